@@ -1,0 +1,93 @@
+"""
+The error tree.
+
+* LcmError                  caught at the host, tool and command boundaries, nothing else
+  - ConfigError             a setting holds a value we refuse to guess at
+  - BadRequest              a caller's argument is wrong; says which, its value, and what is accepted
+    - NotFound              nothing readable by this caller has that address
+  - StoreError              the database cannot keep a promise
+    - StoreBusy             somebody else holds the lock; the same call works later
+    - StoreReadOnly         the file or its folder cannot be written
+    - StoreFull             the disk is full
+    - StoreCorrupt          SQLite refuses the file's content
+    - StoreTooNew           the file was written by a newer release
+    - Overtaken             another writer appended first; align again
+  - SummaryError            no usable summary
+    - SummaryTooLong        retry with less input
+    - SummaryRejected       a model answered, verification refused; says why
+    - SummaryUnavailable    no provider, an error or a timeout; the breaker counts these
+"""
+
+
+class LcmError(Exception):
+    """Base of all errors this plugin raises on purpose."""
+
+
+class ConfigError(LcmError):
+    """A setting holds a value we refuse to guess at."""
+
+
+class BadRequest(LcmError):
+    """A caller's argument is wrong."""
+
+
+class NotFound(BadRequest):
+    """Nothing that this caller may read has the given address."""
+
+
+class StoreError(LcmError):
+    """The database cannot keep a promise. ``remedy`` tells the operator what to do."""
+
+    remedy = "run `/lcm doctor`"
+
+
+class StoreBusy(StoreError):
+    """Another process holds the write lock for longer than we wait."""
+
+    remedy = "close the other program that holds the database; messages are stored again as soon as the lock is free"
+
+
+class StoreReadOnly(StoreError):
+    """The database file or its folder cannot be written."""
+
+    remedy = "make the file and its folder writable for this user"
+
+
+class StoreFull(StoreError):
+    """The disk has no room."""
+
+    remedy = "free disk space; messages that are still in the conversation are stored then"
+
+
+class StoreCorrupt(StoreError):
+    """SQLite refuses the content of the file."""
+
+    remedy = "run `/lcm doctor repair`, or restore a backup; the file is never deleted by the plugin"
+
+
+class StoreTooNew(StoreError):
+    """A newer release of the plugin wrote this file."""
+
+    remedy = "update the plugin, or point LCM_DATABASE_PATH at another file"
+
+
+class Overtaken(StoreError):
+    """Another writer appended to the same conversation first."""
+
+    remedy = "nothing to do: the plugin aligns again by itself"
+
+
+class SummaryError(LcmError):
+    """No usable summary was obtained."""
+
+
+class SummaryTooLong(SummaryError):
+    """The source does not fit into the summariser's window."""
+
+
+class SummaryRejected(SummaryError):
+    """A model answered, and verification refused the text."""
+
+
+class SummaryUnavailable(SummaryError):
+    """No provider, an error, or a timeout."""

@@ -1,0 +1,208 @@
+"""
+Frozen value types that the modules share.
+
+Owns no behaviour beyond small derived properties. Tokens are estimates in model tokens, times are Unix seconds (UTC),
+sizes are characters unless the name says bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntFlag
+
+
+class Flag(IntFlag):
+    """What may change about a stored message: how it takes part, never what it says."""
+
+    NONE = 0
+    RETRACTED = 1  # undone by the user (/undo, /retry); kept, searchable, no longer part of the live thread
+    HOST_NOTE = 2  # written by the host in the user's name (todo snapshot, model-switch note)
+    FILTERED = 4  # matched LCM_IGNORE_MESSAGE_PATTERNS at a place where it could not be left out
+    UNALIGNED = 8  # stored although its place in the conversation could not be proven
+    PINNED = 16  # exempt from transcript GC
+    QUARANTINED = 32  # not representable as JSON; the envelope holds an escaped rendering
+    OWN_TOOL = 64  # an answer of one of our own lcm_* tools, or the call that asked for it
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One tool call of an assistant message; ``arguments`` is the text as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the host, read but not yet stored.
+
+    ``text`` is what a person would read (content parts joined, no tool calls); ``envelope`` is the host's whole dict as
+    JSON; ``digest`` (16 bytes) identifies the canonical core.
+    """
+
+    role: str
+    text: str
+    calls: tuple[ToolCall, ...]
+    answers: str | None
+    tool_name: str | None
+    digest: bytes
+    envelope: str
+    tokens: int
+    said_at: float | None = None
+    uid: str | None = None
+    flags: Flag = Flag.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored message without its text: what alignment, planning and paging need."""
+
+    store_id: int
+    conversation_id: int
+    session_id: str
+    seq: int
+    pos: int
+    role: str
+    tool_name: str | None
+    answers: str | None
+    digest: bytes
+    tokens: int
+    chars: int
+    said_at: float | None
+    stored_at: float
+    source: str
+    flags: Flag
+    revises: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stored message with its content, decoded."""
+
+    head: Stored
+    text: str
+    calls: tuple[ToolCall, ...]
+    envelope: dict[str, object]
+
+    @property
+    def store_id(self) -> int:
+        return self.head.store_id
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A summary node and what it covers.
+
+    ``quality``: "verified" (a model wrote it and it passed), "verbatim" (the sources themselves, too small to shorten) or
+    "provisional" (no model wrote it, or it failed). Only the first two may be condensed.
+    """
+
+    node_id: int
+    conversation_id: int
+    depth: int
+    quality: str
+    text: str
+    expand_hint: str
+    tokens: int
+    source_tokens: int
+    message_count: int
+    first_store_id: int
+    last_store_id: int
+    first_pos: int
+    last_pos: int
+    earliest_at: float | None
+    latest_at: float | None
+    fingerprint: bytes
+    model: str
+    rung: str
+    checks: str
+    created_at: float
+    replaces: int | None = None
+
+    @property
+    def address(self) -> str:
+        return f"sum_{self.node_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    """A node that is not stored yet; ``sources`` are store ids (depth 0) or node ids (above), in order."""
+
+    conversation_id: int
+    depth: int
+    quality: str
+    text: str
+    expand_hint: str
+    tokens: int
+    source_tokens: int
+    sources: tuple[int, ...]
+    fingerprint: bytes
+    model: str = ""
+    rung: str = ""
+    checks: str = "{}"
+    replaces: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """One prompt that was built: which nodes its context message shows and which messages follow raw."""
+
+    assembly_id: int
+    conversation_id: int
+    session_id: str
+    roots: tuple[int, ...]
+    tail_ids: tuple[int, ...]
+    last_seq: int
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the ladder returns for one chunk. ``quality`` is "verified" or "provisional"."""
+
+    text: str
+    expand_hint: str
+    quality: str
+    rung: str
+    model: str
+    checks: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """One message (or child summary) as the summariser sees it."""
+
+    address: str  # msg_12 or sum_3
+    role: str  # user, assistant, tool, summary, host
+    text: str
+    said_at: float | None = None
+    tool_name: str | None = None
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryTask:
+    """Everything the ladder needs to summarise one chunk."""
+
+    depth: int
+    lines: tuple[SourceLine, ...]
+    source_tokens: int
+    target_tokens: int
+    focus: str = ""
+    memory_context: str = ""
+    previous: str = ""  # the summary that precedes this chunk, for continuity; may be empty
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which rows a caller may read and wants to read.
+
+    ``principal`` None: everything (the local operator). ``conversations`` None: all readable ones. ``session_id`` narrows
+    to one host session.
+    """
+
+    principal: str | None = None
+    conversations: tuple[int, ...] | None = None
+    session_id: str | None = None

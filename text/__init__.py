@@ -1,0 +1,1 @@
+"""Pure text functions: standard library only, no state, no I/O."""
