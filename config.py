@@ -1,0 +1,467 @@
+"""
+Every setting, stated once: default, accepted values, meaning.
+
+Owns the names, the reading of the environment and of the host's ``lcm:`` block, and the report of what was refused or
+misspelt. ``docs/configuration.md`` and the status output are derived from here. Reading never raises: a plugin that
+refuses to start because of a typing error would take the memory away along with the mistake.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from functools import lru_cache
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+ENV_PREFIX: Final = "LCM_"
+BLOCK: Final = "config.yaml"
+SENSITIVE_PATTERNS: Final = ("api_key", "bearer_token", "password_assignment", "private_key")
+REASONING_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
+
+_LARGEST = 1_000_000_000  # keeps every product of settings far from overflow in timers and SQLite
+_FEWEST_TOKENS = 1_000  # a threshold between 1 and this is a percentage without its sign, not a number of tokens
+_WHOLE = re.compile(r"[+-]?[0-9][0-9_]*")
+_AMOUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)([km]?)", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+_SHOWN = 80  # characters of a refused value that a report repeats
+
+
+# -- kinds of values ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """A kind of value: what is accepted, in words, and a reader that raises ``ValueError`` for everything else."""
+
+    expected: str
+    read: Callable[[object], T]
+
+
+def _whole(raw: object) -> int:
+    if isinstance(raw, bool):
+        raise ValueError(raw)
+    if isinstance(raw, int):
+        return raw
+    if isinstance(raw, float) and raw.is_integer():
+        return int(raw)
+    if isinstance(raw, str) and _WHOLE.fullmatch(raw.strip()):
+        return int(raw)
+    raise ValueError(raw)
+
+
+def _amount(raw: object) -> int:
+    """A number of tokens; text may say ``96k`` or ``1.5m``."""
+    found = _AMOUNT.fullmatch(raw.strip()) if isinstance(raw, str) else None
+    if not found:
+        return _whole(raw)
+    value = float(found[1]) * _UNITS[found[2].lower()]
+    if not value.is_integer():
+        raise ValueError(raw)
+    return int(value)
+
+
+def _real(raw: object) -> float:
+    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+        raise ValueError(raw)
+    text = str(raw).strip()
+    value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    if not math.isfinite(value):
+        raise ValueError(raw)
+    return value
+
+
+def _flag(raw: object) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    word = str(raw).strip().lower()
+    if word in ("1", "true", "yes", "on"):
+        return True
+    if word in ("0", "false", "no", "off"):
+        return False
+    raise ValueError(raw)
+
+
+def _text(raw: object) -> str:
+    if not isinstance(raw, str):
+        raise ValueError(raw)
+    raw.encode()  # a lone surrogate (a UnicodeError is a ValueError) could not be stored or sent later
+    return raw.strip()
+
+
+def _items(raw: object) -> tuple[str, ...]:
+    """A YAML list is taken as it is; text is cut at commas, but not inside brackets (``x{1,3}`` is one pattern)."""
+    parts = _split(_text(raw)) if isinstance(raw, str) else raw
+    if not isinstance(parts, list | tuple):
+        raise ValueError(raw)
+    texts = [_text(part) for part in parts]
+    return tuple(text for text in texts if text)
+
+
+def _split(text: str) -> list[str]:
+    parts, depth, start, escaped = [], 0, 0, False
+    for at, char in enumerate(text):
+        if escaped:
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth = max(0, depth - 1)
+        elif char == "," and not depth:
+            parts.append(text[start:at])
+            start = at + 1
+    # Brackets that never close would swallow the rest of the list: take every comma then.
+    return text.split(",") if depth else [*parts, text[start:]]
+
+
+def _threshold(raw: object) -> float | int:
+    if isinstance(raw, str) and raw.strip()[-1:].lower() in ("k", "m"):
+        value: float = _amount(raw)
+    else:
+        value = _real(raw.replace("_", "") if isinstance(raw, str) else raw)
+    if 0 < value <= 1:
+        return float(value)
+    if _FEWEST_TOKENS <= value <= _LARGEST:
+        return _whole(value)
+    raise ValueError(raw)
+
+
+def _bounded(read: Callable[[object], int], low: int, high: int) -> Callable[[object], int]:
+    def checked(raw: object) -> int:
+        value = read(raw)
+        if not low <= value <= high:
+            raise ValueError(raw)
+        return value
+
+    return checked
+
+
+def whole(low: int, high: int = _LARGEST) -> Kind[int]:
+    upper = f"to {high}" if high < _LARGEST else "or more"
+    return Kind(f"a whole number, {low} {upper}", _bounded(_whole, low, high))
+
+
+def tokens(low: int) -> Kind[int]:
+    return Kind(f"a number of tokens, {low} or more (20000 or 20k)", _bounded(_amount, low, _LARGEST))
+
+
+def share(*, zero: bool = False) -> Kind[float]:
+    def read(raw: object) -> float:
+        value = _real(raw)
+        if not (0 <= value <= 1 if zero else 0 < value < 1):
+            raise ValueError(raw)
+        return value
+
+    return Kind("a share from 0 to 1, or a percentage" if zero else "a share between 0 and 1, or a percentage", read)
+
+
+def one_of(*words: str) -> Kind[str]:
+    def read(raw: object) -> str:
+        word = _text(raw).lower()
+        if word not in words:
+            raise ValueError(raw)
+        return word
+
+    return Kind("one of " + ", ".join(words), read)
+
+
+def some_of(*words: str) -> Kind[tuple[str, ...]]:
+    def read(raw: object) -> tuple[str, ...]:
+        chosen = _items(raw)
+        if not set(chosen) <= set(words):
+            raise ValueError(raw)
+        return chosen
+
+    return Kind("a list of " + ", ".join(words), read)
+
+
+FLAG: Final = Kind("true or false", _flag)
+TEXT: Final = Kind("text", _text)
+ITEMS: Final = Kind("a comma-separated list", _items)
+THRESHOLD: Final = Kind(
+    f"a fraction such as 0.75, a percentage such as 75%, or {_FEWEST_TOKENS} tokens or more (96000 or 96k)", _threshold
+)
+
+
+def knob(default: T, kind: Kind[T], meaning: str) -> T:
+    """Declare one setting; its name is the key in config.yaml and, in capitals behind LCM_, the variable."""
+    declared: T = field(default=default, metadata={"kind": kind, "meaning": meaning})
+    return declared
+
+
+# -- the settings ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A setting that was not taken as written: what was found, what would be right, what is used instead.
+
+    For a name that nobody knows, ``used`` is empty, ``expected`` is the nearest name (or empty), and the value is left
+    out: it may be another program's secret.
+    """
+
+    name: str
+    value: str
+    expected: str
+    used: str
+
+    def __str__(self) -> str:
+        if self.used:
+            return f"{self.name}={self.value!r}: expected {self.expected}; using {self.used}"
+        hint = f"; did you mean {self.expected}?" if self.expected else ""
+        return f"{self.name} is not a setting of hermes-lcm{hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings, read once. ``problems`` says what was not taken as written."""
+
+    context_threshold: float | int = knob(0.75, THRESHOLD, "Prompt size that starts a compaction.")
+    fresh_tail_count: int = knob(
+        64, whole(1), "Newest messages that stay raw, as far as `tail_share` has room for them."
+    )
+    tail_share: float = knob(0.35, share(), "Share of the threshold that the raw newest messages may take.")
+    prefix_share: float = knob(0.25, share(), "Share of the threshold that the summaries may take.")
+    low_water: float = knob(
+        0.6, share(), "A compaction goes on until the prompt is down to this share of the threshold."
+    )
+    fallback_context_tokens: int = knob(128_000, tokens(1000), "Context window assumed when the host reports none.")
+    critical_budget_pressure_ratio: float = knob(
+        0.0,
+        share(zero=True),
+        "From this share of the context window on, compaction no longer spares prompt caches. 0: never.",
+    )
+
+    leaf_chunk_tokens: int = knob(20_000, tokens(100), "Raw messages that one summary covers.")
+    dynamic_leaf_chunk_enabled: bool = knob(False, FLAG, "Let chunks grow with the backlog, up to the next setting.")
+    dynamic_leaf_chunk_max: int = knob(40_000, tokens(100), "Largest chunk when chunks may grow.")
+    condensation_fanin: int = knob(4, whole(2, 64), "Summaries of one depth that are condensed into one of the next.")
+    incremental_max_depth: int = knob(
+        -1, whole(-1, 64), "Greatest depth of the summaries. -1: no limit, 0: none above leaves."
+    )
+    background_compaction: bool = knob(True, FLAG, "Write summaries ahead of time, after a turn, in a worker thread.")
+    foreground_budget_ms: int = knob(20_000, whole(1), "Longest time that a compaction may hold up a turn.")
+    new_session_retain_depth: int = knob(
+        2, whole(-1, 64), "Least depth of the summaries that `/new` carries over as references. -1: all, 0: none."
+    )
+
+    summary_model: str = knob("", TEXT, "Model that writes summaries. Empty: the host's `auxiliary.compression`.")
+    summary_fallback_models: tuple[str, ...] = knob((), ITEMS, "Models tried in this order when that one fails.")
+    summary_timeout_ms: int = knob(60_000, whole(1), "Longest time for one summary.")
+    summary_parallelism: int = knob(4, whole(1, 32), "Summaries written at the same time.")
+    summary_reasoning_effort: str = knob(
+        "", one_of("", *REASONING_EFFORTS), "Reasoning effort for summaries. Empty: the model's own default."
+    )
+    custom_instructions: str = knob("", TEXT, "Text added to the instructions for every summary.")
+    summary_circuit_breaker_failure_threshold: int = knob(
+        2, whole(1), "Failures in a row after which a model is left alone."
+    )
+    summary_circuit_breaker_cooldown_seconds: int = knob(300, whole(0), "How long it is left alone.")
+    summary_spend_max_calls: int = knob(
+        500, whole(0), "Most model calls in one window of the next setting. 0: no limit."
+    )
+    summary_spend_window_seconds: int = knob(3600, whole(1), "Length of that window.")
+
+    expansion_model: str = knob("", TEXT, "Model behind `lcm_expand_query`. Empty: the one that writes summaries.")
+    expansion_context_tokens: int = knob(
+        32_000, tokens(100), "Recovered material that `lcm_expand_query` may give that model."
+    )
+    expansion_timeout_ms: int = knob(120_000, whole(1), "Longest time for one answer of `lcm_expand_query`.")
+    max_expand_tokens: int = knob(
+        8_000, tokens(100), "Largest answer of `lcm_expand`; longer ones continue on the next page."
+    )
+    archive_scope: str = knob(
+        "principal",
+        one_of("principal", "session"),
+        "How far wider searches reach on a gateway: all conversations of the same chat partner, or this session only.",
+    )
+
+    ignore_session_patterns: tuple[str, ...] = knob((), ITEMS, "Globs of sessions that are not stored.")
+    stateless_session_patterns: tuple[str, ...] = knob((), ITEMS, "Globs of sessions that may read but store nothing.")
+    ignore_message_patterns: tuple[str, ...] = knob(
+        (), ITEMS, "Regular expressions; messages that match are not stored."
+    )
+    sensitive_patterns_enabled: bool = knob(False, FLAG, "Redact secrets before anything is stored. Not reversible.")
+    sensitive_patterns: tuple[str, ...] = knob(
+        SENSITIVE_PATTERNS, some_of(*SENSITIVE_PATTERNS), "Kinds of secrets to redact, when redaction is enabled."
+    )
+    large_output_externalization_enabled: bool = knob(
+        False, FLAG, "Keep oversized messages in files beside the database."
+    )
+    large_output_externalization_threshold_chars: int = knob(
+        12_000, whole(100), "Size from which a message is oversized."
+    )
+    large_output_transcript_gc_enabled: bool = knob(
+        False, FLAG, "Replace tool results that are in a file and summarised by a short placeholder in the database."
+    )
+
+    database_path: str = knob("", TEXT, "SQLite file. Empty: `lcm.db` in the Hermes home of the profile.")
+    enable_slash_command: bool = knob(False, FLAG, "Offer `/lcm` in the chat. Only where everybody in it is trusted.")
+    doctor_clean_apply_enabled: bool = knob(False, FLAG, "Permit `/lcm doctor clean apply`, which deletes sessions.")
+    metrics_path: str = knob("", TEXT, "File that gets one JSON line per compaction. Empty: none.")
+
+    problems: tuple[Problem, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()  # pairs, not a mapping: engines are deep-copied and configs compared
+
+    def provenance(self, name: str) -> str:
+        """Where the value of a setting came from: ``default``, ``env`` or ``config.yaml``."""
+        if name not in KNOBS:
+            raise KeyError(f"no setting is called {name!r}")
+        return dict(self.sources).get(name, "default")
+
+    def window(self, context_length: int) -> int:
+        """The context window to reckon with; a host that knows none reports 0."""
+        return context_length if context_length > 0 else self.fallback_context_tokens
+
+    def threshold_tokens(self, context_length: int) -> int:
+        """Prompt tokens that start a compaction; never above the window."""
+        window = self.window(context_length)
+        wanted = self.context_threshold
+        return max(1, min(window, int(window * wanted if wanted <= 1 else wanted)))
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """The declaration of one setting, as documentation and status show it."""
+
+    name: str
+    default: object
+    expected: str
+    meaning: str
+    read: Callable[[object], object]
+
+    @property
+    def env(self) -> str:
+        return ENV_PREFIX + self.name.upper()
+
+
+def _declared(each: Field[object]) -> Knob:
+    kind: Kind[object] = each.metadata["kind"]
+    return Knob(each.name, each.default, kind.expected, each.metadata["meaning"], kind.read)
+
+
+KNOBS: Final[Mapping[str, Knob]] = {each.name: _declared(each) for each in fields(Config) if "kind" in each.metadata}
+
+
+def shown(value: object) -> str:
+    """A setting's value as an operator would write it."""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "(empty)"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) or "(empty)"
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def load(env: Mapping[str, str] | None = None, block: object = None) -> Config:
+    """Read all settings: the environment wins over ``block`` (``lcm:`` in the host's config.yaml) over the default.
+
+    Never raises. A refused value gives way to the next source; that, and every unknown name, is in ``problems``.
+    """
+    env = os.environ if env is None else env
+    given = block if isinstance(block, Mapping) else {}
+    values: dict[str, object] = {}
+    sources: list[tuple[str, str]] = []
+    problems = [] if block is None or block is given else [_not_a_block(block)]
+    for knob_ in KNOBS.values():
+        refused = []
+        for source, name, raw in _written(knob_, env, given):
+            try:
+                values[knob_.name] = knob_.read(raw)
+            except ValueError:
+                refused.append((name, raw))
+            else:
+                sources.append((knob_.name, source))
+                break
+        used = shown(values.get(knob_.name, knob_.default))
+        problems += [Problem(name, _printable(raw), knob_.expected, used) for name, raw in refused]
+    problems += _unknown(env, given)
+    return _agreed(Config(**values, problems=tuple(problems), sources=tuple(sources)))  # type: ignore[arg-type]
+
+
+def _written(knob_: Knob, env: Mapping[str, str], given: Mapping[object, object]) -> Iterator[tuple[str, str, object]]:
+    """The places that set a knob, strongest first. Blank counts as unset: compose files pass empty variables on."""
+    for source, name, raw in (
+        ("env", knob_.env, env.get(knob_.env)),
+        (BLOCK, f"lcm.{knob_.name}", given.get(knob_.name)),
+    ):
+        if raw is not None and not (isinstance(raw, str) and not raw.strip()):
+            yield source, name, raw
+
+
+def _unknown(env: Mapping[str, str], given: Mapping[object, object]) -> Iterator[Problem]:
+    known = [each.env for each in KNOBS.values()]
+    for name in sorted(str(each) for each in env if str(each).startswith(ENV_PREFIX)):
+        if name not in known:
+            yield Problem(_printable(name), "", _nearest(name, known), "")
+    keys = [f"lcm.{each}" for each in KNOBS]
+    for name in sorted(f"lcm.{each}" for each in given):
+        if name not in keys:
+            plain = name.lower().replace("-", "_").replace("lcm.lcm_", "lcm.")
+            yield Problem(_printable(name), "", _nearest(plain, keys), "")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(name[:_SHOWN], list(known), n=1, cutoff=0.75)
+    return found[0] if found else ""
+
+
+def _not_a_block(block: object) -> Problem:
+    return Problem("lcm", _printable(block), "a block of settings", "defaults")
+
+
+def _printable(raw: object) -> str:
+    try:
+        text = str(raw)
+    except ValueError:  # an integer with more digits than Python converts
+        text = f"({type(raw).__name__})"
+    short = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return short.encode("utf-8", "backslashreplace").decode()
+
+
+def _agreed(config: Config) -> Config:
+    """Settings that are fine alone and impossible together."""
+    if config.tail_share + config.prefix_share >= 1:
+        tail, prefix = (float(str(KNOBS[name].default)) for name in ("tail_share", "prefix_share"))
+        found = f"{config.tail_share} + {config.prefix_share}"
+        problem = Problem("tail_share + prefix_share", found, "a sum below 1", f"{tail} + {prefix}")
+        config = replace(config, tail_share=tail, prefix_share=prefix, problems=(*config.problems, problem))
+    if config.dynamic_leaf_chunk_max < config.leaf_chunk_tokens:
+        floor = config.leaf_chunk_tokens
+        problem = Problem(
+            "dynamic_leaf_chunk_max", str(config.dynamic_leaf_chunk_max), "leaf_chunk_tokens or more", str(floor)
+        )
+        noted = (problem,) if config.dynamic_leaf_chunk_enabled else ()
+        config = replace(config, dynamic_leaf_chunk_max=floor, problems=(*config.problems, *noted))
+    return config
+
+
+# -- session patterns --------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def session_glob(pattern: str) -> re.Pattern[str]:
+    """``*`` stays within one colon-delimited segment, ``**`` spans them; everything else is literal."""
+    stars = {"*": "[^:]*", "**": ".*"}
+    parts = re.split(r"(\*+)", pattern)
+    return re.compile(
+        "".join(stars[part[:2]] if part.startswith("*") else re.escape(part) for part in parts), re.DOTALL
+    )
+
+
+def matches_session(patterns: Iterable[str], session_id: str, platform: str | None = None) -> str | None:
+    """The first pattern that matches the session's id, its platform, or ``platform:session_id``."""
+    names = [session_id, platform, f"{platform}:{session_id}"] if platform else [session_id]
+    for pattern in patterns:
+        if any(name and session_glob(pattern).fullmatch(name) for name in names):
+            return pattern
+    return None
