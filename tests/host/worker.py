@@ -1,0 +1,365 @@
+"""
+A process that runs the real host for a test or the demo.
+
+Reads commands as JSON lines from stdin, writes answers and events as JSON lines to the file descriptor given as first
+argument; what the host prints goes to this process's stdout. Every command is a function below. Only observes: no method of
+the host or the plugin is replaced, some are timed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import inspect
+import json
+import logging
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+Answer = dict[str, Any]
+
+
+class Worker:
+    """The commands and what they share: one agent, one terminal, one gateway per process, built on demand."""
+
+    def __init__(self, out: Any) -> None:
+        self._out = out
+        self._lock = threading.Lock()
+        self.agent: Any = None
+        self.history: list[dict[str, Any]] = []
+        self.cli: Any = None
+        self.gateway: Any = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.seconds: dict[str, float] = {}
+        self.calls: dict[str, int] = {}
+        self._depth = threading.local()
+        self._before: int | None = None
+
+    # ---- talking to the parent
+
+    def send(self, **line: Any) -> None:
+        with self._lock:
+            self._out.write(json.dumps(line) + "\n")
+            self._out.flush()
+
+    def serve(self) -> None:
+        for line in sys.stdin:
+            request = json.loads(line)
+            command = getattr(self, "do_" + request.pop("do"))
+            try:
+                answer = command(**request)
+            except Exception as exc:
+                self.send(error=f"{type(exc).__name__}: {exc}", trace=traceback.format_exc())
+            else:
+                self.send(answer=answer)
+
+    # ---- an agent, built and driven as the host's own front ends do
+
+    def do_open(self, session_id: str | None = None, resume: bool = False, toolsets: list[str] | None = None) -> Answer:
+        """Build the agent; ``resume`` reads the conversation back from the host's session database."""
+        from hermes_cli.config import load_config
+        from hermes_cli.plugins import discover_plugins
+        from hermes_cli.runtime_provider import resolve_runtime_provider
+        from hermes_state import SessionDB
+        from run_agent import AIAgent
+
+        discover_plugins()
+        sessions = SessionDB()
+        if resume and session_id:
+            session_id = sessions.resolve_resume_session_id(session_id) or session_id
+            self.history = sessions.get_messages_as_conversation(session_id, repair_alternation=True)
+        runtime = resolve_runtime_provider()
+        self.agent = AIAgent(
+            model=load_config()["model"]["default"],
+            api_key=runtime.get("api_key"),
+            base_url=runtime.get("base_url"),
+            provider=runtime.get("provider"),
+            api_mode=runtime.get("api_mode"),
+            enabled_toolsets=toolsets,
+            session_id=session_id,
+            session_db=sessions,
+            platform="cli",
+            quiet_mode=True,
+            max_iterations=400,
+            tool_delay=0.0,
+        )
+        self.agent.suppress_status_output = True
+        self._observe(self.agent.context_compressor)
+        return {"session_id": self.agent.session_id, **self.do_engine()}
+
+    def do_engine(self) -> Answer:
+        """Which engine the agent got and which tools the model is offered."""
+        agent = self._agent()
+        return {
+            "engine": agent.context_compressor.name,
+            "tools": sorted(tool["function"]["name"] for tool in agent.tools),
+            "context_length": agent.context_compressor.context_length,
+            "threshold_tokens": agent.context_compressor.threshold_tokens,
+        }
+
+    def do_turn(self, text: str) -> Answer:
+        """One user turn. ``failed`` is what the host reports, never an exception of the test's own making."""
+        result = self.agent.run_conversation(text, conversation_history=self.history)
+        self.history = result.get("messages") or self.history
+        return {
+            "final": result.get("final_response"),
+            "failed": result.get("error") or (result.get("failed") and "failed") or None,
+            "completed": bool(result.get("completed")),
+            "session_id": self.agent.session_id,
+            "compactions": self.agent.context_compressor.compression_count,
+            "live": len(self.history),
+        }
+
+    def do_tool(self, name: str, args: dict[str, Any]) -> Any:
+        """Call an engine tool the way the host's executor does, without the model asking for it."""
+        agent = self._agent()
+        live = self.cli.conversation_history if self.cli else self.history
+        return json.loads(agent.context_compressor.handle_tool_call(name, args, messages=list(live)))
+
+    def do_live(self) -> Answer:
+        """The live list as the host holds it."""
+        live = self.cli.conversation_history if self.cli else self.history
+        return {"messages": json.loads(json.dumps(live, default=str))}
+
+    def do_wait_reviews(self, timeout: float = 30.0) -> Answer:
+        """Wait until no background review is running any more."""
+        reviews = [thread for thread in threading.enumerate() if thread.name == "bg-review"]
+        for thread in reviews:
+            thread.join(timeout)
+        return {"waited_for": len(reviews)}
+
+    def do_close(self) -> Answer:
+        """End the process's agent as the terminal does on exit."""
+        agent = self._agent()
+        agent.shutdown_memory_provider(self.history)
+        agent.close()
+        return {}
+
+    def do_spent(self) -> Answer:
+        """Seconds and calls inside the plugin, per entry point (nested calls count once)."""
+        return {"seconds": self.seconds, "calls": self.calls}
+
+    # ---- many copies
+
+    def do_copies(self, count: int) -> Answer:
+        """Deep copies of the engine as the host makes them, each bound to a session: what do they cost?"""
+        from hermes_cli.plugins import get_plugin_context_engine
+
+        prototype = get_plugin_context_engine()
+        assert prototype is not None
+        agent = self._agent()
+        before = _open_files()
+        copies = []
+        for number in range(count):
+            engine = copy.deepcopy(prototype)
+            engine.update_model(model="scripted", context_length=65_536, base_url="", api_key="", provider="custom")
+            engine.bind_session_state(session_db=agent._session_db, session_id=f"copy-{number}")
+            engine.on_session_start(f"copy-{number}", platform="cli", model="scripted", context_length=65_536)
+            copies.append(engine)
+        after = _open_files()
+        names = {engine.name for engine in copies}
+        return {"before": before, "after": after, "names": sorted(names), "distinct": len({id(e) for e in copies})}
+
+    # ---- the terminal
+
+    def do_cli(self, resume: str | None = None) -> Answer:
+        """The host's own terminal object, as ``hermes chat`` builds it."""
+        import cli
+
+        self.cli = cli.HermesCLI(resume=resume, compact=True)
+        return {"session_id": self.cli.session_id}
+
+    def do_cli_say(self, text: str) -> Answer:
+        """One typed line: a slash command or a message. The reply of the model for a message."""
+        if text.startswith("/"):
+            self.cli.process_command(text)
+            reply = None
+        else:
+            reply = self.cli.chat(text)
+        return {"reply": reply, "session_id": self.cli.session_id, "live": len(self.cli.conversation_history)}
+
+    # ---- the gateway
+
+    def do_gateway(self) -> Answer:
+        """The real gateway runner with an adapter that keeps what it is told to send."""
+        from gateway.config import GatewayConfig, Platform, PlatformConfig
+        from gateway.platforms.base import BasePlatformAdapter, SendResult
+        from gateway.run import GatewayRunner, load_gateway_config_for_runner
+
+        class Chat(BasePlatformAdapter):
+            """Sends nothing anywhere."""
+
+            def __init__(self) -> None:
+                super().__init__(PlatformConfig(enabled=True), Platform.TELEGRAM)
+                self.sent: list[str] = []
+
+            async def connect(self, *, is_reconnect: bool = False) -> bool:
+                return True
+
+            async def disconnect(self) -> None:
+                return None
+
+            async def send(self, chat_id: str, content: str, *_args: Any, **_kwargs: Any) -> SendResult:
+                self.sent.append(content)
+                return SendResult(success=True, message_id=str(len(self.sent)))
+
+            async def get_chat_info(self, chat_id: str) -> dict[str, Any]:
+                return {"name": chat_id, "type": "dm"}
+
+        self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+
+        async def build() -> Any:
+            config: GatewayConfig = load_gateway_config_for_runner()
+            runner = GatewayRunner(config)
+            adapter = Chat()
+            adapter.set_session_store(runner.session_store)
+            runner.adapters[Platform.TELEGRAM] = adapter
+            runner._gateway_loop = asyncio.get_running_loop()
+            runner._running = True
+            return runner
+
+        from hermes_cli.plugins import discover_plugins
+
+        discover_plugins()
+        self.gateway = self.loop.run_until_complete(build())
+        return {}
+
+    def do_gateway_say(self, text: str, chat: str = "42", user: str = "7") -> Answer:
+        """One message of one chat through the gateway's whole pipeline."""
+        from gateway.config import Platform
+        from gateway.platforms.base import MessageEvent
+        from gateway.session import SessionSource
+
+        source = SessionSource(
+            platform=Platform.TELEGRAM, chat_id=chat, chat_type="dm", user_id=user, user_name="Ada", chat_name="Ada"
+        )
+        assert self.loop is not None
+        reply = self.loop.run_until_complete(self.gateway._handle_message(MessageEvent(text=text, source=source)))
+        key = self.gateway._session_key_for_source(source)
+        entry = self.gateway.session_store._entries.get(key)
+        cached = self.gateway._agent_cache.get(key)
+        self.agent = cached[0] if cached else None
+        engine = self.agent.context_compressor if self.agent else None
+        return {
+            "reply": None if reply is None else str(reply),
+            "session_key": key,
+            "session_id": entry.session_id if entry else None,
+            "engine": engine.name if engine else None,
+            "compactions": engine.compression_count if engine else 0,
+        }
+
+    def do_gateway_evict(self) -> Answer:
+        """Drop the cached agents, as the gateway does for idle chats."""
+        self.gateway._agent_cache.clear()
+        self.agent = None
+        return {}
+
+    # ---- inside
+
+    def _agent(self) -> Any:
+        agent = self.cli.agent if self.cli else self.agent
+        assert agent is not None, "no agent has been built yet"
+        return agent
+
+    def _observe(self, engine: Any) -> None:
+        """Time the plugin's entry points on their class and report compactions as events."""
+        from hermes_cli.plugins import get_plugin_manager
+
+        kind = type(engine)
+        if getattr(kind, "_observed", False):
+            return
+        kind._observed = True
+        for name in _ENTRY_POINTS:
+            if callable(getattr(kind, name, None)):
+                setattr(kind, name, self._timed(name, getattr(kind, name)))
+        kind.compress = self._watched(kind.compress)
+        kind.update_from_response = self._metered(kind.update_from_response)
+        if kind.__module__.startswith("hermes_plugins"):
+            package = ".".join(kind.__module__.split(".")[:2])
+            for name, callbacks in get_plugin_manager()._hooks.items():
+                for index, callback in enumerate(callbacks):
+                    if str(getattr(callback, "__module__", "")).startswith(package):
+                        callbacks[index] = self._timed(name, callback)
+
+    def _timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            outermost = not getattr(self._depth, "inside", False)
+            self._depth.inside = True
+            started = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                if outermost:
+                    self._depth.inside = False
+                    self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+                    self.calls[name] = self.calls.get(name, 0) + 1
+
+        timed.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]  # the host looks at it
+        return timed
+
+    def _watched(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def compress(engine: Any, messages: Any, current_tokens: int | None = None, **kwargs: Any) -> Any:
+            started = time.perf_counter()
+            result = function(engine, messages, current_tokens=current_tokens, **kwargs)
+            if result != messages:
+                self._before = current_tokens or 0
+                self.send(
+                    event="compaction",
+                    before=current_tokens,
+                    messages=[len(messages), len(result)],
+                    seconds=round(time.perf_counter() - started, 3),
+                )
+            return result
+
+        compress.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        return compress
+
+    def _metered(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def update_from_response(engine: Any, usage: Any) -> Any:
+            if self._before is not None and usage:
+                self.send(event="after", tokens=usage.get("prompt_tokens"))
+                self._before = None
+            return function(engine, usage)
+
+        return update_from_response
+
+
+_ENTRY_POINTS = (
+    "should_compress",
+    "compress",
+    "update_from_response",
+    "update_model",
+    "bind_session_state",
+    "on_session_start",
+    "on_session_end",
+    "on_session_reset",
+    "handle_tool_call",
+    "should_defer_preflight_to_real_usage",
+)
+
+
+def _open_files() -> list[str]:
+    """What this process has open, by target, counted over threads as well."""
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+        except OSError:
+            continue
+    return sorted(name for name in found if name.startswith("/") and not name.startswith("/proc"))
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING)
+    sys.path[:] = [entry for entry in sys.path if entry and not os.path.exists(os.path.join(entry, "model_server.py"))]
+    Worker(os.fdopen(int(sys.argv[1]), "w")).serve()
