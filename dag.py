@@ -1,0 +1,232 @@
+"""
+Summary nodes, what they cover, and the prompts that were built from them.
+
+Owns tables ``nodes``, ``node_sources`` and ``assemblies``. Knows nothing of models, prompts or budgets. A node and its sources
+are one fact; nodes are never changed: a better one replaces a worse one by saying so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+
+from .db.connection import Database
+from .records import Assembly, NewNode, Node
+from .search import NodeIndex
+
+_COLUMNS = (
+    "node_id, conversation_id, depth, quality, text, expand_hint, tokens, source_tokens, message_count, first_store_id, "
+    "last_store_id, first_pos, last_pos, earliest_at, latest_at, fingerprint, model, rung, checks, created_at, replaces"
+)
+_INSERT = """
+INSERT INTO nodes(conversation_id, depth, quality, text, expand_hint, tokens, source_tokens, message_count, first_store_id,
+                  last_store_id, first_pos, last_pos, earliest_at, latest_at, fingerprint, model, rung, checks, created_at,
+                  replaces)
+VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+ON CONFLICT(conversation_id, fingerprint, quality) DO NOTHING
+"""
+_SPAN_OF_MESSAGES = """
+SELECT count(*), min(store_id), max(store_id), min(pos), max(pos), min(coalesce(said_at, stored_at)),
+       max(coalesce(said_at, stored_at))
+  FROM messages WHERE store_id IN ({marks})
+"""
+_SPAN_OF_NODES = """
+SELECT sum(message_count), min(first_store_id), max(last_store_id), min(first_pos), max(last_pos), min(earliest_at),
+       max(latest_at)
+  FROM nodes WHERE node_id IN ({marks})
+"""
+_LEAVES_BELOW = """
+WITH RECURSIVE below(node_id) AS (
+  SELECT value FROM json_each(:roots)
+  UNION
+  SELECT s.child_id FROM below b JOIN node_sources s ON s.node_id = b.node_id WHERE s.child_id IS NOT NULL
+)
+SELECT s.store_id FROM below b JOIN node_sources s ON s.node_id = b.node_id WHERE s.store_id IS NOT NULL
+"""
+
+
+def fingerprint(depth: int, sources: Sequence[int]) -> bytes:
+    """The address of a summary by what it covers: same sources, same fingerprint, in every process and retry."""
+    state = blake2b(b"n1:%d" % depth, digest_size=16)
+    for source in sources:
+        state.update(b",%d" % source)
+    return state.digest()
+
+
+class SummaryDag:
+    """The nodes of one database."""
+
+    def __init__(self, db: Database, index: NodeIndex) -> None:
+        self._db = db
+        self._index = index
+
+    # -- writing ------------------------------------------------------------------------------------
+    def add(self, node: NewNode, *, now: float) -> Node:
+        """Store a node and its sources as one fact. One with the same sources and quality is returned instead."""
+        with self._db.transaction():
+            before = self.by_fingerprint(node.conversation_id, node.fingerprint, (node.quality,), writing=True)
+            if before:
+                return before[0]
+            marks = ",".join("?" * len(node.sources))
+            count, first, last, low, high, early, late = self._span(node, marks)
+            node_id = self._db.execute(
+                _INSERT,
+                (
+                    node.conversation_id, node.depth, node.quality, node.text, node.expand_hint, node.tokens,
+                    node.source_tokens, count, first, last, low, high, early, late, node.fingerprint, node.model, node.rung,
+                    node.checks, now, node.replaces,
+                ),
+            )  # fmt: skip
+            column = "store_id" if node.depth == 0 else "child_id"
+            self._db.executemany(
+                f"INSERT INTO node_sources(node_id, position, {column}) VALUES (?,?,?)",
+                [(node_id, position, source) for position, source in enumerate(node.sources)],
+            )
+            self._index.add(node_id, node.conversation_id, node.text)
+            return _node(self._db.fetch(f"SELECT {_COLUMNS} FROM nodes WHERE node_id = ?", (node_id,))[0])
+
+    def _span(self, node: NewNode, marks: str) -> tuple[int, ...]:
+        if not node.sources:
+            raise ValueError("a node without sources covers nothing")
+        if len(node.sources) <= 30_000:
+            sql = (_SPAN_OF_MESSAGES if node.depth == 0 else _SPAN_OF_NODES).format(marks=marks)
+            found = self._db.fetch(sql, node.sources)[0]
+        else:
+            raise ValueError(f"a node over {len(node.sources)} sources")
+        return tuple(found)
+
+    def publish(
+        self, conversation_id: int, session_id: str, roots: Sequence[int], tail_ids: Sequence[int], last_seq: int, *, now: float
+    ) -> int:
+        """Record one prompt that was built; its assembly id. It governs only lists that show it."""
+        with self._db.transaction():
+            return self._db.execute(
+                "INSERT INTO assemblies(conversation_id, session_id, roots, tail_ids, last_seq, created_at) VALUES (?,?,?,?,?,?)",
+                (conversation_id, session_id, json.dumps(list(roots)), json.dumps(list(tail_ids)), last_seq, now),
+            )
+
+    # -- reading ------------------------------------------------------------------------------------
+    def nodes(self, node_ids: Sequence[int]) -> list[Node]:
+        """Nodes in the order asked for; unknown ids are left out."""
+        found: dict[int, Node] = {}
+        for at in range(0, len(node_ids), 500):
+            part = list(node_ids[at : at + 500])
+            marks = ",".join("?" * len(part))
+            for row in self._db.query(f"SELECT {_COLUMNS} FROM nodes WHERE node_id IN ({marks})", part):
+                found[row[0]] = _node(row)
+        return [found[node_id] for node_id in node_ids if node_id in found]
+
+    def node(self, node_id: int) -> Node | None:
+        """One node, or None."""
+        found = self.nodes([node_id])
+        return found[0] if found else None
+
+    def by_fingerprint(
+        self, conversation_id: int, print_: bytes, qualities: Iterable[str], *, writing: bool = False
+    ) -> list[Node]:
+        """Nodes with exactly these sources, of the qualities asked for, best first."""
+        wanted = list(qualities)
+        marks = ",".join("?" * len(wanted))
+        read = self._db.fetch if writing else self._db.query
+        rows = read(
+            f"SELECT {_COLUMNS} FROM nodes WHERE conversation_id = ? AND fingerprint = ? AND quality IN ({marks}) "
+            "ORDER BY quality DESC",
+            (conversation_id, print_, *wanted),
+        )
+        return [_node(row) for row in rows]
+
+    def leaves_from(self, conversation_id: int, first_store_ids: Sequence[int]) -> list[tuple[Node, tuple[int, ...]]]:
+        """Sound leaves that begin at one of these messages, with their sources: what a new plan may adopt."""
+        out: list[tuple[Node, tuple[int, ...]]] = []
+        for at in range(0, len(first_store_ids), 500):
+            part = list(first_store_ids[at : at + 500])
+            marks = ",".join("?" * len(part))
+            rows = self._db.query(
+                f"SELECT {_COLUMNS} FROM nodes WHERE conversation_id = ? AND first_store_id IN ({marks}) AND depth = 0 "
+                "AND quality <> 'provisional' ORDER BY node_id",
+                (conversation_id, *part),
+            )
+            out.extend((_node(row), tuple(self.sources(row[0]))) for row in rows)
+        return out
+
+    def sources(self, node_id: int) -> list[int]:
+        """Store ids (of a leaf) or node ids (above) in order."""
+        rows = self._db.query(
+            "SELECT coalesce(store_id, child_id) FROM node_sources WHERE node_id = ? ORDER BY position", (node_id,)
+        )
+        return [row[0] for row in rows]
+
+    def parents(self, node_id: int) -> list[int]:
+        """Nodes that were condensed from this one."""
+        rows = self._db.query("SELECT DISTINCT node_id FROM node_sources WHERE child_id = ? ORDER BY node_id", (node_id,))
+        return [row[0] for row in rows]
+
+    def covering(self, store_id: int) -> list[int]:
+        """Leaves over a message."""
+        rows = self._db.query("SELECT DISTINCT node_id FROM node_sources WHERE store_id = ? ORDER BY node_id", (store_id,))
+        return [row[0] for row in rows]
+
+    def messages_below(self, roots: Sequence[int]) -> list[int]:
+        """Store ids under the roots, with repetitions where two of them cover the same message."""
+        rows = self._db.query(_LEAVES_BELOW, {"roots": json.dumps(list(roots))})
+        return [row[0] for row in rows]
+
+    def assembly(self, assembly_id: int) -> Assembly | None:
+        """A prompt that was built, or None."""
+        row = self._db.query_one(
+            "SELECT assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, created_at FROM assemblies "
+            "WHERE assembly_id = ?",
+            (assembly_id,),
+        )
+        return _assembly(row) if row else None
+
+    def latest_assembly(self, conversation_id: int) -> Assembly | None:
+        """The newest prompt built for a conversation, taken over by the host or not."""
+        row = self._db.query_one(
+            "SELECT assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, created_at FROM assemblies "
+            "WHERE conversation_id = ? ORDER BY assembly_id DESC LIMIT 1",
+            (conversation_id,),
+        )
+        return _assembly(row) if row else None
+
+    def by_depth(self, conversation_id: int | None = None) -> dict[tuple[int, str], int]:
+        """How many nodes there are by (depth, quality)."""
+        rows = self._db.query(
+            "SELECT depth, quality, count(*) FROM nodes WHERE :c IS NULL OR conversation_id = :c GROUP BY 1, 2 ORDER BY 1, 2",
+            {"c": conversation_id},
+        )
+        return {(row[0], row[1]): row[2] for row in rows}
+
+    def every(self) -> Iterator[list[Node]]:
+        """All nodes in batches, oldest first."""
+        last = 0
+        while True:
+            rows = self._db.query(f"SELECT {_COLUMNS} FROM nodes WHERE node_id > ? ORDER BY node_id LIMIT 500", (last,))
+            if not rows:
+                return
+            last = rows[-1][0]
+            yield [_node(row) for row in rows]
+
+
+def coverage(thread: Iterable[int], below: Sequence[int], raw: Iterable[int]) -> tuple[set[int], set[int]]:
+    """P4: (messages that nothing covers, messages that are covered twice) of a thread.
+
+    ``below`` are the messages under the prompt's nodes (with repetitions), ``raw`` those it shows as they are.
+    """
+    seen: set[int] = set()
+    twice: set[int] = set()
+    for store_id in [*below, *raw]:
+        (twice if store_id in seen else seen).add(store_id)
+    return set(thread) - seen, twice
+
+
+def _node(row: Sequence[object]) -> Node:
+    return Node(*row)  # type: ignore[arg-type]
+
+
+def _assembly(row: Sequence[object]) -> Assembly:
+    return Assembly(
+        int(str(row[0])), int(str(row[1])), str(row[2]), tuple(json.loads(str(row[3]))), tuple(json.loads(str(row[4]))),
+        int(str(row[5])), float(str(row[6])),
+    )  # fmt: skip

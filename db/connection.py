@@ -1,0 +1,311 @@
+"""
+The database file: opening it, refusing it, transactions, and the translation of SQLite's errors.
+
+One ``Database`` per process and file, however many engines there are: a writer connection under one lock and a reader under
+another. Nothing above this package sees ``sqlite3``. The file is opened at first use and again at every use after a failure, so
+that a repaired disk needs no restart.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import (
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreTooNew,
+)
+from . import migrations
+
+Params = Sequence[Any] | dict[str, Any]
+
+BUSY_TIMEOUT_MS = 2000
+#: After a lock timeout the next writes give up at once for this long: a turn waits once, not at each hook.
+BUSY_MEMORY_S = 3.0
+BUSY_AGAIN_MS = 20
+
+
+class Database:
+    """One SQLite file. Thread-safe; ``clock`` is ``time.monotonic`` unless a test says otherwise."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        on_open: Callable[[Database], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.path = Path(path)
+        self._on_open = on_open
+        self._clock = clock
+        self._write_lock = threading.RLock()
+        self._read_lock = threading.RLock()
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._opened: tuple[int, int, int] | None = None  # pid, device, inode
+        self._depth = 0
+        self._busy_until = 0.0
+
+    # -- opening ------------------------------------------------------------------------------------
+    def open(self) -> None:
+        """Open now (otherwise the first use does). Raises a StoreError that says what is wrong."""
+        with self._write_lock:
+            self._connected()
+
+    def close(self) -> None:
+        """Close both connections; the next use opens them again."""
+        with self._write_lock, self._read_lock:
+            mine = self._opened is not None and self._opened[0] == os.getpid()
+            writer, reader, self._writer, self._reader, self._opened = self._writer, self._reader, None, None, None
+            if mine:  # after a fork the file belongs to the parent: closing here would drop its locks
+                for connection in (reader, writer):
+                    if connection is not None:
+                        connection.close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._writer is not None
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._writer is not None and self._opened != self._identity() and self._depth == 0:
+            self.close()  # the file was replaced (restored, repaired) or the process forked
+        if self._writer is None:
+            self._open()
+        assert self._writer is not None
+        return self._writer
+
+    def _identity(self) -> tuple[int, int, int] | None:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return os.getpid(), found.st_dev, found.st_ino
+
+    def _open(self) -> None:
+        with _translated(self.path):
+            self._create_file()
+            writer = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False)
+            try:
+                self._prepare(writer)
+                reader = sqlite3.connect(
+                    self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
+                )
+                reader.execute("PRAGMA query_only=1")
+                reader.execute("PRAGMA cache_size=-16000")
+            except BaseException:
+                writer.close()
+                raise
+        self._writer, self._reader, self._opened = writer, reader, self._identity()
+        if self._on_open is not None:
+            try:
+                self._on_open(self)
+            except BaseException:
+                self.close()
+                raise
+
+    def _create_file(self) -> None:
+        """An empty file of the right mode: SQLite gives its side files the mode of the main file."""
+        if self.path.exists():
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            pass
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        version = _pragma(connection, "user_version")
+        owner = _pragma(connection, "application_id")
+        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if tables and owner != migrations.APPLICATION_ID:
+            raise StoreError(
+                f"{self.path} is a database of another program or of an earlier plugin (application_id {owner}); "
+                "move it away or point LCM_DATABASE_PATH at another file"
+            )
+        if version > len(migrations.STEPS):
+            raise StoreTooNew(
+                f"{self.path} has schema {version}, this release knows {len(migrations.STEPS)}: update the plugin"
+            )
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA cache_size=-16000")
+        connection.execute("PRAGMA wal_autocheckpoint=2000")
+        connection.execute("PRAGMA journal_size_limit=67108864")
+        connection.execute("PRAGMA temp_store=MEMORY")
+        migrations.migrate(connection)
+
+    # -- writing ------------------------------------------------------------------------------------
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing. Nested use joins the outer transaction. Never hold one over a model call."""
+        with self._write_lock:
+            if self._depth:
+                self._depth += 1
+                try:
+                    yield
+                finally:
+                    self._depth -= 1
+                return
+            with _translated(self.path, self._saw_busy):
+                connection = self._connected()
+                again = self._clock() < self._busy_until
+                if again:
+                    connection.execute(f"PRAGMA busy_timeout={BUSY_AGAIN_MS}")
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                finally:
+                    if again:
+                        connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+            self._depth = 1
+            try:
+                yield
+                with _translated(self.path):
+                    connection.execute("COMMIT")
+            except BaseException:
+                self._rollback(connection)
+                raise
+            finally:
+                self._depth = 0
+
+    def _rollback(self, connection: sqlite3.Connection) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self.close()  # the connection is unusable; the next use opens a new one
+
+    def _saw_busy(self) -> None:
+        self._busy_until = self._clock() + BUSY_MEMORY_S
+
+    def execute(self, sql: str, params: Params = ()) -> int:
+        """One writing statement inside a transaction. Returns the last inserted rowid."""
+        with self._write_lock, _translated(self.path):
+            return self._in_transaction().execute(sql, params).lastrowid or 0
+
+    def executemany(self, sql: str, rows: Iterable[Params]) -> None:
+        """The same statement for many rows, inside a transaction."""
+        with self._write_lock, _translated(self.path):
+            self._in_transaction().executemany(sql, rows)
+
+    def fetch(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
+        """Read inside the open transaction: what this transaction itself has written is seen."""
+        with self._write_lock, _translated(self.path):
+            return self._in_transaction().execute(sql, params).fetchall()
+
+    def _in_transaction(self) -> sqlite3.Connection:
+        if not self._depth or self._writer is None:
+            raise RuntimeError("write outside a transaction")
+        return self._writer
+
+    # -- reading ------------------------------------------------------------------------------------
+    def query(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
+        """All rows of a reading statement."""
+        with self._read_lock, _translated(self.path):
+            return self._reading().execute(sql, params).fetchall()
+
+    def query_one(self, sql: str, params: Params = ()) -> tuple[Any, ...] | None:
+        """The first row, or None."""
+        with self._read_lock, _translated(self.path):
+            row: tuple[Any, ...] | None = self._reading().execute(sql, params).fetchone()
+            return row
+
+    def iterate(self, sql: str, params: Params = (), *, size: int = 500) -> Iterator[list[tuple[Any, ...]]]:
+        """Rows in batches, each fetched under the lock; the statement must not be mixed with writes to what it reads."""
+        with self._read_lock, _translated(self.path):
+            cursor = self._reading().execute(sql, params)
+        while True:
+            with self._read_lock, _translated(self.path):
+                rows = cursor.fetchmany(size)
+            if not rows:
+                return
+            yield rows
+
+    def _reading(self) -> sqlite3.Connection:
+        if self._reader is None or (self._opened != self._identity() and self._depth == 0):
+            with self._write_lock:
+                self._connected()
+        assert self._reader is not None
+        return self._reader
+
+    # -- maintenance --------------------------------------------------------------------------------
+    def backup(self, target: Path) -> None:
+        """A consistent copy through SQLite's backup API, on connections of its own."""
+        with _translated(target):
+            source = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
+            copy = sqlite3.connect(target)
+            try:
+                source.backup(copy)
+            finally:
+                copy.close()
+                source.close()
+            os.chmod(target, 0o600)
+
+    def optimise(self) -> None:
+        """Fold the write-ahead log back into the file."""
+        with self._write_lock, _translated(self.path):
+            self._connected().execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+# -- one database per file -------------------------------------------------------------------------------
+class Databases:
+    """The databases of this process by real path, so that no file is ever opened twice."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_path: dict[str, Database] = {}
+
+    def at(self, path: str | Path, on_open: Callable[[Database], None] | None = None) -> Database:
+        key = os.path.realpath(path)
+        with self._lock:
+            if key not in self._by_path:
+                self._by_path[key] = Database(key, on_open=on_open)
+            return self._by_path[key]
+
+
+# -- errors ------------------------------------------------------------------------------------------------
+@contextmanager
+def _translated(path: Path, on_busy: Callable[[], None] | None = None) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as exc:
+        error = translate(exc, path)
+        if on_busy is not None and isinstance(error, StoreBusy):
+            on_busy()
+        raise error from exc
+    except OSError as exc:
+        kind = StoreFull if exc.errno == 28 else StoreReadOnly if exc.errno in (13, 30, 1) else StoreError
+        raise kind(f"{path}: {exc.strerror or exc}") from exc
+
+
+def translate(exc: sqlite3.Error, path: Path) -> StoreError:
+    """SQLite's error as one of ours, by result code (the text is for people)."""
+    code = getattr(exc, "sqlite_errorcode", None)
+    primary = code & 0xFF if isinstance(code, int) else -1
+    said = f"{path}: {exc}"
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreBusy(said)
+    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        return StoreReadOnly(said)
+    if primary == sqlite3.SQLITE_CANTOPEN:
+        return StoreReadOnly(said)
+    if primary == sqlite3.SQLITE_FULL:
+        return StoreFull(said)
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StoreCorrupt(said)
+    return StoreError(said)

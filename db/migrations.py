@@ -1,0 +1,163 @@
+"""
+The schema, as a tuple of steps that only grows.
+
+``user_version`` N means that the first N steps have run. Each step and its number are one transaction. The full-text indexes are
+caches and are no part of this; ``search.py`` makes them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+#: "lcm1": tells our file from anybody else's.
+APPLICATION_ID = 0x6C636D31
+
+_CORE = """
+CREATE TABLE meta(
+  key TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE conversations(
+  conversation_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  parent_id INTEGER REFERENCES conversations(conversation_id),
+  fork_seq INTEGER,
+  principal TEXT NOT NULL,
+  nonce TEXT NOT NULL UNIQUE,
+  created_at REAL NOT NULL
+);
+
+CREATE TABLE sessions(
+  session_id TEXT PRIMARY KEY,
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  parent_session_id TEXT,
+  origin TEXT NOT NULL,
+  platform TEXT NOT NULL DEFAULT '',
+  host_key TEXT NOT NULL DEFAULT '',
+  principal TEXT NOT NULL,
+  mode TEXT NOT NULL DEFAULT 'full',
+  model TEXT NOT NULL DEFAULT '',
+  started_at REAL NOT NULL,
+  ended_at REAL,
+  end_reason TEXT,
+  compactions INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX sessions_by_conversation ON sessions(conversation_id);
+
+CREATE TABLE messages(
+  store_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  session_id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  pos INTEGER NOT NULL,
+  role TEXT NOT NULL,
+  tool_name TEXT,
+  answers TEXT,
+  digest BLOB NOT NULL,
+  tokens INTEGER NOT NULL,
+  chars INTEGER NOT NULL,
+  said_at REAL,
+  stored_at REAL NOT NULL,
+  source TEXT NOT NULL,
+  flags INTEGER NOT NULL DEFAULT 0,
+  revises INTEGER REFERENCES messages(store_id),
+  envelope BLOB NOT NULL,
+  UNIQUE(conversation_id, seq)
+);
+CREATE INDEX messages_by_session ON messages(session_id, store_id);
+
+CREATE TABLE nodes(
+  node_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  depth INTEGER NOT NULL,
+  quality TEXT NOT NULL CHECK(quality IN ('verified', 'verbatim', 'provisional')),
+  text TEXT NOT NULL,
+  expand_hint TEXT NOT NULL,
+  tokens INTEGER NOT NULL,
+  source_tokens INTEGER NOT NULL,
+  message_count INTEGER NOT NULL,
+  first_store_id INTEGER NOT NULL,
+  last_store_id INTEGER NOT NULL,
+  first_pos INTEGER NOT NULL,
+  last_pos INTEGER NOT NULL,
+  earliest_at REAL,
+  latest_at REAL,
+  fingerprint BLOB NOT NULL,
+  model TEXT NOT NULL,
+  rung TEXT NOT NULL,
+  checks TEXT NOT NULL,
+  created_at REAL NOT NULL,
+  replaces INTEGER REFERENCES nodes(node_id)
+);
+CREATE UNIQUE INDEX nodes_by_source ON nodes(conversation_id, fingerprint, quality);
+CREATE INDEX nodes_by_first ON nodes(conversation_id, first_store_id);
+
+CREATE TABLE node_sources(
+  node_id INTEGER NOT NULL REFERENCES nodes(node_id),
+  position INTEGER NOT NULL,
+  store_id INTEGER REFERENCES messages(store_id),
+  child_id INTEGER REFERENCES nodes(node_id),
+  PRIMARY KEY(node_id, position),
+  CHECK((store_id IS NULL) <> (child_id IS NULL))
+) WITHOUT ROWID;
+CREATE INDEX node_sources_by_message ON node_sources(store_id) WHERE store_id IS NOT NULL;
+CREATE INDEX node_sources_by_child ON node_sources(child_id) WHERE child_id IS NOT NULL;
+
+CREATE TABLE assemblies(
+  assembly_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  session_id TEXT NOT NULL,
+  roots TEXT NOT NULL,
+  tail_ids TEXT NOT NULL,
+  last_seq INTEGER NOT NULL,
+  created_at REAL NOT NULL
+);
+CREATE INDEX assemblies_by_conversation ON assemblies(conversation_id, assembly_id);
+
+CREATE TABLE carried(
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  node_id INTEGER NOT NULL REFERENCES nodes(node_id),
+  PRIMARY KEY(conversation_id, node_id)
+) WITHOUT ROWID;
+
+CREATE TABLE health(
+  topic TEXT PRIMARY KEY,
+  severity TEXT NOT NULL,
+  message TEXT NOT NULL,
+  remedy TEXT NOT NULL,
+  count INTEGER NOT NULL,
+  first_at REAL NOT NULL,
+  last_at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE leases(
+  name TEXT PRIMARY KEY,
+  holder TEXT NOT NULL,
+  expires_at REAL NOT NULL
+) WITHOUT ROWID;
+"""
+
+STEPS: tuple[str, ...] = (_CORE,)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a database to the newest schema. Two processes that both try are serialised by SQLite."""
+    while _version(connection) < len(STEPS):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = _version(connection)
+            if version < len(STEPS):
+                for statement in STEPS[version].split(";\n"):
+                    if statement.strip():
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version={version + 1}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

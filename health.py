@@ -1,0 +1,110 @@
+"""
+What was survived, until it is resolved (P9).
+
+Owns table ``health``. A problem lives in memory first, because the database may be the problem; it is written as soon as that works.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from .db.connection import Database
+from .errors import StoreError
+
+logger = logging.getLogger("hermes_lcm")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that went wrong. ``severity``: "error" (a promise is at risk) or "warning"."""
+
+    topic: str
+    severity: str
+    message: str
+    remedy: str
+    count: int
+    first_at: float
+    last_at: float
+
+
+class Health:
+    """Problems by topic, and counters of this process."""
+
+    def __init__(self, db: Database | None, clock: Callable[[], float] = time.time) -> None:
+        self._db = db
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._problems: dict[str, Problem] = {}
+        self._unsaved: set[str] = set()
+        self._loaded = False
+        self.counters: Counter[str] = Counter()
+
+    def degraded(self, topic: str, error: BaseException | str, *, severity: str = "error", remedy: str = "") -> None:
+        """Remember a problem. The same topic again counts up."""
+        now = self._clock()
+        said = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        remedy = remedy or str(getattr(error, "remedy", ""))
+        with self._lock:
+            before = self._problems.get(topic)
+            if before is None:
+                logger.warning("%s: %s", topic, said)
+                self._problems[topic] = Problem(topic, severity, said[:500], remedy, 1, now, now)
+            else:
+                self._problems[topic] = replace(
+                    before, severity=severity, message=said[:500], remedy=remedy, count=before.count + 1, last_at=now
+                )
+            self._unsaved.add(topic)
+
+    def resolved(self, topic: str) -> None:
+        """The problem is gone."""
+        with self._lock:
+            if topic not in self._problems:
+                return
+            del self._problems[topic]
+            self._unsaved.add(topic)
+        self.save()
+
+    def save(self) -> None:
+        """Write what changed. Never raises: the next call tries again."""
+        if self._db is None or not self._unsaved:
+            return
+        with self._lock:
+            topics = {topic: self._problems.get(topic) for topic in self._unsaved}
+        try:
+            with self._db.transaction():
+                for topic, problem in topics.items():
+                    self._db.execute("DELETE FROM health WHERE topic = ?", (topic,))
+                    if problem is not None:
+                        self._db.execute(
+                            "INSERT INTO health(topic, severity, message, remedy, count, first_at, last_at) "
+                            "VALUES (?,?,?,?,?,?,?)",
+                            (
+                                topic, problem.severity, problem.message, problem.remedy, problem.count, problem.first_at,
+                                problem.last_at,
+                            ),
+                        )  # fmt: skip
+        except StoreError as exc:
+            logger.debug("health not saved: %s", exc)
+            return
+        with self._lock:
+            self._unsaved -= {topic for topic, problem in topics.items() if self._problems.get(topic) == problem}
+
+    def problems(self) -> list[Problem]:
+        """Everything unresolved: of this process and of earlier ones, worst first."""
+        if not self._loaded and self._db is not None:
+            try:
+                rows = self._db.query("SELECT topic, severity, message, remedy, count, first_at, last_at FROM health")
+            except StoreError:
+                rows = []
+            else:
+                self._loaded = True
+            with self._lock:
+                for row in rows:
+                    self._problems.setdefault(row[0], Problem(*row))
+        with self._lock:
+            return sorted(self._problems.values(), key=lambda problem: (problem.severity, problem.topic))

@@ -1,0 +1,199 @@
+"""
+Sessions (the host's ids), conversations (trains of thought) and principals (whom a conversation belongs to).
+
+Owns tables ``conversations``, ``sessions`` and ``carried``. Nothing here deletes: an ended session is a session with an end.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .db.connection import Database
+
+#: Who sits at the terminal, and what runs in their name: sees everything.
+LOCAL = "local"
+_LOCAL_PLATFORMS = frozenset({"", "cli", "cron", "curator", "tui", "acp", "api", "local", "batch"})
+_COLUMNS = (
+    "s.session_id, s.conversation_id, s.parent_session_id, s.origin, s.platform, s.host_key, s.principal, s.mode, s.model, "
+    "s.started_at, s.ended_at, s.end_reason, s.compactions, c.nonce, c.parent_id, c.fork_seq"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A host session and the conversation it belongs to."""
+
+    session_id: str
+    conversation_id: int
+    parent_session_id: str | None
+    origin: str  # start, rotation, branch, subagent
+    platform: str
+    host_key: str
+    principal: str
+    mode: str  # full, stateless, ignored
+    model: str
+    started_at: float
+    ended_at: float | None
+    end_reason: str | None
+    compactions: int
+    nonce: str
+    parent_id: int | None
+    fork_seq: int | None
+
+
+def principal_of(platform: str, host_key: str | None, session_id: str) -> str:
+    """Whom a new session belongs to. A gateway names its chat in the session key; without one a session is alone."""
+    if host_key:
+        parts = host_key.split(":")
+        return ":".join(parts[2:] if parts[0] == "agent" and len(parts) > 2 else parts)
+    if platform.lower() in _LOCAL_PLATFORMS:
+        return LOCAL
+    return f"session:{session_id}"
+
+
+class Sessions:
+    """The sessions of one database."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def find(self, session_id: str) -> Session | None:
+        """A session that is known, or None."""
+        row = self._db.query_one(
+            f"SELECT {_COLUMNS} FROM sessions s JOIN conversations c USING(conversation_id) WHERE s.session_id = ?",
+            (session_id,),
+        )
+        return Session(*row) if row else None
+
+    def open(
+        self,
+        session_id: str,
+        *,
+        now: float,
+        platform: str = "",
+        host_key: str | None = None,
+        parent: Session | None = None,
+        origin: str = "start",
+        fork_seq: int | None = None,
+        mode: str = "full",
+        model: str = "",
+    ) -> Session:
+        """The session, made if it is new.
+
+        ``origin`` "rotation" continues the parent's conversation; "branch" starts one that inherits the parent's messages up to
+        ``fork_seq``; "subagent" starts one that belongs to the parent's principal.
+        """
+        known = self.find(session_id)
+        if known is not None:
+            return known
+        with self._db.transaction():
+            principal = parent.principal if parent else principal_of(platform, host_key, session_id)
+            if parent is not None and origin == "rotation":
+                conversation_id = parent.conversation_id
+            else:
+                conversation_id = self._db.execute(
+                    "INSERT INTO conversations(parent_id, fork_seq, principal, nonce, created_at) VALUES (?,?,?,?,?)",
+                    (
+                        parent.conversation_id if parent and origin == "branch" else None,
+                        fork_seq if origin == "branch" else None,
+                        principal,
+                        secrets.token_hex(8),
+                        now,
+                    ),
+                )
+            self._db.execute(
+                "INSERT INTO sessions(session_id, conversation_id, parent_session_id, origin, platform, host_key, principal, "
+                "mode, model, started_at) VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT(session_id) DO NOTHING",
+                (
+                    session_id, conversation_id, parent.session_id if parent else None, origin, platform, host_key or "",
+                    principal, mode, model, now,
+                ),
+            )  # fmt: skip
+        made = self.find(session_id)
+        assert made is not None
+        return made
+
+    def adopt(self, child: str, parent: str) -> None:
+        """A sub-agent's session belongs to whoever its parent belongs to."""
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE sessions SET parent_session_id = :parent, origin = 'subagent', "
+                "principal = coalesce((SELECT principal FROM sessions WHERE session_id = :parent), principal) "
+                "WHERE session_id = :child",
+                {"child": child, "parent": parent},
+            )
+            self._db.execute(
+                "UPDATE conversations SET principal = (SELECT principal FROM sessions WHERE session_id = :child) "
+                "WHERE conversation_id = (SELECT conversation_id FROM sessions WHERE session_id = :child)",
+                {"child": child},
+            )
+
+    def end(self, session_id: str, *, now: float, reason: str) -> None:
+        """Note that the host ended a session. Nothing else changes."""
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE session_id = ?", (now, reason, session_id)
+            )
+
+    def reopen(self, session_id: str) -> None:
+        """A session that goes on has no end."""
+        with self._db.transaction():
+            self._db.execute("UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE session_id = ?", (session_id,))
+
+    def compacted(self, session_id: str) -> None:
+        """Count one compaction that the host took over."""
+        with self._db.transaction():
+            self._db.execute("UPDATE sessions SET compactions = compactions + 1 WHERE session_id = ?", (session_id,))
+
+    def carry(self, conversation_id: int, node_ids: Sequence[int]) -> None:
+        """Let a conversation show nodes of the one before it: a reference, never a move."""
+        with self._db.transaction():
+            self._db.executemany(
+                "INSERT INTO carried(conversation_id, node_id) VALUES (?,?) ON CONFLICT DO NOTHING",
+                [(conversation_id, node_id) for node_id in node_ids],
+            )
+
+    def carried(self, conversation_id: int) -> list[int]:
+        """The nodes carried into a conversation."""
+        rows = self._db.query("SELECT node_id FROM carried WHERE conversation_id = ? ORDER BY node_id", (conversation_id,))
+        return [row[0] for row in rows]
+
+    def nonce_owner(self, nonce: str) -> int | None:
+        """The conversation whose nonce this is, or None."""
+        row = self._db.query_one("SELECT conversation_id FROM conversations WHERE nonce = ?", (nonce,))
+        return int(row[0]) if row else None
+
+    def lineage(self, conversation_id: int) -> list[tuple[int, int | None]]:
+        """(conversation, last inherited seq) from the oldest ancestor to the conversation itself (None: all of it)."""
+        out: list[tuple[int, int | None]] = [(conversation_id, None)]
+        row = self._parent(conversation_id)
+        while row is not None and row[0] is not None and row[0] not in {item[0] for item in out}:
+            out.append((int(row[0]), row[1]))
+            row = self._parent(int(row[0]))
+        return out[::-1]
+
+    def _parent(self, conversation_id: int) -> tuple[int | None, int | None] | None:
+        row = self._db.query_one(
+            "SELECT parent_id, fork_seq FROM conversations WHERE conversation_id = ?", (conversation_id,)
+        )
+        return (row[0], row[1]) if row else None
+
+    def of_conversation(self, conversation_id: int) -> list[Session]:
+        """All sessions of a conversation, oldest first."""
+        rows = self._db.query(
+            f"SELECT {_COLUMNS} FROM sessions s JOIN conversations c USING(conversation_id) "
+            "WHERE s.conversation_id = ? ORDER BY s.started_at, s.session_id",
+            (conversation_id,),
+        )
+        return [Session(*row) for row in rows]
+
+    def recent(self, *, principal: str | None, limit: int) -> list[Session]:
+        """Sessions a principal may see (None: all), newest first."""
+        rows = self._db.query(
+            f"SELECT {_COLUMNS} FROM sessions s JOIN conversations c USING(conversation_id) "
+            "WHERE :principal IS NULL OR c.principal = :principal ORDER BY s.started_at DESC, s.session_id LIMIT :limit",
+            {"principal": principal, "limit": limit},
+        )
+        return [Session(*row) for row in rows]

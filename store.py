@@ -1,0 +1,245 @@
+"""
+Stored messages.
+
+Owns table ``messages``. Appends rows (and their index entries) as one fact, and reads them back. Rows never change but for their
+flags. Knows nothing of live lists, summaries or prompts: which message is new is ``ingest``'s business.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .db.connection import Database
+from .errors import Overtaken
+from .records import Flag, Message, Row, Stored
+from .search import IndexRow, MessageIndex
+from .text import content
+
+HEAD_COLUMNS = (
+    "store_id, conversation_id, session_id, seq, pos, role, tool_name, answers, digest, tokens, chars, said_at, stored_at, "
+    "source, flags, revises"
+)
+_INSERT = """
+INSERT INTO messages(conversation_id, session_id, seq, pos, role, tool_name, answers, digest, tokens, chars, said_at,
+                     stored_at, source, flags, revises, envelope)
+VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+"""
+_PLAIN, _ZLIB = b"\0", b"\1"
+_SMALL_BYTES = 320  # below this zlib saves nothing worth its time
+_CONTEXT_CHARS = 150
+
+
+@dataclass(frozen=True, slots=True)
+class NewRow:
+    """A message to append. ``after``: position of its predecessor when it goes between old rows."""
+
+    message: Message
+    after: int | None = None
+    revises: int | None = None
+    flags: Flag = Flag.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows of one conversation up to ``last_seq`` (None: all). A branch is its parents' segments and its own."""
+
+    conversation_id: int
+    last_seq: int | None = None
+
+
+def pack(envelope: str) -> bytes:
+    """The stored form of an envelope: one tag byte, then UTF-8, deflated when it is worth it."""
+    raw = envelope.encode("utf-8")
+    if len(raw) < _SMALL_BYTES:
+        return _PLAIN + raw
+    return _ZLIB + zlib.compress(raw, 1)
+
+
+def unpack(blob: bytes) -> str:
+    """The envelope that ``pack`` was given."""
+    body = zlib.decompress(blob[1:]) if blob[:1] == _ZLIB else blob[1:]
+    return body.decode("utf-8")
+
+
+def head(row: Sequence[Any]) -> Stored:
+    """A row of ``HEAD_COLUMNS``."""
+    return Stored(*row[:14], Flag(row[14]), row[15])
+
+
+class MessageStore:
+    """The messages of one database."""
+
+    def __init__(self, db: Database, index: MessageIndex) -> None:
+        self._db = db
+        self._index = index
+
+    # -- writing ------------------------------------------------------------------------------------
+    def append(
+        self,
+        conversation_id: int,
+        session_id: str,
+        expected_seq: int,
+        rows: Sequence[NewRow],
+        *,
+        source: str,
+        now: float,
+        retract: Sequence[int] = (),
+        restore: Sequence[int] = (),
+        previous_text: str = "",
+    ) -> list[int]:
+        """Append rows behind ``expected_seq`` as one transaction; their store ids.
+
+        ``retract`` and ``restore`` flag rows that the user took back or brought back. ``previous_text`` is the text in front
+        of the first row, for the search index. Raises Overtaken when somebody else appended in the meantime.
+        """
+        with self._db.transaction():
+            last = self.last_seq(conversation_id, writing=True)
+            if last != expected_seq:
+                raise Overtaken(f"conversation {conversation_id} is at {last}, not at {expected_seq}")
+            ids: list[int] = []
+            entries: list[IndexRow] = []
+            for n, row in enumerate(rows, 1):
+                seq = last + n
+                message = row.message
+                store_id = self._db.execute(
+                    _INSERT,
+                    (
+                        conversation_id, session_id, seq, seq if row.after is None else row.after, message.role,
+                        message.tool_name, message.answers, message.digest, message.tokens, len(message.text),
+                        message.said_at, now, source, int(message.flags | row.flags), row.revises, pack(message.envelope),
+                    ),
+                )  # fmt: skip
+                ids.append(store_id)
+                if not (message.flags | row.flags) & Flag.FILTERED:
+                    entries.append(index_row(store_id, conversation_id, message, previous_text))
+                previous_text = message.text
+            self._index.add(entries)
+            self._flag(retract, add=Flag.RETRACTED)
+            self._flag(restore, remove=Flag.RETRACTED)
+        return ids
+
+    def flag(self, store_ids: Sequence[int], *, add: Flag = Flag.NONE, remove: Flag = Flag.NONE) -> None:
+        """Change how rows take part; never what they say."""
+        with self._db.transaction():
+            self._flag(store_ids, add=add, remove=remove)
+
+    def _flag(self, store_ids: Sequence[int], *, add: Flag = Flag.NONE, remove: Flag = Flag.NONE) -> None:
+        if store_ids:
+            self._db.executemany(
+                "UPDATE messages SET flags = (flags | ?) & ~? WHERE store_id = ?",
+                [(int(add), int(remove), store_id) for store_id in store_ids],
+            )
+
+    # -- reading ------------------------------------------------------------------------------------
+    def last_seq(self, conversation_id: int, *, writing: bool = False) -> int:
+        """The newest sequence number of a conversation; 0 when it is empty."""
+        sql = "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation_id = ?"
+        read = self._db.fetch if writing else self._db.query
+        return int(read(sql, (conversation_id,))[0][0])
+
+    def heads(self, segments: Sequence[Segment], *, after_seq: int = 0) -> list[Stored]:
+        """The thread of a conversation without texts, in order. ``after_seq`` counts in the last segment only."""
+        out: list[Stored] = []
+        for n, segment in enumerate(segments):
+            own = n == len(segments) - 1
+            if after_seq and not own:
+                continue
+            out.extend(
+                head(row)
+                for row in self._db.query(
+                    f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND seq > ? AND seq <= ? "
+                    "ORDER BY pos, seq",
+                    (segment.conversation_id, after_seq if own else 0, segment.last_seq or 2**62),
+                )
+            )
+        return out
+
+    def heads_of(self, store_ids: Sequence[int]) -> dict[int, Stored]:
+        """Heads by store id."""
+        out: dict[int, Stored] = {}
+        for part in _parts(store_ids):
+            marks = ",".join("?" * len(part))
+            for row in self._db.query(f"SELECT {HEAD_COLUMNS} FROM messages WHERE store_id IN ({marks})", part):
+                out[row[0]] = head(row)
+        return out
+
+    def rows(self, store_ids: Sequence[int]) -> list[Row]:
+        """Messages with their content, in the order asked for; unknown ids are left out."""
+        found: dict[int, Row] = {}
+        for part in _parts(store_ids):
+            marks = ",".join("?" * len(part))
+            sql = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id IN ({marks})"
+            for row in self._db.query(sql, part):
+                found[row[0]] = decode(row)
+        return [found[store_id] for store_id in store_ids if store_id in found]
+
+    def text(self, store_id: int) -> str:
+        """What a person would read of one message; "" for an unknown id."""
+        found = self.rows([store_id])
+        return found[0].text if found else ""
+
+    def page(self, session_id: str, *, after: int, limit: int, roles: Sequence[str] = ()) -> list[Row]:
+        """Rows of one host session in the order they were stored."""
+        marks = f" AND role IN ({','.join('?' * len(roles))})" if roles else ""
+        return [
+            decode(row)
+            for row in self._db.query(
+                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE session_id = ? AND store_id > ?{marks} "
+                "ORDER BY store_id LIMIT ?",
+                (session_id, after, *roles, limit),
+            )
+        ]
+
+    def count(self, session_id: str | None = None) -> int:
+        """Stored messages, of one host session or of all."""
+        if session_id is None:
+            return int(self._db.query("SELECT count(*) FROM messages")[0][0])
+        return int(self._db.query("SELECT count(*) FROM messages WHERE session_id = ?", (session_id,))[0][0])
+
+    def every(self, *, size: int = 500) -> Iterator[list[Row]]:
+        """All rows, oldest first, in batches: for rebuilding and checking."""
+        last = 0
+        while True:
+            sql = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id > ? ORDER BY store_id LIMIT ?"
+            rows = self._db.query(sql, (last, size))
+            if not rows:
+                return
+            last = rows[-1][0]
+            yield [decode(row) for row in rows]
+
+    def newest(self, conversations: Sequence[int] | None, *, before: int, limit: int) -> list[Row]:
+        """Rows newest first, below ``before``: for scans that stop when they found enough."""
+        where, params = "", []
+        if conversations is not None:
+            where = f" AND conversation_id IN ({','.join('?' * len(conversations))})"
+            params = list(conversations)
+        return [
+            decode(row)
+            for row in self._db.query(
+                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id < ?{where} ORDER BY store_id DESC LIMIT ?",
+                (before, *params, limit),
+            )
+        ]
+
+
+def index_row(store_id: int, conversation_id: int, message: Message, previous_text: str) -> IndexRow:
+    """What the search index gets of a message. Answers of our own tools would only find themselves."""
+    extra = " ".join(f"{call.name} {call.arguments}" for call in message.calls)
+    if message.tool_name:
+        extra = f"{message.tool_name} {extra}"
+    text = "" if message.flags & Flag.OWN_TOOL else message.text
+    return IndexRow(store_id, conversation_id, text, extra, previous_text[-_CONTEXT_CHARS:])
+
+
+def decode(row: Sequence[Any]) -> Row:
+    """A row of ``HEAD_COLUMNS, envelope``."""
+    envelope = content.decode(unpack(row[16]))
+    return Row(head(row), content.text_of(envelope.get("content")), content.calls_of(envelope), envelope)
+
+
+def _parts(ids: Sequence[int], size: int = 500) -> Iterator[list[int]]:
+    for at in range(0, len(ids), size):
+        yield list(ids[at : at + size])

@@ -1,0 +1,79 @@
+"""
+The grammar of the text that this plugin itself puts into a prompt.
+
+Three kinds: the context message (summaries), the carrier (a one-line assistant message that keeps two user messages apart)
+and the stub (what stands for an oversized tool result). Each carries the conversation's nonce. Reading is exact: opening
+line at the very start, closing line as printed, nonce known; anything else is somebody's words.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_NONCE = r"[0-9a-f]{16}"
+_OPEN = re.compile(rf"\[lcm:history ({_NONCE})\]\n")
+_CLOSE = re.compile(rf"\n\[/lcm:history ({_NONCE}) assembly=(\d+)\]")
+_CARRIER = re.compile(rf"\[lcm:carrier ({_NONCE})\] [^\n]*")
+_STUB = re.compile(rf"\[lcm:stub ({_NONCE}) msg_(\d+)[^\]\n]*\]\n[\s\S]*\n\[/lcm:stub\]")
+
+CARRIER_TEXT = "Noted: the record above is history for reference. The conversation continues below."
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A context message found in a live list. ``rest`` is text that the host glued behind it."""
+
+    nonce: str
+    assembly_id: int
+    rest: str
+
+
+def context(nonce: str, assembly_id: int, body: str) -> str:
+    """The whole text of a context message. ``body`` must not hold a closing line (see ``defuse``)."""
+    return f"[lcm:history {nonce}]\n{body}\n[/lcm:history {nonce} assembly={assembly_id}]"
+
+
+def defuse(text: str, nonce: str) -> str:
+    """Make sure that quoted text cannot close our fence."""
+    return text.replace(nonce, nonce[:4] + "…") if nonce in text else text
+
+
+def read_context(text: str) -> Context | None:
+    """The context message that ``text`` begins with, if it does."""
+    if not text.startswith("[lcm:history "):
+        return None
+    opened = _OPEN.match(text)
+    if opened is None:
+        return None
+    for closed in _CLOSE.finditer(text):
+        if closed.group(1) == opened.group(1):
+            return Context(opened.group(1), int(closed.group(2)), text[closed.end() :].strip())
+    return None
+
+
+def carrier(nonce: str) -> str:
+    """The one-line assistant message between the context message and a user message."""
+    return f"[lcm:carrier {nonce}] {CARRIER_TEXT}"
+
+
+def read_carrier(text: str) -> tuple[str, str] | None:
+    """(nonce, text glued behind it) of a carrier, or None."""
+    if not text.startswith("[lcm:carrier "):
+        return None
+    line, _, rest = text.partition("\n")
+    found = _CARRIER.fullmatch(line)
+    return (found.group(1), rest.strip()) if found else None
+
+
+def stub(nonce: str, store_id: int, note: str, excerpt: str) -> str:
+    """What stands in the prompt for the text of message ``store_id``."""
+    return f"[lcm:stub {nonce} msg_{store_id} {note}]\n{excerpt}\n[/lcm:stub]"
+
+
+def read_stub(text: str) -> tuple[str, int] | None:
+    """(nonce, store id) of a stub, or None."""
+    if not text.startswith("[lcm:stub "):
+        return None
+    found = _STUB.fullmatch(text.strip())
+    return (found.group(1), int(found.group(2))) if found else None
