@@ -169,7 +169,7 @@ def one_of(*words: str) -> Kind[str]:
             raise ValueError(raw)
         return word
 
-    return Kind("one of " + ", ".join(words), read)
+    return Kind("one of " + ", ".join(filter(None, words)), read)
 
 
 def some_of(*words: str) -> Kind[tuple[str, ...]]:
