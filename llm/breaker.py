@@ -1,0 +1,169 @@
+"""
+When not to call a summary model: a circuit breaker per route, and a limit on what is spent.
+
+Owns the counting. The state goes in and out as a JSON-able dict, so that a restart does not forget an outage or a budget;
+who keeps it is the caller's business. The clock is wall time for the same reason. Safe to use from several threads.
+
+A model that answered is a model that works: an answer that verification refused is reported as ``success``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+
+@dataclass(slots=True)
+class _Route:
+    failures: int = 0
+    retry_at: float = 0.0  # 0: closed
+    probing: bool = False
+    reason: str = ""
+
+
+class Breaker:
+    """Stops calling a route after ``threshold`` failures in a row, for ``cooldown_s``; then one call may try it.
+
+    ``threshold`` 0: never stops.
+    """
+
+    def __init__(self, *, threshold: int, cooldown_s: float, clock: Callable[[], float]) -> None:
+        self._threshold = threshold
+        self._cooldown_s = cooldown_s
+        self._clock = clock
+        self._routes: dict[str, _Route] = {}
+        self._lock = threading.Lock()
+
+    def allow(self, route: str) -> bool:
+        """May this route be called now? A True must be followed by ``success``, ``failure`` or ``release``."""
+        with self._lock:
+            state = self._routes.get(route)
+            if state is None or not state.retry_at:
+                return True
+            # A clock that was set back must not prolong the pause.
+            state.retry_at = min(state.retry_at, self._clock() + self._cooldown_s)
+            if state.probing or self._clock() < state.retry_at:
+                return False
+            state.probing = True
+            return True
+
+    def success(self, route: str) -> None:
+        """The route answered, whatever the answer was worth."""
+        with self._lock:
+            self._routes.pop(route, None)
+
+    def failure(self, route: str, reason: str) -> None:
+        """The route raised or timed out. ``reason`` is shown in the status."""
+        with self._lock:
+            state = self._routes.setdefault(route, _Route())
+            state.failures += 1
+            state.reason = reason[:200]
+            if self._threshold and (state.probing or state.failures >= self._threshold):
+                state.retry_at = self._clock() + self._cooldown_s
+            state.probing = False
+
+    def release(self, route: str) -> None:
+        """The call was not made after all."""
+        with self._lock:
+            if state := self._routes.get(route):
+                state.probing = False
+
+    def retry_at(self, route: str) -> float | None:
+        """When the route will be tried again; None while it is in use."""
+        with self._lock:
+            state = self._routes.get(route)
+            return state.retry_at if state and state.retry_at else None
+
+    def dump(self) -> dict[str, Any]:
+        """The state as JSON-able values."""
+        with self._lock:
+            return {
+                route: {key: value for key, value in asdict(state).items() if key != "probing"}
+                for route, state in self._routes.items()
+            }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take over a dumped state; what cannot be read is left out."""
+        routes = {}
+        for route, saved in state.items():
+            if isinstance(saved, Mapping):
+                routes[str(route)] = _Route(
+                    int(_number(saved.get("failures"))), _number(saved.get("retry_at")), reason=str(saved.get("reason", ""))
+                )
+        with self._lock:
+            self._routes = routes
+
+
+_BUCKETS: Final = 60
+
+
+class SpendGuard:
+    """At most ``max_calls`` calls and ``max_tokens`` tokens within ``window_s``; 0 means no limit.
+
+    Counts in sixtieths of the window, so the state stays small whatever the limit is.
+    """
+
+    def __init__(self, *, max_calls: int, max_tokens: int, window_s: float, clock: Callable[[], float]) -> None:
+        self._max_calls = max_calls
+        self._max_tokens = max_tokens
+        self._width = max(window_s, 0.001) / _BUCKETS
+        self._clock = clock
+        self._buckets: dict[int, list[int]] = {}  # number of the bucket: calls, tokens
+        self._lock = threading.Lock()
+
+    def reserve(self, tokens: int) -> bool:
+        """Book one call of about ``tokens``; False, and nothing booked, when that would exceed a limit."""
+        with self._lock:
+            calls, spent = self._sum()
+            if (self._max_calls and calls + 1 > self._max_calls) or (self._max_tokens and spent + tokens > self._max_tokens):
+                return False
+            self._book(1, tokens)
+            return True
+
+    def settle(self, *, reserved: int, spent: int) -> None:
+        """Replace the estimate of a reserved call by what it really took."""
+        with self._lock:
+            self._book(0, spent - reserved)
+
+    def used(self) -> tuple[int, int]:
+        """Calls and tokens within the window."""
+        with self._lock:
+            return self._sum()
+
+    def _now(self) -> int:
+        return int(self._clock() / self._width)
+
+    def _book(self, calls: int, tokens: int) -> None:
+        bucket = self._buckets.setdefault(self._now(), [0, 0])
+        bucket[0] += calls
+        bucket[1] += tokens
+
+    def _sum(self) -> tuple[int, int]:
+        now = self._now()
+        # Buckets of the future: the clock was set back; keeping them would block for as long as it was wrong.
+        self._buckets = {n: b for n, b in self._buckets.items() if now - _BUCKETS < n <= now}
+        return sum(b[0] for b in self._buckets.values()), max(0, sum(b[1] for b in self._buckets.values()))
+
+    def dump(self) -> dict[str, Any]:
+        """The state as JSON-able values."""
+        with self._lock:
+            self._sum()
+            return {"width": self._width, "buckets": {str(n): list(b) for n, b in self._buckets.items()}}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take over a dumped state; one with another window, or one that cannot be read, is left out."""
+        saved = state.get("buckets")
+        if not isinstance(saved, Mapping) or _number(state.get("width")) != self._width:
+            return
+        buckets: dict[int, list[int]] = {}
+        for number, pair in saved.items():
+            if str(number).lstrip("-").isdigit() and isinstance(pair, list) and len(pair) == 2:
+                buckets[int(number)] = [int(_number(pair[0])), int(_number(pair[1]))]
+        with self._lock:
+            self._buckets = buckets
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0

@@ -1,0 +1,362 @@
+"""
+What a summary must not lose and must not invent.
+
+Reads paths, URLs, identifiers, numbers, hashes, dates, error codes, quoted strings, the user's directives and open questions
+out of text. Owns only the reading: which of them are kept, where, and at what price is decided in ``llm/``.
+
+Every pattern runs in linear time: a word is one run of a character class, taken greedily and then judged by its shape, and
+whatever needs a wider view is bounded by a small constant. Repeated words are judged once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..records import SourceLine
+
+#: Of a longer text the two ends are read, half of this each: reading must not take longer than summarising.
+MAX_CHARS: Final = 4_000_000
+#: A tool result up to this size counts whole; of a longer one, what its telling lines say and others took up.
+SMALL_RESULT_CHARS: Final = 600
+_MAX_ITEM_CHARS: Final = 160
+_MAX_TELLING_LINES: Final = 40
+_MAX_SENTENCE_CHARS: Final = 400
+
+PATH, URL, IDENTIFIER, NUMBER, HASH = "path", "url", "identifier", "number", "hash"
+DATE, ERROR, QUOTE, DIRECTIVE, OPEN = "date", "error", "quote", "directive", "open"
+#: Kinds that are one word or number, as opposed to a sentence.
+TERMS: Final = frozenset({PATH, URL, IDENTIFIER, NUMBER, HASH, DATE, ERROR, QUOTE})
+
+_WEIGHTS: Final = {
+    DIRECTIVE: 5.0, OPEN: 3.0, ERROR: 3.0, PATH: 2.5, URL: 2.5, HASH: 2.0, IDENTIFIER: 2.0, DATE: 1.5, QUOTE: 1.5, NUMBER: 1.0,
+}
+_ROLES: Final = {"user": 2.0, "summary": 1.5, "assistant": 1.2, "tool": 1.0, "host": 0.5}
+
+_WORD = re.compile(r"[A-Za-z0-9_./@~+:#%$€£¥\\=?&,-]+")
+_CODE = re.compile(r"E[A-Z]{4,20}|SIG[A-Z]{3,6}|(?:[A-Z][A-Za-z0-9]{1,40})?[A-Za-z](?:Error|Exception|Warning|Failure|Fault)")
+_ISO = re.compile(r"(?:19|20)\d\d[-/.](?:0?[1-9]|1[0-2])[-/.](?:[0-2]?\d|3[01])")
+_DAY = re.compile(r"(?:[0-2]?\d|3[01])[/.](?:[0-2]?\d|3[01])[/.](?:19|20)\d\d")
+_CLOCK = re.compile(r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?[Zz]?")
+_HEX = re.compile(r"(?:0x)?[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_UNITS: Final = (
+    "ms|us|ns|min|mins|sec|secs|seconds?|minutes?|hours?|hrs?|days?|weeks?|months?|years?|[KMGTkmgt]i?[Bb]|bytes?|[kKMGB]|px|"
+    "tokens?|lines?|files?|tests?|USD|EUR|GBP|dollars?|euros?|percent|km|kg|cm|mm|miles?|[smhdw]|%|x"
+)
+_NUMBER = re.compile(rf"[$€£¥]?[+-]?\d[\d,]*(?:\.\d+)?(?P<unit>{_UNITS})?")
+_VERSION = re.compile(r"v?\d+\.\d+\.\d+[\w.+-]*")
+_UNIT_AFTER = re.compile(rf"(?<![\w.,/-])[$€£]?\d{{1,9}}(?:[.,]\d{{1,6}})? (?:{_UNITS})(?!\w)")
+_MONTHS: Final = (
+    "(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?|"
+    "Nov(?:ember)?|Dec(?:ember)?)"
+)
+_LONG_DATE = re.compile(
+    rf"\b{_MONTHS}\.?[ -]\d{{1,2}}(?:st|nd|rd|th)?(?:,?[ -](?:19|20)\d\d)?\b|"
+    rf"\b\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTHS}\b(?:,? (?:19|20)\d\d)?|"
+    r"(?:19|20)?\d\d年\d{1,2}月(?:\d{1,2}日)?|\d{1,2}月\d{1,2}日"
+)
+_QUOTED = re.compile(r"\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”|「([^」\n]{1,60})」|『([^』\n]{1,60})』|`([^`\n]{2,80})`")
+_INNER_CAPITAL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
+_EXTENSIONS: Final = frozenset(
+    "py pyi ts tsx js jsx mjs cjs go rs c h cc cpp hpp java kt rb php sh bash zsh ps1 md rst txt json jsonl yaml yml toml ini cfg "
+    "conf env lock log csv tsv sql db sqlite html htm css scss xml svg png jpg jpeg gif webp pdf zip tar gz tgz whl exe dll so "
+    "ipynb proto tf vue svelte swift scala lua pl r diff patch service pem key crt".split()
+)
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+_LIST_MARK = re.compile(r"\s*(?:[-*•]|\d{1,3}[.)])\s+")
+_DIRECTIVE = re.compile(
+    r"\b(?:do not|don'?t|never|always|must(?:n'?t)?|should(?:n'?t)?|prefer|please|make sure|ensure|avoid|only use|instead of|"
+    r"remember|no longer|from now on|need to|want you to|i want|i need|i(?:'d| would) like|has to|have to|required?|"
+    r"can you|could you|let'?s|stop|keep|not allowed|forbidden)\b|"
+    r"不要|别再|不能|不得|必须|务必|请|总是|始终|一直要|禁止|记住|应该|需要|改用|优先|ください|しないで|必ず|べき|"
+    r"하지\s?마|항상|반드시|해\s?주세요",
+    re.IGNORECASE,
+)
+_VERBS: Final = frozenset(
+    "add adjust allow apply ask attach book build call cancel change check clean clear close commit compare configure continue "
+    "convert copy create debug delete deploy describe disable document download draft drop edit enable exclude expand explain "
+    "export extract fetch fill find finish fix follow format generate get give go ignore implement import improve include "
+    "increase inspect install investigate keep leave limit list load log look make merge migrate modify move name open optimize "
+    "pick plan port print proceed publish pull push put read rebase reduce refactor release remind remove rename repeat replace "
+    "report reset restart restore revert review rewrite run save search send set show skip sort split start stop store "
+    "summarize switch take tell test translate try turn undo uninstall update upgrade upload use verify wait write".split()
+)
+_OPEN = re.compile(
+    r"\b(?:TODO|FIXME|still (?:need|needs|to do|open|missing|failing)|not yet|remaining|left to do|pending|open question|"
+    r"unresolved|follow[- ]up|next step|blocked (?:on|by))\b|\[ \]|待办|尚未|未完成|还需要|还没",
+    re.IGNORECASE,
+)
+_TELLING = re.compile(
+    r"[Ee]rror|ERROR|[Ff]ail|FAIL|xception|raceback|FATAL|[Ff]atal|[Pp]anic|[Dd]enied|refused|not found|[Nn]o such|[Ii]nvalid|"
+    r"timed out|[Tt]imeout|exit (?:code|status)?|[Cc]annot|[Uu]nable|[Uu]ndefined|WARN|passed|SUCCESS|[Cc]ritical|错误|失败|异常"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing worth keeping. ``key`` is what equal things share; ``weight`` orders, 0 until ranked."""
+
+    kind: str
+    text: str
+    key: str
+    weight: float = 0.0
+
+
+def bounded(text: str, limit: int = MAX_CHARS) -> str:
+    """``text``, or its two ends when it is longer than ``limit``."""
+    return text if len(text) <= limit else text[: limit // 2] + "\n" + text[-(limit // 2) :]
+
+
+def normal(text: str) -> str:
+    """The form in which text is compared: case folded, one blank between words, no commas inside numbers."""
+    return _DIGIT_COMMA.sub("", " ".join(text.casefold().split()))
+
+
+_DIGIT_COMMA = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+
+# ------------------------------------------------------------------------------------------------------------ single words
+def _number_kind(word: str) -> str:
+    if _VERSION.fullmatch(word):
+        return IDENTIFIER
+    match = _NUMBER.fullmatch(word)
+    if match is None:
+        return ""
+    digits = sum(c.isdigit() for c in word)
+    return NUMBER if digits >= 3 or match["unit"] or not word[0].isdigit() else ""
+
+
+def _path_kind(word: str) -> str:
+    parts = [part for part in word.split("/") if part]
+    if not parts or not any(c.isalpha() for c in word):
+        return ""
+    rooted = word[0] in "/~." and len(parts[0]) > 1
+    plain = all(part.isalpha() for part in parts)
+    if plain and not rooted and len(parts) < 3:
+        return ""  # and/or, read/write
+    return PATH
+
+
+def _dotted_kind(word: str) -> str:
+    parts = word.split(".")
+    if parts[-1].lower() in _EXTENSIONS and parts[-2:-1] != [""]:
+        return PATH
+    if any(len(part) < 2 for part in parts) or (len(parts) == 2 and parts[1][:1].isupper() and parts[0].islower()):
+        return ""  # e.g., or a sentence end without a blank
+    return IDENTIFIER
+
+
+def _identifier_kind(word: str) -> str:
+    if "_" in word.strip("_"):
+        return IDENTIFIER
+    if "." in word:
+        return _dotted_kind(word)
+    digits = any(c.isdigit() for c in word)
+    if "-" in word:
+        return IDENTIFIER if digits or not word.islower() or word.count("-") >= 2 else ""
+    if digits:
+        return IDENTIFIER if any(c.isalpha() for c in word) and len(word) >= 3 else ""
+    return IDENTIFIER if _INNER_CAPITAL.search(word) else ""
+
+
+def _date_kind(word: str) -> str:
+    if _ISO.match(word) or _DAY.fullmatch(word):
+        return DATE
+    return ""
+
+
+def kind_of(word: str) -> str:
+    """What a single word is, by its shape; "" for an ordinary one."""
+    if len(word) < 2 or len(word) > _MAX_ITEM_CHARS:
+        return ""
+    if _CODE.fullmatch(word):
+        return ERROR
+    if word.isalpha():
+        return IDENTIFIER if _INNER_CAPITAL.search(word) else ""
+    if word[0].isdigit() or word[0] in "$€£¥+":
+        kind = _date_kind(word) or _number_kind(word)
+        if kind or _CLOCK.fullmatch(word):
+            return kind
+    if _HEX.fullmatch(word) and any(c.isdigit() for c in word) and any(c.isalpha() for c in word):
+        return HASH
+    if "/" in word:
+        return _path_kind(word)
+    if "\\" in word and ":" in word[:3]:
+        return PATH
+    return _identifier_kind(word) if any(c.isalpha() for c in word) else ""
+
+
+def _url(word: str) -> str:
+    cut = word.find("://")
+    start = cut
+    while start > 0 and word[start - 1].isalnum():
+        start -= 1
+    return word[start:].rstrip(".,:;?&=#/") if start < cut else ""
+
+
+def _pieces(word: str) -> Iterator[str]:
+    """A run of word characters, freed of punctuation; two pieces around ``=`` and ``,``."""
+    for piece in re.split(r"[=,?&](?!\d{3}(?!\d))", word) if not word.isalnum() else (word,):
+        bare = piece.rstrip(".:,-+#@/\\=?&~").lstrip(":+#@-,=?&%\\")
+        if ":" in bare and bare[1:3] != ":\\" and not _CLOCK.fullmatch(bare):
+            if _ISO.match(bare):
+                yield bare[:10]
+            else:
+                yield from bare.split(":")
+        else:
+            yield bare
+
+
+def terms(text: str) -> dict[str, Item]:
+    """Paths, URLs, identifiers, numbers, hashes, dates and error codes of ``text`` by key, in order of appearance."""
+    out: dict[str, Item] = {}
+    seen: set[str] = set()
+    for token in dict.fromkeys(bounded(text).split()):
+        if (token.isalpha() and token.isascii() and (token.islower() or token.istitle())) or len(token) > 100_000:
+            continue
+        for word in _WORD.findall(token):
+            if word in seen:
+                continue
+            seen.add(word)
+            if "://" in word and (url := _url(word)):
+                _put(out, URL, url[:_MAX_ITEM_CHARS])
+                continue
+            for piece in _pieces(word):
+                if kind := kind_of(piece):
+                    _put(out, kind, piece)
+    return out
+
+
+def _put(out: dict[str, Item], kind: str, text: str) -> None:
+    key = normal(text)
+    if key and key not in out:
+        out[key] = Item(kind, text, key)
+
+
+# ------------------------------------------------------------------------------------------------------------ wider views
+def phrases(text: str) -> dict[str, Item]:
+    """Written-out dates, numbers with a unit behind a blank, and short quotations."""
+    out: dict[str, Item] = {}
+    text = bounded(text)
+    for match in _LONG_DATE.finditer(text):
+        _put(out, DATE, match[0])
+    for match in _UNIT_AFTER.finditer(text):
+        _put(out, NUMBER, match[0])
+    for match in _QUOTED.finditer(text):
+        quoted = next(group for group in match.groups() if group)
+        if quoted.strip() and "{" not in quoted:
+            _put(out, QUOTE, quoted.strip())
+    return out
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences and list items of ``text``, list marks and outer blanks removed."""
+    for part in _SENTENCE_END.split(bounded(text)):
+        bare = _LIST_MARK.sub("", part, count=1).strip() if part else ""
+        if bare:
+            yield bare
+
+
+def is_directive(sentence: str) -> bool:
+    """Does the sentence tell somebody what to do or not to do?"""
+    head = sentence[:_MAX_SENTENCE_CHARS]
+    first = head.split(None, 1)[0].strip(",:;.!").lower() if head.split() else ""
+    return first in _VERBS or _DIRECTIVE.search(head) is not None
+
+
+def directives(text: str, *, limit: int) -> tuple[str, ...]:
+    """Up to ``limit`` sentences that give an instruction, verbatim, the longest ones shortened at their end."""
+    out: dict[str, None] = {}
+    for sentence in sentences(text):
+        if is_directive(sentence) and 3 < len(sentence):
+            out[sentence if len(sentence) <= _MAX_SENTENCE_CHARS else sentence[:_MAX_SENTENCE_CHARS] + "…"] = None
+            if len(out) >= limit:
+                break
+    return tuple(out)
+
+
+def open_points(text: str, *, limit: int) -> tuple[str, ...]:
+    """Up to ``limit`` sentences that name unfinished work, from the end backwards but returned in order."""
+    found = [s for s in sentences(text) if len(s) <= _MAX_SENTENCE_CHARS and _OPEN.search(s)]
+    return tuple(dict.fromkeys(found[-limit:])) if limit else ()
+
+
+def telling_lines(text: str, *, limit: int) -> tuple[tuple[int, str], ...]:
+    """Up to ``limit`` lines of a tool result that speak of errors or outcomes, with their numbers; evenly thinned out."""
+    lines = bounded(text).splitlines()
+    found = [(n, line) for n, line in enumerate(lines) if _TELLING.search(line[:2000])]
+    if len(found) <= limit:
+        return tuple(found)
+    step = len(found) / limit
+    return tuple(found[int(n * step)] for n in range(limit))
+
+
+# ------------------------------------------------------------------------------------------------------------- whole chunks
+def _sentence_items(line: SourceLine) -> dict[str, Item]:
+    out: dict[str, Item] = {}
+    if line.role == "user":
+        for sentence in directives(line.text, limit=24):
+            _put(out, DIRECTIVE, sentence)
+    if line.role in ("user", "assistant"):
+        for sentence in open_points(line.text, limit=8):
+            _put(out, OPEN, sentence)
+    return out
+
+
+def _told(line: SourceLine) -> dict[str, Item]:
+    """What a tool result says on its own: everything when it is short, else what its telling lines and its end hold."""
+    if len(line.text) <= SMALL_RESULT_CHARS:
+        return terms(line.text)
+    kept = [text[:300] for _, text in telling_lines(line.text, limit=_MAX_TELLING_LINES)]
+    return terms("\n".join([*kept, line.text[-200:]]))
+
+
+def salient(lines: Iterable[SourceLine]) -> tuple[Item, ...]:
+    """What a summary of ``lines`` should keep, most important first.
+
+    People's and models' words count whole. A long tool result counts by its telling lines, and by what occurs in somebody's
+    words too: a listing of a thousand files has no thousand facts worth keeping.
+    """
+    items: dict[str, Item] = {}
+    weight: dict[str, float] = {}
+    mentions: Counter[str] = Counter()
+    for line in lines:
+        found = _told(line) if line.role == "tool" else terms(line.text) | phrases(line.text) | _sentence_items(line)
+        for key, item in found.items():
+            items.setdefault(key, item)
+            mentions[key] += 1
+            weight[key] = max(weight.get(key, 0.0), _WEIGHTS[item.kind] * _ROLES.get(line.role, 1.0))
+    ranked = [replace(item, weight=weight[key] * (1 + min(mentions[key], 8) / 4)) for key, item in items.items()]
+    return tuple(sorted(ranked, key=lambda item: -item.weight))
+
+
+class Haystack:
+    """Text in which items are looked up."""
+
+    def __init__(self, text: str) -> None:
+        self._text = normal(text)
+        self._words = frozenset(re.findall(r"\w{4,}", self._text))
+
+    def has(self, item: Item) -> bool:
+        """Is the item there: a term as it stands, a sentence when most of its longer words are."""
+        if item.key.rstrip("…") in self._text:
+            return True
+        if item.kind in TERMS and item.kind != QUOTE:
+            return False
+        words = re.findall(r"\w{4,}", item.key)
+        return len(words) >= 3 and sum(word in self._words for word in words) >= 0.7 * len(words)
+
+    def contains(self, text: str) -> bool:
+        """Is this very text (already in normal form) part of it?"""
+        return text in self._text
+
+
+def recall(items: Iterable[Item], haystack: Haystack) -> tuple[float, tuple[Item, ...]]:
+    """Share of the items that the text holds (1.0 of none), and those it lacks."""
+    every = tuple(items)
+    missing = tuple(item for item in every if not haystack.has(item))
+    return (1.0 - len(missing) / len(every) if every else 1.0), missing
