@@ -130,6 +130,11 @@ class Sessions:
                 {"child": child},
             )
 
+    def fork_at(self, conversation_id: int, seq: int) -> None:
+        """A branch inherits its parent's messages up to ``seq``."""
+        with self._db.transaction():
+            self._db.execute("UPDATE conversations SET fork_seq = ? WHERE conversation_id = ?", (seq, conversation_id))
+
     def end(self, session_id: str, *, now: float, reason: str) -> None:
         """Note that the host ended a session. Nothing else changes."""
         with self._db.transaction():

@@ -166,6 +166,14 @@ class MessageStore:
                 out[row[0]] = head(row)
         return out
 
+    def retracted(self, conversation_id: int) -> list[Stored]:
+        """Rows that the user took back, in order."""
+        rows = self._db.query(
+            f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND flags & 1 ORDER BY pos, seq",
+            (conversation_id,),
+        )
+        return [head(row) for row in rows]
+
     def rows(self, store_ids: Sequence[int]) -> list[Row]:
         """Messages with their content, in the order asked for; unknown ids are left out."""
         found: dict[int, Row] = {}
@@ -227,11 +235,12 @@ class MessageStore:
 
 def index_row(store_id: int, conversation_id: int, message: Message, previous_text: str) -> IndexRow:
     """What the search index gets of a message. Answers of our own tools would only find themselves."""
+    if message.flags & Flag.OWN_TOOL:
+        return IndexRow(store_id, conversation_id, "", message.tool_name or "", "")
     extra = " ".join(f"{call.name} {call.arguments}" for call in message.calls)
     if message.tool_name:
         extra = f"{message.tool_name} {extra}"
-    text = "" if message.flags & Flag.OWN_TOOL else message.text
-    return IndexRow(store_id, conversation_id, text, extra, previous_text[-_CONTEXT_CHARS:])
+    return IndexRow(store_id, conversation_id, message.text, extra, previous_text[-_CONTEXT_CHARS:])
 
 
 def decode(row: Sequence[Any]) -> Row:

@@ -65,6 +65,7 @@ CREATE TABLE messages(
   UNIQUE(conversation_id, seq)
 );
 CREATE INDEX messages_by_session ON messages(session_id, store_id);
+CREATE INDEX messages_retracted ON messages(conversation_id, pos) WHERE flags & 1;
 
 CREATE TABLE nodes(
   node_id INTEGER PRIMARY KEY AUTOINCREMENT,

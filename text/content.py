@@ -21,6 +21,8 @@ from . import tokens
 
 #: Names the canonical form inside the digest. Bump it when the form changes.
 FORM = b"m1"
+#: Names of this plugin's tools begin so.
+OWN_TOOLS = "lcm_"
 SCREENSHOT = "[screenshot]"
 TODO_HEAD = "[Your active task list was preserved across context compression]"
 _TODO_TAIL = re.compile(re.escape("\n\n" + TODO_HEAD) + r"(?:\n- \[[^\]\n]{1,3}\] [^\n]*)+\s*\Z")
@@ -156,6 +158,8 @@ def read(message: Mapping[str, Any], *, text: str | None = None) -> Message:
     if is_host_note(role, said, message):
         flags |= Flag.HOST_NOTE
     name = message.get("tool_name") or message.get("name")
+    if _is_own_tool(role, str(name or ""), said, calls):
+        flags |= Flag.OWN_TOOL
     arguments = "".join(call.arguments for call in calls)
     return Message(
         role=role,
@@ -170,6 +174,13 @@ def read(message: Mapping[str, Any], *, text: str | None = None) -> Message:
         uid=str(message["message_uid"]) if message.get("message_uid") else None,
         flags=flags,
     )
+
+
+def _is_own_tool(role: str, name: str, said: str, calls: Sequence[ToolCall]) -> bool:
+    """An answer of one of our tools, or a message that does nothing but call them."""
+    if role == "tool":
+        return name.startswith(OWN_TOOLS)
+    return bool(calls) and not said.strip() and all(call.name.startswith(OWN_TOOLS) for call in calls)
 
 
 def _time(value: Any) -> float | None:

@@ -1,0 +1,211 @@
+"""
+What a compaction will do: pure functions from sizes to a plan.
+
+No store, no model. ``Unit`` is what may not be split (a group of messages); ``Tail`` is what stays raw; ``Chunk`` is what one
+summary will cover.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+#: A chunk that small costs more as a summary than as it is.
+TINY_TOKENS = 150
+GAP_SECONDS = 1800.0
+_MIN_CHUNK_TOKENS = 8000
+_MAX_CHUNK_TOKENS = 20000
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A group of the live list (or a stored row that the list lacks). ``index``: its first message, -1 if not live."""
+
+    ids: tuple[int, ...]
+    tokens: int
+    role: str
+    said_at: float | None
+    index: int
+    stop: int
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Units from ``start`` on stay raw. ``request``: the unit with the user's latest request when it lies before them."""
+
+    start: int
+    request: int | None
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Units that one leaf covers. ``node_id``: a leaf that is ready."""
+
+    ids: tuple[int, ...]
+    tokens: int
+    node_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Tokens. ``limit``: what tail and summaries together may take; ``tail`` and ``prefix``: their shares of it."""
+
+    threshold: int
+    overhead: int
+    limit: int
+    tail: int
+    prefix: int
+
+
+def budget(
+    *, threshold: int, messages: int, current: int | None, low_water: float, tail_share: float, prefix_share: float, force: bool
+) -> Budget:
+    """Divide the window. ``current`` is what the host measured for the whole request, ``messages`` the list's part of it.
+
+    Below the threshold (manual compaction, or a provider that refused the request) the request itself is the measure.
+    """
+    overhead = max(0, (current or 0) - messages)
+    whole = messages + overhead
+    base = min(threshold, whole) if whole > 0 else threshold
+    overhead = min(overhead, int(base * 0.7))
+    limit = max(int(base * low_water) - overhead, int(base * 0.15), 256)
+    share = tail_share if not force else min(tail_share, 0.3)
+    prefix = max(128, min(int(threshold * prefix_share), int(limit * 0.5)))
+    tail = max(128, min(int(base * share), limit - min(prefix, limit // 3)))
+    return Budget(threshold, overhead, limit, tail, prefix)
+
+
+def tail_of(units: Sequence[Unit], *, count: int, room_tokens: int, request: int | None) -> Tail:
+    """The newest units, at most ``count`` messages and ``room_tokens``; the last one and the request always.
+
+    A group without all its results can only be the last one: everything before it is backlog.
+    """
+    if not units:
+        return Tail(0, None, 0)
+    start = len(units)
+    used = messages = 0
+    reserved = units[request].tokens if request is not None else 0
+    for n in range(len(units) - 1, -1, -1):
+        unit = units[n]
+        extra = 0 if n == request else unit.tokens
+        size = max(1, unit.stop - unit.index)
+        last = n == len(units) - 1
+        if not last and (messages + size > count or used + extra + reserved > room_tokens or not unit.whole):
+            break
+        used += extra
+        messages += size
+        start = n
+    pinned = request if request is not None and request < start else None
+    return Tail(start, pinned, used + reserved)
+
+
+def chunk_tokens(floor: int, *, dynamic: bool, dynamic_max: int) -> int:
+    """How large a chunk may be: the leaf floor within what summarisers handle well."""
+    top = max(_MIN_CHUNK_TOKENS, dynamic_max) if dynamic else _MAX_CHUNK_TOKENS
+    return max(_MIN_CHUNK_TOKENS, min(floor, top))
+
+
+def chunks(backlog: Sequence[Unit], ready: Mapping[int, Sequence[tuple[int, tuple[int, ...]]]], size: int) -> list[Chunk]:
+    """Cover the backlog: ready leaves where they fit exactly, even chunks of at most ``size`` tokens elsewhere.
+
+    ``ready``: by first store id, (node id, sources) of leaves that exist. Units without stored rows cover nothing.
+    """
+    out: list[Chunk] = []
+    run: list[Unit] = []
+    at = 0
+    units = [unit for unit in backlog if unit.ids]
+    while at < len(units):
+        fit = _fitting(units, at, ready)
+        if fit is None:
+            run.append(units[at])
+            at += 1
+            continue
+        out.extend(_even(run, size))
+        run = []
+        node_id, stop = fit
+        out.append(Chunk(_ids(units[at:stop]), sum(unit.tokens for unit in units[at:stop]), node_id))
+        at = stop
+    out.extend(_even(run, size))
+    return out
+
+
+def _fitting(
+    units: Sequence[Unit], at: int, ready: Mapping[int, Sequence[tuple[int, tuple[int, ...]]]]
+) -> tuple[int, int] | None:
+    """The longest ready leaf that covers exactly the units from ``at`` on: (node id, stop)."""
+    best: tuple[int, int] | None = None
+    for node_id, sources in ready.get(units[at].ids[0], ()):
+        stop, taken = at, 0
+        while stop < len(units) and taken < len(sources):
+            ids = units[stop].ids
+            if sources[taken : taken + len(ids)] != ids:
+                break
+            taken += len(ids)
+            stop += 1
+        if taken == len(sources) and (best is None or stop > best[1]):
+            best = (node_id, stop)
+    return best
+
+
+def _even(run: Sequence[Unit], size: int) -> list[Chunk]:
+    """Chunks of about equal size, cut where a turn begins or after a pause if one is near."""
+    total = sum(unit.tokens for unit in run)
+    if not run:
+        return []
+    goal = total / math.ceil(total / size) if total else size
+    out: list[Chunk] = []
+    current: list[Unit] = []
+    used = 0
+    for n, unit in enumerate(run):
+        paused = n > 0 and _pause(run[n - 1], unit)
+        full = used + unit.tokens > size or used >= goal
+        good = used >= goal * 0.6 and (unit.role == "user" or paused)
+        if current and (full or good):
+            out.append(Chunk(_ids(current), used))
+            current, used = [], 0
+        current.append(unit)
+        used += unit.tokens
+    out.append(Chunk(_ids(current), used))
+    return out
+
+
+def _pause(before: Unit, after: Unit) -> bool:
+    return before.said_at is not None and after.said_at is not None and after.said_at - before.said_at > GAP_SECONDS
+
+
+def _ids(units: Sequence[Unit]) -> tuple[int, ...]:
+    return tuple(store_id for unit in units for store_id in unit.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A node of the prompt, as far as condensation must know it."""
+
+    node_id: int
+    depth: int
+    tokens: int
+    sound: bool
+
+
+def condensation(roots: Sequence[Root], *, room_tokens: int, fanin: int, max_depth: int, frame_tokens: int) -> list[int]:
+    """The next run of roots to condense: oldest ones of the lowest depth that has enough; [] if nothing need or can be.
+
+    Only when the prefix outgrows its room, and then a batch at once, so that the prompt's beginning changes rarely.
+    """
+    if sum(root.tokens + frame_tokens for root in roots) <= room_tokens or max_depth == 0:
+        return []
+    for depth in sorted({root.depth for root in roots}):
+        if max_depth > 0 and depth >= max_depth:
+            continue
+        run: list[int] = []
+        for root in [*roots, None]:
+            if root is not None and root.depth == depth and root.sound and len(run) < 2 * fanin:
+                run.append(root.node_id)
+                continue
+            if len(run) >= max(2, fanin):
+                return run
+            run = [root.node_id] if root is not None and root.depth == depth and root.sound else []
+    return []
