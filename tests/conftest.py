@@ -1,0 +1,78 @@
+"""Every test gets a Hermes home of its own, no settings from the developer's shell, and no network beyond loopback."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+hypothesis.settings.register_profile("lcm", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("lcm")
+
+
+def pytest_configure() -> None:
+    """Make the link that lets tests import the checkout as ``hermes_lcm``; scripts/setup-env does the same."""
+    link = ROOT / ".lcm-path" / "hermes_lcm"
+    if not link.is_symlink():
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to("..", target_is_directory=True)
+
+
+@pytest.fixture(autouse=True)
+def hermes_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty Hermes home; whatever the developer's shell says about Hermes, LCM or API keys is gone."""
+    for name in list(os.environ):
+        if name.startswith(("LCM_", "HERMES_")) or name.endswith("_API_KEY"):
+            monkeypatch.delenv(name)
+    home = tmp_path_factory.mktemp("hermes")
+    monkeypatch.setenv("HERMES_HOME", str(home))
+    return home
+
+
+class NetworkBlockedError(RuntimeError):
+    """A test tried to leave this machine."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def loopback_only() -> Iterator[None]:
+    """Refuse connections and name look-ups that leave the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("connect", "connect_ex", "sendto"):
+            patch.setattr(socket.socket, name, _local(getattr(socket.socket, name)))
+        lookup = socket.getaddrinfo
+
+        def guarded(host: Any, *args: Any, **kwargs: Any) -> Any:
+            _refuse_remote(host)
+            return lookup(host, *args, **kwargs)
+
+        patch.setattr(socket, "getaddrinfo", guarded)
+        yield
+
+
+def _local(method: Any) -> Any:
+    def guarded(self: socket.socket, *args: Any) -> Any:
+        if self.family in (socket.AF_INET, socket.AF_INET6):
+            _refuse_remote(args[-1][0])  # the address is the last argument of all three
+        return method(self, *args)
+
+    return guarded
+
+
+def _refuse_remote(host: Any) -> None:
+    name = host.decode() if isinstance(host, bytes) else host
+    if name in (None, "", "localhost"):
+        return
+    try:
+        local = ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise NetworkBlockedError(f"a test wants to reach {name!r}")
