@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""
+Write docs/configuration.md from config.py and docs/tools.md from schemas.py.
+
+    scripts/gen-docs.py            write what changed
+    scripts/gen-docs.py --check    change nothing; exit code 1 when something is out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTE = "<!-- Written by scripts/gen-docs.py from {source}; change it there. -->"
+
+SECTIONS = {  # title, by the first setting of the section
+    "context_threshold": "When the prompt is compacted, and how far",
+    "leaf_chunk_tokens": "How summaries are cut",
+    "summary_model": "Who writes summaries",
+    "expansion_model": "Reading back",
+    "ignore_session_patterns": "What is stored, and how",
+    "database_path": "Files and commands",
+}
+
+CONFIGURATION = """\
+# Configuration
+
+{note}
+
+No setting is needed. Each one can be given as an environment variable or, in small letters and without `LCM_`, as a key
+of the `lcm:` block in the host's `config.yaml`. The variable wins. A blank value counts as not set.
+
+```yaml
+lcm:
+  context_threshold: 0.6
+  ignore_session_patterns: [cron:*]
+```
+
+A value that is not accepted is refused, and the next source (variable, `config.yaml`, default) is used. A name that
+nobody knows is ignored. Neither ever stops the plugin; `lcm_status` and `lcm_doctor` show what was found, what was
+expected and the nearest right name. Settings are read when Hermes starts.
+
+**Kinds of values.** Numbers of tokens may be written as `20000`, `20_000` or `20k`; shares as `0.35` or `35%`; switches
+as `true`, `yes`, `on`, `1` and their opposites; lists separated by commas or as YAML lists. A comma inside brackets
+does not separate, so that `x{{1,3}}` is one pattern.
+
+**Session patterns** are compared with the session's id, its platform, and `platform:session_id`. `*` stays within one
+colon-delimited segment, `**` spans several: `cron:*` matches each cron session, `telegram:**` all of Telegram.
+"""
+
+TOOLS = """\
+# Tools
+
+{note}
+
+What the agent can call while the context engine `lcm` is selected.
+"""
+
+
+def load(module: str) -> Any:
+    """Import one of our modules without running the plugin's ``__init__``, which needs the host."""
+    if "hermes_lcm" not in sys.modules:
+        package = types.ModuleType("hermes_lcm")
+        package.__path__ = [str(ROOT)]
+        sys.modules["hermes_lcm"] = package
+    return importlib.import_module(f"hermes_lcm.{module}")
+
+
+def row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def configuration() -> str:
+    """The text of docs/configuration.md."""
+    config = load("config")
+    lines = [CONFIGURATION.format(note=NOTE.format(source="config.py"))]
+    for knob in config.KNOBS.values():
+        if knob.name in SECTIONS:
+            lines += [
+                "",
+                f"## {SECTIONS[knob.name]}",
+                "",
+                row("Variable", "Default", "Accepted", "Meaning"),
+                "|---|---|---|---|",
+            ]
+        default = f"`{config.shown(knob.default)}`" if knob.default not in ("", ()) else "empty"
+        lines.append(row(f"`{knob.env}`", default, knob.expected, knob.meaning))
+    return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
+
+
+def tools() -> str:
+    """The text of docs/tools.md."""
+    lines = [TOOLS.format(note=NOTE.format(source="schemas.py"))]
+    for schema in load("schemas").SCHEMAS:
+        lines += [f"## {schema['name']}\n", schema["description"].strip() + "\n"]
+        arguments = list(_arguments(schema["parameters"]))
+        if arguments:
+            lines += [row("Argument", "Type", "Meaning"), "|---|---|---|", *arguments, ""]
+        else:
+            lines.append("No arguments.\n")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _arguments(parameters: Mapping[str, Any]) -> Iterator[str]:
+    required = parameters.get("required", ())
+    for name, schema in parameters.get("properties", {}).items():
+        meaning = schema.get("description", "")
+        if "default" in schema and "efault" not in meaning:
+            meaning += f" Default: `{schema['default']}`."
+        yield row(f"`{name}`" + (" (required)" if name in required else ""), _type(schema), meaning)
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return ", ".join(f"`{each}`" for each in schema["enum"])
+    if "anyOf" in schema or "oneOf" in schema:
+        return " or ".join(_type(each) for each in schema.get("anyOf") or schema["oneOf"])
+    kind = schema.get("type", "any")
+    if kind == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    return " or ".join(kind) if isinstance(kind, list) else str(kind)
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page and its text; ``tools.md`` as soon as there are tools."""
+    found = {ROOT / "docs" / "configuration.md": configuration()}
+    if (ROOT / "schemas.py").is_file():
+        found[ROOT / "docs" / "tools.md"] = tools()
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing, report what is out of date")
+    check = parser.parse_args().check
+    stale = [
+        (path, text) for path, text in pages().items() if not path.is_file() or path.read_text(encoding="utf-8") != text
+    ]
+    for path, text in stale:
+        print(f"{path.relative_to(ROOT)} {'is out of date: run scripts/gen-docs.py' if check else 'written'}")
+        if not check:
+            path.write_text(text, encoding="utf-8")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Documentation that is derived is up to date, and what a user can set or call is in it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from hermes_lcm.config import KNOBS, load
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+GENERATOR = ROOT / "scripts" / "gen-docs.py"
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    """scripts/gen-docs.py, whose name is no module name."""
+    spec = importlib.util.spec_from_file_location("gen_docs", GENERATOR)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    """A change of a setting or a tool changes its page in the same commit."""
+    done = subprocess.run([sys.executable, GENERATOR, "--check"], capture_output=True, text=True, check=False)
+
+    assert (done.stdout + done.stderr, done.returncode) == ("", 0)
+
+
+def test_the_generator_needs_neither_host_nor_packages(tmp_path: Path) -> None:
+    """It runs with any Python, from any folder."""
+    call = [sys.executable, "-I", "-S", GENERATOR, "--check"]
+    done = subprocess.run(call, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    assert "Error" not in done.stderr
+
+
+@pytest.mark.parametrize("name", KNOBS)
+def test_every_setting_is_documented(name: str) -> None:
+    """A setting that nobody can find does not exist."""
+    assert f"`{KNOBS[name].env}`" in (DOCS / "configuration.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", KNOBS)
+def test_every_meaning_is_a_sentence(name: str) -> None:
+    """It stands alone in a table."""
+    assert re.fullmatch(r"[A-Z`].*\.", KNOBS[name].meaning)
+
+
+def test_sections_begin_with_settings_that_exist(generator: ModuleType) -> None:
+    """A renamed setting must not make its section disappear."""
+    assert set(generator.SECTIONS) <= set(KNOBS)
+    assert next(iter(KNOBS)) in generator.SECTIONS
+
+
+def test_every_tool_of_the_manifest_is_documented() -> None:
+    """What plugin.yaml offers, docs/tools.md explains."""
+    page = DOCS / "tools.md"
+    if not (ROOT / "schemas.py").is_file():
+        pytest.skip("no tools yet")
+    offered = re.findall(r"- (lcm_\w+)", (ROOT / "plugin.yaml").read_text(encoding="utf-8"))
+
+    assert re.findall(r"^## (\w+)$", page.read_text(encoding="utf-8"), re.MULTILINE) == offered
+
+
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_variables_in_the_documentation_exist(page: Path) -> None:
+    """Somebody will copy them."""
+    mentioned = set(re.findall(r"\bLCM_[A-Z][A-Z0-9_]*[A-Z0-9]\b", page.read_text(encoding="utf-8")))
+
+    assert load(dict.fromkeys(mentioned, "")).problems == ()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Links between our pages and into the repository."""
+    targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
+
+    assert [each for each in targets if not (page.parent / each).exists()] == []
