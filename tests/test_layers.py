@@ -20,7 +20,7 @@ LAYERS = {
     4: "ingest compact prepare assemble retrieve answer ops",
     3: "store search dag session health payloads llm",
     2: "db",
-    1: "config schemas text host align",
+    1: "config schemas text host align plan",
     0: "errors records",
 }
 RANK = {name: layer for layer, names in LAYERS.items() for name in names.split()}
