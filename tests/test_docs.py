@@ -38,7 +38,7 @@ def test_generated_pages_are_up_to_date() -> None:
 
 def test_the_generator_needs_neither_host_nor_packages(tmp_path: Path) -> None:
     """It runs with any Python, from any folder."""
-    call = [sys.executable, "-I", "-S", GENERATOR, "--check"]
+    call = [sys.executable, "-I", "-S", str(GENERATOR), "--check"]
     done = subprocess.run(call, capture_output=True, text=True, cwd=tmp_path, check=False)
 
     assert "Error" not in done.stderr
