@@ -1,8 +1,8 @@
 """
 Driving the real host from outside: a temporary home, processes, and the comparison of what is stored with the truth.
 
-``Home`` is a ``HERMES_HOME`` with the plugin linked in; ``Process`` is a process of the host under command (``worker.py``);
-``chat_once`` runs ``hermes chat -q``. Standard library only, so that the demo can use it from anywhere.
+``Home`` is a ``HERMES_HOME`` with the plugin linked in; ``Process`` is a process of the host under command
+(``worker.py``); ``chat_once`` runs ``hermes chat -q``. Standard library only, so that the demo can use it from anywhere.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ class Home:
             "skills": {"creation_nudge_interval": review_every},
             "memory": {"nudge_interval": review_every},
             "security": {"tirith_enabled": False},
-            "approvals": {"mode": "off"},
+            "approvals": {"mode": "off", "destructive_slash_confirm": False},
         }
         (path / "config.yaml").write_text(json.dumps(config, indent=2) + "\n")  # JSON is YAML
         return cls(path, dict(settings or {}))
@@ -79,8 +80,10 @@ class Home:
         """The caller's environment without what belongs to another host or plugin, plus this home."""
         foreign = ("HERMES_", "LCM_", "TERMINAL_", "OPENAI_", "ANTHROPIC_", "OPENROUTER_", "TELEGRAM_")
         env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "PYTHONPATH"):
-            env.pop(name, None)
+        env.pop("PYTHONPATH", None)
+        # Whatever the host looks up on the internet (price lists, model catalogues) fails at once instead of later.
+        env |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
+        env |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
         env |= {
             "HERMES_HOME": str(self.path),
             "HOME": str(self.path / "user"),
@@ -108,6 +111,7 @@ class Home:
         command = [str(Path(sys.executable).with_name("hermes")), *arguments]
         return subprocess.run(
             command,
+            check=False,
             env=self.environment(),
             cwd=cwd or self.path,
             stdin=subprocess.DEVNULL,
@@ -133,7 +137,7 @@ class Process:
         self.home, self.on_event = home, on_event
         self.events: list[dict[str, Any]] = []
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        self._log = open(home.path / "worker.log", "ab")  # noqa: SIM115 - lives as long as the process
+        self._log = (home.path / "worker.log").open("ab")
         reading, writing = os.pipe()
         self._child = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("worker.py")), str(writing)],
@@ -224,9 +228,8 @@ def stored_rows(process: Process, session_id: str, *, page: int = 200) -> list[d
         if answer.get("error"):
             raise HostError(f"lcm_load_session: {answer['error']}")
         for row in answer["messages"]:
-            if row.get("content_truncated"):
-                row = {**row, "content": whole_text(process, row["store_id"])}
-            rows.append(row)
+            cut = row.get("content_truncated")
+            rows.append({**row, "content": whole_text(process, row["store_id"])} if cut else row)
         if not answer["messages"] or not answer.get("has_more"):
             return rows
         cursor = answer["next_cursor"]
@@ -296,5 +299,5 @@ def compare(truth: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]
         lost=list((wanted - have).elements()),
         duplicated=[key for key in surplus.elements() if key in wanted],
         foreign=[key for key in surplus.elements() if key not in wanted],
-        disordered=sum(1 for first, second in zip(order, order[1:], strict=False) if second < first),
+        disordered=sum(1 for first, second in pairwise(order) if second < first),
     )

@@ -1,9 +1,9 @@
 """
 A scripted model behind the OpenAI chat API, on loopback.
 
-Answers ``/v1/models`` and ``/v1/chat/completions`` (streamed or whole) with what a script says, records every request, and
-can refuse requests above a limit the way providers do. It also keeps the *truth*: every message that a conversation really
-consists of, seen from outside the host (what the user said, what the model answered, what the tools returned).
+Answers ``/v1/models`` and ``/v1/chat/completions`` (streamed or whole) with what a script says, records every request,
+and can refuse requests above a limit the way providers do. It also keeps the *truth*: every message that a conversation
+really consists of, seen from outside the host (what the user said, what the model answered, what the tools returned).
 Standard library only; knows nothing of the plugin.
 """
 
@@ -87,17 +87,27 @@ def kind_of(messages: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> str:
 
 
 def summarise(request: Request) -> Reply:
-    """An honest summary of whatever is to be summarised: its own sentences, thinned out, nothing invented."""
-    source = text_of(request.last)
-    budget = max(300, min(6000, len(source) // 8))
-    lines = [line.strip() for line in source.splitlines() if len(line.strip()) > 20]
-    step = max(1, sum(map(len, lines)) // budget)
-    picked: list[str] = []
-    for line in lines[::step]:
-        picked.append(f"- {line[:160]}")
-        if sum(map(len, picked)) > budget:
-            break
-    return Reply("\n".join(picked) or "- nothing of note")
+    """An honest record of whatever is to be summarised: who said what, in its own words, thinned out, nothing invented."""
+    prompt = text_of(request.last)
+    wanted = re.search(r"about (\d+) words", prompt)
+    room = 6 * int(wanted[1]) if wanted else 600
+    blocks = re.split(r"^~{4,} (?=(?:msg|sum)_\d+ \|)", prompt, flags=re.MULTILINE)[1:]
+    said = [line for block in blocks for line in _report(*block.partition("\n")[::2])]
+    if not said:
+        said = [line.strip()[:120] for line in prompt.splitlines() if len(line.strip()) > 20]
+    step = max(1, -(-sum(map(len, said)) // room))
+    return Reply("\n".join([*(f"- {line}" for line in said[::step]), "Expand for details about: the tool results"]))
+
+
+_VERBS = {"user": "The user asked", "assistant": "The assistant answered", "summary": "Earlier"}
+
+
+def _report(title: str, body: str) -> list[str]:
+    """A few sentences about one part of the source; many for a long one."""
+    role = title.split(" | ")[1].split(" ", maxsplit=1)[0] if " | " in title else ""
+    lines = [line.strip(" -~") for line in body.splitlines() if len(line.strip(" -~")) > 12]
+    step = max(1, len(lines) // 8)
+    return [f"{_VERBS.get(role, 'The tool showed')}: {' '.join(line[:110].split())}" for line in lines[::step]]
 
 
 class ModelServer:
@@ -108,7 +118,7 @@ class ModelServer:
 
     def __init__(self, chat: Script, *, aux: Script = summarise, review: Script | None = None, limit: int = 0) -> None:
         self.chat, self.aux = chat, aux
-        self.review = review or (lambda request: Reply("Nothing to save."))
+        self.review = review or (lambda _request: Reply("Nothing to save."))
         self.limit = limit
         self.requests: list[Request] = []
         self.truth: list[dict[str, Any]] = []
@@ -196,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *_args: Any) -> None:
         """Silence: the requests are on record."""
 
     def do_GET(self) -> None:

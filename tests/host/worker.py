@@ -2,8 +2,8 @@
 A process that runs the real host for a test or the demo.
 
 Reads commands as JSON lines from stdin, writes answers and events as JSON lines to the file descriptor given as first
-argument; what the host prints goes to this process's stdout. Every command is a function below. Only observes: no method of
-the host or the plugin is replaced, some are timed.
+argument; what the host prints goes to this process's stdout. Every command is a method below. Only observes: no method
+of the host or the plugin is replaced, some are timed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Worker:
         self.seconds: dict[str, float] = {}
         self.calls: dict[str, int] = {}
         self._depth = threading.local()
-        self._before: int | None = None
+        self._compacted: set[int] = set()  # engines whose next request is the first after a compaction
 
     # ---- talking to the parent
 
@@ -64,12 +64,11 @@ class Worker:
     def do_open(self, session_id: str | None = None, resume: bool = False, toolsets: list[str] | None = None) -> Answer:
         """Build the agent; ``resume`` reads the conversation back from the host's session database."""
         from hermes_cli.config import load_config
-        from hermes_cli.plugins import discover_plugins
         from hermes_cli.runtime_provider import resolve_runtime_provider
         from hermes_state import SessionDB
         from run_agent import AIAgent
 
-        discover_plugins()
+        self._observe_plugin()
         sessions = SessionDB()
         if resume and session_id:
             session_id = sessions.resolve_resume_session_id(session_id) or session_id
@@ -90,7 +89,6 @@ class Worker:
             tool_delay=0.0,
         )
         self.agent.suppress_status_output = True
-        self._observe(self.agent.context_compressor)
         return {"session_id": self.agent.session_id, **self.do_engine()}
 
     def do_engine(self) -> Answer:
@@ -112,7 +110,6 @@ class Worker:
             "failed": result.get("error") or (result.get("failed") and "failed") or None,
             "completed": bool(result.get("completed")),
             "session_id": self.agent.session_id,
-            "compactions": self.agent.context_compressor.compression_count,
             "live": len(self.history),
         }
 
@@ -154,7 +151,7 @@ class Worker:
         prototype = get_plugin_context_engine()
         assert prototype is not None
         agent = self._agent()
-        before = _open_files()
+        before, threads = _open_files(), threading.active_count()
         copies = []
         for number in range(count):
             engine = copy.deepcopy(prototype)
@@ -164,7 +161,13 @@ class Worker:
             copies.append(engine)
         after = _open_files()
         names = {engine.name for engine in copies}
-        return {"before": before, "after": after, "names": sorted(names), "distinct": len({id(e) for e in copies})}
+        return {
+            "before": before,
+            "after": after,
+            "threads": [threads, threading.active_count()],
+            "names": sorted(names),
+            "distinct": len({id(engine) for engine in copies}),
+        }
 
     # ---- the terminal
 
@@ -172,6 +175,7 @@ class Worker:
         """The host's own terminal object, as ``hermes chat`` builds it."""
         import cli
 
+        self._observe_plugin()
         self.cli = cli.HermesCLI(resume=resume, compact=True)
         return {"session_id": self.cli.session_id}
 
@@ -225,9 +229,7 @@ class Worker:
             runner._running = True
             return runner
 
-        from hermes_cli.plugins import discover_plugins
-
-        discover_plugins()
+        self._observe_plugin()
         self.gateway = self.loop.run_until_complete(build())
         return {}
 
@@ -252,7 +254,6 @@ class Worker:
             "session_key": key,
             "session_id": entry.session_id if entry else None,
             "engine": engine.name if engine else None,
-            "compactions": engine.compression_count if engine else 0,
         }
 
     def do_gateway_evict(self) -> Answer:
@@ -268,25 +269,25 @@ class Worker:
         assert agent is not None, "no agent has been built yet"
         return agent
 
-    def _observe(self, engine: Any) -> None:
-        """Time the plugin's entry points on their class and report compactions as events."""
-        from hermes_cli.plugins import get_plugin_manager
+    def _observe_plugin(self) -> None:
+        """Time the plugin's entry points on its class and report compactions as events."""
+        from hermes_cli.plugins import discover_plugins, get_plugin_context_engine, get_plugin_manager
 
-        kind = type(engine)
-        if getattr(kind, "_observed", False):
+        discover_plugins()
+        prototype = get_plugin_context_engine()
+        if prototype is None:
             return
-        kind._observed = True
+        kind = type(prototype)
         for name in _ENTRY_POINTS:
             if callable(getattr(kind, name, None)):
                 setattr(kind, name, self._timed(name, getattr(kind, name)))
         kind.compress = self._watched(kind.compress)
         kind.update_from_response = self._metered(kind.update_from_response)
-        if kind.__module__.startswith("hermes_plugins"):
-            package = ".".join(kind.__module__.split(".")[:2])
-            for name, callbacks in get_plugin_manager()._hooks.items():
-                for index, callback in enumerate(callbacks):
-                    if str(getattr(callback, "__module__", "")).startswith(package):
-                        callbacks[index] = self._timed(name, callback)
+        package = ".".join(kind.__module__.split(".")[:2])
+        for name, callbacks in get_plugin_manager()._hooks.items():
+            for index, callback in enumerate(callbacks):
+                if str(getattr(callback, "__module__", "")).startswith(package):
+                    callbacks[index] = self._timed(name, callback)
 
     def _timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -311,7 +312,7 @@ class Worker:
             started = time.perf_counter()
             result = function(engine, messages, current_tokens=current_tokens, **kwargs)
             if result != messages:
-                self._before = current_tokens or 0
+                self._compacted.add(id(engine))
                 self.send(
                     event="compaction",
                     before=current_tokens,
@@ -326,9 +327,9 @@ class Worker:
     def _metered(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def update_from_response(engine: Any, usage: Any) -> Any:
-            if self._before is not None and usage:
+            if id(engine) in self._compacted and usage:
+                self._compacted.discard(id(engine))
                 self.send(event="after", tokens=usage.get("prompt_tokens"))
-                self._before = None
             return function(engine, usage)
 
         return update_from_response
@@ -349,7 +350,7 @@ _ENTRY_POINTS = (
 
 
 def _open_files() -> list[str]:
-    """What this process has open, by target, counted over threads as well."""
+    """What this process has open, by target; one entry per descriptor."""
     found = []
     for number in os.listdir("/proc/self/fd"):
         try:

@@ -1,0 +1,198 @@
+"""Whole conversations of the real agent: what was said is what is stored, and the provider never sees too much."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from host.drive import WINDOW, Home, Process, compare, key_of, stored_rows
+from host.model_server import REVIEW, ModelServer, Reply, Request, Turns, text_of
+
+pytestmark = pytest.mark.host
+
+PADDING = "seq -f 'line %g of the listing' 1 520"  # about 12,000 characters
+
+
+def busy_turn(turn: int) -> Sequence[Reply]:
+    """Two rounds of tools, the first with two calls at once: about 12,000 tokens, much of it the same every turn."""
+    look = ("terminal", {"command": f"echo look {turn}; {PADDING}"})
+    again = ("terminal", {"command": PADDING})
+    return [Reply("I look.", [look, again]), Reply("", [("terminal", {"command": f"echo more {turn}; {PADDING}"})])]
+
+
+def sayings(turn: int) -> str:
+    """What the user says: some turns the very same word."""
+    return "yes" if turn % 3 == 1 else f"Step {turn}: go on with part {turn * 7}.\n\n  Indented, and with blanks.  \n"
+
+
+def all_rows(host: Process, sessions: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of every host session that the conversation went through, in that order."""
+    return [row for session in dict.fromkeys(sessions) for row in stored_rows(host, session)]
+
+
+def assert_valid(request: Request) -> None:
+    """A chat sequence that every provider takes: a user first, calls with all their results, nothing orphaned."""
+    messages = [message for message in request.messages if message["role"] != "system"]
+    assert messages[0]["role"] == "user"
+    waiting: set[str] = set()
+    for message in messages:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in waiting, f"orphaned result {message['tool_call_id']}"
+            waiting.discard(message["tool_call_id"])
+            continue
+        assert not waiting, f"no result for {sorted(waiting)}"
+        waiting = {call["id"] for call in message.get("tool_calls") or []}
+        assert text_of(message).strip() or waiting, "an empty message"
+    assert not waiting
+
+
+@pytest.mark.parametrize("in_place", [True, False], ids=["in-place", "rotating"])
+def test_each_message_is_stored_once(tmp_path: Path, in_place: bool) -> None:
+    """Eight turns with three compactions and background reviews, then a restart: rows equal distinct messages."""
+    with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2)
+        sessions = []
+        with home.process() as host:
+            sessions.append(host.open()["session_id"])
+            for turn in range(8):
+                done = host.turn(text=model.says(sayings(turn)))
+                assert (done["failed"], done["final"]) == (None, f"Done with turn {turn}.")
+                sessions.append(done["session_id"])
+            host.wait_reviews()
+            compactions = sum(1 for event in host.events if event["event"] == "compaction")
+            before = all_rows(host, sessions)
+            host.close()
+        with home.process() as host:
+            sessions.append(host.open(session_id=sessions[-1], resume=True)["session_id"])
+            after_restart = all_rows(host, sessions)
+            done = host.turn(text=model.says("And now?"))
+            after_turn = all_rows(host, [*sessions, done["session_id"]])
+
+    assert compactions >= 3
+    assert (len(set(sessions)) == 1) is in_place
+    assert not compare(model.truth[: len(before)], before), compare(model.truth, before)
+    assert after_restart == before
+    assert not (difference := compare(model.truth, after_turn)), difference
+    assert model.of_kind("review"), "no background review ran, so nothing was shown about it"
+    assert not [row for row in after_turn if REVIEW in str(row["content"])]
+    for request in model.of_kind("chat"):
+        assert_valid(request)
+
+
+def test_defaults_outlast_a_small_window(tmp_path: Path) -> None:
+    """24 turns of 12,000 characters, all defaults, and a provider that rejects what exceeds its window: all succeed."""
+    text = "Some words that are not the same as the ones before, number {}. "
+    with ModelServer(Turns(lambda turn: [Reply(f"Noted, part {turn}.")]), limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        outcomes = []
+        with home.process() as host:
+            session = host.open()["session_id"]
+            for turn in range(24):
+                said = "".join(text.format(turn * 1000 + line) for line in range(200))[:12_000]
+                outcomes.append(host.turn(text=model.says(said)))
+                assert text_of(model.of_kind("chat")[-1].last) == said.strip() or said
+            rows = stored_rows(host, session)
+
+    assert [outcome["failed"] for outcome in outcomes] == [None] * 24
+    assert [outcome["final"] for outcome in outcomes] == [f"Noted, part {turn}." for turn in range(24)]
+    assert not (difference := compare(model.truth, rows)), difference
+
+
+def test_a_provider_with_less_room_than_it_says(tmp_path: Path) -> None:
+    """The provider refuses far below the configured window: one compaction below the threshold saves the turn."""
+    with ModelServer(Turns(busy_turn), limit=40_000) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        with home.process() as host:
+            session = host.open()["session_id"]
+            outcomes = [host.turn(text=model.says(sayings(turn))) for turn in range(4)]
+            rows = all_rows(host, [session, *(outcome["session_id"] for outcome in outcomes)])
+
+    assert model.refused, "the provider had no reason to refuse, so nothing was shown"
+    assert [outcome["failed"] for outcome in outcomes] == [None] * 4
+    assert not (difference := compare(model.truth, rows)), difference
+
+
+class Lives:
+    """A conversation whose process is killed again and again; knows what must and what may be stored."""
+
+    def __init__(self, model: ModelServer) -> None:
+        self.model = model
+        self.said: list[str] = []
+
+    def must(self) -> list[dict[str, Any]]:
+        """Every message of every request: the host had handed it over before the request left."""
+        seen: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for request in self.model.of_kind("chat"):
+            for message in request.messages:
+                if message["role"] != "system" and key_of(message) in self.known():
+                    seen.setdefault(key_of(message), message)
+        return list(seen.values())
+
+    def known(self) -> set[tuple[Any, ...]]:
+        """Every message of the conversation, whether or not the host lived to see it."""
+        return {key_of(message) for message in self.model.truth}
+
+
+@pytest.mark.parametrize(
+    ("turns", "kills"),
+    [pytest.param(30, 4, id="30-turns"), pytest.param(300, 20, id="300-turns", marks=pytest.mark.slow)],
+)
+def test_killed_at_random_points(tmp_path: Path, turns: int, kills: int) -> None:
+    """SIGKILL in the middle of whatever it does: what the model was shown is stored, and nothing twice."""
+    chance = random.Random(turns)
+    at_request = set(chance.sample(range(2, turns * 2 - 2), kills // 2))
+    after_events = sorted(chance.sample(range(2, turns * 2 - 2), kills - kills // 2))
+    running: list[Process] = []
+    deaths = 0
+
+    def chat(request: Request) -> Reply:
+        nonlocal deaths
+        if request.number in at_request:  # the request has left: all that it shows must be on disk by now
+            deaths += 1
+            running[-1].kill()
+        elif after_events and request.number >= after_events[0]:
+            after_events.pop(0)
+            deaths += 1
+            delayed_kill(running[-1], chance.uniform(0.0, 0.25))
+        if request.last["role"] == "tool":
+            return Reply(f"Answer {request.number}. " + "All of it noted. " * 20)
+        return Reply(
+            f"Call {request.number}", [("terminal", {"command": f"echo {request.number}; {PADDING} | head -c 900"})]
+        )
+
+    with ModelServer(chat) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        lives, session, turn, opened = Lives(model), None, 0, 0
+        while turn < turns:
+            with home.process() as host:
+                running.append(host)
+                opened += 1
+                try:
+                    session = host.open(session_id=session, resume=session is not None)["session_id"]
+                    while turn < turns:
+                        host.turn(text=model.says(f"Turn {turn} of many, life {opened}. " + "Please go on. " * 12))
+                        turn += 1
+                except Exception as death:
+                    assert "died" in str(death) or "gone" in str(death), death
+                    turn += 1
+        with home.process() as host:  # a stranger looks: nothing is caught up on by the session itself
+            host.open()
+            rows = stored_rows(host, str(session))
+
+    difference = compare(lives.must(), rows)
+    assert deaths == kills
+    assert not difference.lost, difference
+    assert not difference.duplicated, difference
+    assert not [key for key in difference.foreign if key not in lives.known()], difference
+    assert not difference.disordered, difference
+
+
+def delayed_kill(process: Process, seconds: float) -> None:
+    """Kill the process a little later, while its agent goes on."""
+    import threading
+
+    threading.Timer(seconds, process.kill).start()
