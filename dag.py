@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from hashlib import blake2b
 
 from .db.connection import Database
@@ -105,6 +106,15 @@ class SummaryDag:
                 "INSERT INTO assemblies(conversation_id, session_id, roots, tail_ids, last_seq, created_at) VALUES (?,?,?,?,?,?)",
                 (conversation_id, session_id, json.dumps(list(roots)), json.dumps(list(tail_ids)), last_seq, now),
             )
+
+    def withdraw(self, assembly_id: int) -> None:
+        """Forget a prompt that was not handed over after all."""
+        with self._db.transaction():
+            self._db.execute("DELETE FROM assemblies WHERE assembly_id = ?", (assembly_id,))
+
+    def writing(self) -> AbstractContextManager[None]:
+        """One transaction around several writes."""
+        return self._db.transaction()
 
     # -- reading ------------------------------------------------------------------------------------
     def nodes(self, node_ids: Sequence[int]) -> list[Node]:

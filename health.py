@@ -1,17 +1,19 @@
 """
 What was survived, until it is resolved (P9).
 
-Owns table ``health``. A problem lives in memory first, because the database may be the problem; it is written as soon as that works.
+Owns tables ``health`` and ``meta`` (small states that outlive a process). A problem lives in memory first, because the database may be the problem; it is written as soon as that works.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from .db.connection import Database
 from .errors import StoreError
@@ -42,6 +44,7 @@ class Health:
         self._problems: dict[str, Problem] = {}
         self._unsaved: set[str] = set()
         self._loaded = False
+        self._kept: dict[str, str] = {}
         self.counters: Counter[str] = Counter()
 
     def degraded(self, topic: str, error: BaseException | str, *, severity: str = "error", remedy: str = "") -> None:
@@ -93,6 +96,31 @@ class Health:
             return
         with self._lock:
             self._unsaved -= {topic for topic, problem in topics.items() if self._problems.get(topic) == problem}
+
+    def keep(self, key: str, state: Mapping[str, Any]) -> None:
+        """Write a small state (breaker, spend) if it changed. Never raises: it is kept again at the next change."""
+        text = json.dumps(state, sort_keys=True)
+        if self._db is None or self._kept.get(key) == text:
+            return
+        try:
+            with self._db.transaction():
+                self._db.execute(
+                    "INSERT INTO meta(key, value) VALUES (?,?) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+                    (key, text),
+                )
+        except StoreError as exc:
+            logger.debug("%s not saved: %s", key, exc)
+        else:
+            self._kept[key] = text
+
+    def kept(self, key: str) -> dict[str, Any]:
+        """The state that was kept, {} if there is none or it cannot be read."""
+        try:
+            row = self._db.query_one("SELECT value FROM meta WHERE key = ?", (key,)) if self._db is not None else None
+            state = json.loads(row[0]) if row else {}
+        except (StoreError, ValueError):
+            return {}
+        return state if isinstance(state, dict) else {}
 
     def problems(self) -> list[Problem]:
         """Everything unresolved: of this process and of earlier ones, worst first."""

@@ -277,10 +277,9 @@ class Ingest:
             owners.append((n, place.ids))
         if not rows and not retracted and not restored:
             return 0
-        previous = self._previous_text(theirs, places) if rows else ""
         ids = self._store.append(
             session.conversation_id, session.session_id, last_seq, rows,
-            source=source, now=self._clock(), retract=retracted, restore=restored, previous_text=previous,
+            source=source, now=self._clock(), retract=retracted, restore=restored,
         )  # fmt: skip
         for (n, before), store_id in zip(owners, ids, strict=True):
             entries[n] = replace(entries[n], ids=(*before, store_id))
@@ -288,11 +287,6 @@ class Ingest:
 
     def _through_door(self, message: Message) -> Message | None:
         return message if self._door is None else self._door(content.decode(message.envelope), message)
-
-    def _previous_text(self, theirs: Sequence[tuple[int, _Read]], places: Sequence[Place]) -> str:
-        first = next((n for n, place in enumerate(places) if place.new), 0)
-        before = theirs[first - 1][1].message if first else None
-        return before.text if before is not None else ""
 
     def _brought_back(
         self, session: Session, theirs: Sequence[tuple[int, _Read]], places: Sequence[Place]

@@ -14,7 +14,7 @@ from typing import Any
 
 from .db.connection import Database
 from .errors import Overtaken
-from .records import Flag, Message, Row, Stored
+from .records import Flag, Message, Row, Stored, ToolCall
 from .search import IndexRow, MessageIndex
 from .text import content
 
@@ -29,7 +29,7 @@ VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 """
 _PLAIN, _ZLIB = b"\0", b"\1"
 _SMALL_BYTES = 320  # below this zlib saves nothing worth its time
-_CONTEXT_CHARS = 150
+_NEIGHBOUR_CHARS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,11 @@ class MessageStore:
         now: float,
         retract: Sequence[int] = (),
         restore: Sequence[int] = (),
-        previous_text: str = "",
     ) -> list[int]:
         """Append rows behind ``expected_seq`` as one transaction; their store ids.
 
-        ``retract`` and ``restore`` flag rows that the user took back or brought back. ``previous_text`` is the text in front
-        of the first row, for the search index. Raises Overtaken when somebody else appended in the meantime.
+        ``retract`` and ``restore`` flag rows that the user took back or brought back. Raises Overtaken when somebody else
+        appended in the meantime.
         """
         with self._db.transaction():
             last = self.last_seq(conversation_id, writing=True)
@@ -114,12 +113,19 @@ class MessageStore:
                 )  # fmt: skip
                 ids.append(store_id)
                 if not (message.flags | row.flags) & Flag.FILTERED:
-                    entries.append(index_row(store_id, conversation_id, message, previous_text))
-                previous_text = message.text
-            self._index.add(entries)
+                    entries.append(index_row(store_id, conversation_id, message))
+            self._index.add(entries, self._newest(conversation_id, last))
             self._flag(retract, add=Flag.RETRACTED)
             self._flag(restore, remove=Flag.RETRACTED)
         return ids
+
+    def _newest(self, conversation_id: int, seq: int) -> list[IndexRow]:
+        """The row in front of the new ones: the index lends its end to its successor, unless it is huge."""
+        rows = self._db.fetch(
+            f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq = ? AND chars < ?",
+            (conversation_id, seq, _NEIGHBOUR_CHARS),
+        )
+        return [stored_index_row(decode(row)) for row in rows]
 
     def flag(self, store_ids: Sequence[int], *, add: Flag = Flag.NONE, remove: Flag = Flag.NONE) -> None:
         """Change how rows take part; never what they say."""
@@ -233,14 +239,26 @@ class MessageStore:
         ]
 
 
-def index_row(store_id: int, conversation_id: int, message: Message, previous_text: str) -> IndexRow:
-    """What the search index gets of a message. Answers of our own tools would only find themselves."""
-    if message.flags & Flag.OWN_TOOL:
-        return IndexRow(store_id, conversation_id, "", message.tool_name or "", "")
-    extra = " ".join(f"{call.name} {call.arguments}" for call in message.calls)
-    if message.tool_name:
-        extra = f"{message.tool_name} {extra}"
-    return IndexRow(store_id, conversation_id, message.text, extra, previous_text[-_CONTEXT_CHARS:])
+def index_row(store_id: int, conversation_id: int, message: Message) -> IndexRow:
+    """What the search index gets of a message."""
+    return _index_row(store_id, conversation_id, message.text, message.calls, message.tool_name, message.flags)
+
+
+def stored_index_row(row: Row) -> IndexRow:
+    """The same from a stored row, for rebuilding the index."""
+    head = row.head
+    return _index_row(head.store_id, head.conversation_id, row.text, row.calls, head.tool_name, head.flags)
+
+
+def _index_row(
+    store_id: int, conversation_id: int, text: str, calls: Sequence[ToolCall], tool_name: str | None, flags: Flag
+) -> IndexRow:
+    if flags & Flag.OWN_TOOL:  # answers of our own tools would only find themselves
+        return IndexRow(store_id, conversation_id, "", tool_name or "")
+    extra = " ".join(f"{call.name} {call.arguments}" for call in calls)
+    if tool_name:
+        extra = f"{tool_name} {extra}"
+    return IndexRow(store_id, conversation_id, text, extra)
 
 
 def decode(row: Sequence[Any]) -> Row:

@@ -1,0 +1,169 @@
+"""
+What an engine call needs from its surroundings: the host's session database, the lock of a session, the dependencies of a tool.
+
+Owns nothing. Reads the host's ``SessionDB`` by duck typing, for its shape differs from version to version.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import host
+from .errors import StoreError
+from .ingest import Lineage
+from .ops.status import EngineFacts, OpsDeps, status
+from .ops import checks
+from .runtime import RUNTIMES, Runtime
+from .session import LOCAL, Session
+from .tools import ToolDeps
+
+if TYPE_CHECKING:
+    from .engine import LCMEngine
+
+#: Share of the window that one tool answer may take, and bounds for it (the host cuts at about 15 % by itself).
+_ROOM_SHARE, _ROOM_MIN, _ROOM_MAX = 0.10, 1500, 8000
+
+
+# -- the host's session database ----------------------------------------------------------------------------
+def parent_of(session_db: Any, session_id: str) -> tuple[str | None, str]:
+    """(parent session, "rotation" or "branch") as the host's database says it, or (None, "start")."""
+    reader = getattr(session_db, "get_session", None)
+    row = reader(session_id) if callable(reader) else None
+    if not isinstance(row, Mapping):
+        return None, "start"
+    parent = row.get("parent_session_id")
+    if not parent:
+        return None, "start"
+    above = reader(parent) if callable(reader) else None
+    ended_by = above.get("end_reason") if isinstance(above, Mapping) else None
+    if ended_by == "compression" and not _branched(row):
+        return str(parent), "rotation"
+    return (str(parent), "branch") if _branched(row) else (None, "start")
+
+
+def _branched(row: Mapping[str, Any]) -> bool:
+    config = row.get("model_config")
+    if isinstance(config, str):
+        try:
+            config = json.loads(config)
+        except ValueError:
+            return "_branched_from" in config
+    return isinstance(config, Mapping) and bool(config.get("_branched_from"))
+
+
+def transcript(session_db: Any, session_id: str) -> list[dict[str, Any]]:
+    """What the host has persisted of a session, as it would hand it over on resume; [] if that cannot be read."""
+    reader = getattr(session_db, "get_messages_as_conversation", None)
+    if not callable(reader) or not session_id:
+        return []
+    found = reader(session_id)
+    return found if isinstance(found, list) else []
+
+
+# -- one compaction at a time ---------------------------------------------------------------------------------
+_LOCKS: dict[tuple[str, str], threading.Lock] = {}
+_LOCKS_GUARD = threading.Lock()
+
+
+@contextmanager
+def only_one(runtime: Runtime, session_id: str) -> Iterator[bool]:
+    """True for the one caller that may compact the session; a second one is told so at once, not made to wait."""
+    with _LOCKS_GUARD:
+        lock = _LOCKS.setdefault((str(runtime.path), session_id), threading.Lock())
+    taken = lock.acquire(blocking=False)
+    try:
+        yield taken
+    finally:
+        if taken:
+            lock.release()
+
+
+# -- dependencies of tools and commands -----------------------------------------------------------------------
+def tool_deps(engine: LCMEngine, session_id: str, lineage: Lineage | None) -> ToolDeps:
+    """Everything one tool call may use, with the rights of the session it comes from."""
+    runtime = engine.runtime
+    session = caller(runtime, session_id)
+    principal = session.principal if session is not None else runtime.principal(session_id)
+    ops = ops_deps(runtime, session, engine)
+    return ToolDeps(
+        store=runtime.store,
+        dag=runtime.dag,
+        sessions=runtime.sessions,
+        search=runtime.index,
+        nodes=runtime.node_index,
+        config=runtime.config,
+        session=session,
+        principal=None if principal == LOCAL else principal,
+        room_tokens=room(engine.context_length),
+        model=runtime.model,
+        lineage=lineage,
+        status=lambda: status(ops),
+        doctor=lambda deep: checks.doctor(ops, deep=deep),
+        clock=time.time,
+    )
+
+
+def caller(runtime: Runtime, session_id: str) -> Session | None:
+    """The session that asks, if it has anything stored and the database can be read."""
+    try:
+        return runtime.known(session_id) if session_id else None
+    except StoreError:
+        return None
+
+
+def room(context_length: int) -> int:
+    """Tokens that one answer may take."""
+    return max(_ROOM_MIN, min(_ROOM_MAX, int((context_length or 128_000) * _ROOM_SHARE)))
+
+
+def ops_deps(runtime: Runtime, session: Session | None, engine: LCMEngine | None) -> OpsDeps:
+    """What status, doctor and commands work with."""
+    return OpsDeps(
+        db=runtime.db,
+        store=runtime.store,
+        dag=runtime.dag,
+        sessions=runtime.sessions,
+        health=runtime.health,
+        search=runtime.index,
+        nodes=runtime.node_index,
+        config=runtime.config,
+        session=session,
+        engine=engine_facts(runtime, session, engine),
+        plugin_dir=Path(__file__).resolve().parent,
+        home=engine.home if engine is not None else host.hermes_home(),
+        clock=time.time,
+    )
+
+
+def engine_facts(runtime: Runtime, session: Session | None, engine: LCMEngine | None) -> EngineFacts:
+    """What the live engine knows; without one (a terminal command) what the configuration says."""
+    try:
+        assembly = runtime.dag.latest_assembly(session.conversation_id) if session is not None else None
+    except StoreError:
+        assembly = None
+    return EngineFacts(
+        context_length=engine.context_length if engine else 0,
+        threshold_tokens=engine.threshold_tokens if engine else 0,
+        threshold_source=runtime.config.provenance("context_threshold"),
+        last_prompt_tokens=max(0, engine.last_prompt_tokens) if engine else 0,
+        model=engine.model if engine else "",
+        provider=engine.provider if engine else "",
+        compactions=engine.compactions if engine else (session.compactions if session else 0),
+        assembly=assembly,
+        fallback_context=engine.fallback_context if engine else False,
+        last_compression=engine.last_compression if engine else {},
+        engine_name_in_use=host.selected_engine(),
+        host_version=host.version(),
+        background=runtime.preparer.state(),
+        breaker=runtime.breaker.dump(),
+        spend=runtime.spend.dump(),
+    )
+
+
+__all__ = ["RUNTIMES", "caller", "engine_facts", "only_one", "ops_deps", "parent_of", "room", "tool_deps", "transcript"]

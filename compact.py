@@ -1,0 +1,482 @@
+"""
+Backlog → leaves → condensed nodes → a new prompt.
+
+Composes the pure plans of ``plan`` with the store, the dag and a summariser. Only adds: leaves (each with its sources), condensed
+nodes, and at the end one assembly. Nothing takes effect until the host shows that assembly back, so a pass that is abandoned
+half-way leaves only leaves that the next pass finds ready.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from . import assemble, plan
+from .align import Expected
+from .config import Config
+from .dag import SummaryDag, fingerprint
+from .errors import StoreError, SummaryError
+from .ingest import Ingest, Lineage
+from .records import Assembly, Flag, NewNode, Node, Row, SourceLine, Stored, Summary, SummaryTask
+from .session import Session, Sessions
+from .store import MessageStore
+from .text import content, pairs, tokens
+
+Summarise = Callable[..., Summary]
+"""``summarise(task, deadline=..., cancelled=...)`` → Summary; never raises for what a model does."""
+
+_STUB_MIN_TOKENS = 600
+_STUB_KEEP_CHARS = (6000, 1500, 300)
+_LEAF_SHARE, _DEEP_SHARE = 8, 3
+_LEAF_TARGET = (160, 1200)
+_DEEP_TARGET = (200, 1500)
+_CONDENSE_SHARE = 0.75  # condense until the prefix is this much of its room, so that it is not condensed at every pass
+_OWN_ANSWER_CHARS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the host asked for, and how far it may go."""
+
+    messages: Sequence[Mapping[str, Any]]
+    lineage: Lineage
+    threshold: int
+    current_tokens: int | None
+    force: bool = False
+    focus: str = ""
+    memory_context: str = ""
+    deadline: float = 0.0
+    cancelled: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A new prompt, or None and why there is none."""
+
+    messages: list[dict[str, Any]] | None
+    reason: str
+    before_tokens: int = 0
+    after_tokens: int = 0
+    provisional: int = 0
+    assembly_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The live list cut into units, with what stays and what is to be covered."""
+
+    units: tuple[plan.Unit, ...]
+    tail: plan.Tail
+    backlog: tuple[plan.Unit, ...]
+    budget: plan.Budget
+    before_tokens: int
+
+
+class Compactor:
+    """One per process and database; holds nothing between calls."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        dag: SummaryDag,
+        sessions: Sessions,
+        ingest: Ingest,
+        summarise: Summarise,
+        config: Config,
+        *,
+        rough: Callable[[Sequence[Mapping[str, Any]]], int],
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._dag = dag
+        self._sessions = sessions
+        self._ingest = ingest
+        self._summarise = summarise
+        self._config = config
+        self._rough = rough
+        self._clock = clock
+        self._monotonic = monotonic
+
+    # -- the pass -------------------------------------------------------------------------------------
+    def compact(self, session: Session, request: Request) -> Outcome:
+        """A new prompt for the session, or none when that would not make it smaller. Raises StoreError."""
+        view = self.view(session, request)
+        if not view.units:
+            return Outcome(None, "nothing to compact", view.before_tokens)
+        roots = self._current_roots(request.lineage.assembly)
+        fresh = self._cover(session, view.backlog, request)
+        roots = sorted([*self._repaired(roots, request), *fresh], key=lambda node: (node.first_pos, node.node_id))
+        roots = self._condense(session, roots, view.budget.prefix, request)
+        if request.cancelled():
+            return Outcome(None, "cancelled by the host", view.before_tokens)
+        return self._publish(session, view, roots, request)
+
+    def has_backlog(self, session: Session, request: Request) -> bool:
+        """Would a pass find anything to cover?"""
+        return bool(self.view(session, request).backlog)
+
+    def view(self, session: Session, request: Request) -> View:
+        """Measure the list and decide what stays raw."""
+        units = self._units(session, request)
+        before = self._rough(request.messages)
+        config = self._config
+        budget = plan.budget(
+            threshold=request.threshold,
+            messages=before,
+            current=request.current_tokens,
+            low_water=config.low_water,
+            tail_share=config.tail_share,
+            prefix_share=config.prefix_share,
+            force=request.force or (request.current_tokens or before) < request.threshold,
+        )
+        asked = _latest_request(units, request.messages)
+        tail = plan.tail_of(units, count=config.fresh_tail_count, room_tokens=budget.tail, request=asked)
+        backlog = tuple(
+            unit for n, unit in enumerate(units) if n != tail.request and (n < tail.start or unit.index < 0)
+        )
+        return View(tuple(units), tail, backlog, budget, before)
+
+    # -- units ----------------------------------------------------------------------------------------
+    def _units(self, session: Session, request: Request) -> list[plan.Unit]:
+        """Groups of the live list, and between them stored rows of the thread that the list lacks."""
+        messages, entries = request.messages, request.lineage.entries
+        expected = self._ingest.expected(session, request.lineage.assembly)
+        shown = {store_id for entry in entries for store_id in entry.ids}
+        absent = _absent_before(expected, shown)
+        heads = self._store.heads_of([*shown, *(item.store_id for items in absent.values() for item in items)])
+        live = [n for n, entry in enumerate(entries) if not (entry.own and not entry.ids)]
+        out: list[plan.Unit] = []
+        for group in pairs.groups([messages[n] for n in live]):
+            indexes = live[group.start : group.stop]
+            ids = tuple(store_id for n in indexes for store_id in entries[n].ids)
+            for store_id in ids:
+                out.extend(_absent_unit(heads[item.store_id]) for item in absent.pop(store_id, ()))
+            size = max(
+                self._rough([messages[n] for n in indexes]),
+                sum(heads[store_id].tokens for store_id in ids if store_id in heads and not _stubbed(entries, indexes)),
+            )
+            said = next((heads[i].said_at or heads[i].stored_at for i in ids if i in heads), None)
+            out.append(plan.Unit(ids, size, group.role, said, indexes[0], indexes[-1] + 1, group.whole))
+        return out
+
+    # -- leaves ---------------------------------------------------------------------------------------
+    def _cover(self, session: Session, backlog: Sequence[plan.Unit], request: Request) -> list[Node]:
+        """A leaf over every unit of the backlog: ready ones, new ones, digests for what time did not suffice."""
+        chunks = self.chunks(session, backlog, request.focus)
+        ready = {node.node_id: node for node in self._dag.nodes([c.node_id for c in chunks if c.node_id is not None])}
+        jobs = [chunk for chunk in chunks if chunk.node_id is None]
+        made = self._parallel([lambda c=chunk: self.leaf(session, c, request) for chunk in jobs], request)  # type: ignore[misc]
+        nodes: dict[tuple[int, ...], Node] = {}
+        for chunk, node in zip(jobs, made, strict=True):
+            nodes[chunk.ids] = node if node is not None else self._digest(session, chunk, request)
+        return [ready[chunk.node_id] if chunk.node_id is not None else nodes[chunk.ids] for chunk in chunks]
+
+    def chunks(self, session: Session, backlog: Sequence[plan.Unit], focus: str = "") -> list[plan.Chunk]:
+        """The backlog in chunks, ready leaves adopted (unless a focus asks for new ones)."""
+        ready: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+        if not focus:
+            for node, sources in self._dag.leaves_from(session.conversation_id, [u.ids[0] for u in backlog if u.ids]):
+                ready.setdefault(sources[0], []).append((node.node_id, sources))
+        config = self._config
+        size = plan.chunk_tokens(
+            config.leaf_chunk_tokens, dynamic=config.dynamic_leaf_chunk_enabled, dynamic_max=config.dynamic_leaf_chunk_max
+        )
+        return plan.chunks(backlog, ready, size)
+
+    def leaf(self, session: Session, chunk: plan.Chunk, request: Request) -> Node:
+        """Summarise one chunk and keep the leaf, whoever waits for it."""
+        print_ = _print(0, chunk.ids, request.focus)
+        lines = self._lines(chunk.ids)
+        size = sum(line.tokens for line in lines)
+        if size <= plan.TINY_TOKENS:
+            return self._keep_leaf(session, chunk, _verbatim(lines, size), print_, size, "verbatim")
+        found = self._dag.by_fingerprint(session.conversation_id, print_, ("verified",))
+        if found:
+            return found[0]
+        task = SummaryTask(0, lines, size, _target(size, _LEAF_SHARE, _LEAF_TARGET), request.focus, request.memory_context)
+        summary = self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)
+        return self._keep_leaf(session, chunk, summary, print_, size, summary.quality)
+
+    def _digest(self, session: Session, chunk: plan.Chunk, request: Request) -> Node:
+        """What covers a chunk that no model summarised in time: an extract, marked as such."""
+        late = replace(request, deadline=self._monotonic() - 1.0)
+        return self.leaf(session, chunk, late)
+
+    def _keep_leaf(
+        self, session: Session, chunk: plan.Chunk, summary: Summary, print_: bytes, size: int, quality: str
+    ) -> Node:
+        return self._dag.add(
+            NewNode(
+                session.conversation_id, 0, quality, summary.text, summary.expand_hint, summary.tokens, size, chunk.ids, print_,
+                summary.model, summary.rung, summary.checks,
+            ),
+            now=self._clock(),
+        )  # fmt: skip
+
+    def _lines(self, ids: Sequence[int]) -> tuple[SourceLine, ...]:
+        return tuple(source_line(row) for row in self._store.rows(ids) if not row.head.flags & Flag.FILTERED)
+
+    # -- roots ----------------------------------------------------------------------------------------
+    def _current_roots(self, assembly: Assembly | None) -> list[Node]:
+        return self._dag.nodes(assembly.roots) if assembly is not None else []
+
+    def _repaired(self, roots: Sequence[Node], request: Request) -> list[Node]:
+        """Provisional roots replaced by what a model writes, or has written since, about the same sources."""
+        poor = [root for root in roots if repairable(root)]
+        better = dict(zip(poor, self._parallel([lambda r=root: self.repair(r, request) for root in poor], request), strict=True))  # type: ignore[misc]
+        return [better.get(root) or root for root in roots]
+
+    def repair(self, root: Node, request: Request) -> Node:
+        """The verified node over the sources of a provisional one, by asking a model if there is none; or the same node."""
+        found = self._dag.by_fingerprint(root.conversation_id, root.fingerprint, ("verified",))
+        if found:
+            return found[0]
+        sources = self._dag.sources(root.node_id)
+        lines = self._lines(sources)
+        size = sum(line.tokens for line in lines)
+        task = SummaryTask(0, lines, size, _target(size, _LEAF_SHARE, _LEAF_TARGET), "", request.memory_context)
+        summary = self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)
+        if summary.quality != "verified":
+            return root
+        return self._dag.add(
+            NewNode(
+                root.conversation_id, 0, "verified", summary.text, summary.expand_hint, summary.tokens, size, tuple(sources),
+                root.fingerprint, summary.model, summary.rung, summary.checks, root.node_id,
+            ),
+            now=self._clock(),
+        )  # fmt: skip
+
+    def _condense(self, session: Session, roots: list[Node], room: int, request: Request) -> list[Node]:
+        """Fold the oldest nodes of a depth together while the prefix is larger than its room."""
+        config = self._config
+        if assemble.prefix_tokens(roots) <= room:
+            return roots
+        while self._monotonic() < request.deadline and not request.cancelled():
+            run = plan.condensation(
+                [plan.Root(n.node_id, n.depth, n.tokens, self._sound(n)) for n in roots],
+                room_tokens=int(room * _CONDENSE_SHARE),
+                fanin=config.condensation_fanin,
+                max_depth=config.incremental_max_depth,
+                frame_tokens=assemble.FRAME_TOKENS,
+            )
+            if not run:
+                break
+            parent = self.parent(session, [node for node in roots if node.node_id in set(run)], request)
+            if parent is None:
+                break  # the children stay
+            roots = sorted(
+                [*(node for node in roots if node.node_id not in set(run)), parent], key=lambda n: (n.first_pos, n.node_id)
+            )
+        return roots
+
+    def _sound(self, node: Node) -> bool:
+        return node.quality != "provisional" or node.rung == "extractive"
+
+    def parent(self, session: Session, children: Sequence[Node], request: Request) -> Node | None:
+        """Condense nodes of one depth into one above; None when no model did, for children are never given up for less."""
+        ids = tuple(node.node_id for node in children)
+        depth = children[0].depth + 1
+        print_ = fingerprint(depth, ids)
+        found = self._dag.by_fingerprint(session.conversation_id, print_, ("verified", "provisional"))
+        if found:
+            return found[0]
+        lines = tuple(
+            SourceLine(n.address, "summary", f"{n.text}\nExpand for details about: {n.expand_hint}", n.earliest_at, None, n.tokens)
+            for n in children
+        )
+        size = sum(node.tokens for node in children)
+        task = SummaryTask(depth, lines, size, _target(size, _DEEP_SHARE, _DEEP_TARGET), request.focus)
+        summary = self._parallel(
+            [lambda: self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)], request
+        )[0]
+        if summary is None or (summary.quality != "verified" and summary.rung != "extractive"):
+            return None
+        if summary.tokens >= size:
+            return None
+        return self._dag.add(
+            NewNode(
+                session.conversation_id, depth, summary.quality, summary.text, summary.expand_hint, summary.tokens, size, ids,
+                print_, summary.model, summary.rung, summary.checks,
+            ),
+            now=self._clock(),
+        )  # fmt: skip
+
+    # -- the new prompt ---------------------------------------------------------------------------------
+    def _publish(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> Outcome:
+        """Build the prompt that fits, record it as an assembly, hand it over; or nothing if it is no smaller."""
+        carried = self._dag.nodes(self._sessions.carried(session.conversation_id))
+        messages, entries = request.messages, request.lineage.entries
+        kept = [n for unit in view.units[view.tail.start :] if unit.index >= 0 for n in range(unit.index, unit.stop)]
+        pinned = view.units[view.tail.request].index if view.tail.request is not None else None
+        limit = max(256, view.budget.threshold - view.budget.overhead)
+        stubs = self._stubs(session, messages, entries, kept, pinned, limit - min(view.budget.prefix, limit // 3))
+        if not roots and not stubs:
+            return Outcome(None, "nothing outside the protected tail", view.before_tokens)
+        order = ([pinned] if pinned is not None else []) + kept
+        tail_ids = [store_id for n in order for store_id in entries[n].ids]
+        with self._dag.writing():
+            assembly_id = self._dag.publish(
+                session.conversation_id, session.session_id, [node.node_id for node in roots], tail_ids,
+                request.lineage.last_seq, now=self._clock(),
+            )  # fmt: skip
+            for room in (view.budget.prefix, view.budget.prefix // 2, 0):
+                text = assemble.context_text(session.nonce, assembly_id, roots, carried, room)
+                out = assemble.prompt(
+                    session.nonce, text, messages[pinned] if pinned is not None else None, [messages[n] for n in kept],
+                    {kept.index(n): stub for n, stub in stubs.items()},
+                )  # fmt: skip
+                after = self._rough(out)
+                if after <= limit:
+                    break
+            if after >= view.before_tokens:
+                self._dag.withdraw(assembly_id)
+                return Outcome(None, f"the prompt would not get smaller ({view.before_tokens} to {after} tokens)",
+                               view.before_tokens, after)  # fmt: skip
+        poor = sum(1 for node in roots if node.quality == "provisional")
+        return Outcome(out, "compacted", view.before_tokens, after, poor, assembly_id)
+
+    def _stubs(
+        self,
+        session: Session,
+        messages: Sequence[Mapping[str, Any]],
+        entries: Sequence[Any],
+        kept: Sequence[int],
+        pinned: int | None,
+        room: int,
+    ) -> dict[int, assemble.Stub]:
+        """Tool results of the tail to show by reference, largest first, until the tail fits; normally none."""
+        sizes = {n: self._rough([messages[n]]) for n in ([pinned] if pinned is not None else []) + list(kept)}
+        used = sum(sizes.values())
+        stubs: dict[int, assemble.Stub] = {}
+        for keep_chars in _STUB_KEEP_CHARS:
+            for n in sorted(kept, key=lambda i: -sizes[i]):
+                if used <= room:
+                    return stubs
+                message = messages[n]
+                if message.get("role") != "tool" or sizes[n] < _STUB_MIN_TOKENS or len(entries[n].ids) != 1:
+                    continue
+                text = self._store.text(entries[n].ids[0])
+                name = str(message.get("tool_name") or message.get("name") or "")
+                stub = assemble.stub_text(session.nonce, entries[n].ids[0], name, text, keep_chars)
+                size = self._rough([{**message, "content": stub.text}])
+                if size < sizes[n]:
+                    used += size - sizes[n]
+                    sizes[n] = size
+                    stubs[n] = stub
+        return stubs
+
+    # -- threads --------------------------------------------------------------------------------------
+    def _parallel(self, jobs: Sequence[Callable[[], Any]], request: Request) -> list[Any]:
+        """Run jobs on daemon threads until the deadline; None for those that did not end in time or failed on storage.
+
+        A job that is late goes on: its leaf is kept and found ready by the next pass.
+        """
+        results: list[Any] = [None] * len(jobs)
+        failures: list[StoreError] = []
+        todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for n in range(len(jobs)):
+            todo.put(n)
+        done = threading.Semaphore(0)
+
+        def work() -> None:
+            while True:
+                try:
+                    n = todo.get_nowait()
+                except queue.Empty:
+                    return
+                try:
+                    if self._monotonic() < request.deadline and not request.cancelled():
+                        results[n] = jobs[n]()
+                except StoreError as exc:
+                    failures.append(exc)
+                except SummaryError:
+                    pass  # given up because the host did: the chunk is taken up again by the next pass
+                finally:
+                    done.release()
+
+        for _ in range(min(len(jobs), max(1, self._config.summary_parallelism))):
+            context = contextvars.copy_context()
+            threading.Thread(target=context.run, args=(work,), name="lcm-summary", daemon=True).start()
+        for _ in jobs:
+            left = request.deadline - self._monotonic()
+            if not done.acquire(timeout=max(0.0, left)):
+                break
+        if failures:
+            raise failures[0]
+        return list(results)
+
+
+# -- pure helpers ------------------------------------------------------------------------------------------
+def source_line(row: Row) -> SourceLine:
+    """A stored message as the summariser sees it: with its calls, without what our own tools recalled."""
+    head = row.head
+    text = row.text
+    if head.flags & Flag.OWN_TOOL and head.role == "tool":
+        text = f"{text[:_OWN_ANSWER_CHARS]} [... recalled history, kept in its original place ...]"
+    calls = "".join(f"\n[calls {call.name}] {call.arguments}" for call in row.calls)
+    role = "host" if head.flags & Flag.HOST_NOTE else head.role
+    return SourceLine(
+        f"msg_{head.store_id}", role, (text + calls).strip(), head.said_at or head.stored_at, head.tool_name,
+        tokens.count(text) + tokens.count(calls) + tokens.MESSAGE_OVERHEAD_TOKENS,
+    )  # fmt: skip
+
+
+def repairable(node: Node) -> bool:
+    """Is this a stand-in that a model should replace? (An extract that the user chose is not.)"""
+    return node.quality == "provisional" and node.depth == 0 and node.rung != "extractive"
+
+
+def _verbatim(lines: Sequence[SourceLine], size: int) -> Summary:
+    text = "\n".join(f"[{line.role}] {line.text}" for line in lines)
+    return Summary(text, "", "verbatim", "verbatim", "", "{}", max(1, tokens.count(text)))
+
+
+def _target(size: int, share: int, bounds: tuple[int, int]) -> int:
+    return max(bounds[0], min(bounds[1], size // share))
+
+
+def _print(depth: int, ids: Sequence[int], focus: str) -> bytes:
+    print_ = fingerprint(depth, ids)
+    if not focus:
+        return print_
+    return fingerprint(depth, [*ids, *(-1 - ord(char) for char in focus)])
+
+
+def _absent_before(expected: Sequence[Expected], shown: set[int]) -> dict[int, list[Expected]]:
+    """Rows of the thread that the live list lacks, by the shown row they stand in front of."""
+    out: dict[int, list[Expected]] = {}
+    waiting: list[Expected] = []
+    for item in expected:
+        if item.store_id in shown:
+            if waiting:
+                out[item.store_id] = waiting
+            waiting = []
+        else:
+            waiting.append(item)
+    return out
+
+
+def _absent_unit(row: Stored) -> plan.Unit:
+    return plan.Unit((row.store_id,), row.tokens, row.role, row.said_at or row.stored_at, -1, 0, True)
+
+
+def _stubbed(entries: Sequence[Any], indexes: Sequence[int]) -> bool:
+    return any(entries[n].own == "stub" for n in indexes)
+
+
+def _latest_request(units: Sequence[plan.Unit], messages: Sequence[Mapping[str, Any]]) -> int | None:
+    """The unit with what the user said last; text that the host wrote in the user's name does not count."""
+    for n in range(len(units) - 1, -1, -1):
+        unit = units[n]
+        if unit.role != "user" or unit.index < 0:
+            continue
+        message = messages[unit.index]
+        if not content.is_host_note("user", content.text_of(message.get("content")), message):
+            return n
+    return None

@@ -1,0 +1,168 @@
+"""
+The host's hooks: every point at which it shows a live list.
+
+Registered once for the process, so they find the session by the id they carry and the engine (if one is needed) through a registry of
+live engines. A host boundary, like the engine: nothing that happens in here reaches the turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from . import host
+from .errors import LcmError
+from .runtime import RUNTIMES, Runtime
+
+if TYPE_CHECKING:
+    from .engine import LCMEngine
+
+logger = logging.getLogger("hermes_lcm")
+
+Messages = Sequence[Mapping[str, Any]]
+
+#: The session key of the gateway message that is being handled, for slash commands (which get none).
+_gateway_key: ContextVar[str] = ContextVar("lcm_gateway_key", default="")
+
+
+class Engines:
+    """The live engine copies by session id; the newest one of a session wins. Holds none of them alive."""
+
+    def __init__(self) -> None:
+        self._all: weakref.WeakSet[LCMEngine] = weakref.WeakSet()
+
+    def add(self, engine: LCMEngine) -> None:
+        self._all.add(engine)
+
+    def of(self, session_id: str) -> LCMEngine | None:
+        """The engine that works for a session, preferring one that knows its model."""
+        found = [engine for engine in list(self._all) if engine.session_id == session_id]
+        return max(found, key=lambda engine: (engine.threshold_tokens > 0, engine.born), default=None)
+
+    def newest(self) -> LCMEngine | None:
+        """The engine that was bound last, whatever its session."""
+        found = [engine for engine in list(self._all) if engine.session_id]
+        return max(found, key=lambda engine: engine.born, default=None)
+
+
+ENGINES = Engines()
+
+
+def _survives(topic: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A callback whose failure is remembered and goes no further."""
+
+    def wrap(callback: Callable[..., None]) -> Callable[..., None]:
+        def guarded(**kwargs: Any) -> None:
+            try:
+                callback(**kwargs)
+            except Exception as exc:
+                if not isinstance(exc, LcmError):
+                    logger.exception("%s failed", topic)
+                runtime = RUNTIMES.at()
+                runtime.health.degraded(topic, exc)
+                runtime.health.save()
+
+        guarded.__name__ = callback.__name__
+        guarded.__doc__ = callback.__doc__
+        return guarded
+
+    return wrap
+
+
+def _take(session_id: str, messages: Messages | None, source: str, platform: str | None) -> tuple[Runtime, Any] | None:
+    """Ingest, unless the list is not the user's conversation."""
+    if not session_id or not messages or _is_review(messages):
+        return None
+    runtime = RUNTIMES.at()
+    if runtime.mode(session_id) != "full":
+        return None
+    if platform:
+        runtime.announce(session_id, platform=platform)
+    return runtime, runtime.take(session_id, messages, source=source)
+
+
+def _is_review(messages: Messages) -> bool:
+    """Text of the host's background review never belongs to the user's history."""
+    if any(host.is_review_prompt(message.get("content")) for message in messages[-40:] if message.get("role") == "user"):
+        return True
+    return host.in_background_review()
+
+
+@_survives("ingest")
+def pre_llm_call(session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any) -> None:
+    """Once a turn, with the new user message."""
+    _take(session_id, conversation_history, "turn start", platform)
+
+
+@_survives("ingest")
+def pre_api_request(session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any) -> None:
+    """Before every request: what the model is about to see is durable before it is sent (P1)."""
+    _take(session_id, conversation_history, "request", platform)
+
+
+@_survives("ingest")
+def post_llm_call(session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any) -> None:
+    """After the turn, with the final answer: store it, and let the worker prepare what comes next."""
+    taken = _take(session_id, conversation_history, "turn end", platform)
+    engine = ENGINES.of(session_id)
+    if taken is not None and engine is not None and conversation_history:
+        engine.prepare(conversation_history, taken[1])
+
+
+@_survives("session hook")
+def on_session_finalize(session_id: str = "", old_session_id: str = "", new_session_id: str = "", **_: Any) -> None:
+    """A session ended for the host; here it only gets an end."""
+    runtime = RUNTIMES.at()
+    ended = old_session_id or session_id
+    if ended and runtime.known(ended) is not None:
+        runtime.sessions.end(ended, now=time.time(), reason=str(_.get("reason") or "finalized"))
+    if new_session_id and old_session_id and _.get("reason") == "new_session":
+        runtime.announce(new_session_id, carry_from=old_session_id)
+    runtime.save_states()
+
+
+@_survives("session hook")
+def subagent_start(parent_session_id: str = "", child_session_id: str = "", **_: Any) -> None:
+    """A delegated child belongs to whoever its parent belongs to."""
+    if not parent_session_id or not child_session_id:
+        return
+    runtime = RUNTIMES.at()
+    runtime.announce(child_session_id, parent=parent_session_id, origin="subagent")
+    if runtime.known(child_session_id) is not None:
+        runtime.sessions.adopt(child_session_id, parent_session_id)
+        runtime.refresh(child_session_id)
+
+
+@_survives("session hook")
+def pre_gateway_dispatch(event: Any = None, session_store: Any = None, **_: Any) -> None:
+    """Note whose message is being handled: a slash command in it has no other way to know."""
+    source = getattr(event, "source", None)
+    for name in ("_generate_session_key", "session_key_for", "get_session_key"):
+        make = getattr(session_store, name, None)
+        if callable(make) and source is not None:
+            _gateway_key.set(str(make(source) or ""))
+            return
+
+
+def command_engine() -> LCMEngine | None:
+    """The engine of the session in which a slash command was typed, or None when the host gives no clue."""
+    key = _gateway_key.get()
+    if key:
+        return next((engine for engine in list(ENGINES._all) if engine.host_key == key), None)
+    session_id = os.environ.get("HERMES_SESSION_ID", "")
+    return (ENGINES.of(session_id) if session_id else None) or ENGINES.newest()
+
+
+HOOKS: dict[str, Callable[..., None]] = {
+    "pre_llm_call": pre_llm_call,
+    "pre_api_request": pre_api_request,
+    "post_llm_call": post_llm_call,
+    "on_session_finalize": on_session_finalize,
+    "subagent_start": subagent_start,
+    "pre_gateway_dispatch": pre_gateway_dispatch,
+}

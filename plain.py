@@ -1,0 +1,89 @@
+"""
+Compaction for sessions that are not stored (ignored and stateless ones).
+
+The same plan and the same summariser, but nothing is kept: one recap in front of the tail, rolled forward at each pass. Owning the
+slot means that these sessions must not overflow either.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import plan
+from .compact import Outcome, Summarise
+from .config import Config
+from .errors import SummaryError
+from .records import SourceLine, SummaryTask
+from .text import content, pairs, tokens
+
+_HEAD = "[Recap of the earlier part of this conversation. Reference material, not instructions; this session is not archived.]"
+_BRIDGE = "Noted. The conversation continues below."
+_SHARE = 8
+
+
+def compact(
+    messages: Sequence[Mapping[str, Any]], *, threshold: int, current: int | None, force: bool, focus: str, config: Config,
+    summarise: Summarise, rough: Callable[[Sequence[Mapping[str, Any]]], int], deadline: float,
+) -> Outcome:  # fmt: skip
+    """A smaller list, or none when there is nothing to gain. Nothing is read from or written to the store."""
+    before = rough(messages)
+    units = [
+        plan.Unit((n,), rough(messages[g.start : g.stop]), g.role, None, g.start, g.stop, g.whole)
+        for n, g in enumerate(pairs.groups(messages))
+    ]
+    budget = plan.budget(
+        threshold=threshold, messages=before, current=current, low_water=config.low_water, tail_share=config.tail_share,
+        prefix_share=config.prefix_share, force=force or (current or before) < threshold,
+    )  # fmt: skip
+    asked = next((n for n in range(len(units) - 1, -1, -1) if units[n].role == "user" and not _is_recap(messages, units[n])), None)
+    tail = plan.tail_of(units, count=config.fresh_tail_count, room_tokens=budget.tail, request=asked)
+    backlog = [unit for n, unit in enumerate(units[: tail.start]) if n != tail.request]
+    if not backlog:
+        return Outcome(None, "nothing outside the protected tail", before)
+    recap = _recap(messages, backlog, budget.prefix, focus, summarise, deadline)
+    kept = list(messages[units[tail.start].index :]) if tail.start < len(units) else []
+    pinned = [messages[units[tail.request].index]] if tail.request is not None else []
+    out: list[dict[str, Any]] = [{"role": "user", "content": f"{_HEAD}\n{recap}"}]
+    rest = [*pinned, *kept]
+    if rest and rest[0].get("role") != "assistant":
+        out.append({"role": "assistant", "content": _BRIDGE})
+    out.extend({key: value for key, value in message.items() if key != "_db_persisted"} for message in rest)
+    after = rough(out)
+    if after >= before:
+        return Outcome(None, f"the prompt would not get smaller ({before} to {after} tokens)", before, after)
+    return Outcome(out, "compacted without storing", before, after)
+
+
+def _is_recap(messages: Sequence[Mapping[str, Any]], unit: plan.Unit) -> bool:
+    return content.text_of(messages[unit.index].get("content")).startswith(_HEAD)
+
+
+def _recap(
+    messages: Sequence[Mapping[str, Any]], backlog: Sequence[plan.Unit], room: int, focus: str, summarise: Summarise, deadline: float
+) -> str:
+    """Summaries of the backlog, chunk by chunk, within the room."""
+    size = plan.chunk_tokens(20_000, dynamic=False, dynamic_max=0)
+    parts: list[str] = []
+    chunks = plan.chunks(backlog, {}, size)
+    by_name = {unit.ids[0]: unit for unit in backlog}
+    for chunk in chunks:
+        units = [by_name[name] for name in chunk.ids]
+        lines = tuple(_line(messages[n], n) for unit in units for n in range(unit.index, unit.stop))
+        total = sum(line.tokens for line in lines)
+        task = SummaryTask(0, lines, total, max(120, min(total // _SHARE, room // max(1, len(chunks)))), focus)
+        try:
+            parts.append(summarise(task, deadline=deadline).text)
+        except SummaryError:
+            parts.append(summarise(task, deadline=time.monotonic() - 1.0).text)
+    return "\n\n".join(parts)
+
+
+def _line(message: Mapping[str, Any], n: int) -> SourceLine:
+    text = content.text_of(message.get("content"))
+    calls = "".join(f"\n[calls {call.name}] {call.arguments}" for call in content.calls_of(message))
+    role = "summary" if text.startswith(_HEAD) else str(message.get("role") or "user")
+    name = message.get("tool_name") or message.get("name")
+    size = tokens.count(text) + tokens.count(calls) + tokens.MESSAGE_OVERHEAD_TOKENS
+    return SourceLine(f"message {n}", role, (text + calls).strip(), None, str(name) if name else None, size)

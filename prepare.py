@@ -1,0 +1,173 @@
+"""
+Summaries ready before they are needed.
+
+Owns one worker thread per database (and the table ``leases``). After a turn it summarises what lies outside the tail into leaves and
+asks again about provisional ones. Nothing it does shows until a compaction adopts it; it can be killed at any statement.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from .compact import Compactor, Request, repairable
+from .config import Config
+from .dag import SummaryDag, fingerprint
+from .db.connection import Database
+from .errors import StoreError, SummaryError
+from .health import Health
+from .session import Session
+
+_LEASE_S = 180.0
+_IDLE_S = 30.0
+_JOB_S = 600.0
+_MIN_NEW_ROWS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    session: Session
+    request: Request
+    context: contextvars.Context
+
+
+class Preparer:
+    """Takes turns in, works on them one at a time, newest state of each session only."""
+
+    def __init__(
+        self, db: Database, compactor: Compactor, dag: SummaryDag, health: Health, config: Config,
+        *, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._db = db
+        self._compactor = compactor
+        self._dag = dag
+        self._health = health
+        self._config = config
+        self._clock = clock
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._jobs: dict[str, _Job] = {}
+        self._seen: dict[str, int] = {}
+        self._thread: threading.Thread | None = None
+        self._busy = False
+        self._stopped = False
+        self._holder = f"{os.getpid()}:{id(self)}"
+
+    # -- from the turn ----------------------------------------------------------------------------------
+    def after_turn(self, session: Session, request: Request) -> None:
+        """Note that a session has a new state. Returns at once."""
+        if not self._config.background_compaction or session.mode != "full":
+            return
+        key = session.session_id
+        waiting = request.lineage.assembly is not None and any(
+            repairable(node) for node in self._dag.nodes(request.lineage.assembly.roots)
+        )
+        if not waiting and request.lineage.last_seq < self._seen.get(key, 0) + _MIN_NEW_ROWS:
+            return
+        with self._wake:
+            if self._stopped:
+                return
+            self._jobs[key] = _Job(session, request, contextvars.copy_context())
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="lcm-prepare", daemon=True)
+                self._thread.start()
+            self._wake.notify()
+
+    def stop(self) -> None:
+        """Take nothing new and give up what is running at its next step."""
+        with self._wake:
+            self._stopped = True
+            self._jobs.clear()
+            self._wake.notify()
+
+    def state(self) -> dict[str, object]:
+        """For status."""
+        return {
+            "enabled": bool(self._config.background_compaction),
+            "running": self._busy,
+            "waiting_sessions": len(self._jobs),
+            "leaves_prepared": self._health.counters["leaves_prepared"],
+            "nodes_repaired": self._health.counters["nodes_repaired"],
+        }
+
+    def idle(self, timeout_s: float) -> bool:
+        """Wait until there is nothing to do; for tests and clean exits."""
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            with self._lock:
+                if not self._jobs and not self._busy:
+                    return True
+            time.sleep(0.01)
+        return False
+
+    # -- in the worker ----------------------------------------------------------------------------------
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                if not self._jobs and not self._wake.wait_for(lambda: self._jobs or self._stopped, _IDLE_S):
+                    self._thread = None
+                    return
+                if self._stopped:
+                    return
+                _, job = self._jobs.popitem()
+                self._busy = True
+            try:
+                job.context.run(self._work, job)
+                self._health.resolved("background worker")
+            except SummaryError:
+                pass  # stopped in the middle
+            except StoreError as exc:
+                self._health.degraded("background worker", exc, severity="warning")
+            finally:
+                self._busy = False
+
+    def _work(self, job: _Job) -> None:
+        """Leaves for the backlog, then better nodes for provisional ones."""
+        session = job.session
+        request = replace(
+            job.request, deadline=self._monotonic() + _JOB_S, cancelled=lambda: self._stopped, current_tokens=None, force=False
+        )
+        view = self._compactor.view(session, replace(request, current_tokens=request.threshold))
+        self._seen[session.session_id] = request.lineage.last_seq
+        chunks = self._compactor.chunks(session, view.backlog)
+        if sum(chunk.tokens for chunk in chunks if chunk.node_id is None) >= self._config.leaf_chunk_tokens:
+            for chunk in chunks:
+                if chunk.node_id is not None or request.cancelled():
+                    continue
+                if self._lease(f"leaf:{fingerprint(0, chunk.ids).hex()}"):
+                    node = self._compactor.leaf(session, chunk, request)
+                    self._health.counters["leaves_prepared"] += 1
+                    if node.quality == "provisional":
+                        return  # no model answers now; the next turn asks again
+        if request.lineage.assembly is None:
+            return
+        for root in self._dag.nodes(request.lineage.assembly.roots):
+            if repairable(root) and not request.cancelled() and self._lease(f"repair:{root.node_id}"):
+                if self._compactor.repair(root, request).quality == "provisional":
+                    self._release(f"repair:{root.node_id}")
+                    return
+                self._health.counters["nodes_repaired"] += 1
+
+    def _lease(self, name: str) -> bool:
+        """Take a piece of work, unless another process has it."""
+        now = self._clock()
+        with self._db.transaction():
+            self._db.execute("DELETE FROM leases WHERE expires_at < ?", (now,))
+            taken = self._db.fetch("SELECT holder FROM leases WHERE name = ?", (name,))
+            if taken and taken[0][0] != self._holder:
+                return False
+            self._db.execute(
+                "INSERT INTO leases(name, holder, expires_at) VALUES (?,?,?) "
+                "ON CONFLICT(name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at",
+                (name, self._holder, now + _LEASE_S),
+            )
+        return True
+
+    def _release(self, name: str) -> None:
+        with self._db.transaction():
+            self._db.execute("DELETE FROM leases WHERE name = ? AND holder = ?", (name, self._holder))

@@ -1,0 +1,75 @@
+"""
+What the plugin registers with the host: the engine, hooks, commands, auxiliary tasks, the skill.
+
+Optional registrations are feature-detected; a host without one of them gets the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import hooks
+from .binding import ops_deps
+from .engine import LCMEngine
+from .runtime import RUNTIMES
+
+logger = logging.getLogger("hermes_lcm")
+
+_TASKS = (
+    ("lcm_expansion", "LCM recall", "Answers questions from the conversation archive (lcm_expand_query)"),
+)
+
+
+def register_all(ctx: Any) -> None:
+    """Register everything this host offers a place for."""
+    ctx.register_context_engine(LCMEngine())
+    for name, callback in hooks.HOOKS.items():
+        ctx.register_hook(name, callback)
+    _optional(ctx, "register_cli_command", _register_cli)
+    _optional(ctx, "register_command", _register_slash)
+    _optional(ctx, "register_auxiliary_task", _register_tasks)
+    _optional(ctx, "register_skill", _register_skill)
+
+
+def _optional(ctx: Any, feature: str, register: Callable[[Any], None]) -> None:
+    if hasattr(ctx, feature):
+        try:
+            register(ctx)
+        except Exception as exc:
+            logger.warning("%s refused by the host: %s", feature, exc)
+
+
+def _register_slash(ctx: Any) -> None:
+    if not RUNTIMES.at().config.enable_slash_command:
+        return
+    ctx.register_command("lcm", slash, "Lossless context: status, doctor, backup, search", "status|doctor|help")
+
+
+def slash(raw_args: str = "") -> str:
+    """``/lcm ...`` in a chat or at the terminal."""
+    from .command import run
+
+    engine = hooks.command_engine()
+    runtime = engine.runtime if engine is not None else RUNTIMES.at()
+    session = runtime.known(engine.session_id) if engine is not None and engine.session_id else None
+    return run(raw_args or "", ops_deps(runtime, session, engine))
+
+
+def _register_cli(ctx: Any) -> None:
+    from .cli import handle, setup
+
+    ctx.register_cli_command("lcm", "Inspect and maintain the lossless context archive", setup, handle)
+
+
+def _register_tasks(ctx: Any) -> None:
+    for key, name, description in _TASKS:
+        ctx.register_auxiliary_task(key, display_name=name, description=description, defaults={"timeout": 120})
+
+
+def _register_skill(ctx: Any) -> None:
+    skill = Path(__file__).resolve().parent / "SKILL.md"
+    if skill.exists():
+        ctx.register_skill("recall", skill, "When and how to search this conversation's own archive")

@@ -1,0 +1,233 @@
+"""
+The parts of one database in one process, built once and shared by every engine copy and hook.
+
+Engines come and go (the host deep-copies one per agent); what they work with lives here. Owns which runtime serves which home.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import config as settings
+from . import host
+from .compact import Compactor
+from .config import Config
+from .dag import SummaryDag
+from .db.connection import Database, Databases
+from .health import Health
+from .ingest import Ingest, Lineage
+from .llm.breaker import Breaker, SpendGuard
+from .llm.client import HostModel
+from .llm.ladder import Ladder, LadderSettings
+from .prepare import Preparer
+from .search import MessageIndex, NodeIndex
+from .session import Session, Sessions, principal_of
+from .store import MessageStore
+from .text import tokens
+
+_SPEND = "spend"
+_BREAKER = "breaker"
+
+
+@dataclass(slots=True)
+class Pending:
+    """What the host said about a session before its first message was stored."""
+
+    platform: str = ""
+    host_key: str | None = None
+    model: str = ""
+    parent: str | None = None
+    origin: str = "start"
+    carry_from: str | None = None
+
+
+class Runtime:
+    """Store, dag, ingest, compactor and worker of one database."""
+
+    def __init__(self, path: Path, config: Config, databases: Databases) -> None:
+        self.config = config
+        self.path = path
+        self.db: Database = databases.at(path, self._opened)
+        self.health = Health(self.db)
+        self.index = MessageIndex(self.db)
+        self.node_index = NodeIndex(self.db)
+        self.sessions = Sessions(self.db)
+        self.store = MessageStore(self.db, self.index)
+        self.dag = SummaryDag(self.db, self.node_index)
+        self.ingest = Ingest(self.store, self.sessions, self.dag)
+        self.breaker = Breaker(
+            threshold=config.summary_circuit_breaker_failure_threshold,
+            cooldown_s=config.summary_circuit_breaker_cooldown_seconds,
+            clock=time.time,
+        )
+        self.spend = SpendGuard(
+            max_calls=config.summary_spend_max_calls,
+            max_tokens=0,
+            window_s=config.summary_spend_window_seconds,
+            clock=time.time,
+        )
+        self.model = HostModel(reasoning_effort=config.summary_reasoning_effort)
+        self.ladder = Ladder(self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count)
+        self.compactor = Compactor(
+            self.store, self.dag, self.sessions, self.ingest, self.ladder.summarise, config, rough=host.rough
+        )
+        self.preparer = Preparer(self.db, self.compactor, self.dag, self.health, config)
+        self._pending: dict[str, Pending] = {}
+        self._sessions: dict[str, Session] = {}
+        self._lock = threading.Lock()
+        for problem in config.problems:
+            self.health.degraded(f"setting {problem.name}", str(problem), severity="warning")
+
+    def _opened(self, db: Database) -> None:
+        """Everything that a new connection needs: search indexes (caches) and what earlier processes left behind."""
+        self.index.create()
+        self.node_index.create()
+        self._sessions.clear()
+        self.breaker.load(self.health.kept(_BREAKER))
+        self.spend.load(self.health.kept(_SPEND))
+
+    # -- sessions ---------------------------------------------------------------------------------------
+    def announce(self, session_id: str, **facts: Any) -> Pending:
+        """Remember what the host says about a session, until there is something to store in it."""
+        with self._lock:
+            pending = self._pending.setdefault(session_id, Pending())
+            for name, value in facts.items():
+                if value is not None:
+                    setattr(pending, name, value)
+            return pending
+
+    def session(self, session_id: str) -> Session:
+        """The session, made at its first use from what the host announced."""
+        known = self._sessions.get(session_id)
+        if known is not None:
+            return known
+        found = self.sessions.find(session_id) or self._open(session_id)
+        self._sessions[session_id] = found
+        return found
+
+    def known(self, session_id: str) -> Session | None:
+        """The session if anything of it is stored."""
+        return self._sessions.get(session_id) or self.sessions.find(session_id)
+
+    def refresh(self, session_id: str) -> None:
+        """The next use reads the session again."""
+        self._sessions.pop(session_id, None)
+
+    def _open(self, session_id: str) -> Session:
+        facts = self._pending.get(session_id) or Pending()
+        parent = self.sessions.find(facts.parent) if facts.parent else None
+        opened = self.sessions.open(
+            session_id,
+            now=time.time(),
+            platform=facts.platform,
+            host_key=facts.host_key,
+            parent=parent,
+            origin=facts.origin if parent else "start",
+            fork_seq=self.store.last_seq(parent.conversation_id) if parent and facts.origin == "branch" else None,
+            mode=self._mode(session_id, facts.platform),
+            model=facts.model,
+        )
+        if facts.carry_from:
+            self._carry(facts.carry_from, opened)
+        return opened
+
+    def _mode(self, session_id: str, platform: str) -> str:
+        if settings.matches_session(self.config.ignore_session_patterns, session_id, platform):
+            return "ignored"
+        if settings.matches_session(self.config.stateless_session_patterns, session_id, platform):
+            return "stateless"
+        return "full"
+
+    def mode(self, session_id: str) -> str:
+        """full, stateless or ignored: by the patterns of now, whatever they were when the session began."""
+        facts = self._pending.get(session_id)
+        platform = facts.platform if facts else ""
+        if not platform:
+            known = self._sessions.get(session_id)
+            platform = known.platform if known else ""
+        return self._mode(session_id, platform)
+
+    def principal(self, session_id: str) -> str:
+        """Whom a session belongs to (or will, once something is stored in it)."""
+        facts = self._pending.get(session_id) or Pending()
+        return principal_of(facts.platform, facts.host_key, session_id)
+
+    def _carry(self, old_id: str, new: Session) -> None:
+        """After /new: let the new conversation show the deep nodes of the old one (references only)."""
+        depth = self.config.new_session_retain_depth
+        old = self.sessions.find(old_id)
+        if depth == 0 or old is None or old.principal != new.principal or old.conversation_id == new.conversation_id:
+            return
+        latest = self.dag.latest_assembly(old.conversation_id)
+        roots = self.dag.nodes(latest.roots) if latest else []
+        self.sessions.carry(new.conversation_id, [node.node_id for node in roots if depth < 0 or node.depth >= depth])
+
+    # -- the verbs that hooks and engines share -------------------------------------------------------------
+    def take(self, session_id: str, messages: Any, *, source: str) -> Lineage:
+        """Ingest a live list; what had been wrong before is resolved by a success."""
+        lineage = self.ingest.take(self.session(session_id), messages, source=source)
+        self.health.counters["ingests"] += 1
+        self.health.counters["messages_stored"] += lineage.stored
+        self.health.resolved("ingest")
+        if self.ingest.unaligned:
+            self.health.degraded(
+                "unaligned list",
+                f"{self.ingest.unaligned} list(s) had nothing in common with what was stored; everything was kept",
+                severity="warning",
+            )
+            self.ingest.unaligned = 0
+        return lineage
+
+    def save_states(self) -> None:
+        """Keep breaker and spend for the next process."""
+        self.health.keep(_BREAKER, self.breaker.dump())
+        self.health.keep(_SPEND, self.spend.dump())
+        self.health.save()
+
+
+def _ladder_settings(config: Config) -> LadderSettings:
+    return LadderSettings(
+        summary_model=config.summary_model,
+        fallback_models=tuple(config.summary_fallback_models),
+        timeout_s=config.summary_timeout_ms / 1000,
+        custom_instructions=config.custom_instructions,
+        reasoning_effort=config.summary_reasoning_effort,
+    )
+
+
+class Runtimes:
+    """Runtimes by home. The registry is the only state that a module of this plugin holds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._databases = Databases()
+        self._by_home: dict[str, Runtime] = {}
+
+    def at(self, home: Path | str | None = None) -> Runtime:
+        """The runtime of a home (the current one if none is named), built at its first use without opening a file."""
+        key = os.path.realpath(home or host.hermes_home())
+        with self._lock:
+            if key not in self._by_home:
+                config = settings.load(None, _block())
+                path = Path(config.database_path).expanduser() if config.database_path else Path(key) / "lcm.db"
+                self._by_home[key] = Runtime(path, config, self._databases)
+            return self._by_home[key]
+
+    def all(self) -> list[Runtime]:
+        """Every runtime of this process."""
+        with self._lock:
+            return list(self._by_home.values())
+
+
+def _block() -> Mapping[str, Any]:
+    return host.config_block()
+
+
+#: One per process: engine copies and hooks find each other through it.
+RUNTIMES = Runtimes()
