@@ -32,6 +32,10 @@ class HostError(RuntimeError):
     """The host's process answered with an error, or died."""
 
 
+class HostDiedError(HostError):
+    """The process is gone."""
+
+
 @dataclass
 class Home:
     """A ``HERMES_HOME`` for one test."""
@@ -170,13 +174,13 @@ class Process:
             self._child.stdin.write(json.dumps({"do": name, **arguments}).encode() + b"\n")
             self._child.stdin.flush()
         except BrokenPipeError:
-            raise HostError(f"the host's process is gone:\n{self.log()}") from None
+            raise HostDiedError(f"the host's process is gone:\n{self.log()}") from None
 
     def receive(self, timeout: float = 300) -> Any:
         """The answer to the command given last."""
         line = self._lines.get(timeout=timeout)
         if line is None:
-            raise HostError(f"the host's process died:\n{self.log()}")
+            raise HostDiedError(f"the host's process died:\n{self.log()}")
         if "error" in line:
             raise HostError(f"{line['error']}\n{line['trace']}")
         return line["answer"]
@@ -197,6 +201,10 @@ class Process:
         self.kill()
         self._reader.join(5)
         self._log.close()
+
+    def compactions(self) -> int:
+        """How many compactions have changed a live list so far."""
+        return sum(1 for event in self.events if event["event"] == "compaction")
 
     def log(self) -> str:
         """The end of what the host printed."""
@@ -233,6 +241,11 @@ def stored_rows(process: Process, session_id: str, *, page: int = 200) -> list[d
         if not answer["messages"] or not answer.get("has_more"):
             return rows
         cursor = answer["next_cursor"]
+
+
+def all_rows(process: Process, sessions: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of every host session that a conversation went through, in that order."""
+    return [row for session in dict.fromkeys(sessions) for row in stored_rows(process, session)]
 
 
 def whole_text(process: Process, store_id: int) -> str:

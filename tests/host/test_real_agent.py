@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from host.drive import WINDOW, Home, Process, compare, key_of, stored_rows
+from host.drive import WINDOW, Home, HostDiedError, Process, all_rows, compare, key_of, stored_rows
 from host.model_server import REVIEW, ModelServer, Reply, Request, Turns, text_of
+from host.scripts import LISTING, busy_turn, sayings
 
 pytestmark = pytest.mark.host
-
-PADDING = "seq -f 'line %g of the listing' 1 520"  # about 12,000 characters
-
-
-def busy_turn(turn: int) -> Sequence[Reply]:
-    """Two rounds of tools, the first with two calls at once: about 12,000 tokens, much of it the same every turn."""
-    look = ("terminal", {"command": f"echo look {turn}; {PADDING}"})
-    again = ("terminal", {"command": PADDING})
-    return [Reply("I look.", [look, again]), Reply("", [("terminal", {"command": f"echo more {turn}; {PADDING}"})])]
-
-
-def sayings(turn: int) -> str:
-    """What the user says: some turns the very same word."""
-    return "yes" if turn % 3 == 1 else f"Step {turn}: go on with part {turn * 7}.\n\n  Indented, and with blanks.  \n"
-
-
-def all_rows(host: Process, sessions: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of every host session that the conversation went through, in that order."""
-    return [row for session in dict.fromkeys(sessions) for row in stored_rows(host, session)]
 
 
 def assert_valid(request: Request) -> None:
@@ -63,7 +44,7 @@ def test_each_message_is_stored_once(tmp_path: Path, in_place: bool) -> None:
                 assert (done["failed"], done["final"]) == (None, f"Done with turn {turn}.")
                 sessions.append(done["session_id"])
             host.wait_reviews()
-            compactions = sum(1 for event in host.events if event["event"] == "compaction")
+            compactions = host.compactions()
             before = all_rows(host, sessions)
             host.close()
         with home.process() as host:
@@ -161,7 +142,7 @@ def test_killed_at_random_points(tmp_path: Path, turns: int, kills: int) -> None
         if request.last["role"] == "tool":
             return Reply(f"Answer {request.number}. " + "All of it noted. " * 20)
         return Reply(
-            f"Call {request.number}", [("terminal", {"command": f"echo {request.number}; {PADDING} | head -c 900"})]
+            f"Call {request.number}", [("terminal", {"command": f"echo {request.number}; {LISTING} | head -c 900"})]
         )
 
     with ModelServer(chat) as model:
@@ -176,8 +157,7 @@ def test_killed_at_random_points(tmp_path: Path, turns: int, kills: int) -> None
                     while turn < turns:
                         host.turn(text=model.says(f"Turn {turn} of many, life {opened}. " + "Please go on. " * 12))
                         turn += 1
-                except Exception as death:
-                    assert "died" in str(death) or "gone" in str(death), death
+                except HostDiedError:
                     turn += 1
         with home.process() as host:  # a stranger looks: nothing is caught up on by the session itself
             host.open()

@@ -1,0 +1,81 @@
+"""The terminal: one process a turn, and the slash commands of a long session."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from host.drive import WINDOW, Home, all_rows, compare, stored_rows
+from host.model_server import REVIEW, ModelServer, Reply, Turns
+from host.scripts import busy_turn, sayings
+
+pytestmark = pytest.mark.host
+
+
+@pytest.mark.parametrize(
+    "in_place", [pytest.param(True, id="in-place"), pytest.param(False, id="rotating", marks=pytest.mark.slow)]
+)
+def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> None:
+    """``hermes chat --resume`` eight times, three compactions: rows equal distinct messages."""
+    with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2)
+        sessions: list[str] = []
+        for turn in range(8):
+            shown, session = home.chat_once(model.says(sayings(turn)), resume=sessions[-1] if sessions else None)
+            assert f"Done with turn {turn}." in shown
+            sessions.append(session)
+        with home.process() as host:  # a stranger looks: nothing is caught up on by the session itself
+            host.open()
+            rows = all_rows(host, sessions)
+
+    prompts = [request.tokens for request in model.of_kind("chat")]
+    assert sum(1 for before, after in pairwise(prompts) if after < before) >= 3
+    assert (len(set(sessions)) == 1) is in_place
+    assert not (difference := compare(model.truth, rows)), difference
+    assert model.of_kind("review"), "no background review ran, so nothing was shown about it"
+    assert not [row for row in rows if REVIEW in str(row["content"])]
+
+
+def test_new_compress_and_resume(tmp_path: Path) -> None:
+    """Talk, compress with a focus, start anew, talk, come back: both conversations whole, each message once."""
+    with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        with home.process() as host:
+            first = host.cli()["session_id"]
+            for turn in range(2):
+                host.cli_say(text=model.says(sayings(turn)))
+            host.cli_say(text="/compress listing 3")
+            compressed = host.compactions()
+            first = host.cli_say(text=model.says("Still there?"))["session_id"]
+            old = len(model.truth)
+
+            second = host.cli_say(text="/new")["session_id"]
+            host.cli_say(text=model.says("Something else."))
+            new = len(model.truth)
+
+            back = host.cli_say(text=f"/resume {first}")["session_id"]
+            reply = host.cli_say(text=model.says("Where were we?"))["reply"]
+            rows = {session: stored_rows(host, session) for session in (first, second)}
+
+    assert (compressed, back) == (1, first)
+    assert second != first
+    assert reply
+    assert not (difference := compare([*model.truth[:old], *model.truth[new:]], rows[first])), difference
+    assert not (difference := compare(model.truth[old:new], rows[second])), difference
+
+
+def test_undo_and_retry_keep_what_was_said(tmp_path: Path) -> None:
+    """The host takes turns out of its list; the store keeps them and the next message comes once."""
+    with ModelServer(Turns(lambda turn: [Reply(f"Reply {turn}.")])) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        with home.process() as host:
+            session = host.cli()["session_id"]
+            for text in ("One.", "Two."):
+                host.cli_say(text=model.says(text))
+            host.cli_say(text="/undo")
+            host.cli_say(text=model.says("Three."))
+            rows = stored_rows(host, session)
+
+    assert not (difference := compare(model.truth, rows)), difference
