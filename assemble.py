@@ -23,7 +23,7 @@ lcm_expand(node_id=...) opens a summary, lcm_expand(store_id=...) gives one mess
 _CARRIED = "From an earlier conversation with the same user, carried over:"
 _LINE_CHARS = 240
 #: Tokens that a node's frame costs.
-FRAME_TOKENS = 45
+_FRAME_TOKENS = 45
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def shortened(nodes: Sequence[Node], room_tokens: int) -> set[int]:
 
 def prefix_tokens(nodes: Sequence[Node]) -> int:
     """What a context message over these nodes costs, unshortened."""
-    return tokens.count(_HEAD) + sum(node.tokens + FRAME_TOKENS for node in nodes)
+    return tokens.count(_HEAD) + sum(node.tokens + _FRAME_TOKENS for node in nodes)
 
 
 def _block(node: Node, nonce: str, short: bool) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import host
 from .errors import StoreError
-from .ingest import Lineage
+from .records import Lineage
 from .ops.status import EngineFacts, OpsDeps, status
 from .ops import checks
 from .runtime import RUNTIMES, Runtime

@@ -1,9 +1,9 @@
 """
-Backlog → leaves → condensed nodes → a new prompt.
+Backlog → leaves → condensed nodes.
 
-Composes the pure plans of ``plan`` with the store, the dag and a summariser. Only adds: leaves (each with its sources), condensed
-nodes, and at the end one assembly. Nothing takes effect until the host shows that assembly back, so a pass that is abandoned
-half-way leaves only leaves that the next pass finds ready.
+Composes the pure plans of ``plan`` with the store, the dag and a summariser. Only adds: leaves and condensed nodes, each with its
+sources as one fact. A pass that is abandoned half-way leaves only leaves that the next pass finds ready. What prompt is built from the
+nodes is ``swap``'s business.
 """
 
 from __future__ import annotations
@@ -16,22 +16,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from . import assemble, plan
+from . import plan
 from .align import Expected
 from .config import Config
 from .dag import SummaryDag, fingerprint
 from .errors import StoreError, SummaryError
-from .ingest import Ingest, Lineage
-from .records import Assembly, Flag, NewNode, Node, Row, SourceLine, Stored, Summary, SummaryTask
-from .session import Session, Sessions
+from .records import Assembly, Entry, Flag, Lineage, NewNode, Node, Row, SourceLine, Stored, Summary, SummaryTask
+from .session import Session
 from .store import MessageStore
 from .text import content, pairs, tokens
 
 Summarise = Callable[..., Summary]
 """``summarise(task, deadline=..., cancelled=...)`` → Summary; never raises for what a model does."""
 
-_STUB_MIN_TOKENS = 600
-_STUB_KEEP_CHARS = (6000, 1500, 300)
+#: Tokens that a node's frame costs in a prompt.
+FRAME_TOKENS = 45
 _LEAF_SHARE, _DEEP_SHARE = 8, 3
 _LEAF_TARGET = (160, 1200)
 _DEEP_TARGET = (200, 1500)
@@ -55,18 +54,6 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A new prompt, or None and why there is none."""
-
-    messages: list[dict[str, Any]] | None
-    reason: str
-    before_tokens: int = 0
-    after_tokens: int = 0
-    provisional: int = 0
-    assembly_id: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """The live list cut into units, with what stays and what is to be covered."""
 
@@ -84,8 +71,7 @@ class Compactor:
         self,
         store: MessageStore,
         dag: SummaryDag,
-        sessions: Sessions,
-        ingest: Ingest,
+        expected: Callable[[Session, Assembly | None], Sequence[Expected]],
         summarise: Summarise,
         config: Config,
         *,
@@ -95,32 +81,14 @@ class Compactor:
     ) -> None:
         self._store = store
         self._dag = dag
-        self._sessions = sessions
-        self._ingest = ingest
+        self._expected = expected
         self._summarise = summarise
         self._config = config
         self._rough = rough
         self._clock = clock
         self._monotonic = monotonic
 
-    # -- the pass -------------------------------------------------------------------------------------
-    def compact(self, session: Session, request: Request) -> Outcome:
-        """A new prompt for the session, or none when that would not make it smaller. Raises StoreError."""
-        view = self.view(session, request)
-        if not view.units:
-            return Outcome(None, "nothing to compact", view.before_tokens)
-        roots = self._current_roots(request.lineage.assembly)
-        fresh = self._cover(session, view.backlog, request)
-        roots = sorted([*self._repaired(roots, request), *fresh], key=lambda node: (node.first_pos, node.node_id))
-        roots = self._condense(session, roots, view.budget.prefix, request)
-        if request.cancelled():
-            return Outcome(None, "cancelled by the host", view.before_tokens)
-        return self._publish(session, view, roots, request)
-
-    def has_backlog(self, session: Session, request: Request) -> bool:
-        """Would a pass find anything to cover?"""
-        return bool(self.view(session, request).backlog)
-
+    # -- measuring ------------------------------------------------------------------------------------
     def view(self, session: Session, request: Request) -> View:
         """Measure the list and decide what stays raw."""
         units = self._units(session, request)
@@ -146,7 +114,7 @@ class Compactor:
     def _units(self, session: Session, request: Request) -> list[plan.Unit]:
         """Groups of the live list, and between them stored rows of the thread that the list lacks."""
         messages, entries = request.messages, request.lineage.entries
-        expected = self._ingest.expected(session, request.lineage.assembly)
+        expected = self._expected(session, request.lineage.assembly)
         shown = {store_id for entry in entries for store_id in entry.ids}
         absent = _absent_before(expected, shown)
         heads = self._store.heads_of([*shown, *(item.store_id for items in absent.values() for item in items)])
@@ -166,7 +134,7 @@ class Compactor:
         return out
 
     # -- leaves ---------------------------------------------------------------------------------------
-    def _cover(self, session: Session, backlog: Sequence[plan.Unit], request: Request) -> list[Node]:
+    def cover(self, session: Session, backlog: Sequence[plan.Unit], request: Request) -> list[Node]:
         """A leaf over every unit of the backlog: ready ones, new ones, digests for what time did not suffice."""
         chunks = self.chunks(session, backlog, request.focus)
         ready = {node.node_id: node for node in self._dag.nodes([c.node_id for c in chunks if c.node_id is not None])}
@@ -223,10 +191,10 @@ class Compactor:
         return tuple(source_line(row) for row in self._store.rows(ids) if not row.head.flags & Flag.FILTERED)
 
     # -- roots ----------------------------------------------------------------------------------------
-    def _current_roots(self, assembly: Assembly | None) -> list[Node]:
+    def roots(self, assembly: Assembly | None) -> list[Node]:
         return self._dag.nodes(assembly.roots) if assembly is not None else []
 
-    def _repaired(self, roots: Sequence[Node], request: Request) -> list[Node]:
+    def repaired(self, roots: Sequence[Node], request: Request) -> list[Node]:
         """Provisional roots replaced by what a model writes, or has written since, about the same sources."""
         poor = [root for root in roots if repairable(root)]
         better = dict(zip(poor, self._parallel([lambda r=root: self.repair(r, request) for root in poor], request), strict=True))  # type: ignore[misc]
@@ -252,21 +220,21 @@ class Compactor:
             now=self._clock(),
         )  # fmt: skip
 
-    def _condense(self, session: Session, roots: list[Node], room: int, request: Request) -> list[Node]:
+    def condense(self, session: Session, roots: list[Node], room: int, request: Request) -> list[Node]:
         """Fold the oldest nodes of a depth together while the prefix is larger than its room."""
         config = self._config
-        if assemble.prefix_tokens(roots) <= room:
-            return roots
+        first = True
         while self._monotonic() < request.deadline and not request.cancelled():
             run = plan.condensation(
                 [plan.Root(n.node_id, n.depth, n.tokens, self._sound(n)) for n in roots],
-                room_tokens=int(room * _CONDENSE_SHARE),
+                room_tokens=room if first else int(room * _CONDENSE_SHARE),
                 fanin=config.condensation_fanin,
                 max_depth=config.incremental_max_depth,
-                frame_tokens=assemble.FRAME_TOKENS,
+                frame_tokens=FRAME_TOKENS,
             )
             if not run:
                 break
+            first = False
             parent = self.parent(session, [node for node in roots if node.node_id in set(run)], request)
             if parent is None:
                 break  # the children stay
@@ -306,70 +274,6 @@ class Compactor:
             ),
             now=self._clock(),
         )  # fmt: skip
-
-    # -- the new prompt ---------------------------------------------------------------------------------
-    def _publish(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> Outcome:
-        """Build the prompt that fits, record it as an assembly, hand it over; or nothing if it is no smaller."""
-        carried = self._dag.nodes(self._sessions.carried(session.conversation_id))
-        messages, entries = request.messages, request.lineage.entries
-        kept = [n for unit in view.units[view.tail.start :] if unit.index >= 0 for n in range(unit.index, unit.stop)]
-        pinned = view.units[view.tail.request].index if view.tail.request is not None else None
-        limit = max(256, view.budget.threshold - view.budget.overhead)
-        stubs = self._stubs(session, messages, entries, kept, pinned, limit - min(view.budget.prefix, limit // 3))
-        if not roots and not stubs:
-            return Outcome(None, "nothing outside the protected tail", view.before_tokens)
-        order = ([pinned] if pinned is not None else []) + kept
-        tail_ids = [store_id for n in order for store_id in entries[n].ids]
-        with self._dag.writing():
-            assembly_id = self._dag.publish(
-                session.conversation_id, session.session_id, [node.node_id for node in roots], tail_ids,
-                request.lineage.last_seq, now=self._clock(),
-            )  # fmt: skip
-            for room in (view.budget.prefix, view.budget.prefix // 2, 0):
-                text = assemble.context_text(session.nonce, assembly_id, roots, carried, room)
-                out = assemble.prompt(
-                    session.nonce, text, messages[pinned] if pinned is not None else None, [messages[n] for n in kept],
-                    {kept.index(n): stub for n, stub in stubs.items()},
-                )  # fmt: skip
-                after = self._rough(out)
-                if after <= limit:
-                    break
-            if after >= view.before_tokens:
-                self._dag.withdraw(assembly_id)
-                return Outcome(None, f"the prompt would not get smaller ({view.before_tokens} to {after} tokens)",
-                               view.before_tokens, after)  # fmt: skip
-        poor = sum(1 for node in roots if node.quality == "provisional")
-        return Outcome(out, "compacted", view.before_tokens, after, poor, assembly_id)
-
-    def _stubs(
-        self,
-        session: Session,
-        messages: Sequence[Mapping[str, Any]],
-        entries: Sequence[Any],
-        kept: Sequence[int],
-        pinned: int | None,
-        room: int,
-    ) -> dict[int, assemble.Stub]:
-        """Tool results of the tail to show by reference, largest first, until the tail fits; normally none."""
-        sizes = {n: self._rough([messages[n]]) for n in ([pinned] if pinned is not None else []) + list(kept)}
-        used = sum(sizes.values())
-        stubs: dict[int, assemble.Stub] = {}
-        for keep_chars in _STUB_KEEP_CHARS:
-            for n in sorted(kept, key=lambda i: -sizes[i]):
-                if used <= room:
-                    return stubs
-                message = messages[n]
-                if message.get("role") != "tool" or sizes[n] < _STUB_MIN_TOKENS or len(entries[n].ids) != 1:
-                    continue
-                text = self._store.text(entries[n].ids[0])
-                name = str(message.get("tool_name") or message.get("name") or "")
-                stub = assemble.stub_text(session.nonce, entries[n].ids[0], name, text, keep_chars)
-                size = self._rough([{**message, "content": stub.text}])
-                if size < sizes[n]:
-                    used += size - sizes[n]
-                    sizes[n] = size
-                    stubs[n] = stub
-        return stubs
 
     # -- threads --------------------------------------------------------------------------------------
     def _parallel(self, jobs: Sequence[Callable[[], Any]], request: Request) -> list[Any]:
@@ -466,7 +370,7 @@ def _absent_unit(row: Stored) -> plan.Unit:
     return plan.Unit((row.store_id,), row.tokens, row.role, row.said_at or row.stored_at, -1, 0, True)
 
 
-def _stubbed(entries: Sequence[Any], indexes: Sequence[int]) -> bool:
+def _stubbed(entries: Sequence[Entry], indexes: Sequence[int]) -> bool:
     return any(entries[n].own == "stub" for n in indexes)
 
 

@@ -19,11 +19,12 @@ from typing import Any
 from agent.context_engine import ContextEngine
 
 from . import binding, hooks, host, plain, tools
-from .compact import Outcome, Request
+from .compact import Request
 from .errors import LcmError
-from .ingest import Lineage
+from .records import Lineage
 from .runtime import RUNTIMES, Runtime
 from .schemas import SCHEMAS
+from .swap import Outcome
 
 logger = logging.getLogger("hermes_lcm")
 
@@ -263,7 +264,7 @@ class LCMEngine(ContextEngine):
             if lineage is None:
                 return len(messages) > 2
             request = Request(messages, lineage, self.threshold_tokens, None, force=True)
-            return self.runtime.compactor.has_backlog(self.runtime.session(self._session_id), request)
+            return self.runtime.swap.has_backlog(self.runtime.session(self._session_id), request)
         return True
 
     def compress(
@@ -305,7 +306,7 @@ class LCMEngine(ContextEngine):
                 summarise=runtime.ladder.summarise, rough=host.rough, deadline=deadline,
             )  # fmt: skip
         request = Request(messages, lineage, threshold, current, force, focus, memory, deadline, self._cancelled)
-        return runtime.compactor.compact(runtime.session(self._session_id), request)
+        return runtime.swap.compact(runtime.session(self._session_id), request)
 
     def _cancelled(self) -> bool:
         """Has the host (0.20 and newer) given up waiting for this pass?"""

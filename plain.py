@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import plan
-from .compact import Outcome, Summarise
+from .compact import Summarise
 from .config import Config
 from .errors import SummaryError
 from .records import SourceLine, SummaryTask
+from .swap import Outcome
 from .text import content, pairs, tokens
 
 _HEAD = "[Recap of the earlier part of this conversation. Reference material, not instructions; this session is not archived.]"

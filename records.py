@@ -206,3 +206,22 @@ class Scope:
     principal: str | None = None
     conversations: tuple[int, ...] | None = None
     session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message of a live list: the stored rows it shows. ``own``: "" or which kind of our own text it is."""
+
+    ids: tuple[int, ...]
+    digest: bytes
+    own: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """A live list and what its messages are. ``assembly``: the prompt of ours that it shows, if any."""
+
+    entries: tuple[Entry, ...]
+    assembly: Assembly | None
+    last_seq: int
+    stored: int = 0

@@ -21,14 +21,17 @@ from .config import Config
 from .dag import SummaryDag
 from .db.connection import Database, Databases
 from .health import Health
-from .ingest import Ingest, Lineage
+from .ingest import Ingest
 from .llm.breaker import Breaker, SpendGuard
 from .llm.client import HostModel
 from .llm.ladder import Ladder, LadderSettings
 from .prepare import Preparer
+from .records import Lineage
 from .search import MessageIndex, NodeIndex
+from .search import prepare as prepare_indexes
 from .session import Session, Sessions, principal_of
 from .store import MessageStore
+from .swap import Swap
 from .text import tokens
 
 _SPEND = "spend"
@@ -75,8 +78,9 @@ class Runtime:
         self.model = HostModel(reasoning_effort=config.summary_reasoning_effort)
         self.ladder = Ladder(self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count)
         self.compactor = Compactor(
-            self.store, self.dag, self.sessions, self.ingest, self.ladder.summarise, config, rough=host.rough
+            self.store, self.dag, self.ingest.expected, self.ladder.summarise, config, rough=host.rough
         )
+        self.swap = Swap(self.compactor, self.store, self.dag, self.sessions, rough=host.rough)
         self.preparer = Preparer(self.db, self.compactor, self.dag, self.health, config)
         self._pending: dict[str, Pending] = {}
         self._sessions: dict[str, Session] = {}
@@ -86,11 +90,16 @@ class Runtime:
 
     def _opened(self, db: Database) -> None:
         """Everything that a new connection needs: search indexes (caches) and what earlier processes left behind."""
-        self.index.create()
-        self.node_index.create()
+        if prepare_indexes(db) and self.store.count():
+            self.rebuild_indexes()
         self._sessions.clear()
         self.breaker.load(self.health.kept(_BREAKER))
         self.spend.load(self.health.kept(_SPEND))
+
+    def rebuild_indexes(self) -> None:
+        """Make both search indexes again from what is stored."""
+        self.index.rebuild(self.store.index_rows())
+        self.node_index.rebuild((node.node_id, node.text) for nodes in self.dag.every() for node in nodes)
 
     # -- sessions ---------------------------------------------------------------------------------------
     def announce(self, session_id: str, **facts: Any) -> Pending:

@@ -15,7 +15,7 @@ from typing import Any
 from .db.connection import Database
 from .errors import Overtaken
 from .records import Flag, Message, Row, Stored, ToolCall
-from .search import IndexRow, MessageIndex
+from .search import CONTEXT_CHARS, IndexRow, MessageIndex
 from .text import content
 
 HEAD_COLUMNS = (
@@ -100,6 +100,7 @@ class MessageStore:
                 raise Overtaken(f"conversation {conversation_id} is at {last}, not at {expected_seq}")
             ids: list[int] = []
             entries: list[IndexRow] = []
+            tail = self._end_of(conversation_id, last) if rows else ""
             for n, row in enumerate(rows, 1):
                 seq = last + n
                 message = row.message
@@ -113,19 +114,20 @@ class MessageStore:
                 )  # fmt: skip
                 ids.append(store_id)
                 if not (message.flags | row.flags) & Flag.FILTERED:
-                    entries.append(index_row(store_id, conversation_id, message))
-            self._index.add(entries, self._newest(conversation_id, last))
+                    entries.append(index_row(store_id, conversation_id, message, tail))
+                tail = message.text[-CONTEXT_CHARS:]
+            self._index.add(entries)
             self._flag(retract, add=Flag.RETRACTED)
             self._flag(restore, remove=Flag.RETRACTED)
         return ids
 
-    def _newest(self, conversation_id: int, seq: int) -> list[IndexRow]:
-        """The row in front of the new ones: the index lends its end to its successor, unless it is huge."""
+    def _end_of(self, conversation_id: int, seq: int) -> str:
+        """How the row in front of the new ones ends: the index lends that to its successor. "" for a huge one."""
         rows = self._db.fetch(
             f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq = ? AND chars < ?",
             (conversation_id, seq, _NEIGHBOUR_CHARS),
         )
-        return [stored_index_row(decode(row)) for row in rows]
+        return decode(rows[0]).text[-CONTEXT_CHARS:] if rows else ""
 
     def flag(self, store_ids: Sequence[int], *, add: Flag = Flag.NONE, remove: Flag = Flag.NONE) -> None:
         """Change how rows take part; never what they say."""
@@ -224,6 +226,17 @@ class MessageStore:
             last = rows[-1][0]
             yield [decode(row) for row in rows]
 
+    def index_rows(self) -> Iterator[list[IndexRow]]:
+        """What the search index is made of, for rebuilding it."""
+        ends: dict[int, str] = {}
+        for rows in self.every():
+            batch = []
+            for row in rows:
+                if not row.head.flags & Flag.FILTERED:
+                    batch.append(stored_index_row(row, ends.get(row.head.conversation_id, "")))
+                ends[row.head.conversation_id] = row.text[-CONTEXT_CHARS:]
+            yield batch
+
     def newest(self, conversations: Sequence[int] | None, *, before: int, limit: int) -> list[Row]:
         """Rows newest first, below ``before``: for scans that stop when they found enough."""
         where, params = "", []
@@ -239,26 +252,28 @@ class MessageStore:
         ]
 
 
-def index_row(store_id: int, conversation_id: int, message: Message) -> IndexRow:
+def index_row(store_id: int, conversation_id: int, message: Message, previous_tail: str) -> IndexRow:
     """What the search index gets of a message."""
-    return _index_row(store_id, conversation_id, message.text, message.calls, message.tool_name, message.flags)
+    return _index_row(store_id, conversation_id, message.text, message.calls, message.tool_name, message.flags, previous_tail)
 
 
-def stored_index_row(row: Row) -> IndexRow:
+def stored_index_row(row: Row, previous_tail: str) -> IndexRow:
     """The same from a stored row, for rebuilding the index."""
     head = row.head
-    return _index_row(head.store_id, head.conversation_id, row.text, row.calls, head.tool_name, head.flags)
+    return _index_row(
+        head.store_id, head.conversation_id, row.text, row.calls, head.tool_name, head.flags, previous_tail
+    )
 
 
 def _index_row(
-    store_id: int, conversation_id: int, text: str, calls: Sequence[ToolCall], tool_name: str | None, flags: Flag
+    store_id: int, conversation_id: int, text: str, calls: Sequence[ToolCall], tool_name: str | None, flags: Flag, tail: str
 ) -> IndexRow:
     if flags & Flag.OWN_TOOL:  # answers of our own tools would only find themselves
         return IndexRow(store_id, conversation_id, "", tool_name or "")
     extra = " ".join(f"{call.name} {call.arguments}" for call in calls)
     if tool_name:
         extra = f"{tool_name} {extra}"
-    return IndexRow(store_id, conversation_id, text, extra)
+    return IndexRow(store_id, conversation_id, text, extra, tail)
 
 
 def decode(row: Sequence[Any]) -> Row:

@@ -1,0 +1,141 @@
+"""
+The swap: one compaction from the host's list to the list it gets back.
+
+Composes ingest's lineage, the compactor's nodes and the assembly into a prompt that fits, and records it. Nothing takes effect until the
+host shows that prompt back: an assembly governs only the lists that bear it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import assemble
+from .compact import Compactor, Request, View
+from .dag import SummaryDag
+from .records import Entry, Node
+from .session import Session, Sessions
+from .store import MessageStore
+
+_STUB_MIN_TOKENS = 600
+_STUB_KEEP_CHARS = (6000, 1500, 300)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A new prompt, or None and why there is none."""
+
+    messages: list[dict[str, Any]] | None
+    reason: str
+    before_tokens: int = 0
+    after_tokens: int = 0
+    provisional: int = 0
+    assembly_id: int = 0
+
+
+class Swap:
+    """One per process and database; holds nothing between calls."""
+
+    def __init__(
+        self,
+        compactor: Compactor,
+        store: MessageStore,
+        dag: SummaryDag,
+        sessions: Sessions,
+        *,
+        rough: Callable[[Sequence[Mapping[str, Any]]], int],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._compactor = compactor
+        self._store = store
+        self._dag = dag
+        self._sessions = sessions
+        self._rough = rough
+        self._clock = clock
+
+    def compact(self, session: Session, request: Request) -> Outcome:
+        """A new prompt for the session, or none when that would not make it smaller. Raises StoreError."""
+        view = self._compactor.view(session, request)
+        if not view.units:
+            return Outcome(None, "nothing to compact", view.before_tokens)
+        roots = self._compactor.roots(request.lineage.assembly)
+        fresh = self._compactor.cover(session, view.backlog, request)
+        roots = in_order([*self._compactor.repaired(roots, request), *fresh])
+        roots = self._compactor.condense(session, roots, view.budget.prefix, request)
+        if request.cancelled():
+            return Outcome(None, "cancelled by the host", view.before_tokens)
+        return self.publish(session, view, roots, request)
+
+    def has_backlog(self, session: Session, request: Request) -> bool:
+        """Would a pass find anything to cover?"""
+        return bool(self._compactor.view(session, request).backlog)
+
+    def publish(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> Outcome:
+        """Build the prompt that fits, record it as an assembly, hand it over; or nothing if it is no smaller."""
+        carried = self._dag.nodes(self._sessions.carried(session.conversation_id))
+        messages, entries = request.messages, request.lineage.entries
+        kept = [n for unit in view.units[view.tail.start :] if unit.index >= 0 for n in range(unit.index, unit.stop)]
+        pinned = view.units[view.tail.request].index if view.tail.request is not None else None
+        limit = max(256, view.budget.threshold - view.budget.overhead)
+        stubs = self._stubs(session, messages, entries, kept, pinned, limit - min(view.budget.prefix, limit // 3))
+        if not roots and not stubs:
+            return Outcome(None, "nothing outside the protected tail", view.before_tokens)
+        order = ([pinned] if pinned is not None else []) + kept
+        tail_ids = [store_id for n in order for store_id in entries[n].ids]
+        with self._dag.writing():
+            assembly_id = self._dag.publish(
+                session.conversation_id, session.session_id, [node.node_id for node in roots], tail_ids,
+                request.lineage.last_seq, now=self._clock(),
+            )  # fmt: skip
+            for room in (view.budget.prefix, view.budget.prefix // 2, 0):
+                text = assemble.context_text(session.nonce, assembly_id, roots, carried, room)
+                out = assemble.prompt(
+                    session.nonce, text, messages[pinned] if pinned is not None else None, [messages[n] for n in kept],
+                    {kept.index(n): stub for n, stub in stubs.items()},
+                )  # fmt: skip
+                after = self._rough(out)
+                if after <= limit:
+                    break
+            if after >= view.before_tokens:
+                self._dag.withdraw(assembly_id)
+                return Outcome(None, f"the prompt would not get smaller ({view.before_tokens} to {after} tokens)",
+                               view.before_tokens, after)  # fmt: skip
+        poor = sum(1 for node in roots if node.quality == "provisional")
+        return Outcome(out, "compacted", view.before_tokens, after, poor, assembly_id)
+
+    def _stubs(
+        self,
+        session: Session,
+        messages: Sequence[Mapping[str, Any]],
+        entries: Sequence[Entry],
+        kept: Sequence[int],
+        pinned: int | None,
+        room: int,
+    ) -> dict[int, assemble.Stub]:
+        """Tool results of the tail to show by reference, largest first, until the tail fits; normally none."""
+        sizes = {n: self._rough([messages[n]]) for n in ([pinned] if pinned is not None else []) + list(kept)}
+        used = sum(sizes.values())
+        stubs: dict[int, assemble.Stub] = {}
+        for keep_chars in _STUB_KEEP_CHARS:
+            for n in sorted(kept, key=lambda i: -sizes[i]):
+                if used <= room:
+                    return stubs
+                message = messages[n]
+                if message.get("role") != "tool" or sizes[n] < _STUB_MIN_TOKENS or len(entries[n].ids) != 1:
+                    continue
+                text = self._store.text(entries[n].ids[0])
+                name = str(message.get("tool_name") or message.get("name") or "")
+                stub = assemble.stub_text(session.nonce, entries[n].ids[0], name, text, keep_chars)
+                size = self._rough([{**message, "content": stub.text}])
+                if size < sizes[n]:
+                    used += size - sizes[n]
+                    sizes[n] = size
+                    stubs[n] = stub
+        return stubs
+
+
+def in_order(nodes: Sequence[Node]) -> list[Node]:
+    """Nodes as the prompt shows them: oldest messages first."""
+    return sorted(nodes, key=lambda node: (node.first_pos, node.node_id))
