@@ -1,8 +1,9 @@
 """
 When not to call a summary model: a circuit breaker per route, and a limit on what is spent.
 
-Owns the counting. The state goes in and out as a JSON-able dict, so that a restart does not forget an outage or a budget;
-who keeps it is the caller's business. The clock is wall time for the same reason. Safe to use from several threads.
+Owns the counting. The state goes in and out as a JSON-able dict, so that a restart does not forget an outage or a
+budget; who keeps it is the caller's business. The clock is wall time for the same reason. Safe to use from several
+threads.
 
 A model that answered is a model that works: an answer that verification refused is reported as ``success``.
 """
@@ -90,7 +91,9 @@ class Breaker:
         for route, saved in state.items():
             if isinstance(saved, Mapping):
                 routes[str(route)] = _Route(
-                    int(_number(saved.get("failures"))), _number(saved.get("retry_at")), reason=str(saved.get("reason", ""))
+                    int(_number(saved.get("failures"))),
+                    _number(saved.get("retry_at")),
+                    reason=str(saved.get("reason", "")),
                 )
         with self._lock:
             self._routes = routes
@@ -117,7 +120,9 @@ class SpendGuard:
         """Book one call of about ``tokens``; False, and nothing booked, when that would exceed a limit."""
         with self._lock:
             calls, spent = self._sum()
-            if (self._max_calls and calls + 1 > self._max_calls) or (self._max_tokens and spent + tokens > self._max_tokens):
+            if (self._max_calls and calls + 1 > self._max_calls) or (
+                self._max_tokens and spent + tokens > self._max_tokens
+            ):
                 return False
             self._book(1, tokens)
             return True

@@ -1,9 +1,9 @@
 """
 The host's auxiliary model, and the only place that talks to it.
 
-Owns how a request is put to ``agent.auxiliary_client.call_llm`` on every supported host, what of the response is text, and
-what an exception means. Nobody above reads exception text: an overflow is SummaryTooLong, everything else is
-SummaryUnavailable with a reason that is safe to store and to show.
+Owns how a request is put to ``agent.auxiliary_client.call_llm`` on every supported host, what of the response is
+text, and what an exception means. Nobody above reads exception text: an overflow is SummaryTooLong, everything else
+is SummaryUnavailable with a reason that is safe to store and to show.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ChatMessage = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model sent back. ``text`` never holds reasoning; ``reasoning_only``: there was reasoning and nothing else."""
+    """What a model sent back. ``text`` never holds reasoning; ``reasoning_only``: there was nothing else."""
 
     text: str
     finish_reason: str = "stop"
@@ -46,11 +46,12 @@ class Model(Protocol):
         """One answer. Raises SummaryTooLong or SummaryUnavailable, nothing else."""
 
 
-# -------------------------------------------------------------------------------------------------------------- exceptions
-#: Phrases of providers and local servers about a prompt that does not fit. Not "max_tokens", not "token limit": rate limits
-#: and output caps say these too, and splitting the source would answer neither.
+# ------------------------------------------------------------------------------------------------------ exceptions
+#: Phrases of providers and local servers about a prompt that does not fit. Not "max_tokens", not "token limit":
+#: rate limits and output caps say these too, and splitting the source would answer neither.
 _TOO_LONG = re.compile(
-    r"context[_ ]length|maximum context|max(?:imum)?[_ ]model[_ ]len(?:gth)?|context[_ ](?:window|size)|contextwindowexceeded|"
+    r"context[_ ]length|maximum context|max(?:imum)?[_ ]model[_ ]len(?:gth)?|context[_ ](?:window|size)|"
+    r"contextwindowexceeded|"
     r"(?:prompt|input|request|message)s? (?:is|are|was|were) too (?:long|large)|too many (?:input )?tokens|"
     r"prompt exceeds|prompt length|input token count|maximum number of (?:input )?tokens|max input token|"
     r"reduce the length|slot context|n_ctx|exceed_context_size|request too large|request_too_large|"
@@ -123,7 +124,7 @@ def classify(exc: Exception, route: str) -> SummaryTooLong | SummaryUnavailable:
     return SummaryUnavailable(f"{where}: {type(exc).__name__}")
 
 
-# ---------------------------------------------------------------------------------------------------------------- responses
+# ------------------------------------------------------------------------------------------------------- responses
 _TAGS: Final = "think|thinking|reasoning|thought|REASONING_SCRATCHPAD|seed:think"
 _CLOSED = re.compile(rf"\s*<({_TAGS})\b[^>\n]*>.*?</\1\s*>", re.DOTALL | re.IGNORECASE)
 _OPENED = re.compile(rf"\s*<(?:{_TAGS})\b[^>\n]*>", re.IGNORECASE)
@@ -195,14 +196,15 @@ def read_reply(response: Any) -> Reply:
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------ the seam
+# -------------------------------------------------------------------------------------------------------- the seam
 def _known_provider(name: str) -> bool:
     """Does the host know a provider of this name? Without its registry: only what is surely one."""
     try:
         from hermes_cli import providers
 
         return providers.get_provider(name) is not None
-    except Exception:  # noqa: BLE001 - an optional registry of the host; its failure only means "treat it as a model name"
+    except Exception:  # noqa: BLE001 - see the comment below
+        # An optional registry of the host: without an answer the route is taken for a model's name.
         return False
 
 
@@ -217,7 +219,8 @@ def split_route(route: str, known_provider: Callable[[str], bool] = _known_provi
 class HostModel:
     """Asks the host's auxiliary model. Holds no state but its settings; safe to share between threads.
 
-    ``runtime`` returns what the host calls the main runtime; a thread that was not started by the host has none of its own.
+    ``runtime`` returns what the host calls the main runtime; a thread that was not started by the host has none of
+    its own.
     """
 
     def __init__(
@@ -246,7 +249,7 @@ class HostModel:
             return read_reply(response)
         except (SummaryTooLong, SummaryUnavailable):
             raise
-        except Exception as exc:  # noqa: BLE001 - providers raise anything; this is the only place that knows
+        except Exception as exc:  # providers raise anything; this is the only place that knows
             raise classify(exc, route) from exc
 
     def _wanted(

@@ -1,11 +1,12 @@
 """
 What a summary must not lose and must not invent.
 
-Reads paths, URLs, identifiers, numbers, hashes, dates, error codes, quoted strings, the user's directives and open questions
-out of text. Owns only the reading: which of them are kept, where, and at what price is decided in ``llm/``.
+Reads paths, URLs, identifiers, numbers, hashes, dates, error codes, quoted strings, the user's directives and open
+questions out of text. Owns only the reading: which of them are kept, where, and at what price is decided in
+``llm/``.
 
-Every pattern runs in linear time: a word is one run of a character class, taken greedily and then judged by its shape, and
-whatever needs a wider view is bounded by a small constant. Repeated words are judged once.
+Every pattern runs in linear time: a word is one run of a character class, taken greedily and then judged by its
+shape, and whatever needs a wider view is bounded by a small constant. Repeated words are judged once.
 """
 
 from __future__ import annotations
@@ -32,18 +33,30 @@ DATE, ERROR, QUOTE, DIRECTIVE, OPEN = "date", "error", "quote", "directive", "op
 TERMS: Final = frozenset({PATH, URL, IDENTIFIER, NUMBER, HASH, DATE, ERROR, QUOTE})
 
 _WEIGHTS: Final = {
-    DIRECTIVE: 5.0, OPEN: 3.0, ERROR: 3.0, PATH: 2.5, URL: 2.5, HASH: 2.0, IDENTIFIER: 2.0, DATE: 1.5, QUOTE: 1.5, NUMBER: 1.0,
+    DIRECTIVE: 5.0,
+    OPEN: 3.0,
+    ERROR: 3.0,
+    PATH: 2.5,
+    URL: 2.5,
+    HASH: 2.0,
+    IDENTIFIER: 2.0,
+    DATE: 1.5,
+    QUOTE: 1.5,
+    NUMBER: 1.0,
 }
 _ROLES: Final = {"user": 2.0, "summary": 1.5, "assistant": 1.2, "tool": 1.0, "host": 0.5}
 
 _WORD = re.compile(r"[A-Za-z0-9_./@~+:#%$€£¥\\=?&,-]+")
-_CODE = re.compile(r"E[A-Z]{4,20}|SIG[A-Z]{3,6}|(?:[A-Z][A-Za-z0-9]{1,40})?[A-Za-z](?:Error|Exception|Warning|Failure|Fault)")
+_CODE = re.compile(
+    r"E[A-Z]{4,20}|SIG[A-Z]{3,6}|(?:[A-Z][A-Za-z0-9]{1,40})?[A-Za-z](?:Error|Exception|Warning|Failure|Fault)"
+)
 _ISO = re.compile(r"(?:19|20)\d\d[-/.](?:0?[1-9]|1[0-2])[-/.](?:[0-2]?\d|3[01])")
 _DAY = re.compile(r"(?:[0-2]?\d|3[01])[/.](?:[0-2]?\d|3[01])[/.](?:19|20)\d\d")
 _CLOCK = re.compile(r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?[Zz]?")
 _HEX = re.compile(r"(?:0x)?[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _UNITS: Final = (
-    "ms|us|ns|min|mins|sec|secs|seconds?|minutes?|hours?|hrs?|days?|weeks?|months?|years?|[KMGTkmgt]i?[Bb]|bytes?|[kKMGB]|px|"
+    "ms|us|ns|min|mins|sec|secs|seconds?|minutes?|hours?|hrs?|days?|weeks?|months?|years?|[KMGTkmgt]i?[Bb]|"
+    "bytes?|[kKMGB]|px|"
     "tokens?|lines?|files?|tests?|USD|EUR|GBP|dollars?|euros?|percent|km|kg|cm|mm|miles?|[smhdw]|%|x"
 )
 _NUMBER = re.compile(rf"[$€£¥]?[+-]?\d[\d,]*(?:\.\d+)?(?P<unit>{_UNITS})?")
@@ -59,40 +72,48 @@ _LONG_DATE = re.compile(
     r"(?:19|20)?\d\d年\d{1,2}月(?:\d{1,2}日)?|\d{1,2}月\d{1,2}日"
 )
 _QUOTED = re.compile(r"\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”|「([^」\n]{1,60})」|『([^』\n]{1,60})』|`([^`\n]{2,80})`")
+_SYNTAX = re.compile(r"^\[call [^\n]*$|^```[^\n]*\n(?:(?!```)[^\n]*\n)*", re.MULTILINE)
 _INNER_CAPITAL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
-_EXTENSIONS: Final = frozenset(
-    "py pyi ts tsx js jsx mjs cjs go rs c h cc cpp hpp java kt rb php sh bash zsh ps1 md rst txt json jsonl yaml yml toml ini cfg "
-    "conf env lock log csv tsv sql db sqlite html htm css scss xml svg png jpg jpeg gif webp pdf zip tar gz tgz whl exe dll so "
-    "ipynb proto tf vue svelte swift scala lua pl r diff patch service pem key crt".split()
-)
+_EXTENSIONS_WORDS: Final = """
+py pyi ts tsx js jsx mjs cjs go rs c h cc cpp hpp java kt rb php sh bash zsh ps1 md rst txt json jsonl yaml yml toml
+ini cfg conf env lock log csv tsv sql db sqlite html htm css scss xml svg png jpg jpeg gif webp pdf zip tar gz tgz
+whl exe dll so ipynb proto tf vue svelte swift scala lua pl r diff patch service pem key crt
+"""
+_EXTENSIONS: Final = frozenset(_EXTENSIONS_WORDS.split())
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _LIST_MARK = re.compile(r"\s*(?:[-*•]|\d{1,3}[.)])\s+")
 _DIRECTIVE = re.compile(
-    r"\b(?:do not|don'?t|never|always|must(?:n'?t)?|should(?:n'?t)?|prefer|please|make sure|ensure|avoid|only use|instead of|"
+    r"\b(?:do not|don'?t|never|always|must(?:n'?t)?|should(?:n'?t)?|prefer|please|make sure|ensure|avoid|"
+    r"only use|instead of|"
     r"remember|no longer|from now on|need to|want you to|i want|i need|i(?:'d| would) like|has to|have to|required?|"
     r"can you|could you|let'?s|stop|keep|not allowed|forbidden)\b|"
     r"不要|别再|不能|不得|必须|务必|请|总是|始终|一直要|禁止|记住|应该|需要|改用|优先|ください|しないで|必ず|べき|"
     r"하지\s?마|항상|반드시|해\s?주세요",
     re.IGNORECASE,
 )
-_VERBS: Final = frozenset(
-    "add adjust allow apply ask attach book build call cancel change check clean clear close commit compare configure continue "
-    "convert copy create debug delete deploy describe disable document download draft drop edit enable exclude expand explain "
-    "export extract fetch fill find finish fix follow format generate get give go ignore implement import improve include "
-    "increase inspect install investigate keep leave limit list load log look make merge migrate modify move name open optimize "
-    "pick plan port print proceed publish pull push put read rebase reduce refactor release remind remove rename repeat replace "
-    "report reset restart restore revert review rewrite run save search send set show skip sort split start stop store "
-    "summarize switch take tell test translate try turn undo uninstall update upgrade upload use verify wait write".split()
-)
+_VERBS_WORDS: Final = """
+add adjust allow apply ask attach book build call cancel change check clean clear close commit compare configure
+continue convert copy create debug delete deploy describe disable document download draft drop edit enable exclude
+expand explain export extract fetch fill find finish fix follow format generate get give go ignore implement import
+improve include increase inspect install investigate keep leave limit list load log look make merge migrate modify
+move name open optimize pick plan port print proceed publish pull push put read rebase reduce refactor release
+remind remove rename repeat replace report reset restart restore revert review rewrite run save search send set show
+skip sort split start stop store summarize switch take tell test translate try turn undo uninstall update upgrade
+upload use verify wait write
+"""
+_VERBS: Final = frozenset(_VERBS_WORDS.split())
 _OPEN = re.compile(
-    r"\b(?:TODO|FIXME|still (?:need|needs|to do|open|missing|failing)|not yet|remaining|left to do|pending|open question|"
+    r"\b(?:TODO|FIXME|still (?:need|needs|to do|open|missing|failing)|not yet|remaining|left to do|"
+    r"pending|open question|"
     r"unresolved|follow[- ]up|next step|blocked (?:on|by))\b|\[ \]|待办|尚未|未完成|还需要|还没",
     re.IGNORECASE,
 )
 _TELLING = re.compile(
-    r"[Ee]rror|ERROR|[Ff]ail|FAIL|xception|raceback|FATAL|[Ff]atal|[Pp]anic|[Dd]enied|refused|not found|[Nn]o such|[Ii]nvalid|"
-    r"timed out|[Tt]imeout|exit (?:code|status)?|[Cc]annot|[Uu]nable|[Uu]ndefined|WARN|passed|SUCCESS|[Cc]ritical|错误|失败|异常"
+    r"[Ee]rror|ERROR|[Ff]ail|FAIL|xception|raceback|FATAL|[Ff]atal|[Pp]anic|[Dd]enied|refused|not found|"
+    r"[Nn]o such|[Ii]nvalid|"
+    r"timed out|[Tt]imeout|exit (?:code|status)?|[Cc]annot|[Uu]nable|[Uu]ndefined|WARN|passed|SUCCESS|"
+    r"[Cc]ritical|错误|失败|异常"
 )
 
 
@@ -119,7 +140,7 @@ def normal(text: str) -> str:
 _DIGIT_COMMA = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
-# ------------------------------------------------------------------------------------------------------------ single words
+# ---------------------------------------------------------------------------------------------------- single words
 def _number_kind(word: str) -> str:
     if _VERSION.fullmatch(word):
         return IDENTIFIER
@@ -237,7 +258,12 @@ def _put(out: dict[str, Item], kind: str, text: str) -> None:
         out[key] = Item(kind, text, key)
 
 
-# ------------------------------------------------------------------------------------------------------------ wider views
+# ----------------------------------------------------------------------------------------------------- wider views
+def without_syntax(text: str) -> str:
+    """``text`` without the calls and the fenced code in it."""
+    return _SYNTAX.sub("\n", bounded(text))
+
+
 def phrases(text: str) -> dict[str, Item]:
     """Written-out dates, numbers with a unit behind a blank, and short quotations."""
     out: dict[str, Item] = {}
@@ -246,7 +272,8 @@ def phrases(text: str) -> dict[str, Item]:
         _put(out, DATE, match[0])
     for match in _UNIT_AFTER.finditer(text):
         _put(out, NUMBER, match[0])
-    for match in _QUOTED.finditer(text):
+    # Quotation marks inside the arguments of a call and inside code are syntax.
+    for match in _QUOTED.finditer(without_syntax(text)):
         quoted = next(group for group in match.groups() if group)
         if quoted.strip() and "{" not in quoted:
             _put(out, QUOTE, quoted.strip())
@@ -272,7 +299,7 @@ def directives(text: str, *, limit: int) -> tuple[str, ...]:
     """Up to ``limit`` sentences that give an instruction, verbatim, the longest ones shortened at their end."""
     out: dict[str, None] = {}
     for sentence in sentences(text):
-        if is_directive(sentence) and 3 < len(sentence):
+        if is_directive(sentence) and len(sentence) > 3:
             out[sentence if len(sentence) <= _MAX_SENTENCE_CHARS else sentence[:_MAX_SENTENCE_CHARS] + "…"] = None
             if len(out) >= limit:
                 break
@@ -286,7 +313,7 @@ def open_points(text: str, *, limit: int) -> tuple[str, ...]:
 
 
 def telling_lines(text: str, *, limit: int) -> tuple[tuple[int, str], ...]:
-    """Up to ``limit`` lines of a tool result that speak of errors or outcomes, with their numbers; evenly thinned out."""
+    """Up to ``limit`` numbered lines of a tool result that speak of errors or outcomes; thinned out evenly."""
     lines = bounded(text).splitlines()
     found = [(n, line) for n, line in enumerate(lines) if _TELLING.search(line[:2000])]
     if len(found) <= limit:
@@ -295,7 +322,7 @@ def telling_lines(text: str, *, limit: int) -> tuple[tuple[int, str], ...]:
     return tuple(found[int(n * step)] for n in range(limit))
 
 
-# ------------------------------------------------------------------------------------------------------------- whole chunks
+# ---------------------------------------------------------------------------------------------------- whole chunks
 def _sentence_items(line: SourceLine) -> dict[str, Item]:
     out: dict[str, Item] = {}
     if line.role == "user":
@@ -318,8 +345,8 @@ def _told(line: SourceLine) -> dict[str, Item]:
 def salient(lines: Iterable[SourceLine]) -> tuple[Item, ...]:
     """What a summary of ``lines`` should keep, most important first.
 
-    People's and models' words count whole. A long tool result counts by its telling lines, and by what occurs in somebody's
-    words too: a listing of a thousand files has no thousand facts worth keeping.
+    People's and models' words count whole. A long tool result counts by its telling lines, and by what occurs in
+    somebody's words too: a listing of a thousand files has no thousand facts worth keeping.
     """
     items: dict[str, Item] = {}
     weight: dict[str, float] = {}
@@ -334,25 +361,32 @@ def salient(lines: Iterable[SourceLine]) -> tuple[Item, ...]:
     return tuple(sorted(ranked, key=lambda item: -item.weight))
 
 
+_LONG_WORD = re.compile(r"\w{4,}")
+_DIGITS = re.compile(r"\d+")
+
+
 class Haystack:
     """Text in which items are looked up."""
 
     def __init__(self, text: str) -> None:
-        self._text = normal(text)
-        self._words = frozenset(re.findall(r"\w{4,}", self._text))
+        self.text = normal(text)
+        self._words = frozenset(_LONG_WORD.findall(self.text))
+        self._numbers = frozenset(_DIGITS.findall(self.text))
 
     def has(self, item: Item) -> bool:
         """Is the item there: a term as it stands, a sentence when most of its longer words are."""
-        if item.key.rstrip("…") in self._text:
+        if item.kind == NUMBER and item.key.isdigit():
+            return item.key in self._numbers
+        if item.key.rstrip("…") in self.text:
             return True
         if item.kind in TERMS and item.kind != QUOTE:
             return False
-        words = re.findall(r"\w{4,}", item.key)
+        words = _LONG_WORD.findall(item.key)
         return len(words) >= 3 and sum(word in self._words for word in words) >= 0.7 * len(words)
 
     def contains(self, text: str) -> bool:
         """Is this very text (already in normal form) part of it?"""
-        return text in self._text
+        return text in self.text
 
 
 def recall(items: Iterable[Item], haystack: Haystack) -> tuple[float, tuple[Item, ...]]:

@@ -1,0 +1,229 @@
+"""
+An extract that no model wrote.
+
+Owns what stands in for a summary when no model answers, or none is wanted: the user's first request and directives
+verbatim, decisions, open points, commands, errors, the last state, and an anchor line with the names and numbers
+that fit. Pure and quick; says in its first line what it is. Never copies a long stretch of a tool result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ..records import SourceLine, SummaryTask
+from ..text import salience
+from ..text.salience import Haystack, Item
+from .verify import anchor_line
+
+Count = Callable[[str], int]
+
+#: Of a tool result, no more than this in one piece.
+TOOL_RUN_CHARS: Final = 200
+_LINE_CHARS: Final = 320
+
+_FIRST, _DIRECTIVES, _DECISIONS, _RECORD = (
+    "First request",
+    "The user asked and demanded",
+    "Decisions and findings",
+    "Record",
+)
+_COMMANDS, _ERRORS, _OPEN, _LAST = "Commands and calls", "Errors and outcomes", "Left open", "Last state"
+#: Sections in the order in which they are printed, with their share of the room for sentences.
+_SHARES: Final = {
+    _FIRST: 0.16,
+    _DIRECTIVES: 0.30,
+    _RECORD: 0.50,
+    _DECISIONS: 0.16,
+    _COMMANDS: 0.12,
+    _ERRORS: 0.12,
+    _OPEN: 0.06,
+    _LAST: 0.14,
+}
+#: The rest of the room holds anchors: a name costs three tokens, a sentence thirty.
+_SENTENCES_SHARE: Final = 0.5
+
+_DECISION = re.compile(
+    r"\b(?:decided|decision|chose|choose|because|instead|root cause|the (?:problem|issue|fix|cause|reason|"
+    r"bug)|turns out|"
+    r"fixed|implemented|created|updated|changed|added|removed|works? now|passes|confirmed|conclusion|recommend|agreed|"
+    r"successfully|completed|done|found|booked|cancell?ed)\b|决定|因为|原因|已经|完成|改为|结论",
+    re.IGNORECASE,
+)
+_CALL = re.compile(r"^\[call ([^\]\s]{1,80})\] (.*)$")
+_COMMAND = re.compile(
+    r"\"(?:command|cmd|code|query|path|file_path|filename|url|pattern)\": ?\"((?:[^\"\\]|\\.){1,300})"
+)
+_HEADING = re.compile(r"^([A-Z][^:\n]{2,40}):$")
+_MACHINE: Final = ("Extract made without a model", "Anchors: ")
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    section: str
+    order: int
+    text: str
+    address: str
+    weight: float
+
+
+def _clip(text: str, limit: int) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
+
+
+def _prose(text: str) -> str:
+    """What was said, without calls and code."""
+    return "\n".join(line for line in salience.without_syntax(text).splitlines() if not line.startswith("[call "))
+
+
+def _calls(line: SourceLine) -> Iterator[str]:
+    for text in line.text.splitlines():
+        if match := _CALL.match(text[:4000]):
+            found = _COMMAND.search(match[2])
+            yield f"{match[1]}: {_clip(found[1] if found else match[2], 140)}"
+
+
+def _from_user(line: SourceLine, order: int) -> Iterator[_Piece]:
+    for text in salience.directives(line.text, limit=24):
+        yield _Piece(_DIRECTIVES, order, _clip(text, _LINE_CHARS), line.address, 2.0)
+    for text in salience.open_points(line.text, limit=4):
+        yield _Piece(_OPEN, order, _clip(text, _LINE_CHARS), line.address, 1.0)
+
+
+def _from_assistant(line: SourceLine, order: int) -> Iterator[_Piece]:
+    for call in _calls(line):
+        yield _Piece(_COMMANDS, order, call, line.address, 1.0)
+    prose = _prose(line.text)
+    for text in salience.sentences(prose):
+        if 12 < len(text) <= 600 and _DECISION.search(text):
+            facts = len(salience.terms(text))
+            yield _Piece(_DECISIONS, order, _clip(text, 240), line.address, 1.0 + min(facts, 5) / 2)
+    for text in salience.open_points(prose, limit=4):
+        yield _Piece(_OPEN, order, _clip(text, _LINE_CHARS), line.address, 1.0)
+
+
+def _from_tool(line: SourceLine, order: int) -> Iterator[_Piece]:
+    for _, text in salience.telling_lines(line.text, limit=6):
+        if text.strip():
+            yield _Piece(_ERRORS, order, _clip(text, TOOL_RUN_CHARS), line.address, 1.0)
+
+
+def _from_record(line: SourceLine, order: int) -> Iterator[_Piece]:
+    """An earlier record, line by line; its sections are kept where they are ours."""
+    section = _RECORD
+    for raw in line.text.splitlines():
+        text = raw.strip()
+        if heading := _HEADING.match(text):
+            section = heading[1] if heading[1] in _SHARES else _RECORD
+        elif text and not text.startswith(_MACHINE):
+            bare = re.sub(r" \((?:msg|sum)_\d+\)$", "", text.lstrip("-*• "))
+            yield _Piece(
+                section, order, _clip(bare, _LINE_CHARS), line.address, 1.0 + min(len(salience.terms(text)), 8) / 4
+            )
+
+
+_READERS: Final[dict[str, Callable[[SourceLine, int], Iterator[_Piece]]]] = {
+    "user": _from_user,
+    "assistant": _from_assistant,
+    "tool": _from_tool,
+    "summary": _from_record,
+}
+
+
+def _ends(lines: tuple[SourceLine, ...]) -> Iterator[_Piece]:
+    """The first request and the last words."""
+    first = next(((n, line) for n, line in enumerate(lines) if line.role == "user" and line.text.strip()), None)
+    if first:
+        yield _Piece(_FIRST, first[0], _clip(first[1].text, 600), first[1].address, 3.0)
+    last = next(
+        (
+            (n, line)
+            for n, line in reversed(list(enumerate(lines)))
+            if line.role == "assistant" and _prose(line.text).strip()
+        ),
+        None,
+    )
+    if last:
+        yield _Piece(_LAST, last[0], _clip(_prose(last[1].text), 400), last[1].address, 3.0)
+
+
+def _pieces(lines: tuple[SourceLine, ...]) -> list[_Piece]:
+    out = list(_ends(lines))
+    for order, line in enumerate(lines):
+        reader = _READERS.get(line.role)
+        if reader:
+            out.extend(reader(line, order))
+    return out
+
+
+def _pick(pieces: Iterable[_Piece], room: int, count: Count) -> list[_Piece]:
+    """Per section the weightiest pieces within its share; what is left over goes to the larger sections."""
+    by_section: dict[str, list[_Piece]] = {}
+    for piece in pieces:
+        by_section.setdefault(piece.section, []).append(piece)
+    present = sum(_SHARES[name] for name in by_section) or 1.0
+    chosen: list[_Piece] = []
+    seen: set[str] = set()
+    spare = 0.0
+    for name in sorted(by_section, key=lambda name: len(by_section[name])):
+        left = spare + room * _SHARES[name] / present
+        for piece in sorted(by_section[name], key=lambda piece: (-piece.weight, -piece.order)):
+            key = salience.normal(piece.text)
+            cost = count(piece.text) + 6
+            if key in seen or cost > left:
+                continue
+            seen.add(key)
+            left -= cost
+            chosen.append(piece)
+        spare = left
+    return chosen
+
+
+def _print(chosen: list[_Piece]) -> str:
+    out: list[str] = []
+    for name in _SHARES:
+        section = sorted((piece for piece in chosen if piece.section == name), key=lambda piece: piece.order)
+        if section:
+            out.append(f"{name}:")
+            out.extend(f"- {piece.text} ({piece.address})" for piece in section)
+    return "\n".join(out)
+
+
+def _title(lines: tuple[SourceLine, ...]) -> str:
+    span = lines[0].address if len(lines) == 1 else f"{lines[0].address} to {lines[-1].address}"
+    return f"Extract made without a model ({span})."
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The extract; ``recall`` is the share of the source's salient items that it holds."""
+
+    text: str
+    hint: str
+    recall: float
+
+
+def digest(task: SummaryTask, *, count: Count) -> Digest:
+    """An extract of the task's lines within about its target. Of nothing, an empty one."""
+    if not task.lines:
+        return Digest("", "", 1.0)
+    items = salience.salient(task.lines)
+    room = max(40, min(task.target_tokens, int(task.source_tokens * 0.7)))
+    title = _title(task.lines)
+    left = room - count(title)
+    body = _print(_pick(_pieces(task.lines), int(left * _SENTENCES_SHARE), count))
+    text = f"{title}\n{body}".strip()
+    _, missing = salience.recall(items, Haystack(text))
+    anchors = anchor_line(missing, room=room - count(text), count=count)
+    whole = f"{text}\n{anchors}".strip()
+    recall, _ = salience.recall(items, Haystack(whole))
+    return Digest(whole, _hint(items), recall)
+
+
+def _hint(items: tuple[Item, ...]) -> str:
+    names = [i.text for i in items if i.kind in (salience.PATH, salience.IDENTIFIER, salience.ERROR, salience.URL)]
+    names = names or [item.text for item in items if item.kind in salience.TERMS]
+    return ", ".join(names[:6]) or "the messages of this part"

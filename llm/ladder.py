@@ -1,0 +1,356 @@
+"""
+From one chunk of source to one summary, whatever the models do.
+
+Owns the order of attempts: per route a detailed record, a retry that names what was wrong, bullet points; at last
+an extract that needs no model and is marked provisional. A source that overflows a model's window is split, never
+cut. Knows nothing of nodes or storage. ``summarise`` may run in several threads at once.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from ..errors import SummaryRejected, SummaryTooLong, SummaryUnavailable
+from ..records import SourceLine, Summary, SummaryTask
+from . import prompts, verify
+from .breaker import Breaker, SpendGuard
+from .client import Model, Reply
+from .digest import digest
+from .prompts import Complaint, Prompt
+from .verify import Verdict
+
+Count = Callable[[str], int]
+Clock = Callable[[], float]
+
+#: ``summary_model`` of who wants no model at all.
+EXTRACTIVE: Final = "extractive"
+#: Names of the host's own auxiliary setting within the list of fallbacks.
+_HOST_NAMES: Final = frozenset({"", "auto", "default", "host"})
+#: No attempt is started with less time than this left.
+_LEAST_S: Final = 1.0
+#: Below this, splitting a source that overflows is pointless: it is not the source that is too long.
+_LEAST_SPLIT_CHARS: Final = 1_200
+_MAX_PARTS: Final = 64
+_INSTRUCTION_CHARS: Final = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class LadderSettings:
+    """What an operator can choose. ``summary_model`` "" is the host's own auxiliary model."""
+
+    summary_model: str = ""
+    fallback_models: tuple[str, ...] = ()
+    timeout_s: float = 60.0
+    custom_instructions: str = ""
+    reasoning_effort: str = ""
+    max_prompt_tokens: int = 48_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Rung:
+    name: str
+    style: str
+
+
+_LADDER: Final = (_Rung("detailed", "detailed"), _Rung("retry", "detailed"), _Rung("bullets", "bullets"))
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call of ``summarise``: its limits and what happened so far."""
+
+    deadline: float
+    cancelled: Callable[[], bool]
+    attempts: list[dict[str, str]] = field(default_factory=list)
+    parts: int = 0
+
+    def note(self, route: str, rung: str, outcome: str) -> None:
+        if len(self.attempts) < 24:
+            self.attempts.append({"route": route or "host", "rung": rung, "outcome": outcome[:240]})
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """Text that passed on one route."""
+
+    text: str
+    hint: str
+    rung: str
+    model: str
+    verdicts: tuple[dict[str, Any], ...]
+
+
+class _Stop(Exception):  # noqa: N818 - not an error: time or money is over, no route can help
+    """No further model call may be made for this chunk."""
+
+
+class Ladder:
+    """Summarises chunks. ``clock`` is monotonic; ``count`` estimates tokens."""
+
+    def __init__(
+        self,
+        model: Model,
+        settings: LadderSettings,
+        breaker: Breaker,
+        spend: SpendGuard,
+        clock: Clock,
+        *,
+        count: Count,
+    ) -> None:
+        self._model = model
+        self._settings = settings
+        self._breaker = breaker
+        self._spend = spend
+        self._clock = clock
+        self._count = count
+        self._windows: dict[str, int] = {}  # route: characters of the smallest prompt that overflowed it
+        self._lock = threading.Lock()
+
+    @property
+    def routes(self) -> tuple[str, ...]:
+        """The models that are asked, in order; "" is the host's own."""
+        if self._settings.summary_model.strip().lower() == EXTRACTIVE:
+            return ()
+        names = (self._settings.summary_model, *self._settings.fallback_models)
+        plain = ("" if name.strip().lower() in _HOST_NAMES else name.strip() for name in names)
+        return tuple(dict.fromkeys(plain))
+
+    def summarise(self, task: SummaryTask, *, deadline: float, cancelled: Callable[[], bool] | None = None) -> Summary:
+        """A verified summary, or a provisional extract that says why. Raises SummaryUnavailable only when cancelled."""
+        run = _Run(deadline, cancelled or (lambda: False))
+        try:
+            for route in self.routes:
+                accepted = self._on_route(task, route, run)
+                if accepted is not None:
+                    return self._verified(accepted, run)
+        except _Stop:
+            pass
+        if run.cancelled():
+            raise SummaryUnavailable("cancelled")
+        return self._extract(task, run)
+
+    # --------------------------------------------------------------------------------------------------------- results
+    def _verified(self, accepted: _Accepted, run: _Run) -> Summary:
+        checks = {"attempts": run.attempts, "parts": list(accepted.verdicts)}
+        return Summary(
+            text=accepted.text,
+            expand_hint=accepted.hint,
+            quality="verified",
+            rung=accepted.rung,
+            model=accepted.model,
+            checks=json.dumps(checks, ensure_ascii=False),
+            tokens=self._count(accepted.text),
+        )
+
+    def _extract(self, task: SummaryTask, run: _Run) -> Summary:
+        chosen = not self.routes
+        extract = digest(task, count=self._count)
+        checks = {
+            "attempts": run.attempts,
+            "reasons": ["chosen by the setting"] if chosen else [entry["outcome"] for entry in run.attempts][-8:],
+            "recall_with_anchors": round(extract.recall, 3),
+        }
+        return Summary(
+            text=extract.text,
+            expand_hint=extract.hint,
+            quality="provisional",
+            rung="extractive" if chosen else "digest",
+            model="",
+            checks=json.dumps(checks, ensure_ascii=False),
+            tokens=self._count(extract.text),
+        )
+
+    # ---------------------------------------------------------------------------------------------------------- routes
+    def _on_route(self, task: SummaryTask, route: str, run: _Run) -> _Accepted | None:
+        """The task summarised by one route, in parts where needed; None when the route fails at any part."""
+        if not self._breaker.allow(route):
+            run.note(route, "", "left alone after failures")
+            return None
+        try:
+            return self._in_parts(task, route, run, self._room(task, route))
+        except (SummaryRejected, SummaryTooLong) as exc:
+            run.note(route, "", str(exc))
+        except SummaryUnavailable as exc:
+            run.note(route, "", str(exc))
+        finally:
+            self._breaker.release(route)
+        return None
+
+    def _room(self, task: SummaryTask, route: str) -> int:
+        """Characters of source that one prompt may show on this route."""
+        chars = sum(len(line.text) for line in task.lines)
+        tokens = sum(line.tokens or self._count(line.text) for line in task.lines)
+        room = int(self._settings.max_prompt_tokens * chars / max(1, tokens)) if tokens else chars
+        with self._lock:
+            known = self._windows.get(route)
+        extra = (
+            len(task.previous) + len(task.memory_context) + len(self._settings.custom_instructions) + _INSTRUCTION_CHARS
+        )
+        return max(_LEAST_SPLIT_CHARS, min(room, known * 9 // 10 if known else room) - (extra if known else 0))
+
+    def _in_parts(self, task: SummaryTask, route: str, run: _Run, room: int) -> _Accepted:
+        run.parts += 1
+        if run.parts > _MAX_PARTS:
+            raise SummaryUnavailable("the source would need too many parts")
+        if prompts.shown_chars(task.lines, room) <= room + 60 * len(task.lines) or not _splittable(task):
+            try:
+                return self._climb(task, route, run, room)
+            except SummaryTooLong:
+                if not _splittable(task):
+                    raise
+                room = max(_LEAST_SPLIT_CHARS, min(room, sum(len(line.text) for line in task.lines)) // 2)
+                run.note(route, "", "split: the source exceeds the model's window")
+        left, right = split(task, self._count)
+        first = self._in_parts(left, route, run, room)
+        second = self._in_parts(replace(right, previous=first.text[-2000:]), route, run, room)
+        return _joined(first, second)
+
+    # -------------------------------------------------------------------------------------------------------- attempts
+    def _climb(self, task: SummaryTask, route: str, run: _Run, room: int) -> _Accepted:
+        """Rung by rung until an answer passes. Raises SummaryRejected when none did."""
+        complaint: Complaint | None = None
+        spare: tuple[str, str, Verdict] | None = None  # an answer whose only fault is suspects, with rung and model
+        verdict: Verdict | None = None
+        for rung in _LADDER:
+            if spare is not None and rung.name == "bullets":
+                break
+            prompt = prompts.build(
+                task, style=rung.style, max_chars=room, complaint=complaint if rung.name == "retry" else None,
+                custom_instructions=self._settings.custom_instructions,
+            )  # fmt: skip
+            try:
+                reply = self._ask(task, prompt, route, run)
+            except (SummaryUnavailable, _Stop):
+                if spare is None:
+                    raise
+                break
+            verdict = verify.check(task, reply, count=self._count, prompt=prompt.text)
+            if verdict.ok:
+                return self._accept(verdict, rung.name, reply.model or route, run)
+            run.note(route, rung.name, _why(verdict))
+            if verdict.suspects and (spare is None or len(verdict.suspects) < len(spare[2].suspects)):
+                spare = (rung.name, reply.model or route, verdict)
+            complaint = _complaint(verdict)
+        if spare is not None and (cleaned := self._struck(task, spare[2])):
+            return self._accept(cleaned, spare[0], spare[1], run)
+        raise SummaryRejected(f"refused: {_why(verdict)}" if verdict else "no answer")
+
+    def _struck(self, task: SummaryTask, verdict: Verdict) -> Verdict | None:
+        """The answer without its suspects, when what is left is still a summary."""
+        text, struck = verify.strike(verdict.text, verdict.suspects)
+        hint, gone = verify.strike(verdict.hint, verdict.suspects)
+        again = verify.check(task, Reply(text), count=self._count)
+        left = verify.suspects(text, verify.Evidence(task, ""))
+        if again.reasons or any(name in verdict.suspects for name in left):
+            return None
+        return replace(again, ok=True, suspects=verdict.suspects, struck=struck + gone, text=text, hint=hint)
+
+    def _accept(self, verdict: Verdict, rung: str, model: str, run: _Run) -> _Accepted:
+        text = f"{verdict.text}\n{verdict.anchors}".strip()
+        run.note(model, rung, "accepted")
+        return _Accepted(text, verdict.hint, rung, model, (verdict.as_dict(),))
+
+    def _ask(self, task: SummaryTask, prompt: Prompt, route: str, run: _Run) -> Reply:
+        """One call, with the breaker and the budget told what came of it."""
+        left = run.deadline - self._clock()
+        if run.cancelled():
+            raise _Stop
+        if left < _LEAST_S:
+            run.note(route, "", "out of time")
+            raise _Stop
+        max_tokens = max(600, 2 * task.target_tokens)
+        reserved = self._count(prompt.text) + max_tokens
+        if not self._spend.reserve(reserved):
+            run.note(route, "", "spend limit reached")
+            raise _Stop
+        try:
+            reply = self._model.complete(
+                prompt.messages, max_tokens=max_tokens, timeout_s=min(self._settings.timeout_s, left), route=route
+            )
+        except SummaryTooLong:
+            self._breaker.success(route)
+            self._remember_window(route, len(prompt.text))
+            raise
+        except SummaryUnavailable as exc:
+            self._breaker.failure(route, str(exc))
+            raise
+        self._breaker.success(route)
+        self._spend.settle(reserved=reserved, spent=reserved - max_tokens + self._count(reply.text))
+        return reply
+
+    def _remember_window(self, route: str, chars: int) -> None:
+        with self._lock:
+            self._windows[route] = min(chars, self._windows.get(route, chars))
+
+
+# ------------------------------------------------------------------------------------------------------- splitting
+def _splittable(task: SummaryTask) -> bool:
+    return sum(len(line.text) for line in task.lines) >= _LEAST_SPLIT_CHARS
+
+
+def _cut_line(line: SourceLine, count: Count) -> tuple[SourceLine, SourceLine]:
+    """One line in two at the line end, or else the blank, nearest to its middle."""
+    text, middle = line.text, len(line.text) // 2
+    reach = len(text) // 4
+    cut = (
+        text.rfind("\n", middle - reach, middle + reach) + 1
+        or text.rfind(" ", middle - reach, middle + reach) + 1
+        or middle
+    )
+    halves = (text[:cut], text[cut:])
+    first, second = (replace(line, text=half, tokens=count(half)) for half in halves)
+    return first, second
+
+
+def split(task: SummaryTask, count: Count) -> tuple[SummaryTask, SummaryTask]:
+    """The task in two of about the same size, inside a line where there is only one or one outweighs the rest."""
+    lines = list(task.lines)
+    sizes = [len(line.text) for line in lines]
+    total = sum(sizes)
+    best, before = 1, 0
+    for n in range(1, len(lines)):
+        before += sizes[n - 1]
+        if n == 1 or abs(total - 2 * before) < abs(total - 2 * sum(sizes[:best])):
+            best = n
+    share = sum(sizes[:best]) / total if total else 0.5
+    if len(lines) == 1 or not 0.2 <= share <= 0.8:
+        giant = max(range(len(lines)), key=lambda n: sizes[n])
+        first, second = _cut_line(lines[giant], count)
+        return _part(task, [*lines[:giant], first], count), _part(task, [second, *lines[giant + 1 :]], count)
+    return _part(task, lines[:best], count), _part(task, lines[best:], count)
+
+
+def _part(task: SummaryTask, lines: Sequence[SourceLine], count: Count) -> SummaryTask:
+    every = sum(line.tokens or count(line.text) for line in task.lines) or 1
+    tokens = sum(line.tokens or count(line.text) for line in lines)
+    share = tokens / every
+    return replace(
+        task,
+        lines=tuple(lines),
+        source_tokens=max(1, round(task.source_tokens * share)),
+        target_tokens=max(80, round(task.target_tokens * share)),
+    )
+
+
+def _joined(first: _Accepted, second: _Accepted) -> _Accepted:
+    return _Accepted(
+        text=f"{first.text}\n{second.text}",
+        hint="; ".join(hint for hint in dict.fromkeys((first.hint, second.hint)) if hint)[:600],
+        rung=first.rung if first.rung == second.rung else f"{first.rung}+{second.rung}"[:60],
+        model=first.model if first.model == second.model else f"{first.model}, {second.model}"[:200],
+        verdicts=first.verdicts + second.verdicts,
+    )
+
+
+def _why(verdict: Verdict) -> str:
+    if verdict.reasons:
+        return "; ".join(verdict.reasons)
+    return "it names what the source lacks: " + ", ".join(verdict.suspects[:6])
+
+
+def _complaint(verdict: Verdict) -> Complaint:
+    return Complaint(verdict.reasons, verdict.suspects[:20], verdict.missing[:20] if not verdict.reasons else ())

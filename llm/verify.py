@@ -1,0 +1,391 @@
+"""
+Is this answer a summary of that source? Judged without a model.
+
+Owns the reasons to refuse an answer, the suspects in it (paths, numbers and identifiers that the source lacks), and the
+anchor line that adds what it left out. Pure, and never raises on whatever a model may have written.
+
+An answer is judged by its shape, never because it mentions something: a record of a conversation about refused
+credentials is a good record.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..records import SummaryTask
+from ..text import salience
+from ..text.salience import Haystack, Item
+from .client import Reply
+
+Count = Callable[[str], int]
+
+_BAD_ENDS: Final = frozenset(
+    {"length", "max_tokens", "model_length", "content_filter", "safety", "recitation", "refusal", "error", "tool_calls",
+     "function_call", "tool_use", "pause_turn", "incomplete", "malformed_function_call"}
+)  # fmt: skip
+_HINT = re.compile(r"^[\s>*_#\"“-]*expand for details about[*_]*\s*[:：]\s*(.*?)[\s*_\"”]*$", re.IGNORECASE)
+
+_PREFACE = re.compile(
+    r"(?:sure|certainly|of course|okay|ok|here(?:'s| is| are)|below is|the following is)\b[^\n]{0,120}[:：]\s*\n+",
+    re.IGNORECASE,
+)
+_WRAPPED = re.compile(r"```[a-z]*\n(.*)\n```", re.DOTALL | re.IGNORECASE)
+
+_REFUSAL = re.compile(
+    r"\W*(?:i'?m (?:really |very )?(?:sorry|afraid)|sorry,|i apologi[sz]e|unfortunately,? i|as an ai\b|"
+    r"i (?:can(?:no|')t|cannot|am unable|'?m unable|am not able|'?m not able|won'?t|must decline)|"
+    r"抱歉|对不起|很遗憾|我无法|我不能|申し訳|죄송)",
+    re.IGNORECASE,
+)
+_ERROR_PAGE = re.compile(
+    r"\W*(?:error code:?\s*[45]\d\d\b|http(?:/\d(?:\.\d)?)?\s*(?:error:?)?\s*[45]\d\d\b|"
+    r"[45]\d\d\s*[-:]?\s*(?:unauthorized|forbidden|not found|bad request|too many|internal server|"
+    r"bad gateway|service un|gateway)|"
+    r"(?:api|authentication|authorization|connection|rate ?limit|quota) ?error\b|"
+    r"(?:incorrect|invalid|missing) (?:api[ _-]?key|credentials|token)|unauthorized\b|access denied\b|"
+    r"(?:you exceeded your|rate limit (?:reached|exceeded)|insufficient (?:quota|credits|balance))|"
+    r"the model [`'\"]?[\w./:-]{1,80}[`'\"]? does not exist|upstream (?:connect )?error|"
+    r"service unavailable|bad gateway)",
+    re.IGNORECASE,
+)
+_MARKUP_PAGE = re.compile(r"\s*(?:<!doctype html|<html\b|<\?xml\b)", re.IGNORECASE)
+_THINKING = re.compile(
+    r"\W*(?:<(?:think|thinking|reasoning|thought)\b|"
+    r"(?:okay|ok|alright|hmm+|well|so|first)\b[,.]? (?:so,? |first,? )?(?:the user|let me|let's|i need|"
+    r"i should|i'?ll|i will|i have|"
+    r"we need|we are)\b|(?:let me|let's) (?:think|start|look|analy[sz]e|see|break|read|go|summari|carefully|first)|"
+    r"(?:we|i) (?:need|have|are asked|am asked|should) to (?:write|produce|create|summari[sz]e|condense|"
+    r"output|generate)\b|"
+    r"the user (?:wants|is asking|asks|asked)(?: me)?(?: for| to)? (?:(?:write|create|produce|make|give|"
+    r"do) )?(?:a |an |the )?"
+    r"(?:short |brief |concise |detailed |dense )?(?:summar|record of|condens))",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.!?])[ \t]+|(?<=[。！？])")
+_WORDS = re.compile(r"\w{4,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found. ``reasons`` refuse the answer; ``suspects`` ask for a retry and may be struck.
+
+    ``text`` is the answer without preface and hint line; ``anchors`` is the line to append, or "".
+    """
+
+    ok: bool
+    reasons: tuple[str, ...]
+    suspects: tuple[str, ...]
+    missing: tuple[str, ...]
+    recall: float
+    anchors: str
+    text: str = ""
+    hint: str = ""
+    struck: tuple[str, ...] = ()
+    recall_with_anchors: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is kept with the node; bounded."""
+        return {
+            "ok": self.ok,
+            "reasons": list(self.reasons),
+            "suspects": [name[:80] for name in self.suspects[:12]],
+            "struck": [text[:160] for text in self.struck[:8]],
+            "missing": len(self.missing),
+            "recall": round(self.recall, 3),
+            "recall_with_anchors": round(self.recall_with_anchors, 3),
+        }
+
+    def as_json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(self.as_dict(), ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Least and greatest size of an acceptable answer, in tokens."""
+
+    floor: int
+    ceiling: int
+
+
+def band(task: SummaryTask) -> Band:
+    """More than a phrase, and clearly smaller than the source."""
+    source, target = max(1, task.source_tokens), max(1, task.target_tokens)
+    floor = min(max(24, int(source * 0.015)), 200, max(24, target // 3))
+    smaller = min(int(source * 0.75) + 40, int(source * 0.95))
+    return Band(floor, max(1, min(smaller, 3 * target + 200)))
+
+
+# ------------------------------------------------------------------------------------------------------ the answer
+def tidy(text: str) -> tuple[str, str]:
+    """The record itself and its hint: no "Here is the summary:", no code fence around everything, no hint line."""
+    text = text.strip()
+    text = _PREFACE.sub("", text, count=1) if _PREFACE.match(text) else text
+    wrapped = _WRAPPED.fullmatch(text)
+    lines = (wrapped[1] if wrapped else text).splitlines()
+    hints: list[str] = []
+    kept: list[str] = []
+    for line in lines:
+        match = _HINT.match(line) if len(line) < 2000 else None
+        if match:
+            hints.append(match[1].strip())
+        else:
+            kept.append(line)
+    return "\n".join(kept).strip(), "; ".join(dict.fromkeys(hint for hint in hints if hint))[:600]
+
+
+# ------------------------------------------------------------------------------------------------- reasons against
+def _is_error_page(text: str) -> bool:
+    if len(text) > 3000:
+        return _MARKUP_PAGE.match(text) is not None
+    if _MARKUP_PAGE.match(text):
+        return True
+    if text.startswith("{") and text.endswith("}"):
+        try:
+            value = json.loads(text)
+        except ValueError:
+            return False
+        return isinstance(value, dict) and ("error" in value or "errors" in value or "detail" in value)
+    # An error page is one statement of the provider; a record that opens with an error goes on about something else.
+    return len(text) < 700 and text.count("\n") < 6 and _ERROR_PAGE.match(text) is not None
+
+
+def _is_loop(text: str) -> bool:
+    """Does it repeat itself: as a whole, or in its second half?"""
+    if len(text) < 240:
+        return False
+    for part in (text[:20_000], text[len(text) // 2 :][:20_000], text[-1200:]):
+        raw = part.encode("utf-8", "replace")
+        ratio = len(raw) / len(zlib.compress(raw, 6))
+        if len(raw) >= 240 and ratio > (4.5 if len(raw) < 1500 else 8):
+            return True
+    lines = [line.strip() for line in text.splitlines() if len(line.strip()) > 12]
+    return len(lines) >= 8 and len(set(lines)) <= len(lines) // 2
+
+
+_WINDOW: Final = 200
+
+
+def _is_echo(text: str, haystacks: Iterable[Haystack]) -> bool:
+    """Is most of it copied in long runs? Quoting a sentence is not."""
+    flat = salience.normal(text)[:40_000]
+    windows = [flat[n : n + _WINDOW] for n in range(0, len(flat) - _WINDOW + 1, _WINDOW)]
+    if len(windows) < 2:
+        return False
+    copied = sum(any(hay.contains(window) for hay in haystacks) for window in windows)
+    return copied > len(windows) / 2
+
+
+def _is_unrelated(text: str, source: Haystack, items: tuple[Item, ...]) -> bool:
+    """Shares neither names nor words with a source that has plenty of both."""
+    terms = [item for item in items if item.kind in salience.TERMS]
+    if len(terms) < 12 or any(source_term.key in salience.normal(text) for source_term in terms):
+        return False
+    words = set(_WORDS.findall(text.casefold()))
+    return bool(words) and sum(source.contains(word) for word in words) < 0.2 * len(words)
+
+
+def _form_reasons(reply: Reply, text: str) -> list[str]:
+    """What is wrong with the answer as such, whatever the source was."""
+    out = []
+    if reply.finish_reason.lower() in _BAD_ENDS and not (reply.finish_reason.lower() == "refusal" and text):
+        out.append(f"it did not end by itself (finish_reason {reply.finish_reason})")
+    if reply.tool_calls:
+        out.append("it called a tool instead of writing")
+    if reply.reasoning_only:
+        out.append("it consists of reasoning only")
+    elif not text:
+        out.append("it is empty")
+    elif _THINKING.match(text):
+        out.append("it is reasoning, not a record")
+    elif len(text) < 700 and _REFUSAL.match(text):
+        out.append("it refuses")
+    elif _is_error_page(text):
+        out.append("it is an error page")
+    return out
+
+
+def _size_reasons(tokens: int, allowed: Band) -> list[str]:
+    if tokens < allowed.floor:
+        return [f"it is too short ({tokens} tokens, at least {allowed.floor})"]
+    if tokens > allowed.ceiling:
+        return [f"it is too long ({tokens} tokens, at most {allowed.ceiling})"]
+    return []
+
+
+# -------------------------------------------------------------------------------------------------------- suspects
+_SEPARATORS = re.compile(r"[-_./\\\s]+")
+_MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_RUN = re.compile(r"\d{3,}")
+#: Numbers that are figures of speech as often as facts.
+_ROUND: Final = frozenset({"100", "1000"})
+
+
+class Evidence:
+    """Everything a summary may know: the source, and what else the prompt said."""
+
+    def __init__(self, task: SummaryTask, prompt: str) -> None:
+        parts = [line.text for line in task.lines]
+        # The prompt may show an oversized result in part; the source itself is the evidence. Both are needed: times and
+        # addresses stand only in the prompt.
+        parts += [line.address for line in task.lines]
+        parts += [task.focus, task.memory_context, task.previous, prompt]
+        self.haystack = Haystack("\n".join(parts))
+        self._loose = _SEPARATORS.sub(" ", self.haystack.text)
+        self._numbers = frozenset(_RUN.findall(self.haystack.text))
+
+    def supports(self, item: Item) -> bool:
+        """Does the item occur, in this or an equivalent spelling?"""
+        key = item.key.rstrip(".…")
+        if self.haystack.contains(key) or _SEPARATORS.sub(" ", key).strip() in self._loose:
+            return True
+        if item.kind == salience.DATE:
+            return self._has_day(key)
+        if item.kind == salience.NUMBER:
+            return all(self._has_number(run) for run in _RUN.findall(key))
+        if item.kind in (salience.PATH, salience.URL):
+            return self._has_joined(key)
+        return False
+
+    def _has_number(self, run: str) -> bool:
+        return run in _ROUND or run in self._numbers or any(number.startswith(run) for number in self._numbers)
+
+    def _has_joined(self, path: str) -> bool:
+        """A folder named in one place and a file below it named in another."""
+        cuts = [n for n, char in enumerate(path) if char in "/:"]
+        return any(
+            self.haystack.contains(path[:n]) and self.haystack.contains(path[n + 1 :])
+            for n in cuts
+            if n >= 3 and len(path) - n > 4
+        )
+
+    def _has_day(self, key: str) -> bool:
+        numbers = [int(run) for run in re.findall(r"\d{1,4}", key)[:3]]
+        if len(numbers) < 3:
+            return all(self._has_number(run) for run in _RUN.findall(key))
+        year, month, day = numbers if numbers[0] > 31 else (numbers[2], numbers[1], numbers[0])
+        spellings = [f"{year}-{month:02}-{day:02}", f"{month}月{day}日", f"{month:02}月{day:02}日", f"{month}/{day}/"]
+        if 1 <= month <= 12:
+            name = _MONTH_NAMES[month - 1]
+            return any(self.haystack.contains(s) for s in spellings) or bool(
+                re.search(
+                    rf"\b{name}[a-z]*\.?[ -]0?{day}\b|\b0?{day}(?:st|nd|rd|th)?(?: of)? {name}", self.haystack.text
+                )
+            )
+        return any(self.haystack.contains(spelling) for spelling in spellings)
+
+
+def _is_claim(item: Item) -> bool:
+    """Is it something that would be harmful when invented? Ordinary words and words joined by a hyphen are not."""
+    if item.kind in (salience.PATH, salience.URL, salience.HASH, salience.DATE):
+        return True
+    if item.kind == salience.NUMBER:
+        return _RUN.search(item.key) is not None
+    if item.kind != salience.IDENTIFIER:
+        return False
+    if _RUN.search(item.key) or "_" in item.key or "." in item.key or "/" in item.key:
+        return True
+    return "-" in item.key and (any(c.isdigit() for c in item.key) or item.key.count("-") >= 3)
+
+
+def suspects(text: str, evidence: Evidence) -> tuple[str, ...]:
+    """Paths, numbers, identifiers, hashes and dates of ``text`` for which there is no evidence."""
+    claims = [item for item in salience.terms(text).values() if _is_claim(item)]
+    return tuple(item.text for item in claims if not evidence.supports(item))[:40]
+
+
+def _strike_line(line: str, named: tuple[str, ...], struck: list[str]) -> str:
+    def bad(part: str) -> bool:
+        return any(name in part for name in named)
+
+    if not bad(line):
+        return line
+    listing = line.count(", ") >= 3 and len(_SENTENCE.split(line)) <= 2
+    parts = line.split(", ") if listing else _SENTENCE.split(line)
+    kept = [part for part in parts if not bad(part)]
+    if listing and bad(parts[0]) and ": " in parts[0] and not bad(parts[0].split(": ", 1)[0]):
+        kept = [parts[0].split(": ", 1)[0] + ": " + ", ".join(kept)] if kept else []
+        struck.append(parts[0].split(": ", 1)[1])
+        struck.extend(part for part in parts[1:] if bad(part))
+        return kept[0] if kept else ""
+    struck.extend(part for part in parts if bad(part))
+    joined = (", " if listing else " ").join(kept)
+    return joined if joined.strip(" -*•#>0123456789.)") else ""
+
+
+def strike(text: str, named: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """``text`` without the sentences and list items that hold one of ``named``, and what was taken out."""
+    struck: list[str] = []
+    kept = []
+    for line in text.splitlines():
+        rest = _strike_line(line, named, struck)
+        if rest.strip() or not line.strip():
+            kept.append(rest)
+    return "\n".join(kept).strip(), tuple(part.strip() for part in struck)
+
+
+# --------------------------------------------------------------------------------------------------------- anchors
+def anchor_line(missing: Iterable[Item], *, room: int, count: Count) -> str:
+    """``Anchors: a, b, c`` with as many of the items (most important first) as ``room`` tokens take, or ""."""
+    chosen: list[str] = []
+    seen = ""
+    left = room - count("Anchors: ")
+    for item in missing:
+        text = " ".join(item.text.split())
+        if item.kind not in salience.TERMS or item.key in seen or len(text) > 160:
+            continue
+        cost = count(text) + 1
+        if cost > left:
+            if left < 4:
+                break
+            continue
+        left -= cost
+        chosen.append(text)
+        seen += "\n" + item.key
+    return "Anchors: " + ", ".join(chosen) if chosen else ""
+
+
+def anchor_room(task: SummaryTask, tokens: int) -> int:
+    """Tokens that anchors may add to a text of ``tokens``: the node must stay clearly smaller than its source."""
+    return min(max(60, task.target_tokens // 2), band(task).ceiling - tokens)
+
+
+# ----------------------------------------------------------------------------------------------------------- check
+def check(task: SummaryTask, reply: Reply, *, count: Count, prompt: str = "") -> Verdict:
+    """Judge an answer. ``prompt`` is all that the model read: not invented, and not to be echoed."""
+    text, hint = tidy(reply.text)
+    reasons = _form_reasons(reply, text)
+    tokens = count(text)
+    if text and not reasons:
+        reasons += _size_reasons(tokens, band(task))
+    # A hopeless answer may be forty thousand words: nothing below is worth its time then.
+    if reasons:
+        return Verdict(False, tuple(reasons), (), (), 0.0, "", text[:2000], hint)
+    evidence = Evidence(task, prompt)
+    if _is_loop(text):
+        reasons.append("it repeats itself")
+    if _is_echo(text, (evidence.haystack, Haystack(prompt))):
+        reasons.append("it copies the source")
+    items = salience.salient(task.lines)
+    if _is_unrelated(text, evidence.haystack, items):
+        reasons.append("it has nothing to do with the source")
+    named = () if reasons else suspects(f"{text}\n{hint}", evidence)
+    share, missing = salience.recall(items, Haystack(text))
+    anchors = anchor_line(missing, room=anchor_room(task, tokens), count=count)
+    whole, _ = salience.recall(items, Haystack(f"{text}\n{anchors}"))
+    return Verdict(
+        ok=not reasons and not named,
+        reasons=tuple(reasons),
+        suspects=named,
+        missing=tuple(item.text for item in missing),
+        recall=share,
+        anchors=anchors,
+        text=text,
+        hint=hint,
+        recall_with_anchors=whole,
+    )
