@@ -1,0 +1,241 @@
+"""
+Checks of the doctor about what is stored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+
+from ..dag import coverage as covered
+from ..records import Assembly, Flag, Stored
+from ..store import Segment
+from .findings import Finding, fail, ok, warn
+from .orders import Orders
+from .status import OpsDeps
+from .survey import RECENT_ROWS, Survey
+
+#: Conversations above this are measured by deep checks only.
+_COVERAGE_ROWS = 60_000
+_INLINE_CHARS, _INLINE_ROWS, _INLINE_DEEP_ROWS = 2000, 200, 20_000
+_DATA_URI = re.compile(r"data:[\w.+/;=-]{0,120};base64,[A-Za-z0-9+/]{200}")
+_BASE64_RUN = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{2000,}={0,2}")
+_LIVE_DAYS_S = 86_400.0
+
+
+def _scope(deep: bool) -> str:
+    return "all messages" if deep else f"the newest {RECENT_ROWS:,} messages"
+
+
+def search_index(deps: OpsDeps, deep: bool) -> Finding:
+    """Do the full-text indexes hold what is stored?"""
+    said = [*deps.search.check(deep=deep), *deps.nodes.check(deep=deep)]
+    if not said:
+        return ok("messages and summaries are indexed")
+    return fail(
+        "; ".join(said[:5]),
+        meaning="searches miss stored messages; nothing is lost",
+        remedy="build the indexes anew from the stored messages",
+        command="/lcm doctor repair apply",
+    )
+
+
+def links(deps: OpsDeps, _deep: bool) -> Finding:
+    """Does every row point at something that exists?"""
+    broken = {name: count for name, count in Survey(deps.db).orphans().items() if count}
+    if not broken:
+        return ok("every row points at something that exists")
+    return fail(
+        ", ".join(f"{count} {name}" for name, count in broken.items()),
+        meaning="the file is damaged or was changed by another program",
+        remedy="look at what can be saved; apply keeps the damaged file",
+        command="/lcm doctor repair",
+        **{name.replace(" ", "_"): count for name, count in broken.items()},
+    )
+
+
+def gaps(deps: OpsDeps, _deep: bool) -> Finding:
+    """Is every conversation complete from its first message on?"""
+    found = Survey(deps.db).gaps()
+    if not found:
+        return ok("no sequence number is missing")
+    return fail(
+        f"{sum(count for _, count in found)} messages are missing in {len(found)} conversations",
+        meaning="rows were removed from outside, or a salvage could not read them",
+        remedy="restore a backup that still has them; what the host keeps of the session is taken in again when it goes on",
+        command="/lcm restore",
+        conversations=[{"conversation_id": each, "missing": count} for each, count in found],
+    )
+
+
+def unaligned(deps: OpsDeps, deep: bool) -> Finding:
+    """Was anything stored whose place could not be proven?"""
+    survey = Survey(deps.db)
+    found = survey.flagged(Flag.UNALIGNED, above=survey.floor(deep=deep))
+    if not found:
+        return ok(f"none in {_scope(deep)}")
+    return warn(
+        f"{sum(count for _, count in found)} messages in {len(found)} sessions (of {_scope(deep)})",
+        meaning="the host handed over lists that had nothing in common with what was stored; all of it was kept, possibly twice",
+        remedy="nothing to repair; if it goes on, another plugin or a wrapper rewrites the history before we see it",
+        sessions=[{"session_id": each, "messages": count} for each, count in found],
+    )
+
+
+# -- coverage ------------------------------------------------------------------------------------------
+def coverage(deps: OpsDeps, deep: bool) -> Finding:
+    """P4: is every message of the conversation in the prompt, raw or under exactly one active node?"""
+    assembly = deps.engine.assembly
+    session = deps.session
+    if assembly is None and session is not None:
+        assembly = deps.dag.latest_assembly(session.conversation_id)
+    if session is None or assembly is None:
+        return ok("nothing is summarised here yet" if session else "no session is bound")
+    rows = deps.store.last_seq(session.conversation_id)
+    if rows > _COVERAGE_ROWS and not deep:
+        return ok(f"not measured: {rows:,} messages; `doctor deep` does", measured=False)
+    heads = deps.store.heads([Segment(*item) for item in deps.sessions.lineage(session.conversation_id)])
+    raw = _raw(assembly, heads)
+    origin = _origins(heads)
+    below = [origin.get(each, each) for each in deps.dag.messages_below(assembly.roots)]
+    thread = {origin[row.store_id] for row in heads if not row.flags & Flag.RETRACTED}
+    missing, twice = covered(thread, below, {origin.get(each, each) for each in raw} - set(below))
+    if not missing and not twice:
+        return ok(f"all {len(thread):,} messages are in the prompt, raw or summarised", messages=len(thread))
+    return warn(
+        f"of {len(thread):,} messages the prompt lacks {len(missing)} and has {len(twice)} twice",
+        meaning="the model does not see those unless it searches; all of them are stored",
+        remedy="the next compaction covers them; order one, or let the agent search with lcm_grep",
+        command="/lcm rotate apply",
+        missing=sorted(missing)[:20],
+        twice=sorted(twice)[:20],
+    )
+
+
+def _raw(assembly: Assembly, heads: list[Stored]) -> set[int]:
+    """What follows the context message: the recorded tail and everything stored since."""
+    own = [row for row in heads if row.conversation_id == assembly.conversation_id]
+    behind = (
+        {row.conversation_id for row in heads[heads.index(own[-1]) :]} - {assembly.conversation_id} if own else set()
+    )
+    since = {row.store_id for row in own if row.seq > assembly.last_seq}
+    return {*assembly.tail_ids, *since, *(row.store_id for row in heads if row.conversation_id in behind)}
+
+
+def _origins(heads: list[Stored]) -> dict[int, int]:
+    """Each row's first version: a revision stands where the row it revises stood."""
+    out: dict[int, int] = {}
+    for row in heads:
+        out[row.store_id] = out.get(row.revises, row.revises) if row.revises is not None else row.store_id
+    return out
+
+
+# -- nodes ---------------------------------------------------------------------------------------------
+def provisional(deps: OpsDeps, _deep: bool) -> Finding:
+    """Which summaries were not written by a model, and why?"""
+    found = Survey(deps.db).provisional(limit=200)
+    dissolved = len(Orders(deps.db).dissolved())
+    if not found:
+        return ok("every summary was written by a model and verified", dissolved=dissolved)
+    reasons = Counter(_reason(rung, checks) for _, _, rung, checks in found)
+    more = " or more" if len(found) == 200 else ""
+    return warn(
+        f"{len(found)}{more} provisional summaries: "
+        + ", ".join(f"{why} ({count})" for why, count in reasons.most_common(5)),
+        meaning="they hold extracts instead of a summary; their messages are complete and can be expanded",
+        remedy="the background worker replaces them once a model answers; see the checks summary_routes and background",
+        nodes=[f"sum_{node_id}" for node_id, *_ in found[:20]],
+        reasons=dict(reasons),
+    )
+
+
+def _reason(rung: str, checks: str) -> str:
+    try:
+        noted = json.loads(checks)
+    except ValueError:
+        noted = {}
+    said = noted.get("reason") or noted.get("error") if isinstance(noted, dict) else ""
+    return str(said or rung or "unknown")[:80]
+
+
+# -- rows ----------------------------------------------------------------------------------------------
+def sources(deps: OpsDeps, deep: bool) -> Finding:
+    """Does every message say where it came from?"""
+    survey = Survey(deps.db)
+    blank = survey.blank_sources(above=survey.floor(deep=deep), limit=100_000)
+    if not blank:
+        return ok(f"no blank source in {_scope(deep)}")
+    return warn(
+        f"{blank} messages of {_scope(deep)} have no source",
+        meaning="rows written by an importer or another program; they are treated as source 'unknown'",
+        remedy="write the word into the rows",
+        command="/lcm doctor source apply",
+        blank=blank,
+    )
+
+
+def largest(deps: OpsDeps, deep: bool) -> Finding:
+    """Which messages take the most room?"""
+    survey = Survey(deps.db)
+    rows = survey.largest(above=survey.floor(deep=deep), limit=5)
+    said = ", ".join(
+        f"msg_{row.store_id} {row.role}{f' {row.tool_name}' if row.tool_name else ''} {row.chars:,}" for row in rows
+    )
+    data = [
+        {
+            "store_id": row.store_id,
+            "role": row.role,
+            "tool": row.tool_name,
+            "chars": row.chars,
+            "stored_bytes": row.bytes,
+        }
+        for row in rows
+    ]
+    return ok(f"characters, of {_scope(deep)}: {said}" if rows else "nothing stored yet", rows=data)
+
+
+def inline_payloads(deps: OpsDeps, deep: bool) -> Finding:
+    """Are there binary payloads inside messages? Looks at the largest ones; says only which."""
+    survey = Survey(deps.db)
+    limit = _INLINE_DEEP_ROWS if deep else _INLINE_ROWS
+    ids = survey.large_ids(above=survey.floor(deep=deep), chars=_INLINE_CHARS, limit=limit)
+    uris, runs = [], []
+    for at in range(0, len(ids), 50):
+        for row in deps.store.rows(ids[at : at + 50]):
+            text = row.text + "".join(call.arguments for call in row.calls)
+            if _DATA_URI.search(text):
+                uris.append(row.store_id)
+            elif _BASE64_RUN.search(text):
+                runs.append(row.store_id)
+    looked = f"{len(ids)} largest of {_scope(deep)}"
+    if not uris and not runs:
+        return ok(f"none in the {looked}", examined=len(ids))
+    return warn(
+        f"{len(uris)} messages with data: URIs and {len(runs)} with long base64 text, in the {looked}",
+        meaning="they are kept as they are and make the database, its backups and its index larger",
+        remedy="keep large outputs in files from now on; stored rows are not rewritten",
+        command="export LCM_LARGE_OUTPUT_EXTERNALIZATION_ENABLED=true",
+        data_uri_rows=uris[:20],
+        base64_rows=runs[:20],
+        examined=len(ids),
+    )
+
+
+def lifecycle(deps: OpsDeps, _deep: bool) -> Finding:
+    """Which session is this, and is it open?"""
+    session = deps.session
+    if session is None:
+        ended = Survey(deps.db).ended_recently(since=deps.clock() - _LIVE_DAYS_S)
+        return ok(f"no session is bound; {ended} ended in the last day")
+    if session.mode == "full":
+        state = f"ended: {session.end_reason}" if session.ended_at else "open"
+        return ok(f"{session.session_id}: {state}, {session.compactions} compactions", mode=session.mode)
+    return warn(
+        f"{session.session_id} is {session.mode}",
+        meaning="a pattern keeps this session out of the archive"
+        if session.mode == "ignored"
+        else "it reads and stores nothing",
+        remedy=f"change LCM_{'IGNORE' if session.mode == 'ignored' else 'STATELESS'}_SESSION_PATTERNS if that is not meant",
+        mode=session.mode,
+    )

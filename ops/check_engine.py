@@ -1,0 +1,208 @@
+"""
+Checks of the doctor about the running engine, its settings and the host around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from .findings import Finding, fail, ok, warn
+from .status import (
+    OPTIONAL_PACKAGES,
+    OpsDeps,
+    changed_settings,
+    context_note,
+    missing_packages,
+    remembered,
+    spend,
+    window,
+)
+
+OLDEST_HOST = (0, 18)
+_FULL, _TIGHT = 0.97, 0.9
+
+
+def problems(deps: OpsDeps, _deep: bool) -> Finding:
+    """What was survived and is not resolved?"""
+    found = [each for each in remembered(deps) if not each.topic.startswith("setting ")]
+    if not found:
+        return ok("nothing unresolved")
+    first = found[0]
+    kind = fail if any(each.severity == "error" for each in found) else warn
+    more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
+    return kind(
+        f"{first.topic}: {first.message} ({first.count} times{more})",
+        meaning="something failed and the turn went on without it; it stays here until it works again",
+        remedy=first.remedy or "see the log of Hermes for the first occurrence",
+        problems=[
+            {"topic": each.topic, "count": each.count, "message": each.message, "remedy": each.remedy} for each in found
+        ],
+    )
+
+
+def settings(deps: OpsDeps, _deep: bool) -> Finding:
+    """Was every setting taken as written?"""
+    refused = [str(problem) for problem in deps.config.problems]
+    if not refused:
+        changed = changed_settings(deps.config)
+        said = ", ".join(f"{name}={value} ({source})" for name, value, source in changed)
+        return ok(said or "all defaults")
+    return warn(
+        "; ".join(refused),
+        meaning="these settings do not do what was meant",
+        remedy="correct them in the environment or in the `lcm:` block of config.yaml, then restart Hermes",
+        refused=refused,
+    )
+
+
+def packages(deps: OpsDeps, _deep: bool) -> Finding:
+    """Is a feature off because a package is missing?"""
+    missing = missing_packages()
+    if "regex" in missing and deps.config.ignore_message_patterns:
+        return warn(
+            f"regex is not installed: {OPTIONAL_PACKAGES['regex']}",
+            meaning="messages that match LCM_IGNORE_MESSAGE_PATTERNS are stored all the same",
+            remedy="install it into the environment that Hermes runs in, then restart Hermes",
+            command="pip install regex",
+            missing=missing,
+        )
+    return ok(
+        "; ".join(f"without {name}: {OPTIONAL_PACKAGES[name]}" for name in missing) or "all present", missing=missing
+    )
+
+
+def host(deps: OpsDeps, _deep: bool) -> Finding:
+    """Is this a host that the plugin was made for?"""
+    found = deps.engine.host_version
+    if not found:
+        return ok("version unknown: not asked from inside Hermes")
+    numbers = tuple(int(part) for part in re.findall(r"\d+", found)[:2])
+    if numbers >= OLDEST_HOST:
+        return ok(f"Hermes Agent {found}", version=found)
+    return warn(
+        f"Hermes Agent {found} is older than {'.'.join(map(str, OLDEST_HOST))}",
+        meaning="hooks that the plugin relies on may be missing there",
+        remedy="update Hermes Agent",
+        version=found,
+    )
+
+
+def in_use(deps: OpsDeps, _deep: bool) -> Finding:
+    """Does the host really use this engine?"""
+    name = deps.engine.engine_name_in_use
+    if name is None:
+        return ok("not known here")
+    if name == "lcm":
+        return ok("context.engine is lcm", engine=name)
+    return fail(
+        f"context.engine is {name!r}, not 'lcm'",
+        meaning="Hermes compacts with another engine; the tools of this plugin are not offered",
+        remedy="set `context: {engine: lcm}` in config.yaml, then restart Hermes",
+        command="hermes config set context.engine lcm",
+        engine=name,
+    )
+
+
+def context_length(deps: OpsDeps, _deep: bool) -> Finding:
+    """Is the model's window known?"""
+    size, threshold = window(deps)
+    data = {"context_length": deps.engine.context_length, "effective": size, "threshold_tokens": threshold}
+    note = context_note(deps)
+    if not note:
+        return ok(f"{size:,} tokens, compaction from {threshold:,}", **data)
+    if deps.session is None and not deps.engine.fallback_context:
+        return ok(f"no engine runs here; with an unknown window {size:,} tokens are assumed as fallback", **data)
+    return warn(
+        note,
+        meaning="compaction may come too late for a smaller model, or too early for a larger one",
+        remedy="set the model's context_length in config.yaml, or the fallback itself",
+        command=f"export LCM_FALLBACK_CONTEXT_TOKENS={size}",
+        **data,
+    )
+
+
+def pressure(deps: OpsDeps, _deep: bool) -> Finding:
+    """How full is the window?"""
+    used = deps.engine.last_prompt_tokens
+    size, threshold = window(deps)
+    share = used / size
+    said = f"{used:,} of {size:,} tokens ({share:.0%}), {used / threshold:.0%} of the threshold"
+    if used <= 0:
+        return ok("no request has been measured yet")
+    if share < _TIGHT:
+        return ok(said, share=round(share, 4))
+    kind = fail if share >= _FULL else warn
+    return kind(
+        said,
+        meaning="the next request may be refused by the provider",
+        remedy="compact now, or lower LCM_CONTEXT_THRESHOLD",
+        command="/compress",
+        share=round(share, 4),
+    )
+
+
+def background(deps: OpsDeps, _deep: bool) -> Finding:
+    """Does the worker that writes summaries ahead of time run?"""
+    state = deps.engine.background
+    if not deps.config.background_compaction:
+        return ok("switched off (LCM_BACKGROUND_COMPACTION)")
+    error = state.get("last_error") or state.get("error")
+    if error:
+        return warn(
+            f"last failure: {str(error)[:200]}",
+            meaning="summaries are written when they are needed instead of ahead of time; turns may wait",
+            remedy="see summary_routes; the worker tries again after the next turn",
+            **dict(state),
+        )
+    said = ", ".join(f"{name} {value}" for name, value in state.items() if isinstance(value, bool | int | float | str))
+    return ok(said or "no worker in this process", **dict(state))
+
+
+def routes(deps: OpsDeps, _deep: bool) -> Finding:
+    """Is a summary model left alone because it kept failing?"""
+    now = deps.clock()
+    states = {name: state for name, state in deps.engine.breaker.items() if isinstance(state, Mapping)}
+    shut = {name: state for name, state in states.items() if float(state.get("retry_at") or 0) > now}
+    if not shut:
+        failing = ", ".join(f"{name or 'default'}: {state.get('reason')}" for name, state in states.items())
+        return ok(f"in use, after failures: {failing}" if failing else "every model route is in use")
+    said = "; ".join(
+        f"{name or 'default'} until {datetime.fromtimestamp(float(state['retry_at']), UTC):%H:%M:%SZ} ({state.get('reason')})"
+        for name, state in shut.items()
+    )
+    return warn(
+        f"not called for now: {said}",
+        meaning="summaries become provisional extracts until the model answers again",
+        remedy="check the model of `auxiliary.compression` (or LCM_SUMMARY_MODEL); it is tried again by itself",
+        routes={name: dict(state) for name, state in shut.items()},
+    )
+
+
+def spending(deps: OpsDeps, _deep: bool) -> Finding:
+    """Is the limit on model calls reached?"""
+    used = spend(deps)
+    calls, most = int(used.get("calls") or 0), int(used["max_calls"])
+    said = f"{calls} calls in {used['window_seconds']} s, limit {most or 'none'}"
+    if not most or calls < most:
+        return ok(said, **used)
+    return warn(
+        said,
+        meaning="no model is called until the window moves on; summaries are provisional extracts meanwhile",
+        remedy="wait, or raise the limit",
+        command=f"export LCM_SUMMARY_SPEND_MAX_CALLS={most * 2}",
+        **used,
+    )
+
+
+def redaction(deps: OpsDeps, _deep: bool) -> Finding:
+    """Are secrets redacted before they are stored?"""
+    config = deps.config
+    if not config.sensitive_patterns_enabled:
+        return ok("off: messages are stored as they are (LCM_SENSITIVE_PATTERNS_ENABLED)", enabled=False)
+    return ok(
+        f"on for new messages: {', '.join(config.sensitive_patterns)}; what was stored before is not rewritten",
+        enabled=True,
+        patterns=list(config.sensitive_patterns),
+    )

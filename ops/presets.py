@@ -1,0 +1,135 @@
+"""
+Named groups of settings, and which of them suits a context window.
+
+Never applied by the plugin: a preset is a suggestion with its provenance, and "apply" prints what an operator would set. A
+setting that the operator chose is never overridden, one that was refused is reported as invalid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..config import KNOBS, Config, shown
+from ..errors import BadRequest, NotFound
+
+POLICY_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Settings that go together. ``low`` and ``high``: the windows (tokens) they are meant for."""
+
+    name: str
+    family: str
+    summary: str
+    settings: tuple[tuple[str, object], ...]
+    low: int
+    high: int
+    provenance: str
+    benchmark_only: tuple[tuple[str, object], ...] = ()
+
+
+PRESETS: tuple[Preset, ...] = (
+    Preset(
+        "codex_gpt_long_context",
+        "codex_gpt",
+        "Coding agents with a window of about 200k to 500k tokens: a short raw tail and small chunks.",
+        (("context_threshold", 0.75), ("fresh_tail_count", 24), ("leaf_chunk_tokens", 8000)),
+        200_000,
+        500_000,
+        "values published with hermes-lcm 0.14; not measured again with this implementation",
+        (("target_after_compaction", 0.55),),
+    ),
+    Preset(
+        "large_window_balanced",
+        "any",
+        "Windows from about 500k tokens: compaction begins near 400k of a million, long before the window is paid for in full.",
+        (("context_threshold", 0.4), ("fresh_tail_count", 64)),
+        500_000,
+        10_000_000,
+        "arithmetic, not a benchmark: trigger = window x threshold (docs/tuning.md)",
+    ),
+    Preset(
+        "large_window_economical",
+        "any",
+        "The same windows where cost and latency matter more than raw context: compaction begins near 250k of a million.",
+        (("context_threshold", 0.25), ("fresh_tail_count", 48)),
+        500_000,
+        10_000_000,
+        "arithmetic, not a benchmark: trigger = window x threshold (docs/tuning.md)",
+    ),
+)
+
+
+def named(name: str) -> Preset:
+    """The preset of that name."""
+    for preset in PRESETS:
+        if preset.name == name:
+            return preset
+    raise NotFound(f"there is no preset {name!r}; there are: {', '.join(each.name for each in PRESETS)}")
+
+
+def suggestion(config: Config, *, context_length: int, model: str = "", provider: str = "") -> dict[str, Any]:
+    """The preset that suits the window, with everything an operator needs to judge it; read-only."""
+    fitting = [each for each in PRESETS if each.low <= context_length < each.high]
+    if not fitting:
+        reason = (
+            "the context window is not known yet" if context_length <= 0 else "the defaults suit this context window"
+        )
+        return {"preset": None, "reason": reason, "context_length": context_length}
+    preset = fitting[0]
+    known = bool(model or provider)
+    match = "model" if known and _family_matches(preset, f"{provider} {model}") else "context-only"
+    return {
+        "preset": preset.name,
+        "family": preset.family,
+        "reason": f"window of {context_length:,} tokens lies in {preset.low:,} to {preset.high:,}",
+        "match": match,
+        "alternatives": [each.name for each in fitting[1:]],
+        **described(preset, config),
+        "command": f"/lcm preset apply {preset.name} --dry-run",
+    }
+
+
+def _family_matches(preset: Preset, text: str) -> bool:
+    return preset.family == "any" or any(word in text.lower() for word in preset.family.split("_"))
+
+
+def described(preset: Preset, config: Config) -> dict[str, Any]:
+    """What a preset says and what taking it over would change."""
+    chosen, invalid, delta = {}, {}, {}
+    refused = {problem.name: str(problem) for problem in config.problems}
+    for name, value in preset.settings:
+        knob = KNOBS[name]
+        now = getattr(config, name)
+        bad = refused.get(knob.env) or refused.get(f"lcm.{name}")
+        if bad is not None:
+            invalid[knob.env] = bad
+        if config.provenance(name) != "default":
+            chosen[knob.env] = {"value": now, "source": config.provenance(name), "preset": value}
+        elif now != value:
+            delta[knob.env] = {"from": now, "to": value}
+    return {
+        "provenance": preset.provenance,
+        "policy_version": POLICY_VERSION,
+        "kept_because_you_set_them": chosen,
+        "invalid_settings": invalid,
+        "benchmark_only": dict(preset.benchmark_only),
+        "would_change": delta,
+    }
+
+
+def preview(name: str) -> list[str]:
+    """The lines an operator would put into the environment; nothing is written."""
+    preset = named(name)
+    return [f"{KNOBS[key].env}={shown(value)}" for key, value in preset.settings]
+
+
+def refuse_apply(name: str) -> None:
+    """Presets are suggestions: only ``--dry-run`` exists."""
+    named(name)
+    raise BadRequest(
+        f"presets are never applied by the plugin; `/lcm preset apply {name} --dry-run` prints the settings to put into "
+        "the environment or into the `lcm:` block of config.yaml"
+    )

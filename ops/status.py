@@ -1,0 +1,398 @@
+"""
+What is going on: one read-only answer for the tool, the slash command and the terminal.
+
+Owns nothing and changes nothing; a database that cannot be read is part of the answer. Every part costs the same on a million
+rows as on ten.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..config import KNOBS, Config, shown
+from ..errors import LcmError, StoreError
+from . import gitinfo, presets
+from .backup import backup_folder, rotate_path
+from .orders import Orders
+from .survey import Survey
+
+if TYPE_CHECKING:
+    from ..dag import SummaryDag
+    from ..db.connection import Database
+    from ..health import Health, Problem
+    from ..records import Assembly
+    from ..search import MessageIndex, NodeIndex
+    from ..session import Session, Sessions
+    from ..store import MessageStore
+
+UNBOUND = "(unbound)"
+UNINITIALISED = "(uninitialized)"
+PLACEHOLDER_FORMAT = "[redacted:<kind>:<12 hex digits of SHA-256>]; passwords without digest"
+_LINEAGE_ROWS = 2000
+#: What a missing package switches off.
+OPTIONAL_PACKAGES = {
+    "regex": "LCM_IGNORE_MESSAGE_PATTERNS is not applied: a pattern of the standard library cannot be stopped",
+    "tiktoken": "token counts are estimates by character class (within about 15 %)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What only the running engine knows. The defaults say "no engine runs": a terminal, or a chat before its first turn.
+
+    ``breaker`` and ``spend`` are what ``Breaker.dump()`` and ``SpendGuard.dump()`` return; ``background`` is shown as it is.
+    """
+
+    context_length: int = 0
+    threshold_tokens: int = 0
+    threshold_source: str = ""
+    last_prompt_tokens: int = 0
+    model: str = ""
+    provider: str = ""
+    compactions: int = 0
+    assembly: Assembly | None = None
+    fallback_context: bool = False
+    last_compression: Mapping[str, Any] = field(default_factory=dict)
+    engine_name_in_use: str | None = None
+    host_version: str | None = None
+    background: Mapping[str, Any] = field(default_factory=dict)
+    breaker: Mapping[str, Any] = field(default_factory=dict)
+    spend: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OpsDeps:
+    """Everything an operator's command works on; made anew for each call."""
+
+    db: Database
+    store: MessageStore
+    dag: SummaryDag
+    sessions: Sessions
+    health: Health
+    search: MessageIndex
+    nodes: NodeIndex
+    config: Config
+    session: Session | None
+    engine: EngineFacts
+    plugin_dir: Path
+    home: Path
+    clock: Callable[[], float] = time.time
+    payload_dir: Path | None = None
+
+
+Part = Callable[[OpsDeps], dict[str, Any]]
+
+
+def status(deps: OpsDeps) -> dict[str, Any]:
+    """Everything an operator or an agent may want to know; never raises for a reason of the database."""
+    out: dict[str, Any] = {"engine": "lcm", **_runtime(deps)}
+    database = database_state(deps)
+    out["database"] = database
+    if database["state"] == "ready":
+        for part in (_stored, _lifecycle):
+            try:
+                out.update(part(deps))
+            except LcmError as exc:
+                database.update(state="failed", **_said(exc))
+                break
+    out.update(_rotation(deps))
+    out.update(_settings(deps))
+    out.update(_work(deps))
+    out.update(_plugin(deps))
+    out["disk"] = disk(deps)
+    out["problems"] = problems(deps, database)
+    return out
+
+
+# -- runtime -------------------------------------------------------------------------------------------
+def window(deps: OpsDeps) -> tuple[int, int]:
+    """(context window to reckon with, threshold in tokens)."""
+    facts = deps.engine
+    return deps.config.window(facts.context_length), facts.threshold_tokens or deps.config.threshold_tokens(
+        facts.context_length
+    )
+
+
+def context_note(deps: OpsDeps) -> str:
+    """What to say when the host did not report a context window; "" when it did."""
+    if deps.engine.context_length > 0 and not deps.engine.fallback_context:
+        return ""
+    assumed = deps.config.fallback_context_tokens
+    return (
+        f"context length is 0: the host reported no context window, so the fallback of {assumed:,} tokens is assumed "
+        "(LCM_FALLBACK_CONTEXT_TOKENS)"
+    )
+
+
+def _runtime(deps: OpsDeps) -> dict[str, Any]:
+    facts, session = deps.engine, deps.session
+    size, threshold = window(deps)
+    out: dict[str, Any] = {
+        "session_id": session.session_id if session else None,
+        "bound": session is not None,
+        "context_length": facts.context_length,
+        "effective_context_length": size,
+        "threshold_tokens": threshold,
+        "threshold_source": facts.threshold_source or deps.config.provenance("context_threshold"),
+        "last_prompt_tokens": facts.last_prompt_tokens,
+        "prompt_pressure": {
+            "of_context": round(facts.last_prompt_tokens / size, 4),
+            "of_threshold": round(facts.last_prompt_tokens / threshold, 4),
+        },
+        "compression_count": max(facts.compactions, session.compactions if session else 0),
+        "last_compression": dict(facts.last_compression),
+        "model": facts.model,
+        "provider": facts.provider,
+    }
+    if session is None:
+        out["note"] = "no session is bound yet; send a normal message first for live values"
+    if note := context_note(deps):
+        out["context_length_note"] = note
+    return out
+
+
+# -- database ------------------------------------------------------------------------------------------
+def database_state(deps: OpsDeps) -> dict[str, Any]:
+    """Where the database is and whether it answers. Asking creates nothing."""
+    out: dict[str, Any] = {"path": str(deps.db.path), "state": "ready"}
+    if not exists(deps):
+        out.update(state="empty", note="nothing has been stored yet; the file is made with the first message")
+        return out
+    try:
+        out["schema"] = Survey(deps.db).pragma("user_version")
+    except LcmError as exc:
+        out.update(state="failed", **_said(exc))
+    return out
+
+
+def exists(deps: OpsDeps) -> bool:
+    """Is there a database file with something in it?"""
+    try:
+        return deps.db.path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _said(exc: LcmError) -> dict[str, str]:
+    return {"error": f"{type(exc).__name__}: {exc}", "remedy": str(getattr(exc, "remedy", StoreError.remedy))}
+
+
+def _stored(deps: OpsDeps) -> dict[str, Any]:
+    survey = Survey(deps.db)
+    out: dict[str, Any] = {
+        "store": {"total_messages": survey.total("messages", "store_id")},
+        "dag": {"total_nodes": survey.total("nodes", "node_id")},
+    }
+    session = deps.session
+    if session is None:
+        return out
+    conversation = session.conversation_id
+    rows = deps.store.last_seq(conversation)
+    mine = survey.messages_of(session.session_id) if survey.sessions_of(conversation) > 1 else None
+    out["store"] |= {"conversation_messages": rows, "session_messages": mine.count if mine else rows}
+    if mine and mine.more:
+        out["store"]["session_messages_at_least"] = True
+    by_depth: dict[str, dict[str, int]] = {}
+    for (depth, quality), count in deps.dag.by_depth(conversation).items():
+        by_depth.setdefault(str(depth), {})[quality] = count
+    out["dag"] |= {
+        "nodes": sum(count for each in by_depth.values() for count in each.values()),
+        "by_depth": by_depth,
+        "provisional": sum(each.get("provisional", 0) for each in by_depth.values()),
+    }
+    assembly = deps.engine.assembly
+    if assembly is not None:
+        out["dag"] |= {"assembly": assembly.assembly_id, "active_nodes": len(assembly.roots)}
+    sources = survey.sources_of(session.session_id, newest=_LINEAGE_ROWS)
+    out["source_lineage"] = {"sources": sources, "newest_messages": min(_LINEAGE_ROWS, sum(sources.values()))}
+    return out
+
+
+def _lifecycle(deps: OpsDeps) -> dict[str, Any]:
+    session = deps.session
+    if session is None:
+        return {"lifecycle": {}}
+    return {
+        "lifecycle": {
+            "conversation_id": session.conversation_id,
+            "origin": session.origin,
+            "platform": session.platform,
+            "mode": session.mode,
+            "parent_session_id": session.parent_session_id,
+            "branched_from": session.parent_id,
+            "started_at": session.started_at,
+            "ended_at": session.ended_at,
+            "end_reason": session.end_reason,
+            "sessions_in_conversation": Survey(deps.db).sessions_of(session.conversation_id),
+            "carried_nodes": len(deps.sessions.carried(session.conversation_id)),
+            "rotate_ordered": Orders(deps.db).rotation(session.session_id) is not None,
+        }
+    }
+
+
+def _rotation(deps: OpsDeps) -> dict[str, Any]:
+    path = rotate_path(deps.db.path)
+    try:
+        when: float | None = path.stat().st_mtime
+    except OSError:
+        when = None
+    return {"last_rotate_at": when, "rotate_backup_path": str(path)}
+
+
+# -- settings ------------------------------------------------------------------------------------------
+def _settings(deps: OpsDeps) -> dict[str, Any]:
+    config, session = deps.config, deps.session
+    patterns = ("ignore_session_patterns", "stateless_session_patterns", "ignore_message_patterns")
+    filters: dict[str, Any] = {}
+    for name in patterns:
+        filters[name] = list(getattr(config, name))
+        filters[f"{name}_source"] = config.provenance(name)
+    mode = session.mode if session else "full"
+    filters |= {
+        "ignored": mode == "ignored",
+        "stateless": mode == "stateless",
+        "ignored_message_count": deps.health.counters["ignored_messages"],
+    }
+    return {
+        "config": {name: getattr(config, name) for name in KNOBS},
+        "config_sources": dict(config.sources) or "all defaults",
+        "refused_settings": [str(problem) for problem in config.problems],
+        "session_filters": filters,
+        "sensitive_patterns": {
+            "enabled": config.sensitive_patterns_enabled,
+            "patterns": list(config.sensitive_patterns),
+            "unknown": [problem.value for problem in config.problems if "sensitive_patterns" in problem.name.lower()],
+            "source": config.provenance("sensitive_patterns"),
+            "placeholder_format": PLACEHOLDER_FORMAT,
+        },
+        "preset_suggestion": presets.suggestion(
+            config, context_length=deps.engine.context_length, model=deps.engine.model, provider=deps.engine.provider
+        ),
+        "disabled_features": [f"{name} is not installed: {OPTIONAL_PACKAGES[name]}" for name in missing_packages()],
+    }
+
+
+def missing_packages() -> list[str]:
+    """Optional packages that this Python does not have."""
+    return [name for name in OPTIONAL_PACKAGES if importlib.util.find_spec(name) is None]
+
+
+def changed_settings(config: Config) -> list[tuple[str, str, str]]:
+    """(variable, value, source) of every setting that is not a default."""
+    return [(KNOBS[name].env, shown(getattr(config, name)), source) for name, source in config.sources]
+
+
+# -- everything else -----------------------------------------------------------------------------------
+def _work(deps: OpsDeps) -> dict[str, Any]:
+    facts = deps.engine
+    return {
+        "background": dict(facts.background),
+        "summary_routes": dict(facts.breaker),
+        "summary_spend": spend(deps),
+        "counters": dict(deps.health.counters),
+        "host": {"version": facts.host_version, "engine_in_use": facts.engine_name_in_use},
+    }
+
+
+def spend(deps: OpsDeps) -> dict[str, Any]:
+    """Model calls and tokens of the running window, and their limit."""
+    config = deps.config
+    limits = {"max_calls": config.summary_spend_max_calls, "window_seconds": config.summary_spend_window_seconds}
+    buckets = deps.engine.spend.get("buckets")
+    if not isinstance(buckets, Mapping):
+        return {**deps.engine.spend, **limits}
+    pairs = [pair for pair in buckets.values() if isinstance(pair, Sequence) and len(pair) == 2]
+    return {"calls": sum(pair[0] for pair in pairs), "tokens": sum(pair[1] for pair in pairs), **limits}
+
+
+def _plugin(deps: OpsDeps) -> dict[str, Any]:
+    folder = deps.plugin_dir.resolve()
+    git = gitinfo.identity(folder)
+    return {
+        "plugin_version": _version(folder),
+        "plugin_path": str(deps.plugin_dir),
+        "plugin_git_commit": git.commit,
+        "plugin_git_branch": git.branch,
+        "plugin_git_dirty": git.dirty,
+        "hermes_home": str(deps.home),
+    }
+
+
+def _version(folder: Path) -> str | None:
+    try:
+        found = re.search(r"^version:\s*(\S+)", (folder / "plugin.yaml").read_text(encoding="utf-8"), re.MULTILINE)
+    except (OSError, UnicodeDecodeError):
+        return None
+    return found[1].strip("'\"") if found else None
+
+
+def disk(deps: OpsDeps) -> dict[str, Any]:
+    """Bytes by kind of file, and what is free."""
+    path = deps.db.path
+    out: dict[str, Any] = {
+        "database": _size(path),
+        "write_ahead_log": _size(path.with_name(path.name + "-wal")),
+        "backups": _folder_size(backup_folder(path)),
+        "payload_files": _folder_size(deps.payload_dir) if deps.payload_dir else 0,
+    }
+    try:
+        out["free"] = shutil.disk_usage(path.parent).free
+    except OSError:
+        out["free"] = None
+    return out
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _folder_size(folder: Path) -> int:
+    try:
+        return sum(_size(entry) for entry in folder.iterdir())
+    except OSError:
+        return 0
+
+
+def remembered(deps: OpsDeps) -> list[Problem]:
+    """What health remembers. Not asked where asking would make the database file."""
+    path = deps.db.path
+    if path.exists() or (path.parent.exists() and not os.access(path.parent, os.W_OK)):
+        return deps.health.problems()
+    return []
+
+
+def problems(deps: OpsDeps, database: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Everything that went wrong and is not resolved, with what to do about it."""
+    out: list[dict[str, Any]] = []
+    if database["state"] == "failed":
+        out.append(
+            {"topic": "database", "severity": "error", "message": database["error"], "remedy": database["remedy"]}
+        )
+    note = context_note(deps)
+    if note and (deps.session is not None or deps.engine.fallback_context):
+        remedy = "set the model's context_length in config.yaml, or LCM_FALLBACK_CONTEXT_TOKENS"
+        out.append({"topic": "context length", "severity": "warning", "message": note, "remedy": remedy})
+    out.extend(
+        {
+            "topic": each.topic,
+            "severity": each.severity,
+            "message": each.message,
+            "remedy": each.remedy,
+            "count": each.count,
+            "first_at": each.first_at,
+            "last_at": each.last_at,
+        }
+        for each in remembered(deps)
+    )
+    return out

@@ -1,0 +1,156 @@
+"""
+Counts and bounded scans for status and doctor.
+
+Reads all tables and writes none: the one place besides the owners that names their columns. What is called for the status costs
+the same on a million rows as on ten; what scans says how far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..db.connection import Database
+from ..db.meta import Meta
+from ..records import Flag
+
+#: Rows that a count may touch before it says "at least".
+COUNT_LIMIT = 50_000
+#: How many of the newest rows a scan of the doctor looks at, unless a deep check was asked for.
+RECENT_ROWS = 20_000
+_EVERYTHING = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A count; ``more``: it stopped there."""
+
+    count: int
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Large:
+    """A message by its size; nothing of its text."""
+
+    store_id: int
+    role: str
+    tool_name: str | None
+    chars: int
+    bytes: int
+
+
+class Survey:
+    """Reading questions about one database."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    # -- cheap ----------------------------------------------------------------------------------------
+    def total(self, table: str, key: str) -> int:
+        """Rows of a table whose key only grows, from the last key ever given and what an operator removed."""
+        row = self._db.query_one("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
+        removed = Meta(self._db).value(f"removed:{table}")
+        newest = self._db.query_one(f"SELECT max({key}) FROM {table}")
+        if newest is None or newest[0] is None:
+            return 0
+        return max(0, int(row[0] if row else newest[0]) - (removed if isinstance(removed, int) else 0))
+
+    def messages_of(self, session_id: str) -> Amount:
+        """Messages stored under one host session."""
+        sql = "SELECT count(*) FROM (SELECT 1 FROM messages WHERE session_id = ? LIMIT ?)"
+        count = int(self._db.query(sql, (session_id, COUNT_LIMIT))[0][0])
+        return Amount(count, count == COUNT_LIMIT)
+
+    def sessions_of(self, conversation_id: int) -> int:
+        """Host sessions that a conversation went through."""
+        sql = "SELECT count(*) FROM sessions WHERE conversation_id = ?"
+        return int(self._db.query(sql, (conversation_id,))[0][0])
+
+    def sources_of(self, session_id: str, *, newest: int) -> dict[str, int]:
+        """Where the newest messages of a session came from; "" counts as unknown."""
+        rows = self._db.query(
+            "SELECT coalesce(nullif(trim(source), ''), 'unknown'), count(*) FROM (SELECT source FROM messages "
+            "WHERE session_id = ? ORDER BY store_id DESC LIMIT ?) GROUP BY 1 ORDER BY 2 DESC, 1",
+            (session_id, newest),
+        )
+        return dict(rows)
+
+    # -- scans ----------------------------------------------------------------------------------------
+    def floor(self, *, deep: bool) -> int:
+        """The store id from which a scan begins."""
+        newest = self._db.query_one("SELECT max(store_id) FROM messages")
+        last = int(newest[0]) if newest and newest[0] is not None else 0
+        return 0 if deep else max(0, last - RECENT_ROWS)
+
+    def largest(self, *, above: int, limit: int) -> list[Large]:
+        """The largest messages, largest first."""
+        rows = self._db.query(
+            "SELECT store_id, role, tool_name, chars, length(envelope) FROM messages WHERE store_id > ? "
+            "ORDER BY chars DESC, store_id LIMIT ?",
+            (above, limit),
+        )
+        return [Large(*row) for row in rows]
+
+    def large_ids(self, *, above: int, chars: int, limit: int) -> list[int]:
+        """Messages of at least ``chars`` characters, largest first."""
+        rows = self._db.query(
+            "SELECT store_id FROM messages WHERE store_id > ? AND chars >= ? ORDER BY chars DESC, store_id LIMIT ?",
+            (above, chars, limit),
+        )
+        return [row[0] for row in rows]
+
+    def flagged(self, flag: Flag, *, above: int) -> list[tuple[str, int]]:
+        """(session, how many) of messages with a flag."""
+        return self._db.query(
+            "SELECT session_id, count(*) FROM messages WHERE store_id > ? AND flags & ? GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 20",
+            (above, int(flag)),
+        )
+
+    def blank_sources(self, *, above: int, limit: int) -> int:
+        """Messages whose source is blank, counted up to ``limit``."""
+        sql = "SELECT count(*) FROM (SELECT 1 FROM messages WHERE store_id > ? AND trim(source) = '' LIMIT ?)"
+        return int(self._db.query(sql, (above, limit))[0][0])
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """(conversation, how many sequence numbers are missing); the scan reads one index only."""
+        return self._db.query(
+            "SELECT conversation_id, max(seq) - count(*) FROM messages GROUP BY conversation_id "
+            "HAVING max(seq) <> count(*) ORDER BY 2 DESC LIMIT 20"
+        )
+
+    def provisional(self, *, limit: int) -> list[tuple[int, int, str, str]]:
+        """(node, conversation, rung, checks) of provisional nodes that nothing has replaced yet, newest first."""
+        return self._db.query(
+            "SELECT n.node_id, n.conversation_id, n.rung, n.checks FROM nodes n WHERE n.quality = 'provisional' "
+            "AND NOT EXISTS (SELECT 1 FROM nodes b WHERE b.conversation_id = n.conversation_id "
+            "AND b.fingerprint = n.fingerprint AND b.quality <> 'provisional') ORDER BY n.node_id DESC LIMIT ?",
+            (limit,),
+        )
+
+    def orphans(self) -> dict[str, int]:
+        """Rows that point at nothing, by what is missing; all of them 0 in a sound database."""
+        questions = {
+            "messages without a conversation": "SELECT count(*) FROM (SELECT DISTINCT conversation_id AS c FROM messages) "
+            "WHERE c NOT IN (SELECT conversation_id FROM conversations)",
+            "sessions without a conversation": "SELECT count(*) FROM sessions WHERE conversation_id NOT IN "
+            "(SELECT conversation_id FROM conversations)",
+            "summaries without sources": "SELECT count(*) FROM nodes n WHERE NOT EXISTS "
+            "(SELECT 1 FROM node_sources s WHERE s.node_id = n.node_id)",
+        }
+        return {name: int(self._db.query(sql)[0][0]) for name, sql in questions.items()}
+
+    def ended_recently(self, *, since: float) -> int:
+        """Sessions that ended after a time."""
+        return int(self._db.query("SELECT count(*) FROM sessions WHERE ended_at >= ?", (since,))[0][0])
+
+    def pragma(self, name: str) -> Any:
+        """One value that SQLite reports about the file."""
+        row = self._db.query_one(f"PRAGMA {name}")
+        return row[0] if row else None
+
+    def tables(self) -> Sequence[str]:
+        """Names of all tables."""
+        rows = self._db.query("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+        return [row[0] for row in rows]
