@@ -1,0 +1,481 @@
+"""
+Full-text search over messages and summary nodes.
+
+Owns the virtual tables ``message_index`` and ``node_index`` (and their vocabularies). Reads ``messages``, ``conversations``
+and ``nodes`` only to push filters into SQL. Holds no text: what must be read is handed in by a callback.
+
+The indexes are caches. They are contentless, so a row costs its postings only, and their rowids are addresses: chunk 3 of
+message 12 is row 12 * 4096 + 3, so a range of messages is a range of rowids and needs no join.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .db.connection import Database
+from .db.fts import FullText, Plan, Where
+from .errors import BadRequest
+from .records import Flag, Scope
+from .text import words
+from .text.pattern import compile_pattern
+from .text.ranking import CHUNK_BITS, CHUNK_MASK, ORDERS, Finder, Found, Place, Pool
+from .text.words import Atom, Query
+
+_TOKENIZE = "tokenize='porter unicode61 remove_diacritics 2'"
+SCHEMA = (
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS message_index USING fts5(text, context, content='', {_TOKENIZE})",
+    "CREATE VIRTUAL TABLE IF NOT EXISTS message_terms USING fts5vocab('message_index', 'row')",
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS node_index USING fts5(text, content='', {_TOKENIZE})",
+    "CREATE VIRTUAL TABLE IF NOT EXISTS node_terms USING fts5vocab('node_index', 'row')",
+    # What stands in front of a message helps to find it, but a word of its own is worth more.
+    "INSERT INTO message_index(message_index, rank) VALUES ('rank', 'bm25(1.0, 0.3)')",
+)
+
+Texts = Callable[[Sequence[int]], Mapping[int, str]]
+"""Store ids to the texts that were indexed: ``words.searchable(text, extra)``."""
+
+_LAST_ID = (1 << (62 - CHUNK_BITS)) - 1
+
+CONTEXT_CHARS = 150
+CONTEXT_BELOW = 200  # longer messages speak for themselves; their context would only make the index larger
+
+ALL_BONUS = 0.2  # shares of the best score
+PHRASE_BONUS = 0.5
+CANDIDATES = 300  # chunks read per search
+SCAN_S = 0.06
+PAGE = 400
+
+
+class IndexRow(NamedTuple):
+    """A message to index; ``extra`` renders its tool calls, ``previous_tail`` is the end of the message before it."""
+
+    store_id: int
+    conversation_id: int
+    text: str
+    extra: str = ""
+    previous_tail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a hit must be. Times are Unix seconds: ``since`` included, ``until`` excluded. Ids are inclusive."""
+
+    roles: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    since: float | None = None
+    until: float | None = None
+    first_id: int | None = None
+    last_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A message that was found.
+
+    ``offset`` is where to look in its searchable text (0 when no texts were handed in), ``chunk`` the number of its best chunk.
+    ``rung``: "phrase", "all", "any", "prefix", "substring", "regex", or "near" when only its neighbours match.
+    """
+
+    store_id: int
+    score: float
+    rung: str
+    chunk: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Found messages in order. ``total`` counts all matching messages; with ``total_is_bound`` there are at least so many.
+
+    ``rungs`` matched, strictest first. ``notes`` say what was read differently from how it was typed. ``nearest``: words that
+    readable messages do contain, when nothing was found.
+    """
+
+    hits: tuple[Hit, ...]
+    rungs: tuple[str, ...]
+    total: int
+    total_is_bound: bool
+    notes: tuple[str, ...] = ()
+    nearest: tuple[str, ...] = ()
+
+
+class NodeHit(NamedTuple):
+    """A summary node that was found."""
+
+    node_id: int
+    score: float
+    rung: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHits:
+    """Found nodes, best first."""
+
+    hits: tuple[NodeHit, ...]
+    rungs: tuple[str, ...]
+    total: int
+    total_is_bound: bool
+    notes: tuple[str, ...] = ()
+
+
+def prepare(db: Database) -> bool:
+    """Make the indexes where they are missing. True: they were, so they must be rebuilt when there are messages."""
+    present = {name for (name,) in db.query("SELECT name FROM sqlite_master WHERE name LIKE 'message\\_%' ESCAPE '\\'")}
+    wanted = {"message_index", "message_terms"}
+    nodes = {name for (name,) in db.query("SELECT name FROM sqlite_master WHERE name IN ('node_index', 'node_terms')")}
+    if wanted <= present and len(nodes) == 2:
+        return False
+    with db.transaction():
+        for statement in SCHEMA:
+            db.execute(statement)
+    return True
+
+
+# ------------------------------------------------------------------------------------------------- messages
+
+
+_COLUMNS = "m.store_id, m.conversation_id, m.seq, m.role, m.chars, coalesce(m.said_at, m.stored_at)"
+
+
+class MessageIndex:
+    """The index of all messages of one database."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        join = f"messages AS m ON m.store_id = f.rowid >> {CHUNK_BITS}"
+        self._fts = FullText(db, "message_index", SCHEMA, columns=_COLUMNS, join=join, own="{text} : ")
+
+    # -- writing ------------------------------------------------------------------------------------
+    def add(self, rows: Sequence[IndexRow]) -> None:
+        """Index messages, inside the caller's transaction."""
+        self._db.executemany("INSERT INTO message_index(rowid, text, context) VALUES (?, ?, ?)", _postings(rows))
+
+    def rebuild(self, batches: Iterable[Sequence[IndexRow]]) -> None:
+        """Drop the index and make it again from all messages, as one transaction."""
+        with self._db.transaction():
+            self._fts.rebuild()
+            for rows in batches:
+                self.add(rows)
+
+    def check(self, *, deep: bool = False) -> list[str]:
+        """What is wrong, for people; empty when all is well. ``deep`` reads the whole index."""
+        readable = f"m.flags & {int(Flag.FILTERED)} = 0"
+        order = "" if deep else " ORDER BY m.store_id DESC LIMIT 200"
+        missing = self._db.query(
+            f"SELECT count(*) FROM (SELECT m.store_id FROM messages AS m WHERE {readable}{order}) AS m "
+            f"WHERE NOT EXISTS (SELECT 1 FROM message_index_docsize AS d WHERE d.id = m.store_id << {CHUNK_BITS})"
+        )[0][0]
+        problems = [f"{missing} messages are missing from the search index"] if missing else []
+        return [*problems, *(self._fts.damage() if deep else [])]
+
+    # -- searching ----------------------------------------------------------------------------------
+    def search(
+        self,
+        query: Query,
+        *,
+        scope: Scope,
+        filters: Filters | None = None,
+        limit: int,
+        sort: str = "relevance",
+        texts: Texts | None = None,
+    ) -> Hits:
+        """All rungs of the ladder in one call, one list. ``sort``: relevance, recency or hybrid.
+
+        ``texts`` lets the ranking see how much of the query a message and its neighbours cover, gives exact offsets, and
+        makes the substring scan possible when no word matches.
+        """
+        if sort not in ORDERS:
+            raise BadRequest(f"sort={sort!r} is not one of {', '.join(ORDERS)}")
+        where = self._where(scope, filters or Filters(), query.excluded)
+        pool = Pool(notes=list(query.notes))
+        plan = self._climb(pool, query, where, newest=sort == "recency")
+        if not pool.found or (query.strict and pool.rungs == ["any"]):
+            self._fall_back(pool, query, where, texts, limit)
+        if not pool.found and query.required:
+            query = words.loosened(query)
+            plan = self._climb(pool, query, where, newest=sort == "recency")
+        self._rank(pool, query, plan, where, texts)
+        ranked = ORDERS[sort](pool)[:limit]
+        hits = self._located(ranked, plan, texts)
+        nearest = () if pool.found else self._fts.nearest(query, where)
+        return Hits(hits, tuple(pool.rungs), pool.matching, pool.cut, tuple(dict.fromkeys(pool.notes)), nearest)
+
+    def _climb(self, pool: Pool, query: Query, where: Where, *, newest: bool) -> Plan:
+        """Any, all, phrase: from loose to strict, so that each row ends with the strictest rung that it matches."""
+        plan = self._fts.plan(query, where)
+        strict: list[tuple[str, float, list[tuple[Any, ...]]]] = []
+        for rung, expression, bonus in (("all", query.all, ALL_BONUS), ("phrase", query.phrase, PHRASE_BONUS)):
+            if expression and (rung == "all" or len(query.any) > 1):
+                rows = self._fts.match(expression, where, CANDIDATES, own=True, newest=newest, first=plan.first)
+                strict.append((rung, bonus, rows))
+        satisfied = any(rows for *_, rows in strict)
+        best = 0.0
+        if plan.any and (len(query.any) > 1 or not query.all) and not (satisfied and (query.strict or newest)):
+            best = pool.take("any", self._fts.match(plan.any, where, CANDIDATES, first=plan.first), limit=CANDIDATES)
+            pool.notes.extend(plan.notes)
+            if pool.found and query.strict:
+                pool.notes.append(_LOOSER)
+        elif plan.first > where.first:
+            pool.notes.extend(plan.notes)
+        pool.cut = pool.cut or plan.first > where.first
+        for rung, bonus, rows in strict:
+            pool.take(rung, rows, best=best, bonus=bonus, limit=CANDIDATES)
+        if query.phrase_lost and pool.found:
+            pool.notes.append(_LOOSER)
+        return plan
+
+    def _fall_back(self, pool: Pool, query: Query, where: Where, texts: Texts | None, limit: int) -> None:
+        """Beginnings of words, then the literal anywhere in the texts."""
+        single = not any(c.isspace() for c in query.literal)
+        begins = words.beginning(query.literal) if single else ""
+        if begins:
+            pool.take("prefix", self._fts.match(begins, where, CANDIDATES, own=True), bonus=1.0, limit=CANDIDATES)
+        if "prefix" in pool.rungs:
+            return
+        if texts is None or not query.literal or len(query.literal) > 200 or (pool.found and not single):
+            return
+        needle = query.literal.casefold()
+        inner = words.inner(query.literal)
+        if inner:  # all but the first of its words must be there as words, so the index says which texts to read
+            rows = [Place(*r) for r in self._fts.match(inner, where, PAGE, own=True, newest=True)]
+            known = texts([row.store_id for row in rows]) if rows else {}
+            found, cut = [row for row in rows if needle in known.get(row.store_id, "").casefold()], len(rows) >= PAGE
+        else:
+            hits, cut = self._scan(lambda text, _: text.casefold().find(needle), where, texts, SCAN_S, limit)
+            found = [row for row, _ in hits]
+        pool.take("substring", [row._replace(score=1.0) for row in found], bonus=1.0, limit=PAGE)
+        if cut:
+            pool.cut = True
+            pool.notes.append("only the newest messages were scanned for the literal text")
+
+    # -- ranking ------------------------------------------------------------------------------------
+    def _rank(self, pool: Pool, query: Query, plan: Plan, where: Where, texts: Texts | None) -> None:
+        pool.weigh()
+        self._learn_places(pool, where)
+        pool.spread()
+        if texts is not None and pool.found and (len(plan.weights) > 1 or query.literals):
+            near = pool.to_read()
+            pool.reward(near, texts(sorted({i for ids in near.values() for i in ids})), plan.weights, query.literals)
+
+    def _learn_places(self, pool: Pool, where: Where) -> None:
+        """Messages next to the best hits, as far as this caller may read them."""
+        unknown = pool.unknown_places()
+        if not unknown:
+            return
+        sql = (
+            f"WITH place(conversation, seq) AS (VALUES {','.join(['(?,?)'] * len(unknown))}) "
+            f"SELECT 0, 0.0, {_COLUMNS} FROM place CROSS JOIN messages AS m "
+            f"ON m.conversation_id = place.conversation AND m.seq = place.seq WHERE {where.sql} AND m.store_id BETWEEN ? AND ?"
+        )
+        bounds = (where.first >> CHUNK_BITS, where.last >> CHUNK_BITS)
+        for row in self._db.query(sql, (*(x for place in unknown for x in place), *where.params, *bounds)):
+            place = Place(*row)
+            pool.places[place.conversation_id, place.seq] = place
+
+    def _located(self, ranked: Sequence[Found], plan: Plan, texts: Texts | None) -> tuple[Hit, ...]:
+        known = texts([f.place.store_id for f in ranked]) if texts is not None and ranked else {}
+        finder = Finder(plan.weights)
+        return tuple(
+            Hit(
+                f.place.store_id,
+                round(f.score, 4),
+                f.rung,
+                f.chunk,
+                finder.offset(known.get(f.place.store_id, ""), f.chunk),
+            )
+            for f in ranked
+        )
+
+    # -- scanning -----------------------------------------------------------------------------------
+    def scan(
+        self,
+        pattern: str,
+        *,
+        texts: Texts,
+        scope: Scope,
+        filters: Filters | None = None,
+        limit: int,
+        timeout_s: float = 2.0,
+        ignore_case: bool = True,
+    ) -> Hits:
+        """Messages that a regular expression matches, newest first. Stops at ``limit`` or when the time is over."""
+        compiled = compile_pattern(pattern, ignore_case=ignore_case)
+        where = self._where(scope, filters or Filters(), ())
+        found, cut = self._scan(compiled.find, where, texts, timeout_s, limit)
+        hits = tuple(Hit(row.store_id, 1.0, "regex", 0, offset) for row, offset in found)
+        notes = ("stopped before the oldest messages were read; narrow the search to see more",) if cut else ()
+        return Hits(hits, ("regex",) if hits else (), len(hits), cut, notes)
+
+    def _scan(
+        self, find: Callable[[str, float], int], where: Where, texts: Texts, timeout_s: float, limit: int
+    ) -> tuple[list[tuple[Place, int]], bool]:
+        """Rows whose text has a match, with its offset; whether there may be more."""
+        deadline = time.monotonic() + timeout_s
+        found: list[tuple[Place, int]] = []
+        for rows in self._newest_first(where):
+            known = texts([row.store_id for row in rows])
+            for row in rows:
+                left = deadline - time.monotonic()
+                if left <= 0 or len(found) >= limit:
+                    return found, True
+                try:
+                    at = find(known.get(row.store_id, ""), left)
+                except TimeoutError:
+                    return found, True
+                if at >= 0:
+                    found.append((row, at))
+        return found, False
+
+    def _newest_first(self, where: Where) -> Iterator[list[Place]]:
+        last, size = where.last >> CHUNK_BITS, PAGE // 8
+        while True:
+            sql = (
+                f"SELECT 0, 1.0, {_COLUMNS} FROM messages AS m WHERE m.store_id BETWEEN ? AND ? AND {where.sql} "
+                "ORDER BY m.store_id DESC LIMIT ?"
+            )
+            rows = [Place(*r) for r in self._db.query(sql, (where.first >> CHUNK_BITS, last, *where.params, size))]
+            if not rows:
+                return
+            yield rows
+            last, size = rows[-1].store_id - 1, PAGE
+
+    # -- filters ------------------------------------------------------------------------------------
+    def _where(self, scope: Scope, filters: Filters, excluded: Sequence[Atom]) -> Where:
+        clauses = [f"m.flags & {int(Flag.FILTERED)} = 0"]
+        params: list[Any] = []
+        for column, values in (
+            ("m.conversation_id", scope.conversations),
+            ("m.role", filters.roles or None),
+            ("m.source", filters.sources or None),
+        ):
+            if values is not None:
+                clauses.append(f"{column} IN ({','.join('?' * len(values))})")
+                params.extend(values)
+        for clause, value in (
+            ("m.session_id = ?", scope.session_id),
+            ("coalesce(m.said_at, m.stored_at) >= ?", filters.since),
+            ("coalesce(m.said_at, m.stored_at) < ?", filters.until),
+            (_PRINCIPAL.format("m"), scope.principal),
+        ):
+            if value is not None:
+                clauses.append(clause)
+                params.append(value)
+        for atom in excluded:
+            clauses.append(
+                f"m.store_id NOT IN (SELECT rowid >> {CHUNK_BITS} FROM message_index WHERE message_index MATCH ?)"
+            )
+            params.append("{text} : (" + atom.match + ")")
+        first, last = self._range(scope, filters)
+        return Where(" AND ".join(clauses), tuple(params), first << CHUNK_BITS, last << CHUNK_BITS | CHUNK_MASK)
+
+    def _range(self, scope: Scope, filters: Filters) -> tuple[int, int]:
+        """The store ids that the scope can hold: FTS5 then reads only that part of its lists."""
+        ranges: list[tuple[Any, ...]] = []
+        if scope.session_id is not None:
+            ranges = self._db.query(_SESSION_RANGE, (scope.session_id, scope.session_id))
+        elif scope.conversations is not None and len(scope.conversations) <= 50:
+            for conversation in scope.conversations:
+                ranges += self._db.query(_CONVERSATION_RANGE, (conversation, conversation))
+        known = [r for r in ranges if r[0] is not None]
+        if ranges and not known:
+            return 0, 0
+        first = max(min((r[0] for r in known), default=0), filters.first_id or 0)
+        last = min(max((r[1] for r in known), default=_LAST_ID), _LAST_ID if filters.last_id is None else filters.last_id)
+        return min(first, _LAST_ID), max(last, 0)
+
+
+_LOOSER = "nothing matches the query as it was typed; these contain some of its words"
+_PRINCIPAL = "EXISTS (SELECT 1 FROM conversations AS c WHERE c.conversation_id = {}.conversation_id AND c.principal = ?)"
+_SESSION_RANGE = """
+SELECT (SELECT min(store_id) FROM messages WHERE session_id = ?), (SELECT max(store_id) FROM messages WHERE session_id = ?)
+"""
+# Within a conversation store ids grow with seq: both are given when a row is appended.
+_CONVERSATION_RANGE = """
+SELECT (SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY seq LIMIT 1),
+       (SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY seq DESC LIMIT 1)
+"""
+
+
+def _postings(rows: Iterable[IndexRow]) -> Iterator[tuple[int, str, str]]:
+    index_text, chunks = words.index_text, words.chunks
+    for store_id, _, text, extra, tail in rows:
+        full = f"{text}\n{extra}" if text and extra else text or extra
+        base = store_id << CHUNK_BITS
+        if len(full) < CONTEXT_BELOW:
+            yield base, index_text(full), index_text(tail[-CONTEXT_CHARS:]) if tail else ""
+        else:
+            for number, (_, piece) in enumerate(chunks(full), base):
+                yield number, index_text(piece), ""
+
+
+# ------------------------------------------------------------------------------------------------- nodes
+
+
+class NodeIndex:
+    """The index of summary nodes; a rowid is a node id."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        join = "nodes AS n ON n.node_id = f.rowid"
+        self._fts = FullText(db, "node_index", SCHEMA, columns="n.node_id", join=join)
+
+    def add(self, node_id: int, conversation_id: int, text: str) -> None:  # noqa: ARG002 - the node's row knows it
+        """Index a node, inside the caller's transaction."""
+        self._db.execute("INSERT INTO node_index(rowid, text) VALUES (?, ?)", (node_id, words.index_text(text)))
+
+    def search(self, query: Query, *, scope: Scope, limit: int) -> NodeHits:
+        """The same ladder; a session's nodes are those that cover messages of it."""
+        where = self._where(scope)
+        plan = self._fts.plan(query, where)
+        found: dict[int, NodeHit] = {}
+        rungs: list[str] = []
+        cut = False
+        for rung, expression, bonus in (
+            ("phrase", query.phrase, PHRASE_BONUS + ALL_BONUS),
+            ("all", query.all, ALL_BONUS),
+            ("any", plan.any if len(query.any) > 1 or not query.all else "", 0.0),
+        ):
+            if not expression or (rung == "any" and query.strict and found):
+                continue
+            rows = self._fts.match(expression, where, CANDIDATES, first=plan.first)
+            for _, score, node_id in rows:
+                found.setdefault(node_id, NodeHit(node_id, score / (rows[0][1] or 1.0) + bonus, rung))
+            rungs += [rung] if rows else []
+            cut = cut or len(rows) >= CANDIDATES
+        ranked = sorted(found.values(), key=lambda h: (-h.score, -h.node_id))[:limit]
+        return NodeHits(tuple(ranked), tuple(rungs), len(found), cut or plan.first > where.first, query.notes)
+
+    def rebuild(self, nodes: Iterable[tuple[int, str]]) -> None:
+        """Drop the index and make it again from ids and texts, as one transaction."""
+        with self._db.transaction():
+            self._fts.rebuild()
+            for node_id, text in nodes:
+                self.add(node_id, 0, text)
+
+    def check(self, *, deep: bool = False) -> list[str]:
+        """What is wrong, for people."""
+        missing = self._db.query(
+            "SELECT count(*) FROM nodes AS n WHERE NOT EXISTS (SELECT 1 FROM node_index_docsize AS d WHERE d.id = n.node_id)"
+        )[0][0]
+        problems = [f"{missing} nodes are missing from the search index"] if missing else []
+        return [*problems, *(self._fts.damage() if deep else [])]
+
+    def _where(self, scope: Scope) -> Where:
+        clauses = ["1"]
+        params: list[Any] = []
+        if scope.conversations is not None:
+            clauses.append(f"n.conversation_id IN ({','.join('?' * len(scope.conversations))})")
+            params.extend(scope.conversations)
+        if scope.principal is not None:
+            clauses.append(_PRINCIPAL.format("n"))
+            params.append(scope.principal)
+        if scope.session_id is not None:
+            clauses.append(
+                "EXISTS (SELECT 1 FROM messages AS m WHERE m.session_id = ? AND m.conversation_id = n.conversation_id "
+                "AND m.store_id BETWEEN n.first_store_id AND n.last_store_id)"
+            )
+            params.append(scope.session_id)
+        return Where(" AND ".join(clauses), tuple(params), 0, 2**62)
