@@ -255,8 +255,8 @@ class Compactor:
         if found:
             return found[0]
         lines = tuple(
-            SourceLine(n.address, "summary", f"{n.text}\nExpand for details about: {n.expand_hint}", n.earliest_at, None, n.tokens)
-            for n in children
+            SourceLine(f"part_{place}", "summary", f"{n.text}\nExpand for details about: {n.expand_hint}", n.earliest_at, None, n.tokens)
+            for place, n in enumerate(children, 1)
         )
         size = sum(node.tokens for node in children)
         task = SummaryTask(depth, lines, size, _target(size, _DEEP_SHARE, _DEEP_TARGET), request.focus)
