@@ -29,7 +29,7 @@ TARGET = "docs/design.md"
 COMPACTIONS = 3
 DISTANCE = 100  # messages between the line and the question for it
 MOST_TURNS = 60
-ROUNDS = 3  # of tools in a turn
+ROUNDS = 5  # of tools in a turn
 PAGE = 160  # lines
 
 

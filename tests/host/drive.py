@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+#: The plugin under test. Another folder shows that the tests fail when a rule is broken.
+PLUGIN = Path(os.environ.get("PLUGIN_UNDER_TEST") or REPOSITORY)
 WINDOW = 65_536
 Event = Callable[[dict[str, Any]], None]
 
@@ -49,7 +51,6 @@ class Home:
         path: Path,
         base_url: str,
         *,
-        plugin: Path = REPOSITORY,
         in_place: bool = True,
         engine: str = "lcm",
         review_every: int = 0,
@@ -60,7 +61,7 @@ class Home:
         ``review_every``: background reviews after so many tool rounds and user turns; 0 never.
         """
         (path / "plugins").mkdir(parents=True)
-        (path / "plugins" / "hermes-lcm").symlink_to(plugin, target_is_directory=True)
+        (path / "plugins" / "hermes-lcm").symlink_to(PLUGIN, target_is_directory=True)
         config = {
             "model": {
                 "default": "scripted",
@@ -167,11 +168,11 @@ class Process:
 
         return command
 
-    def send(self, name: str, **arguments: Any) -> None:
+    def send(self, command: str, /, **arguments: Any) -> None:
         """Give a command without waiting for its answer."""
         assert self._child.stdin is not None
         try:
-            self._child.stdin.write(json.dumps({"do": name, **arguments}).encode() + b"\n")
+            self._child.stdin.write(json.dumps({"do": command, **arguments}).encode() + b"\n")
             self._child.stdin.flush()
         except BrokenPipeError:
             raise HostDiedError(f"the host's process is gone:\n{self.log()}") from None

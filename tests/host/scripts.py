@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from host.model_server import Reply
 
-LISTING = "seq -f 'line %g of the listing' 1 520"  # about 12,000 characters
+LISTING = "seq -f 'line %g of the listing' 1 800"  # about 18,000 characters
 
 
 def busy_turn(turn: int) -> Sequence[Reply]:
-    """Two rounds of tools, the first with two calls at once: about 12,000 tokens, much of it the same every turn."""
-    look = ("terminal", {"command": f"echo look {turn}; {LISTING}"})
-    again = ("terminal", {"command": LISTING})
-    return [Reply("I look.", [look, again]), Reply("", [("terminal", {"command": f"echo more {turn}; {LISTING}"})])]
+    """A command whose output is the same every turn, then two files read at once: about 14,000 tokens."""
+    write = f"{LISTING}; seq -f 'a{turn} %g' 1 1200 > a{turn}.txt; seq -f 'b{turn} %g' 1 1200 > b{turn}.txt"
+    read = [("read_file", {"path": f"{name}{turn}.txt", "limit": 1200}) for name in "ab"]
+    return [Reply("I look.", [("terminal", {"command": write})]), Reply("", read)]
 
 
 def sayings(turn: int) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from host.drive import WINDOW, Home, HostDiedError, Process, all_rows, compare, key_of, stored_rows
+from host.drive import WINDOW, Home, HostDiedError, Key, Process, all_rows, compare, key_of, stored_rows
 from host.model_server import REVIEW, ModelServer, Reply, Request, Turns, text_of
 from host.scripts import LISTING, busy_turn, sayings
 
@@ -55,7 +56,6 @@ def test_each_message_is_stored_once(tmp_path: Path, in_place: bool) -> None:
 
     assert compactions >= 3
     assert (len(set(sessions)) == 1) is in_place
-    assert not compare(model.truth[: len(before)], before), compare(model.truth, before)
     assert after_restart == before
     assert not (difference := compare(model.truth, after_turn)), difference
     assert model.of_kind("review"), "no background review ran, so nothing was shown about it"
@@ -75,7 +75,7 @@ def test_defaults_outlast_a_small_window(tmp_path: Path) -> None:
             for turn in range(24):
                 said = "".join(text.format(turn * 1000 + line) for line in range(200))[:12_000]
                 outcomes.append(host.turn(text=model.says(said)))
-                assert text_of(model.of_kind("chat")[-1].last) == said.strip() or said
+                assert text_of(model.of_kind("chat")[-1].last).strip() == said.strip()
             rows = stored_rows(host, session)
 
     assert [outcome["failed"] for outcome in outcomes] == [None] * 24
@@ -97,25 +97,25 @@ def test_a_provider_with_less_room_than_it_says(tmp_path: Path) -> None:
     assert not (difference := compare(model.truth, rows)), difference
 
 
-class Lives:
-    """A conversation whose process is killed again and again; knows what must and what may be stored."""
+HOST_STUB = "[Result unavailable"  # on the wire only: the host closes calls whose process was killed
 
-    def __init__(self, model: ModelServer) -> None:
-        self.model = model
-        self.said: list[str] = []
 
-    def must(self) -> list[dict[str, Any]]:
-        """Every message of every request: the host had handed it over before the request left."""
-        seen: dict[tuple[Any, ...], dict[str, Any]] = {}
-        for request in self.model.of_kind("chat"):
-            for message in request.messages:
-                if message["role"] != "system" and key_of(message) in self.known():
-                    seen.setdefault(key_of(message), message)
-        return list(seen.values())
+def shown(model: ModelServer) -> list[dict[str, Any]]:
+    """Every message of the conversation that was in a request: the host had handed it over before it left."""
+    said = {key_of(message) for message in model.truth}
+    seen: dict[Any, dict[str, Any]] = {}
+    for request in model.of_kind("chat"):
+        for message in request.messages:
+            if key_of(message) in said and not text_of(message).startswith(HOST_STUB):
+                seen.setdefault(key_of(message), message)
+    return list(seen.values())
 
-    def known(self) -> set[tuple[Any, ...]]:
-        """Every message of the conversation, whether or not the host lived to see it."""
-        return {key_of(message) for message in self.model.truth}
+
+def unheard_of(model: ModelServer, keys: Sequence[Key]) -> list[Key]:
+    """Those of the keys that are neither what somebody said nor an answer to a call of the model's."""
+    said = {key_of(message) for message in model.truth}
+    calls = {call["id"] for message in model.truth for call in message.get("tool_calls") or []}
+    return [key for key in keys if key not in said and not (key[0] == "tool" and key[3] in calls)]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_killed_at_random_points(tmp_path: Path, turns: int, kills: int) -> None
 
     with ModelServer(chat) as model:
         home = Home.make(tmp_path / "home", model.base_url)
-        lives, session, turn, opened = Lives(model), None, 0, 0
+        session, turn, opened = None, 0, 0
         while turn < turns:
             with home.process() as host:
                 running.append(host)
@@ -163,11 +163,12 @@ def test_killed_at_random_points(tmp_path: Path, turns: int, kills: int) -> None
             host.open()
             rows = stored_rows(host, str(session))
 
-    difference = compare(lives.must(), rows)
+    difference = compare(shown(model), rows)
     assert deaths == kills
     assert not difference.lost, difference
     assert not difference.duplicated, difference
-    assert not [key for key in difference.foreign if key not in lives.known()], difference
+    assert not unheard_of(model, difference.foreign), difference
+    assert len({row["store_id"] for row in rows}) == len({key_of(row) for row in rows}), "something is stored twice"
     assert not difference.disordered, difference
 
 
