@@ -1,0 +1,165 @@
+"""
+Who asks, and what they may read.
+
+Every look at stored content by a tool goes through a ``Caller``: it turns scope arguments into a ``Scope``, and ids into rows and
+nodes that this scope lets through. What may not be read and what does not exist are answered in the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .config import Config
+from .dag import SummaryDag
+from .errors import BadRequest, NotFound
+from .records import Node, Row, Scope
+from .scope import Reach
+from .search import MessageIndex, NodeIndex
+from .session import Session, Sessions
+from .store import MessageStore
+
+
+@dataclass(frozen=True, slots=True)
+class InPrompt:
+    """What the caller's prompt shows now: messages as they are, and the roots of its summaries."""
+
+    store_ids: frozenset[int] = frozenset()
+    roots: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A stored file: its text and what is known about it."""
+
+    name: str
+    text: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Payloads(Protocol):
+    """Files beside the database."""
+
+    def open(self, name: str, scope: Scope) -> Payload | None:
+        """The file of this name if the scope may read it, else None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A scope and how to say it. ``missing``: what was asked for is not there or not readable."""
+
+    scope: Scope
+    label: str
+    missing: str = ""
+
+
+def no_such(what: object) -> NotFound:
+    """The one answer for what does not exist and for what is somebody else's."""
+    return NotFound(f"nothing that you may read has the address {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The archive as one session sees it. ``principal`` None: the local operator, who may read everything."""
+
+    store: MessageStore
+    dag: SummaryDag
+    sessions: Sessions
+    reach: Reach
+    index: MessageIndex
+    node_index: NodeIndex
+    config: Config
+    session: Session | None
+    principal: str | None
+    in_prompt: InPrompt = InPrompt()
+    payloads: Payloads | None = None
+
+    # -- scopes -------------------------------------------------------------------------------------
+    def everything(self) -> Scope:
+        """All that this caller may read."""
+        if self.principal is not None and self.config.archive_scope == "session":
+            carried = self.dag.nodes(self.sessions.carried(self.session.conversation_id)) if self.session else []
+            return Scope(self.principal, (*self.lineage(), *(node.conversation_id for node in carried)))
+        return Scope(self.principal)
+
+    def lineage(self) -> tuple[int, ...]:
+        """The current conversation and those it branched from."""
+        if self.session is None:
+            return ()
+        return tuple(conversation for conversation, _ in self.sessions.lineage(self.session.conversation_id))
+
+    def choose(
+        self,
+        session_scope: str | None = None,
+        session_id: str | None = None,
+        conversation_id: int | None = None,
+        all_conversations: bool | None = None,
+    ) -> Chosen:
+        """The scope that arguments name; the narrowest of them counts."""
+        if session_id is not None:
+            found = self.find_session(session_id)
+            if found is None:
+                return Chosen(Scope(self.principal, (), session_id), "session", f"session {session_id!r}")
+            return Chosen(Scope(self.principal, (found.conversation_id,), session_id), f"session {session_id}")
+        if session_scope == "session":
+            raise BadRequest("session_scope=session needs session_id: the session to search")
+        if conversation_id is not None:
+            known = self.reach.conversations([conversation_id], self.everything())
+            missing = "" if known else f"conversation {conversation_id}"
+            return Chosen(Scope(self.principal, tuple(known)), f"conversation {conversation_id}", missing)
+        if session_scope == "all" or (all_conversations and session_scope is None):
+            return Chosen(self.everything(), "all readable conversations")
+        return Chosen(Scope(self.principal, self.lineage()), "current conversation")
+
+    def find_session(self, session_id: str) -> Session | None:
+        """A session that this caller may read, or None."""
+        found = self.sessions.find(session_id)
+        if found is None or not self.reach.conversations([found.conversation_id], self.everything()):
+            return None
+        return found
+
+    # -- content ------------------------------------------------------------------------------------
+    def rows(self, store_ids: Sequence[int], scope: Scope | None = None) -> list[Row]:
+        """Those of the messages that may be read, in the order asked for."""
+        readable = self.reach.messages(store_ids, scope or self.everything())
+        return self.store.rows([store_id for store_id in store_ids if store_id in readable])
+
+    def row(self, store_id: int) -> Row:
+        """One message. Raises NotFound."""
+        found = self.rows([store_id])
+        if not found:
+            raise no_such(f"msg_{store_id}")
+        return found[0]
+
+    def nodes(self, node_ids: Iterable[int], scope: Scope | None = None) -> list[Node]:
+        """Those of the nodes that may be read, in the order asked for."""
+        wanted = list(node_ids)
+        readable = self.reach.nodes(wanted, scope or self.everything())
+        return self.dag.nodes([node_id for node_id in wanted if node_id in readable])
+
+    def node(self, node_id: int) -> Node:
+        """One node. Raises NotFound."""
+        found = self.nodes([node_id])
+        if not found:
+            raise no_such(f"sum_{node_id}")
+        return found[0]
+
+    def payload(self, name: str) -> Payload:
+        """One file. Raises NotFound."""
+        found = self.payloads.open(name, self.everything()) if self.payloads is not None else None
+        if found is None:
+            raise no_such(name)
+        return found
+
+    def roots(self) -> tuple[int, ...]:
+        """The summaries that the prompt shows, or those of the newest prompt that was built."""
+        if self.in_prompt.roots or self.session is None:
+            return self.in_prompt.roots
+        latest = self.dag.latest_assembly(self.session.conversation_id)
+        return latest.roots if latest else ()
+
+    def covering(self, store_id: int) -> str | None:
+        """The address of the newest leaf over a message."""
+        leaves = self.dag.covering(store_id)
+        return f"sum_{leaves[-1]}" if leaves else None

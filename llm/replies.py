@@ -1,0 +1,96 @@
+"""
+What a model sent back for a question → an answer with citations, or the reason why it is none.
+
+Pure. Accepts the JSON that was asked for, JSON in a fence or cut in the middle, and plain text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+_FENCE = re.compile(r"```(?:json)?\s*(.*?)\s*(?:```|\Z)", re.DOTALL)
+_OPEN_ANSWER = re.compile(r'"answer"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
+_ADDRESS = re.compile(r"\b(?:msg|sum)_\d+\b")
+_REFUSAL = re.compile(
+    r"\s*(?:I['’]?m sorry|I am sorry|Sorry|Unfortunately)[^.\n]{0,80}\b(?:can(?:['’]?t|not)|unable|won['’]t)\b[^.\n]{0,60}"
+    r"\b(?:help|assist|comply|request|do that)\b",
+    re.IGNORECASE,
+)
+_ERROR_PAGE = re.compile(
+    r"\s*(?:error code:? ?[45]\d\d|http(?: error)? ?[45]\d\d|\{['\"]error['\"]:|<!doctype html|<html|incorrect api key)",
+    re.IGNORECASE,
+)
+_ECHO_CHARS: Final = 200
+_SHORT_CHARS: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """An answer and the addresses it cites. ``partial``: the JSON broke off."""
+
+    answer: str
+    cited: tuple[str, ...]
+    partial: bool = False
+
+
+def why_unusable(text: str, finish_reason: str, prompt: str) -> str:
+    """Why a reply is no answer; "" when it is one."""
+    if not text.strip():
+        return "the model sent no text"
+    if finish_reason in ("refusal", "content_filter"):
+        return "the model refused"
+    if len(text) < _SHORT_CHARS and _REFUSAL.match(text):
+        return "the model refused"
+    if _ERROR_PAGE.match(text):
+        return "the model's answer is an error page"
+    if len(prompt) > _ECHO_CHARS and prompt[:_ECHO_CHARS] in text:
+        return "the model repeated the question"
+    return ""
+
+
+def parse(text: str) -> Parsed:
+    """The answer in a reply. Never raises."""
+    whole = text.strip()
+    fenced = _FENCE.search(whole)
+    for candidate in (whole, fenced[1] if fenced else "", whole[whole.find("{") : whole.rfind("}") + 1]):
+        found = _object(candidate)
+        if found is not None:
+            return found
+    opened = _OPEN_ANSWER.search(whole)
+    if opened is not None and whole.lstrip("`json \n").startswith("{"):
+        answer = _unescaped(opened[1])
+        return Parsed(answer, _addresses(whole), partial=True)
+    return Parsed(whole, _addresses(whole))
+
+
+def _object(text: str) -> Parsed | None:
+    if not text.startswith("{"):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    answer = value.get("answer") if isinstance(value, dict) else None
+    if answer is None:
+        return None
+    said = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+    listed = [value.get(name) for name in ("citedIds", "cited_ids", "citations", "sources")]
+    return Parsed(said, _addresses(json.dumps([*listed, said], ensure_ascii=False)), bool(value.get("truncated")))
+
+
+def _unescaped(text: str) -> str:
+    while text:
+        try:
+            found: Any = json.loads(f'"{text}"', strict=False)
+        except ValueError:
+            text = text[:-1]
+        else:
+            return str(found)
+    return ""
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_ADDRESS.findall(text)))

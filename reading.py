@@ -1,0 +1,337 @@
+"""
+Stored messages → pages of an answer.
+
+Owns how a message is shown, what of it fits into the room of one answer, and the handle that continues a cut exactly where it
+was made. What is shown of a text is always an exact slice of it: the pages of a text, joined, are the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from .errors import BadRequest
+from .records import Flag, Node, Row, Stored, ToolCall
+from .text import content, tokens
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+#: Characters of one answer, whatever its tokens: the host cuts longer ones by itself.
+MOST_CHARS: Final = 30_000
+_CHARS_PER_TOKEN: Final = 4
+#: The least that a page moves forward, however little room it is given.
+_LEAST_TOKENS, _LEAST_CHARS = 16, 48
+_FLAGS: Final = {
+    Flag.RETRACTED: "retracted", Flag.HOST_NOTE: "host_note", Flag.FILTERED: "filtered", Flag.UNALIGNED: "unaligned",
+    Flag.QUARANTINED: "quarantined",
+}  # fmt: skip
+
+Answer = dict[str, Any]
+
+
+def dumps(value: Any) -> str:
+    """JSON that reads back exactly, lone surrogates included, and can be sent as UTF-8."""
+    out = json.dumps(value, ensure_ascii=False)
+    if not out.isascii() and _SURROGATE.search(out):
+        out = _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", out)
+    return out
+
+
+def iso(seconds: float | None) -> str | None:
+    """A moment as ISO 8601 in UTC, or None."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def said(head: Stored) -> float:
+    """When a message was said, as far as known."""
+    return head.said_at if head.said_at is not None else head.stored_at
+
+
+@dataclass(slots=True)
+class Room:
+    """What is left of one answer."""
+
+    tokens: int
+    chars: int
+
+    @classmethod
+    def of(cls, tokens_: int) -> Room:
+        """The room of an answer of so many tokens."""
+        return cls(max(_LEAST_TOKENS, tokens_), max(_LEAST_CHARS, min(MOST_CHARS, tokens_ * _CHARS_PER_TOKEN)))
+
+    def holds(self, value: Any) -> bool:
+        """Does this value still fit?"""
+        text = dumps(value)
+        return len(text) <= self.chars and tokens.count(text) <= self.tokens
+
+    def take(self, value: Any) -> None:
+        """Use up what this value costs."""
+        text = dumps(value)
+        self.tokens -= tokens.count(text)
+        self.chars -= len(text)
+
+    def part(self, share: float) -> Room:
+        """A share of what is left, as a room of its own."""
+        return Room(max(_LEAST_TOKENS, int(self.tokens * share)), max(_LEAST_CHARS, int(self.chars * share)))
+
+    def capped(self, tokens_: int | None) -> Room:
+        """The smaller of this room and one of so many tokens."""
+        other = Room.of(tokens_) if tokens_ is not None else self
+        return Room(min(self.tokens, other.tokens), min(self.chars, other.chars))
+
+
+def fit(text: str, start: int, stop: int, room: Room) -> int:
+    """Where a slice of ``text`` from ``start`` on must end to fit; always moves forward if there is text left."""
+    low = min(stop, start + 1)
+    high = min(stop, start + max(1, room.chars))
+    if high <= low or room.holds(text[start:high]):
+        return max(low, high)
+    while high - low > max(1, (low - start) // 50):
+        middle = (low + high) // 2
+        if room.holds(text[start:middle]):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+# ------------------------------------------------------------------------------------------------------------- a message
+def exact(row: Row) -> tuple[str | None, bool]:
+    """(the exact content as text, is that text JSON). Content that is not text comes as its JSON."""
+    value = row.envelope.get("content")
+    if value is None or isinstance(value, str):
+        return value, False
+    return as_json(value), True
+
+
+def as_json(value: Any) -> str:
+    """Any stored value as JSON; what JSON cannot say is written as the envelope writes it."""
+    wrapped, _ = content.encode({"v": value})
+    return wrapped[len('{"v":') : -1]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which piece of a text is wanted: from ``offset`` on, not beyond ``stop``, at most ``most_chars``."""
+
+    offset: int = 0
+    stop: int | None = None
+    most_chars: int | None = None
+    arguments_offset: int = 0
+
+
+@dataclass(slots=True)
+class Shown:
+    """A message as one page shows it, and what continues it (None: all was shown)."""
+
+    item: Answer
+    next_offset: int | None = None
+    next_arguments: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> bool:
+        return self.next_offset is None and self.next_arguments is None
+
+
+def frame(head: Stored) -> Answer:
+    """Everything short about a message."""
+    item: Answer = {"store_id": head.store_id, "role": head.role, "time": iso(said(head))}
+    if head.tool_name:
+        item["tool_name"] = head.tool_name
+    if head.answers is not None:
+        item["tool_call_id"] = head.answers
+    if head.revises is not None:
+        item["revises"] = f"msg_{head.revises}"
+    flags = [name for flag, name in _FLAGS.items() if head.flags & flag]
+    if flags:
+        item["flags"] = flags
+    return item
+
+
+def show(row: Row, room: Room, part: Part = Part(), extra: Mapping[str, Any] | None = None) -> Shown:
+    """One message, as much of it as fits. Uses up the room."""
+    item = {**frame(row.head), **(extra or {})}
+    room.take(item)
+    text, is_json = exact(row)
+    calls = part.arguments_offset > 0 or part.offset == 0
+    only_calls = part.arguments_offset > 0 and part.offset == 0
+    out = Shown(item)
+    if only_calls:
+        item["content_omitted"] = True
+    else:
+        for_text = room.part(0.5) if calls and row.calls and not room.holds([_call(c) for c in row.calls]) else room
+        _text(out, text, part, for_text)
+    if is_json and not only_calls:
+        item["content_type"] = "parts"
+        _rendering(item, row, room)
+    if calls and row.calls:
+        _arguments(out, row.calls, part, room)
+    return out
+
+
+def _text(out: Shown, text: str | None, part: Part, room: Room) -> None:
+    item = out.item
+    if text is None:
+        item["content"], item["content_truncated"] = None, False
+        return
+    stop = len(text) if part.stop is None else min(part.stop, len(text))
+    if part.offset > len(text):
+        raise BadRequest(f"content_offset={part.offset} is past the end: the content has {len(text)} characters")
+    start = min(part.offset, stop)
+    limit = stop if part.most_chars is None else min(stop, start + part.most_chars)
+    end = fit(text, start, limit, room) if limit > start else start
+    piece = text[start:end]
+    item["content"], item["content_truncated"] = piece, end < stop
+    if start:
+        item["content_offset"] = start
+    if end < stop:
+        out.next_offset = item["next_content_offset"] = end
+    if end < stop or start:
+        item["content_chars"] = len(text)
+    room.take(piece)
+
+
+def _rendering(item: Answer, row: Row, room: Room) -> None:
+    """What a person would read of parts, beside their exact JSON."""
+    text = row.text[:2000]
+    if text and room.holds(text):
+        item["text"] = text
+        room.take(text)
+
+
+def _call(call: ToolCall, arguments: str | None = None) -> Answer:
+    written = call.arguments if arguments is None else arguments
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": written}}
+
+
+def _arguments(out: Shown, calls: Sequence[ToolCall], part: Part, room: Room) -> None:
+    """Tool calls; their arguments are paged as if they were one text."""
+    total = sum(len(call.arguments) for call in calls)
+    if part.arguments_offset > total:
+        raise BadRequest(f"arguments_offset={part.arguments_offset} is past the end: there are {total} characters")
+    shown: list[Answer] = []
+    begin = 0
+    left = part.most_chars if part.most_chars is not None else total
+    for call in calls:
+        end = begin + len(call.arguments)
+        if part.arguments_offset and end <= part.arguments_offset:
+            begin = end
+            continue
+        if shown and begin > part.arguments_offset and (left <= 0 or not room.holds(_call(call, ""))):
+            out.next_arguments = begin
+            break
+        low = max(begin, part.arguments_offset) - begin
+        high = min(len(call.arguments), low + left)
+        stop = fit(call.arguments, low, high, room) if high > low else low
+        piece = _call(call, call.arguments[low:stop])
+        left -= stop - low
+        if stop < len(call.arguments) or low:
+            piece["arguments_chars"] = len(call.arguments)
+        room.take(piece)
+        shown.append(piece)
+        if stop < len(call.arguments):
+            piece["arguments_truncated"] = True
+            out.next_arguments = begin + stop
+            break
+        begin = end
+    out.item["tool_calls"] = shown
+    if out.next_arguments is not None:
+        out.item["arguments_truncated"], out.item["next_arguments_offset"] = True, out.next_arguments
+
+
+# ------------------------------------------------------------------------------------------------------------- many
+def page(
+    rows: Iterable[Row], room: Room, *, most_chars: int | None, extra: Mapping[int, Mapping[str, Any]] | None = None
+) -> tuple[list[Shown], bool]:
+    """Messages in order until the room is used up; (them, did one not fit). The first one is always shown."""
+    out: list[Shown] = []
+    for row in rows:
+        facts = (extra or {}).get(row.store_id, {})
+        if out and not _worth(row, room, most_chars):
+            return out, True
+        out.append(show(row, room, Part(most_chars=most_chars), facts))
+    return out, False
+
+
+def _worth(row: Row, room: Room, most_chars: int | None) -> bool:
+    """Is there room for a message the way it would be shown on a page of its own?"""
+    if room.tokens < 60 or room.chars < 240:
+        return False
+    text, _ = exact(row)
+    text = (text or "")[:most_chars] if most_chars is not None else text or ""
+    arguments = "".join(call.arguments for call in row.calls)[:most_chars]
+    rough = len(text) + len(arguments)
+    if rough > room.chars:
+        return False
+    return Room(room.tokens - 60 - 25 * len(row.calls), room.chars - 240 - 80 * len(row.calls)).holds(text + arguments)
+
+
+# ------------------------------------------------------------------------------------------------------------- slices
+def line_part(text: str, first: int, last: int) -> tuple[int, int, int]:
+    """(start, stop, number of lines): where lines ``first`` to ``last``, counted from 1, stand in a text."""
+    count = text.count("\n") + 1
+    if first < 1 or first > count:
+        raise BadRequest(f"lines={first}-{last}: the text has lines 1 to {count}")
+    start = _line_start(text, first)
+    return start, len(text) if last >= count else _line_start(text, last + 1), count
+
+
+def _line_start(text: str, line: int) -> int:
+    at = 0
+    for _ in range(line - 1):
+        at = text.index("\n", at) + 1
+    return at
+
+
+def byte_part(text: str, first: int, last: int) -> tuple[int, int, int]:
+    """(start, stop, number of bytes): the whole characters that hold bytes ``first`` to ``last`` of the UTF-8 text."""
+    raw = text.encode("utf-8", "surrogatepass")
+    if first >= max(1, len(raw)):
+        raise BadRequest(f"bytes={first}-{last}: the text has bytes 0 to {max(0, len(raw) - 1)}")
+    low, high = first, min(last + 1, len(raw))
+    while low > 0 and raw[low] & 0xC0 == 0x80:
+        low -= 1
+    while high < len(raw) and raw[high] & 0xC0 == 0x80:
+        high += 1
+    start = len(raw[:low].decode("utf-8", "surrogatepass"))
+    return start, start + len(raw[low:high].decode("utf-8", "surrogatepass")), len(raw)
+
+
+def spans(store_ids: Sequence[int]) -> list[str]:
+    """Addresses, runs of neighbours as ranges: msg_1..msg_9, msg_12."""
+    out: list[str] = []
+    ids = sorted(set(store_ids))
+    at = 0
+    while at < len(ids):
+        end = at
+        while end + 1 < len(ids) and ids[end + 1] == ids[end] + 1:
+            end += 1
+        out.append(f"msg_{ids[at]}" if end == at else f"msg_{ids[at]}..msg_{ids[end]}")
+        at = end + 1
+    return out
+
+
+def node_frame(node: Node) -> Answer:
+    """Everything short about a summary, but for its id."""
+    out: Answer = {
+        "address": node.address,
+        "depth": node.depth,
+        "kind": "leaf" if node.depth == 0 else "condensed",
+        "quality": node.quality,
+        "tokens": node.tokens,
+        "source_tokens": node.source_tokens,
+        "message_count": node.message_count,
+        "messages": f"msg_{node.first_store_id}..msg_{node.last_store_id}",
+        "earliest_at": iso(node.earliest_at),
+        "latest_at": iso(node.latest_at),
+    }
+    return out

@@ -1,0 +1,68 @@
+"""
+The stretch of a text around what was looked for.
+
+Pure. An excerpt is a slice, so its place can be named; it begins and ends at a line, sentence or word border where one is near.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from .stem import stem
+
+_WORD = re.compile(r"[^\W_]+")
+_BORDER = re.compile(r"\n|[.!?。！？] ?|\s")
+_SNAP_CHARS = 40
+
+
+def window(text: str, at: int, size: int, stems: Collection[str]) -> tuple[int, int]:
+    """(start, stop) of the best ``size`` characters near ``at``: those with most of the different words."""
+    if len(text) <= size + size // 4:
+        return 0, len(text)
+    at = max(0, min(at, len(text)))
+    low, high = max(0, at - size), min(len(text), at + 2 * size)
+    places = _places(text[low:high], stems)
+    first, last = _densest([(low + n, word) for n, word in places], size, at)
+    slack = max(0, size - (last - first))
+    start = max(0, min(first - slack // 3, len(text) - size))
+    return _snapped(text, start, min(len(text), start + size), first, last)
+
+
+def _places(text: str, stems: Collection[str]) -> list[tuple[int, str]]:
+    """Where the words stand."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        lowered = text
+    out = [(found.start(), s) for found in _WORD.finditer(lowered) if (s := stem(found.group())) in stems]
+    for word in stems:
+        if not word.isascii():  # scripts without spaces: the pairs that were searched, wherever they stand
+            at = lowered.find(word)
+            while at >= 0:
+                out.append((at, word))
+                at = lowered.find(word, at + 1)
+    return sorted(set(out))
+
+
+def _densest(places: list[tuple[int, str]], size: int, at: int) -> tuple[int, int]:
+    """First and last place of the window with most different words; near ``at`` when there is a choice."""
+    best, chosen = (0, 0), (at, at)
+    begin = 0
+    for end, (last, _) in enumerate(places):
+        while last - places[begin][0] > size * 3 // 4:
+            begin += 1
+        first = places[begin][0]
+        rank = (len({word for _, word in places[begin : end + 1]}), -min(abs(first - at), abs(last - at)))
+        if rank > best or best == (0, 0):
+            best, chosen = rank, (first, last)
+    return chosen
+
+
+def _snapped(text: str, start: int, stop: int, first: int, last: int) -> tuple[int, int]:
+    if start > 0:
+        border = _BORDER.search(text, start, min(first, start + _SNAP_CHARS))
+        start = border.end() if border else start
+    if stop < len(text):
+        borders = [found.start() for found in _BORDER.finditer(text, max(last, stop - _SNAP_CHARS), stop)]
+        stop = borders[-1] + 1 if borders else stop
+    return start, stop
