@@ -24,17 +24,14 @@ Count = Callable[[str], int]
 TOOL_RUN_CHARS: Final = 200
 _LINE_CHARS: Final = 320
 
-_FIRST, _DIRECTIVES, _DECISIONS, _RECORD = (
-    "First request",
-    "The user asked and demanded",
-    "Decisions and findings",
-    "Record",
-)
+_FIRST, _DIRECTIVES, _SAID = "First request", "The user asked and demanded", "The user said"
+_RECORD, _DECISIONS = "Record", "Decisions and findings"
 _COMMANDS, _ERRORS, _OPEN, _LAST = "Commands and calls", "Errors and outcomes", "Left open", "Last state"
 #: Sections in the order in which they are printed, with their share of the room for sentences.
 _SHARES: Final = {
     _FIRST: 0.16,
     _DIRECTIVES: 0.30,
+    _SAID: 0.06,
     _RECORD: 0.50,
     _DECISIONS: 0.16,
     _COMMANDS: 0.12,
@@ -43,7 +40,8 @@ _SHARES: Final = {
     _LAST: 0.14,
 }
 #: The rest of the room holds anchors: a name costs three tokens, a sentence thirty.
-_SENTENCES_SHARE: Final = 0.5
+_SENTENCES_SHARE: Final = 0.45
+_LEAST_SENTENCES_SHARE: Final = 0.25
 
 _DECISION = re.compile(
     r"\b(?:decided|decision|chose|choose|because|instead|root cause|the (?:problem|issue|fix|cause|reason|"
@@ -52,10 +50,11 @@ _DECISION = re.compile(
     r"successfully|completed|done|found|booked|cancell?ed)\b|决定|因为|原因|已经|完成|改为|结论",
     re.IGNORECASE,
 )
-_CALL = re.compile(r"^\[call ([^\]\s]{1,80})\] (.*)$")
+_CALL = re.compile(r"^\[calls? ([^\]\s]{1,80})\] (.*)$")
 _COMMAND = re.compile(
     r"\"(?:command|cmd|code|query|path|file_path|filename|url|pattern)\": ?\"((?:[^\"\\]|\\.){1,300})"
 )
+_PLACE = re.compile(r" \(((?:msg|sum)_\d+)\)$")
 _HEADING = re.compile(r"^([A-Z][^:\n]{2,40}):$")
 _MACHINE: Final = ("Extract made without a model", "Anchors: ")
 
@@ -76,7 +75,9 @@ def _clip(text: str, limit: int) -> str:
 
 def _prose(text: str) -> str:
     """What was said, without calls and code."""
-    return "\n".join(line for line in salience.without_syntax(text).splitlines() if not line.startswith("[call "))
+    return "\n".join(
+        line for line in salience.without_syntax(text).splitlines() if not line.startswith(("[call ", "[calls "))
+    )
 
 
 def _calls(line: SourceLine) -> Iterator[str]:
@@ -86,9 +87,16 @@ def _calls(line: SourceLine) -> Iterator[str]:
             yield f"{match[1]}: {_clip(found[1] if found else match[2], 140)}"
 
 
+def _density(text: str) -> float:
+    """How much a sentence tells: by the names and numbers in it."""
+    return 1.0 + min(len(salience.terms(text)), 6) / 3
+
+
 def _from_user(line: SourceLine, order: int) -> Iterator[_Piece]:
-    for text in salience.directives(line.text, limit=24):
-        yield _Piece(_DIRECTIVES, order, _clip(text, _LINE_CHARS), line.address, 2.0)
+    for text in salience.sentences(line.text):
+        section = _DIRECTIVES if salience.is_directive(text) else _SAID
+        if len(text) > 3:
+            yield _Piece(section, order, _clip(text, _LINE_CHARS), line.address, _density(text))
     for text in salience.open_points(line.text, limit=4):
         yield _Piece(_OPEN, order, _clip(text, _LINE_CHARS), line.address, 1.0)
 
@@ -99,8 +107,7 @@ def _from_assistant(line: SourceLine, order: int) -> Iterator[_Piece]:
     prose = _prose(line.text)
     for text in salience.sentences(prose):
         if 12 < len(text) <= 600 and _DECISION.search(text):
-            facts = len(salience.terms(text))
-            yield _Piece(_DECISIONS, order, _clip(text, 240), line.address, 1.0 + min(facts, 5) / 2)
+            yield _Piece(_DECISIONS, order, _clip(text, 240), line.address, _density(text))
     for text in salience.open_points(prose, limit=4):
         yield _Piece(_OPEN, order, _clip(text, _LINE_CHARS), line.address, 1.0)
 
@@ -211,16 +218,23 @@ def digest(task: SummaryTask, *, count: Count) -> Digest:
     if not task.lines:
         return Digest("", "", 1.0)
     items = salience.salient(task.lines)
+    pieces = _pieces(task.lines)
     room = max(40, min(task.target_tokens, int(task.source_tokens * 0.7)))
-    title = _title(task.lines)
-    left = room - count(title)
-    body = _print(_pick(_pieces(task.lines), int(left * _SENTENCES_SHARE), count))
-    text = f"{title}\n{body}".strip()
-    _, missing = salience.recall(items, Haystack(text))
-    anchors = anchor_line(missing, room=room - count(text), count=count)
-    whole = f"{text}\n{anchors}".strip()
-    recall, _ = salience.recall(items, Haystack(whole))
-    return Digest(whole, _hint(items), recall)
+    sentences = int(room * _SENTENCES_SHARE)
+    body = _with_title(task, pieces, sentences, count)
+    _, missing = salience.recall(items, Haystack(body))
+    # What the names do not need goes to sentences, and within limits the other way round.
+    spare = room - count(body) - count(anchor_line(missing, room=2 * room, count=count))
+    sentences = max(int(room * _LEAST_SENTENCES_SHARE), sentences + spare * 9 // 10)
+    body = _with_title(task, pieces, sentences, count)
+    _, missing = salience.recall(items, Haystack(body))
+    text = f"{body}\n{anchor_line(missing, room=room - count(body), count=count)}".strip()
+    recall, _ = salience.recall(items, Haystack(text))
+    return Digest(text, _hint(items), recall)
+
+
+def _with_title(task: SummaryTask, pieces: list[_Piece], room: int, count: Count) -> str:
+    return f"{_title(task.lines)}\n{_print(_pick(pieces, room, count))}".strip()
 
 
 def _hint(items: tuple[Item, ...]) -> str:

@@ -82,7 +82,7 @@ class Complaint:
 
 def render_calls(calls: Iterable[ToolCall]) -> str:
     """Tool calls as text, one a line, arguments in full: how the text of a SourceLine of role assistant shows them."""
-    return "\n".join(f"[call {call.name}] {_plain_arguments(call.arguments)}" for call in calls)
+    return "\n".join(f"[calls {call.name}] {_plain_arguments(call.arguments)}" for call in calls)
 
 
 def _plain_arguments(arguments: str) -> str:

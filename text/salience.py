@@ -72,7 +72,7 @@ _LONG_DATE = re.compile(
     r"(?:19|20)?\d\d年\d{1,2}月(?:\d{1,2}日)?|\d{1,2}月\d{1,2}日"
 )
 _QUOTED = re.compile(r"\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”|「([^」\n]{1,60})」|『([^』\n]{1,60})』|`([^`\n]{2,80})`")
-_SYNTAX = re.compile(r"^\[call [^\n]*$|^```[^\n]*\n(?:(?!```)[^\n]*\n)*", re.MULTILINE)
+_SYNTAX = re.compile(r"^\[calls? [^\n]*$|^```[^\n]*\n(?:(?!```)[^\n]*\n)*", re.MULTILINE)
 _INNER_CAPITAL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 _EXTENSIONS_WORDS: Final = """
 py pyi ts tsx js jsx mjs cjs go rs c h cc cpp hpp java kt rb php sh bash zsh ps1 md rst txt json jsonl yaml yml toml
@@ -82,7 +82,7 @@ whl exe dll so ipynb proto tf vue svelte swift scala lua pl r diff patch service
 _EXTENSIONS: Final = frozenset(_EXTENSIONS_WORDS.split())
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
-_LIST_MARK = re.compile(r"\s*(?:[-*•]|\d{1,3}[.)])\s+")
+_LIST_MARK = re.compile(r"(?:[-*•]|\d{1,3}[.)])\s+")
 _DIRECTIVE = re.compile(
     r"\b(?:do not|don'?t|never|always|must(?:n'?t)?|should(?:n'?t)?|prefer|please|make sure|ensure|avoid|"
     r"only use|instead of|"
@@ -106,9 +106,17 @@ _VERBS: Final = frozenset(_VERBS_WORDS.split())
 _OPEN = re.compile(
     r"\b(?:TODO|FIXME|still (?:need|needs|to do|open|missing|failing)|not yet|remaining|left to do|"
     r"pending|open question|"
-    r"unresolved|follow[- ]up|next step|blocked (?:on|by))\b|\[ \]|待办|尚未|未完成|还需要|还没",
+    r"unresolved|follow[- ]up|next step|blocked (?:on|by))\b|待办|尚未|未完成|还需要|还没",
     re.IGNORECASE,
 )
+#: A word of each alternative of the two patterns above.
+_DIRECTIVE_CUES: Final = frozenset(
+    """do don't dont never always must mustn't mustnt should shouldn't shouldnt prefer please make ensure avoid only instead
+    remember longer from need want i i'd has have require required can could let's lets stop keep not forbidden
+    """.split()
+)
+_OPEN_CUES: Final = frozenset("todo fixme still not remaining left pending open unresolved follow next blocked".split())
+_PUNCTUATION: Final = str.maketrans(dict.fromkeys('"()[]{}.,:;!?*_`-/', " "))
 _TELLING = re.compile(
     r"[Ee]rror|ERROR|[Ff]ail|FAIL|xception|raceback|FATAL|[Ff]atal|[Pp]anic|[Dd]enied|refused|not found|"
     r"[Nn]o such|[Ii]nvalid|"
@@ -237,7 +245,7 @@ def terms(text: str) -> dict[str, Item]:
     out: dict[str, Item] = {}
     seen: set[str] = set()
     for token in dict.fromkeys(bounded(text).split()):
-        if (token.isalpha() and token.isascii() and (token.islower() or token.istitle())) or len(token) > 100_000:
+        if token.isalpha() and token.isascii() and (token.islower() or token.istitle()):
             continue
         for word in _WORD.findall(token):
             if word in seen:
@@ -283,16 +291,31 @@ def phrases(text: str) -> dict[str, Item]:
 def sentences(text: str) -> Iterator[str]:
     """The sentences and list items of ``text``, list marks and outer blanks removed."""
     for part in _SENTENCE_END.split(bounded(text)):
-        bare = _LIST_MARK.sub("", part, count=1).strip() if part else ""
+        bare = part.strip() if part else ""
+        mark = _LIST_MARK.match(bare)
         if bare:
-            yield bare
+            yield bare[mark.end() :] if mark else bare
+
+
+def _may_match(head: str, cues: frozenset[str]) -> bool:
+    """Could one of the cue words be in it? Much cheaper than the pattern; other scripts have no words to look up."""
+    return not head.isascii() or not cues.isdisjoint(head.lower().translate(_PUNCTUATION).split())
 
 
 def is_directive(sentence: str) -> bool:
     """Does the sentence tell somebody what to do or not to do?"""
     head = sentence[:_MAX_SENTENCE_CHARS]
-    first = head.split(None, 1)[0].strip(",:;.!").lower() if head.split() else ""
-    return first in _VERBS or _DIRECTIVE.search(head) is not None
+    first = head[:24].split(None, 1)
+    if first and first[0].strip(",:;.!").lower() in _VERBS:
+        return True
+    return _may_match(head, _DIRECTIVE_CUES) and _DIRECTIVE.search(head) is not None
+
+
+def is_open(sentence: str) -> bool:
+    """Does the sentence name unfinished work?"""
+    if len(sentence) > _MAX_SENTENCE_CHARS or not _may_match(sentence, _OPEN_CUES):
+        return False
+    return _OPEN.search(sentence) is not None
 
 
 def directives(text: str, *, limit: int) -> tuple[str, ...]:
@@ -308,7 +331,7 @@ def directives(text: str, *, limit: int) -> tuple[str, ...]:
 
 def open_points(text: str, *, limit: int) -> tuple[str, ...]:
     """Up to ``limit`` sentences that name unfinished work, from the end backwards but returned in order."""
-    found = [s for s in sentences(text) if len(s) <= _MAX_SENTENCE_CHARS and _OPEN.search(s)]
+    found = [sentence for sentence in sentences(text) if is_open(sentence)]
     return tuple(dict.fromkeys(found[-limit:])) if limit else ()
 
 
