@@ -5,7 +5,7 @@ Owns the virtual tables ``message_index`` and ``node_index`` (and their vocabula
 and ``nodes`` only to push filters into SQL. Holds no text: what must be read is handed in by a callback.
 
 The indexes are caches. They are contentless, so a row costs its postings only, and their rowids are addresses: chunk 3 of
-message 12 is row 12 * 4096 + 3, so a range of messages is a range of rowids and needs no join.
+message 12 is row 12 * 128 + 3, so a range of messages is a range of rowids and needs no join.
 """
 
 from __future__ import annotations
@@ -268,10 +268,10 @@ class MessageIndex:
         sql = (
             f"WITH place(conversation, seq) AS (VALUES {','.join(['(?,?)'] * len(unknown))}) "
             f"SELECT 0, 0.0, {_COLUMNS} FROM place CROSS JOIN messages AS m "
-            f"ON m.conversation_id = place.conversation AND m.seq = place.seq WHERE {where.sql} AND m.store_id BETWEEN ? AND ?"
+            f"ON m.conversation_id = place.conversation AND m.seq = place.seq WHERE {where.near} AND m.store_id BETWEEN ? AND ?"
         )
         bounds = (where.first >> CHUNK_BITS, where.last >> CHUNK_BITS)
-        for row in self._db.query(sql, (*(x for place in unknown for x in place), *where.params, *bounds)):
+        for row in self._db.query(sql, (*(x for place in unknown for x in place), *where.near_params, *bounds)):
             place = Place(*row)
             pool.places[place.conversation_id, place.seq] = place
 
@@ -344,32 +344,19 @@ class MessageIndex:
 
     # -- filters ------------------------------------------------------------------------------------
     def _where(self, scope: Scope, filters: Filters, excluded: Sequence[Atom]) -> Where:
-        clauses = [f"m.flags & {int(Flag.FILTERED)} = 0"]
-        params: list[Any] = []
-        for column, values in (
-            ("m.conversation_id", scope.conversations),
-            ("m.role", filters.roles or None),
-            ("m.source", filters.sources or None),
-        ):
-            if values is not None:
-                clauses.append(f"{column} IN ({','.join('?' * len(values))})")
-                params.extend(values)
-        for clause, value in (
-            ("m.session_id = ?", scope.session_id),
-            ("coalesce(m.said_at, m.stored_at) >= ?", filters.since),
-            ("coalesce(m.said_at, m.stored_at) < ?", filters.until),
-            (_PRINCIPAL.format("m"), scope.principal),
-        ):
-            if value is not None:
-                clauses.append(clause)
-                params.append(value)
-        for atom in excluded:
-            clauses.append(
-                f"m.store_id NOT IN (SELECT rowid >> {CHUNK_BITS} FROM message_index WHERE message_index MATCH ?)"
-            )
-            params.append("{text} : (" + atom.match + ")")
+        near = _conditions(
+            ("m.role", filters.roles or None), ("m.source", filters.sources or None), ("m.session_id = ?", scope.session_id),
+            ("coalesce(m.said_at, m.stored_at) >= ?", filters.since), ("coalesce(m.said_at, m.stored_at) < ?", filters.until),
+            *((_EXCLUDED, "{text} : (" + atom.match + ")") for atom in excluded),
+        )  # fmt: skip
+        wide = _conditions(("m.conversation_id", scope.conversations), (_PRINCIPAL.format("m"), scope.principal))
+        clauses = [f"m.flags & {int(Flag.FILTERED)} = 0", *(sql for sql, _ in near)]
+        params = [value for _, values in near for value in values]
+        sql = " AND ".join([*clauses, *(sql for sql, _ in wide)])
+        everything = (*params, *(value for _, values in wide for value in values))
         first, last = self._range(scope, filters)
-        return Where(" AND ".join(clauses), tuple(params), first << CHUNK_BITS, last << CHUNK_BITS | CHUNK_MASK)
+        rows = (first << CHUNK_BITS, last << CHUNK_BITS | CHUNK_MASK)
+        return Where(sql, everything, *rows, " AND ".join(clauses), tuple(params))
 
     def _range(self, scope: Scope, filters: Filters) -> tuple[int, int]:
         """The store ids that the scope can hold: FTS5 then reads only that part of its lists."""
@@ -389,6 +376,10 @@ class MessageIndex:
 
 _LOOSER = "nothing matches the query as it was typed; these contain some of its words"
 _PRINCIPAL = "EXISTS (SELECT 1 FROM conversations AS c WHERE c.conversation_id = {}.conversation_id AND c.principal = ?)"
+_EXCLUDED = f"m.store_id NOT IN (SELECT rowid >> {CHUNK_BITS} FROM message_index WHERE message_index MATCH ?)"
+_COVERS_SESSION = """EXISTS (
+    SELECT 1 FROM messages AS m WHERE m.session_id = ? AND m.conversation_id = n.conversation_id
+       AND m.store_id BETWEEN n.first_store_id AND n.last_store_id)"""
 _SESSION_RANGE = """
 SELECT (SELECT min(store_id) FROM messages WHERE session_id = ?), (SELECT max(store_id) FROM messages WHERE session_id = ?)
 """
@@ -397,6 +388,17 @@ _CONVERSATION_RANGE = """
 SELECT (SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY seq LIMIT 1),
        (SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY seq DESC LIMIT 1)
 """
+
+
+def _conditions(*pairs: tuple[str, Any]) -> list[tuple[str, tuple[Any, ...]]]:
+    """SQL and parameters of the conditions that are set; a tuple means one of these."""
+    out: list[tuple[str, tuple[Any, ...]]] = []
+    for sql, value in pairs:
+        if isinstance(value, tuple):
+            out.append((f"{sql} IN ({','.join('?' * len(value))})", value))
+        elif value is not None:
+            out.append((sql, (value,)))
+    return out
 
 
 def _postings(rows: Iterable[IndexRow]) -> Iterator[tuple[int, str, str]]:
@@ -464,18 +466,10 @@ class NodeIndex:
         return [*problems, *(self._fts.damage() if deep else [])]
 
     def _where(self, scope: Scope) -> Where:
-        clauses = ["1"]
-        params: list[Any] = []
-        if scope.conversations is not None:
-            clauses.append(f"n.conversation_id IN ({','.join('?' * len(scope.conversations))})")
-            params.extend(scope.conversations)
-        if scope.principal is not None:
-            clauses.append(_PRINCIPAL.format("n"))
-            params.append(scope.principal)
-        if scope.session_id is not None:
-            clauses.append(
-                "EXISTS (SELECT 1 FROM messages AS m WHERE m.session_id = ? AND m.conversation_id = n.conversation_id "
-                "AND m.store_id BETWEEN n.first_store_id AND n.last_store_id)"
-            )
-            params.append(scope.session_id)
-        return Where(" AND ".join(clauses), tuple(params), 0, 2**62)
+        conditions = _conditions(
+            ("n.conversation_id", scope.conversations),
+            (_PRINCIPAL.format("n"), scope.principal),
+            (_COVERS_SESSION, scope.session_id),
+        )
+        sql = " AND ".join(["1", *(sql for sql, _ in conditions)])
+        return Where(sql, tuple(value for _, values in conditions for value in values), 0, 2**62)

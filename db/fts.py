@@ -16,14 +16,18 @@ from ..text.words import Atom, Query
 from .connection import Database
 
 #: What one search may score; common words beyond that are left out, or old rows are.
-MAX_POSTINGS = 40_000
+MAX_POSTINGS = 15_000
 
 
 class Where(NamedTuple):
+    """Which rows count. ``near`` is the part of it that may differ between rows of one conversation."""
+
     sql: str
     params: tuple[Any, ...]
     first: int  # rowids
     last: int
+    near: str = "1"
+    near_params: tuple[Any, ...] = ()
 
 
 class Plan(NamedTuple):
@@ -106,7 +110,7 @@ class FullText:
         if used > MAX_POSTINGS:
             first = max(first, last - int((last - where.first) * MAX_POSTINGS / used))
             notes.append(f"very common words: only the newest {MAX_POSTINGS / used:.0%} were searched")
-        weights = {a: math.log(1 + total / (1 + min((frequency.get(s, 0) for s in a.stems), default=0))) for a in kept}
+        weights = {a: _rarity(total, min((frequency.get(s, 0) for s in a.stems), default=0)) for a in kept}
         loose = " OR ".join(a.match for a in kept)
         if query.required and loose:
             loose = f"({' AND '.join(a.match for a in query.required)}) AND ({loose})"
@@ -144,3 +148,8 @@ class FullText:
         except StoreError as exc:
             return [f"{self._name} is damaged: {exc}"]
         return []
+
+
+def _rarity(total: int, frequency: int) -> float:
+    """The weight of a word, as bm25 has it: nothing when half of the rows contain it."""
+    return max(0.0, math.log((total - frequency + 0.5) / (frequency + 0.5))) if frequency < total else 0.0

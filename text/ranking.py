@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 from . import words
 from .words import Atom
 
-CHUNK_BITS = 12
-CHUNK_MASK = (1 << CHUNK_BITS) - 1
+CHUNK_MASK = words.MAX_CHUNKS - 1
+CHUNK_BITS = CHUNK_MASK.bit_length()
 
 SPREAD = (0.25, 0.1, 0.05)  # share of a hit's score for the messages 1, 2, 3 places away
-SPREAD_FROM = 60  # best messages whose neighbours are looked at
+SPREAD_FROM = 120  # best messages whose neighbours are looked at
 TRIVIAL_CHARS = 8  # "ok" is not worth showing for its neighbours' sake
 USER_WEIGHT = 1.3
 LONG_PENALTY = 0.2  # the best of many chunks is a bit lucky
 COVERAGE = 2.0  # all words instead of none: three times the score
 LITERAL = 1.0  # c++ as typed against any c
-RERANKED = 60
+RERANKED = 80
 MAX_READ_CHARS = 20_000  # longer texts are not read for ranking
 
 

@@ -12,12 +12,13 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 from .stem import stem
 
 CHUNK_CHARS = 600
-MAX_CHUNKS = 4095  # chunk numbers have 12 bits; the last one is left to search.py
+MAX_CHUNKS = 128  # chunk numbers are the low bits of a rowid; each bit more costs 2 % of the text in index size
 
 _MAX_ITEMS = 128  # typed items that become search terms; a pasted page is searched by its first words and as a literal
 _MAX_PHRASE = 48  # longer word sequences are not searched as a phrase
@@ -26,10 +27,11 @@ _MAX_PHRASE = 48  # longer word sequences are not searched as a phrase
 _CJK = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 _CJK_RUN = re.compile(f"[{_CJK}]+")
 _ONE_CJK = re.compile(f"[{_CJK}]")
+_SPECIAL = re.compile("[\u1100-\u11ff\u3000-\U0010ffff]")  # nothing below needs more than FTS5's own folding
 _HARMFUL = re.compile("[\0\ud800-\udfff]")  # FTS5 stops at NUL, sqlite3 refuses lone surrogates
 _HUMP = re.compile("[A-Z](?<=[a-z][A-Z])|[A-Z](?<=[A-Z][A-Z])(?=[a-z])")  # starts with a set: the scan skips by it
 _HAS_HUMP = re.compile("[A-Z](?<=[a-z][A-Z])")
-_CAMEL = re.compile("(?<![A-Za-z0-9])[A-Za-z][a-z0-9]*(?:[A-Z][a-z0-9]*)+(?![A-Za-z0-9])")
+_RUN = re.compile("[A-Za-z0-9]*")
 _MAX_IDENTIFIER = 64  # longer runs are base64, not names
 
 _WORD = re.compile(r"[^\W_]+")
@@ -52,19 +54,22 @@ STOP_WORDS = frozenset(
 
 def index_text(text: str) -> str:
     """The text as FTS5 gets it: CJK runs as bigrams, parts of camelCase names appended, nothing that SQLite chokes on."""
-    if text.isascii():
-        if "\0" in text:
-            text = text.replace("\0", " ")
-    else:
-        if _HARMFUL.search(text):
-            text = _HARMFUL.sub(" ", text)
-        if not unicodedata.is_normalized("NFKC", text):
-            text = unicodedata.normalize("NFKC", text)
-        if _ONE_CJK.search(text):
-            text = _CJK_RUN.sub(_bigrams, text)
+    if "\0" in text:
+        text = text.replace("\0", " ")
+    if not text.isascii() and _SPECIAL.search(text):
+        text = _CJK_RUN.sub(_bigrams, _normal(text))
     if _HAS_HUMP.search(text):
         text = f"{text}\n{' '.join(_humps(text))}"
     return text
+
+
+def _normal(text: str) -> str:
+    """One spelling for what looks the same: full-width letters, half-width kana, jamo. Surrogates become blanks."""
+    if not _SPECIAL.search(text):
+        return text
+    if _HARMFUL.search(text):
+        text = _HARMFUL.sub(" ", text)
+    return unicodedata.normalize("NFKC", text)
 
 
 def _bigrams(match: re.Match[str]) -> str:
@@ -75,10 +80,24 @@ def _bigrams(match: re.Match[str]) -> str:
 
 def _humps(text: str) -> Iterator[str]:
     """The parts of each camelCase name, once per name. Appended, not inserted: phrases across the name stay phrases."""
-    words = [w for w in dict.fromkeys(text.split()) if not w.islower() and _HAS_HUMP.search(w)]
-    for name in dict.fromkeys(_CAMEL.findall(" ".join(words))):
-        if len(name) <= _MAX_IDENTIFIER and _HUMP.search(name):
-            yield _HUMP.sub(r" \g<0>", name)
+    names: dict[str, None] = {}
+    end = 0
+    for match in _HAS_HUMP.finditer(text):
+        at = match.start()
+        if at >= end:
+            start = at - 1
+            while start > end and text[start - 1].isalnum():
+                start -= 1
+            run = _RUN.match(text, at)
+            end = run.end() if run else at + 1
+            if end - start <= _MAX_IDENTIFIER:
+                names[text[start:end]] = None
+    return map(_split_name, names)
+
+
+@lru_cache(maxsize=20_000)
+def _split_name(name: str) -> str:
+    return _HUMP.sub(r" \g<0>", name)
 
 
 def searchable(text: str, extra: str = "") -> str:
@@ -279,7 +298,7 @@ def _sequence(text: str) -> str:
     """An FTS5 phrase of the text's tokens. The last character of a CJK run is left open: the text may go on there."""
     spaced = _HARMFUL.sub(" ", text).replace('"', " ")
     if not spaced.isascii():
-        spaced = unicodedata.normalize("NFKC", spaced).replace('"', " ")
+        spaced = _normal(spaced).replace('"', " ")
         spaced = _CJK_RUN.sub(_query_bigrams, spaced)
     tokens = " ".join(spaced.split())
     if not tokens:
@@ -318,7 +337,7 @@ def _loose(word: str) -> Iterator[Atom]:
     if base.isascii():
         tokens = _WORD.findall(base) + [p for part in _humps(base) for p in part.split()]
     else:
-        normal = unicodedata.normalize("NFKC", base)
+        normal = _normal(base)
         tokens = _WORD.findall(_CJK_RUN.sub(_query_bigrams, normal))
     if len(tokens) > 1:
         for token in tokens:
@@ -450,7 +469,7 @@ class _Boolean:
 def stems(text: str) -> tuple[str, ...]:
     """The tokens of ``text`` as ``porter unicode61 remove_diacritics 2`` makes them (after ``index_text``'s bigrams)."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+        text = _normal(text)
         if _ONE_CJK.search(text):
             text = _CJK_RUN.sub(_query_bigrams, text)
         decomposed = unicodedata.normalize("NFD", text)
