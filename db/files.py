@@ -11,22 +11,27 @@ import os
 import shutil
 import sqlite3
 import struct
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..errors import StoreBusy, StoreError
+from ..errors import StoreBusy, StoreCorrupt, StoreError
 from . import migrations
-from .connection import Database, translate
+from .connection import Database, Params, translate
+
+try:
+    import fcntl
+except ImportError:  # no such locks there
+    fcntl = None  # type: ignore[assignment]
 
 _MAGIC = b"SQLite format 3\0"
 _SIDE_FILES = ("-wal", "-shm", "-journal")
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_PATIENCE_S = 10.0
+_SHARED = "{} is open in another process; end the other Hermes processes (gateway, terminals) first"
+# Where SQLite's unix locks are: bytes that no page uses.
+_SHARED_FIRST, _SHARED_SIZE = 0x40000002, 510
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is (0: unknown)."""
@@ -79,6 +84,7 @@ class Verdict:
     sound: bool
     problems: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
+    newest: int = 0  # the last message's address
 
 
 def verify(path: Path, *, most: int = 20) -> Verdict:
@@ -90,9 +96,14 @@ def verify(path: Path, *, most: int = 20) -> Verdict:
             if connection.execute("PRAGMA application_id").fetchone()[0] != migrations.APPLICATION_ID:
                 problems.append("not a database of hermes-lcm")
             counts = {name: _count(connection, name) for name in _tables(connection)}
+            newest = 0
+            if "messages" in counts:
+                newest = int(connection.execute("SELECT coalesce(max(store_id), 0) FROM messages").fetchone()[0])
+            else:
+                problems.append("there is no table of messages")
     except StoreError as exc:
         return Verdict(False, (str(exc),))
-    return Verdict(not problems, tuple(problems), counts)
+    return Verdict(not problems, tuple(problems), counts, newest)
 
 
 def quick_check(path: Path, *, most: int = 20) -> tuple[str, ...]:
@@ -147,19 +158,6 @@ def seal(path: Path) -> None:
         _sync(path)
 
 
-def replace_content(source: Path, target: Path, progress: Progress = silent) -> None:
-    """Make ``target`` hold what ``source`` holds, as one transaction that other processes see like any other commit."""
-    deadline = time.monotonic() + _PATIENCE_S
-
-    def watch(code: int, left: int, total: int) -> None:
-        if code in _BUSY and time.monotonic() > deadline:
-            raise StoreBusy(f"{target}: another process holds the write lock")
-        progress("pages", total - left, total)
-
-    with _failures(target), closing(_connect(source, "ro")) as old, closing(_connect(target, "rw")) as live:
-        old.backup(live, pages=2000, progress=watch, sleep=0.05)
-
-
 def copy_raw(path: Path, target: Path) -> list[Path]:
     """The bytes of a file and its side files, for one that SQLite cannot read. Returns what was written."""
     written = []
@@ -174,14 +172,68 @@ def copy_raw(path: Path, target: Path) -> list[Path]:
     return written
 
 
-def put_in_place(new: Path, path: Path) -> None:
-    """Let ``new`` take the place of ``path``, whose side files go. Only for a file that SQLite cannot read."""
-    with _failures(path):
+def exchange(db: Database, new: Path, kept: Path | None) -> None:
+    """Let ``new`` take the place of a database file and keep the old one as ``kept`` (None: somebody kept it already).
+
+    Only while nobody else has the file open: a process that goes on with the old file would delete the new one's log when it
+    closes. Connections of this process are closed and kept away meanwhile; the next use opens the new file. Raises StoreBusy.
+    """
+    path = db.path
+    with db._write_lock, db._read_lock, _failures(path):  # noqa: SLF001 - the same package; no thread may reopen in between
+        db.close()
+        if path.exists():
+            damaged = _alone(path)
+            if kept is not None and damaged:
+                copy_raw(path, kept)
+            elif kept is not None:
+                _second_name(path, kept)
         _sync(new)
         for suffix in _SIDE_FILES:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         new.replace(path)
         _sync(path.parent)
+
+
+def _alone(path: Path) -> bool:
+    """Make sure that no other process has the file open, and fold its log into it. True: SQLite cannot read it."""
+    refuse_shared(path)
+    try:
+        with closing(_connect(path, "rw")) as connection:
+            left = connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0]
+    except sqlite3.DatabaseError as exc:
+        error = translate(exc, path)
+        if isinstance(error, StoreCorrupt):
+            return True
+        raise error from exc
+    if str(left).lower() == "wal":
+        raise StoreBusy(_SHARED.format(path))
+    return False
+
+
+def refuse_shared(path: Path) -> None:
+    """Raise StoreBusy when another process has the file open. Only while this process does not."""
+    if _held_elsewhere(path):
+        raise StoreBusy(_SHARED.format(path))
+
+
+def _held_elsewhere(path: Path) -> bool:
+    """Does another process hold SQLite's shared lock? Every connection in WAL mode does, as long as it is open."""
+    if fcntl is None:
+        return False
+    with path.open("rb+") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_SIZE, _SHARED_FIRST)
+        except OSError:
+            return True
+        fcntl.lockf(file, fcntl.LOCK_UN, _SHARED_SIZE, _SHARED_FIRST)
+    return False
+
+
+def _second_name(path: Path, kept: Path) -> None:
+    try:
+        os.link(path, kept)
+    except OSError:  # a file system without hard links
+        shutil.copy2(path, kept)
 
 
 def _sync(path: Path) -> None:
@@ -190,6 +242,26 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# -- rewriting -------------------------------------------------------------------------------------------
+def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
+    """Run statements as one transaction; how many rows changed.
+
+    Without enforcing references: SQLite would look through a whole table for each row that is deleted. The statements must leave
+    none dangling.
+    """
+    with _failures(path), closing(_connect(path, "rw")) as connection:
+        connection.execute("PRAGMA foreign_keys=OFF")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for sql, params in statements:
+                connection.execute(sql, params)
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        return connection.total_changes
 
 
 # -- salvage ---------------------------------------------------------------------------------------------
@@ -217,7 +289,12 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
             keyed = "WITHOUT ROWID" not in new.execute(
                 "SELECT sql FROM sqlite_master WHERE name = ?", (table,)
             ).fetchone()[0].upper().replace("\n", " ")
-            _copy_table(_Table(old, table, tuple(columns), keyed), new, accept, out, progress)
+            damaged = _Table(old, table, tuple(columns), keyed)
+            _copy_table(damaged, new, accept, out, progress)
+            if keyed:  # an address that was given is never given again
+                new.execute(
+                    "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (_last_rowid(damaged) or 0, table)
+                )
     return out
 
 

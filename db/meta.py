@@ -2,7 +2,7 @@
 Small facts by name.
 
 Owns table ``meta``. A value is JSON. Whoever writes a key owns its prefix: ``rotate:`` and ``dissolved:`` are orders of an
-operator (``ops/orders.py``), ``removed:`` counts what an operator had deleted (``ops/clean.py``).
+operator (``ops/orders.py``), ``removed:`` counts addresses without a row: deleted by an operator, or lost to a salvage.
 """
 
 from __future__ import annotations
@@ -11,6 +11,14 @@ import json
 from typing import Any
 
 from .connection import Database
+
+#: ``removed:<table>``: how many of the addresses ever given have no row (any more). Statements for ``files.rewrite``.
+COUNT_REMOVED = tuple(
+    f"INSERT INTO meta(key, value) SELECT 'removed:{table}', "
+    f"coalesce((SELECT seq FROM sqlite_sequence WHERE name = '{table}'), 0) - (SELECT count(*) FROM {table}) "
+    "WHERE true ON CONFLICT(key) DO UPDATE SET value = excluded.value"
+    for table in ("messages", "nodes")
+)
 
 
 class Meta:

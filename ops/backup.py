@@ -2,19 +2,60 @@
 Copies of the database: making, checking, keeping the newest, putting one back.
 
 A backup is one self-contained file beside the database, made by SQLite's backup API while writers go on, checked before it
-counts, and readable by its owner only.
+counts, and readable by its owner only. Files with large outputs stay where they are; the backup's manifest names them with
+their digests.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..db import files
+from ..db.files import Progress, silent
+from ..errors import BadRequest, NotFound, StoreCorrupt, StoreError, StoreTooNew
+
+if TYPE_CHECKING:
+    from .status import OpsDeps
 
 FOLDER = "lcm-backups"
 KEEP = 10
 _NAME = re.compile(r"lcm-\d{8}-\d{6}(?:-\d+)?\.sqlite3")
+_MANIFEST = ".payloads.json"
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A backup that was made and checked. ``dropped``: older ones that gave way."""
+
+    path: Path
+    bytes: int
+    counts: Mapping[str, int]
+    dropped: tuple[Path, ...] = ()
+    payloads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """What putting a backup back means. ``newer``: messages that are stored now and not in it (None: cannot be told)."""
+
+    source: Path
+    counts: Mapping[str, int]
+    now: Mapping[str, int]
+    newer: int | None
+    missing_payloads: tuple[str, ...] = ()
+    kept: Path | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+# -- where they are --------------------------------------------------------------------------------------
 def backup_folder(database: Path) -> Path:
     """Where the backups of a database are."""
     return database.parent / FOLDER
@@ -31,3 +72,152 @@ def backups(database: Path) -> list[Path]:
         return sorted(path for path in backup_folder(database).iterdir() if _NAME.fullmatch(path.name))
     except OSError:
         return []
+
+
+def stamped(database: Path, now: float, word: str = "lcm") -> Path:
+    """A file name in the backup folder that nobody has taken yet."""
+    folder = backup_folder(database)
+    stem = f"{word}-{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}"
+    path, n = folder / f"{stem}.sqlite3", 2
+    while path.exists():
+        path, n = folder / f"{stem}-{n}.sqlite3", n + 1
+    return path
+
+
+# -- making ----------------------------------------------------------------------------------------------
+def back_up(deps: OpsDeps, progress: Progress = silent) -> Made:
+    """A new backup with a name of its own; the oldest ones beyond the newest ten go."""
+    made = _copied(deps, stamped(deps.db.path, deps.clock()), progress)
+    old = backups(deps.db.path)[:-KEEP]
+    for path in old:
+        path.unlink(missing_ok=True)
+        _manifest_of(path).unlink(missing_ok=True)
+    return Made(made.path, made.bytes, made.counts, tuple(old), made.payloads)
+
+
+def roll(deps: OpsDeps, progress: Progress = silent) -> Made:
+    """The backup that belongs to rotations: the same file each time, replaced as a whole."""
+    return _copied(deps, rotate_path(deps.db.path), progress)
+
+
+def _copied(deps: OpsDeps, target: Path, progress: Progress) -> Made:
+    database = deps.db.path
+    if not database.exists() or database.stat().st_size == 0:
+        raise BadRequest(f"{database}: nothing is stored yet, so there is nothing to back up")
+    deps.db.open()  # refuses a file of a newer release or of another program
+    before = deps.db.query("SELECT coalesce(max(store_id), 0) FROM messages")[0][0]
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial.unlink(missing_ok=True)
+        progress("copying", 0, 0)
+        deps.db.backup(partial)
+        files.seal(partial)
+        progress("checking", 0, 0)
+        verdict = files.verify(partial)
+        if not verdict.sound or verdict.newest < before:
+            why = "; ".join(verdict.problems[:3]) or "it lacks messages that were stored before it began"
+            raise StoreCorrupt(f"the copy is not sound, so it was not kept: {why}")
+        partial.replace(target)
+    except OSError as exc:
+        raise StoreError(f"{target}: {exc.strerror or exc}") from exc
+    finally:
+        partial.unlink(missing_ok=True)
+    payloads = _write_manifest(deps, target)
+    return Made(target, target.stat().st_size, verdict.counts, payloads=payloads)
+
+
+# -- payload files ---------------------------------------------------------------------------------------
+def _manifest_of(backup: Path) -> Path:
+    return backup.with_name(backup.name + _MANIFEST)
+
+
+def _write_manifest(deps: OpsDeps, backup: Path) -> int:
+    found = _payload_digests(deps.payload_dir)
+    if found:
+        _manifest_of(backup).write_text(json.dumps(found, indent=1, sort_keys=True), encoding="utf-8")
+        _manifest_of(backup).chmod(0o600)
+    return len(found)
+
+
+def _payload_digests(folder: Path | None) -> dict[str, str]:
+    if folder is None or not folder.is_dir():
+        return {}
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): _digest(path) for path in paths}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _missing_payloads(deps: OpsDeps, backup: Path) -> tuple[str, ...]:
+    """Files the backup's manifest names that are gone or not what they were."""
+    try:
+        named: dict[str, Any] = json.loads(_manifest_of(backup).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ()
+    present = _payload_digests(deps.payload_dir)
+    return tuple(name for name, digest in named.items() if present.get(name) != digest)
+
+
+# -- putting one back ------------------------------------------------------------------------------------
+def chosen(database: Path, name: str) -> Path:
+    """The backup that an operator means: a path, a file name in the folder, or ``latest``."""
+    known = backups(database)
+    if name == "latest":
+        if known:
+            return known[-1]
+        raise NotFound(f"there is no backup in {backup_folder(database)}; `/lcm backup` makes one")
+    for path in (Path(name).expanduser(), backup_folder(database) / name):
+        if path.is_file():
+            return path
+    have = ", ".join(path.name for path in known[-5:]) or "none"
+    raise NotFound(f"no backup {name!r}; the newest in {backup_folder(database)}: {have}")
+
+
+def plan_restore(deps: OpsDeps, name: str) -> Restore:
+    """What is in a backup and what would be gone after putting it back. Changes nothing."""
+    source = chosen(deps.db.path, name)
+    if source.exists() and deps.db.path.exists() and source.samefile(deps.db.path):
+        raise BadRequest(f"{source} is the database itself")
+    verdict = files.verify(source)
+    if not verdict.sound:
+        raise StoreCorrupt(f"{source} is no sound backup: {'; '.join(verdict.problems[:3])}")
+    if files.header(source).too_new:
+        raise StoreTooNew(f"{source} was written by a newer release")
+    now, newest = _now(deps)
+    newer = None if newest is None else max(0, newest - verdict.newest)
+    return Restore(source, verdict.counts, now, newer, _missing_payloads(deps, source))
+
+
+def _now(deps: OpsDeps) -> tuple[dict[str, int], int | None]:
+    if not deps.db.path.exists():
+        return {}, 0
+    try:
+        row = deps.db.query("SELECT count(*), coalesce(max(store_id), 0) FROM messages")[0]
+    except StoreError:
+        return {}, None
+    return {"messages": int(row[0])}, int(row[1])
+
+
+def restore(deps: OpsDeps, name: str, progress: Progress = silent) -> Restore:
+    """Put a backup back. What was there is kept under a name of its own; nothing else may have the database open."""
+    plan = plan_restore(deps, name)
+    database = deps.db.path
+    fresh = database.with_name(f".{database.name}.restored")
+    kept = stamped(database, deps.clock(), "lcm-before-restore")
+    try:
+        progress("copying", 0, 0)
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copyfile(plan.source, fresh)
+        fresh.chmod(0o600)
+        files.exchange(deps.db, fresh, kept)
+    except OSError as exc:
+        raise StoreError(f"{fresh}: {exc.strerror or exc}") from exc
+    finally:
+        fresh.unlink(missing_ok=True)
+    return Restore(
+        plan.source, plan.counts, plan.now, plan.newer, plan.missing_payloads, kept if kept.exists() else None
+    )

@@ -12,6 +12,7 @@ from ..db import files, migrations
 from ..errors import StoreCorrupt, StoreError
 from .backup import backups as existing_backups
 from .findings import Finding, fail, ok, warn
+from .render import size
 from .status import OpsDeps, database_state, disk, exists
 from .survey import Survey
 
@@ -21,18 +22,6 @@ REQUIRED = frozenset(
     ("assemblies", "carried", "conversations", "health", "meta", "messages", "node_sources", "nodes", "sessions")
 )
 _OLD_BACKUP_S = 14 * 86_400.0
-
-
-def size(count: int | None) -> str:
-    """Bytes for people."""
-    if count is None:
-        return "unknown"
-    amount = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"
 
 
 def database(deps: OpsDeps, _deep: bool) -> Finding:

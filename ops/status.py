@@ -86,6 +86,7 @@ class OpsDeps:
     home: Path
     clock: Callable[[], float] = time.time
     payload_dir: Path | None = None
+    trusted: bool = False  # asked at a terminal of this machine: may read every conversation
 
 
 Part = Callable[[OpsDeps], dict[str, Any]]

@@ -1,0 +1,156 @@
+"""
+``hermes lcm ...``: the verbs of ``/lcm`` at the terminal, with ``--json`` and exit codes.
+
+Works beside a running agent: it reads the same file. What takes long shows what it is doing, on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from .binding import ops_deps
+from .command import refused
+from .db.files import Progress, silent
+from .errors import BadRequest, LcmError
+from .ops.verbs import VERBS, Answer, Verb, Words, flagged, parsed
+from .runtime import RUNTIMES, Runtime
+from .session import Session
+
+_EXIT = "exit codes: 0 done or nothing wrong, 1 something is wrong, 2 the request was refused, 3 the database could not do it"
+
+
+def setup(parser: argparse.ArgumentParser) -> None:
+    """Add our arguments to the parser the host made for ``hermes lcm``."""
+    width = max(len(f"{verb.name} {verb.usage}") for verb in VERBS)
+    lines = [f"  {f'{verb.name} {verb.usage}'.ljust(width)}  {verb.help}" for verb in VERBS]
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "\n".join(["what to do:", *lines, "", _EXIT])
+    parser.add_argument("words", nargs="*", metavar="what", help="see below; nothing: status")
+    parser.add_argument("--session", help="the session it is about (looking: the newest if none is named)")
+    parser.add_argument("--apply", action="store_true", help="do it, instead of showing what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be done (the default)")
+    parser.add_argument("--deep", action="store_true", help="doctor: read the whole file as well")
+    parser.add_argument("--json", action="store_true", help="print the data instead of text")
+
+
+def handle(args: argparse.Namespace) -> None:
+    """What the host calls for ``hermes lcm``; ends the process with the exit code when that is not 0."""
+    code = main(args)
+    if code:
+        raise SystemExit(code)
+
+
+def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
+    """Answer on stdout; the exit code."""
+    runtime = runtime or RUNTIMES.at()
+    try:
+        verb, words = _chosen(args)
+        with _progress(quiet=args.json) as progress:
+            deps = replace(ops_deps(runtime, _session(runtime, args.session, verb), None), trusted=True)
+            answer = verb.run(deps, replace(words, progress=progress))
+    except LcmError as exc:
+        answer = refused(exc)
+    _show(answer, as_json=args.json)
+    return answer.code
+
+
+def _chosen(args: argparse.Namespace) -> tuple[Verb, Words]:
+    """The verb and its words; arguments of their own stay as they were quoted."""
+    typed: list[str] = list(args.words)
+    for length in (2, 1):
+        name = " ".join(typed[:length]).lower()
+        if name and len(typed) >= length and any(verb.name == name for verb in VERBS):
+            return _with_options(parsed(name)[0], typed[length:], args)
+    return _with_options(parsed(" ".join(typed[:1]))[0], [], args)
+
+
+def _with_options(verb: Verb, rest: list[str], args: argparse.Namespace) -> tuple[Verb, Words]:
+    words = flagged(verb, rest)
+    return verb, replace(
+        words,
+        apply=(words.apply or args.apply) and not args.dry_run,
+        dry=words.dry or args.dry_run,
+        deep=words.deep or args.deep,
+    )
+
+
+def _session(runtime: Runtime, named: str | None, verb: Verb) -> Session | None:
+    if not runtime.db.path.exists():
+        return None
+    try:
+        if named:
+            found = runtime.sessions.find(named)
+            if found is None:
+                raise BadRequest(f"nothing is stored under a session {named!r}")
+            return found
+        newest = [] if verb.changes else runtime.sessions.recent(principal=None, limit=1)
+        return newest[0] if newest else None
+    except BadRequest:
+        raise
+    except LcmError:
+        return None  # status and doctor say what is wrong with the database; the others meet it themselves
+
+
+# -- showing ---------------------------------------------------------------------------------------------
+def _show(answer: Answer, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(answer.data, ensure_ascii=False, indent=2, default=str))
+    elif not (sys.stdout.isatty() and _show_rich(answer.data)):
+        print(answer.text)
+
+
+def _show_rich(data: Mapping[str, Any]) -> bool:
+    """The doctor's findings as a coloured table; False: not the doctor, or no rich."""
+    if "checks" not in data:
+        return False
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return False
+    colours = {"pass": "green", "warn": "yellow", "fail": "bold red"}
+    table = Table(title=f"LCM doctor: {data['overall']}")
+    for column in ("check", "status", "finding"):
+        table.add_column(column, overflow="fold")
+    for each in data["checks"]:
+        more = [f"{label}: {each[name]}" for name, label in _PARTS if each.get(name)]
+        finding = Text("\n".join([str(each["detail"]), *more]))
+        table.add_row(str(each["check"]), Text(each["status"], style=colours[each["status"]]), finding)
+    Console().print(table)
+    return True
+
+
+_PARTS = (("meaning", "it means"), ("remedy", "what to do"), ("command", "command"))
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Progress]:
+    """Show on a terminal what is being done; nothing where nobody watches."""
+    if quiet or not sys.stderr.isatty():
+        yield silent
+        return
+    try:
+        from rich.console import Console
+    except ImportError:
+        yield _line
+        return
+    with Console(stderr=True).status("working") as spinner:
+        yield _updating(spinner.update)
+
+
+def _updating(update: Callable[[str], None]) -> Progress:
+    def progress(what: str, done: int, total: int) -> None:
+        update(f"{what} {f'{done:,} of {total:,}' if total else f'{done:,}' if done else ''}".strip())
+
+    return progress
+
+
+def _line(what: str, done: int, total: int) -> None:
+    print(f"{what} {f'{done}/{total}' if total else done or ''}".strip(), file=sys.stderr)

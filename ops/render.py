@@ -1,0 +1,151 @@
+"""
+Status, doctor and the other answers as text for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from .findings import FAIL, PASS, WARN
+
+_MARK = {PASS: "ok", WARN: "warning", FAIL: "FAILED"}
+
+
+def size(count: int | None) -> str:
+    """Bytes for people."""
+    if count is None:
+        return "unknown"
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"
+
+
+def moment(seconds: float | None) -> str:
+    """A time with its zone."""
+    return "never" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"
+
+
+def table(rows: Iterable[Sequence[object]], indent: str = "  ") -> list[str]:
+    """Rows with their columns under each other; the last column is free."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[n]) for row in texts) for n in range(min(map(len, texts)) - 1)] if texts else []
+    return [
+        indent
+        + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), *row[len(widths) :]])
+        for row in texts
+    ]
+
+
+# -- status --------------------------------------------------------------------------------------------
+def status_text(data: Mapping[str, Any]) -> str:
+    """The status in some thirty lines; everything is in the data."""
+    lines = ["LCM status", *table(_session(data)), "", "Stored", *table(_store(data))]
+    lines += ["", "Settings that are not defaults", *(table(_changed(data)) or ["  none"])]
+    lines += ["", "Plugin", *table(_plugin(data))]
+    lines += [f"  {each}" for each in data["disabled_features"]]
+    if data["refused_settings"]:
+        lines += ["", "Settings that were not accepted", *(f"  {each}" for each in data["refused_settings"])]
+    if data["problems"]:
+        lines += ["", "Problems"]
+        for each in data["problems"]:
+            lines += [f"  {each['severity']}: {each['topic']}: {each['message']}"]
+            lines += [f"    what to do: {each['remedy']}"] if each.get("remedy") else []
+    return "\n".join(lines)
+
+
+def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    known = data["context_length"] > 0
+    pressure = data["prompt_pressure"]
+    length = f"{data['context_length']:,}" if known else data.get("context_length_note", "0")
+    uninitialised = not known and not data["bound"]
+    rows = [
+        ("session_id", data["session_id"] or "(unbound)"),
+        ("context_length", length),
+        (
+            "threshold_tokens",
+            "(uninitialized)" if uninitialised else f"{data['threshold_tokens']:,} ({data['threshold_source']})",
+        ),
+        (
+            "prompt pressure",
+            f"{pressure['of_context']:.1%} of the window, {pressure['of_threshold']:.1%} of the threshold",
+        ),
+        ("last_prompt_tokens", f"{data['last_prompt_tokens']:,}"),
+        ("compression_count", str(data["compression_count"])),
+    ]
+    life = data.get("lifecycle") or {}
+    if life:
+        rows.append(("lifecycle", f"{life['origin']}, {life['mode']}, {'ended' if life['ended_at'] else 'open'}"))
+    rows.append(("last_rotate_at", moment(data["last_rotate_at"])))
+    if data["last_rotate_at"] is not None:
+        rows.append(("rotate backup", data["rotate_backup_path"]))
+    if life.get("rotate_ordered"):
+        rows.append(("rotate", "ordered; it happens at the next message"))
+    suggestion = data["preset_suggestion"]
+    if suggestion["preset"]:
+        rows.append(("preset suggestion", f"{suggestion['preset']} ({suggestion['match']}); /lcm preset suggest"))
+    return rows
+
+
+def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    database, store, dag = data["database"], data.get("store"), data.get("dag")
+    rows = [("database", f"{database['path']} ({database['state']})")]
+    if store is not None and dag is not None:
+        if "session_messages" in store:
+            rows.append(
+                ("messages", f"{store['session_messages']:,} of this session, {store['total_messages']:,} in all")
+            )
+            depths = ", ".join(f"d{depth}: {sum(each.values())}" for depth, each in dag["by_depth"].items())
+            rows.append(("summaries", f"{dag['nodes']} ({depths or 'none'}), {dag['provisional']} provisional"))
+        else:
+            rows += [("messages", f"{store['total_messages']:,}"), ("summaries", f"{dag['total_nodes']:,}")]
+    sources = (data.get("source_lineage") or {}).get("sources")
+    if sources:
+        rows.append(("sources", ", ".join(f"{name} {count}" for name, count in sources.items())))
+    disk = data["disk"]
+    rows.append(("disk", ", ".join(f"{name.replace('_', ' ')} {size(disk[name])}" for name in disk if disk[name])))
+    filters = data["session_filters"]
+    rows.append(("ignored messages", f"{filters['ignored_message_count']} since the start of this process"))
+    return rows
+
+
+def _changed(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    sources = data["config_sources"]
+    if not isinstance(sources, Mapping):
+        return []
+    return [(name, f"{data['config'][name]} ({source})") for name, source in sources.items()]
+
+
+def _plugin(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    dirty = {True: ", with local changes", False: "", None: ""}[data["plugin_git_dirty"]]
+    commit = (data["plugin_git_commit"] or "")[:12]
+    at = f" at {commit} on {data['plugin_git_branch']}{dirty}" if commit else ""
+    version = f"{data['plugin_version']}{at}"
+    host = data["host"]
+    return [
+        ("version", version),
+        ("path", data["plugin_path"]),
+        ("host", f"{host['version'] or 'unknown'}, context.engine {host['engine_in_use'] or 'unknown'}"),
+    ]
+
+
+# -- doctor --------------------------------------------------------------------------------------------
+def doctor_text(data: Mapping[str, Any]) -> str:
+    """What is wrong first, with what it means and what to do; then what is well, one line each."""
+    counts = data["counts"]
+    lines = [f"LCM doctor: {data['overall']} ({counts[FAIL]} failed, {counts[WARN]} warnings, {counts[PASS]} passed)"]
+    order = {FAIL: 0, WARN: 1, PASS: 2}
+    for each in sorted(data["checks"], key=lambda item: order[item["status"]]):
+        lines.append(f"  {_MARK[each['status']]:8}{each['check']}: {each['detail']}")
+        lines += [f"          it means: {each['meaning']}"] if each.get("meaning") else []
+        lines += [f"          what to do: {each['remedy']}"] if each.get("remedy") else []
+        lines += [f"          command: {each['command']}"] if each.get("command") else []
+    if data.get("not_checked"):
+        lines.append(f"  not checked without a readable database: {', '.join(data['not_checked'])}")
+    if not data["deep"]:
+        lines.append("  `/lcm doctor deep` also reads the whole file and its indexes.")
+    return "\n".join(lines)

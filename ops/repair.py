@@ -1,0 +1,191 @@
+"""
+Repair: search indexes built anew, and what is readable of a damaged file saved into a new one.
+
+A sound file is never rewritten: only its indexes are caches. A damaged file is kept as it is found, side files included, and
+what could not be read is reported.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..db import files
+from ..db.connection import Database
+from ..db.files import Progress, Salvage, silent
+from ..db.meta import COUNT_REMOVED, Meta
+from ..errors import BadRequest, StoreCorrupt, StoreError
+from ..store import unpack
+from . import backup
+
+if TYPE_CHECKING:
+    from .status import OpsDeps
+
+#: Owner of conversations whose own row could not be read: only the local operator sees them.
+RECOVERED = "recovered"
+_LOST_CONVERSATIONS = """
+INSERT INTO conversations(conversation_id, principal, nonce, created_at)
+SELECT lost.c, coalesce((SELECT principal FROM sessions s WHERE s.conversation_id = lost.c LIMIT 1), :owner),
+       lower(hex(randomblob(8))), lost.at
+  FROM (SELECT conversation_id AS c, min(at) AS at FROM (
+          SELECT conversation_id, stored_at AS at FROM messages UNION ALL
+          SELECT conversation_id, started_at FROM sessions) GROUP BY 1) AS lost
+ WHERE lost.c NOT IN (SELECT conversation_id FROM conversations)
+"""
+_LOST_SESSIONS = """
+INSERT INTO sessions(session_id, conversation_id, origin, principal, started_at)
+SELECT m.session_id, max(m.conversation_id), 'start', c.principal, min(m.stored_at)
+  FROM messages m JOIN conversations c USING(conversation_id)
+ WHERE m.session_id NOT IN (SELECT session_id FROM sessions) GROUP BY m.session_id
+"""
+_DANGLING_SOURCES = """
+DELETE FROM node_sources WHERE (store_id IS NOT NULL AND store_id NOT IN (SELECT store_id FROM messages))
+    OR (child_id IS NOT NULL AND child_id NOT IN (SELECT node_id FROM nodes))
+    OR node_id NOT IN (SELECT node_id FROM nodes)
+"""
+_LOST_SOURCES = """
+INSERT INTO node_sources(node_id, position, store_id)
+SELECT n.node_id, row_number() OVER (PARTITION BY n.node_id ORDER BY m.pos, m.seq) - 1, m.store_id
+  FROM nodes n JOIN messages m ON m.conversation_id = n.conversation_id
+   AND m.store_id BETWEEN n.first_store_id AND n.last_store_id
+ WHERE n.depth = 0 AND NOT EXISTS (SELECT 1 FROM node_sources s WHERE s.node_id = n.node_id)
+   AND n.message_count = (SELECT count(*) FROM messages x WHERE x.conversation_id = n.conversation_id
+                             AND x.store_id BETWEEN n.first_store_id AND n.last_store_id)
+"""
+_RELINK = (
+    ("conversations made up for messages whose own was unreadable", _LOST_CONVERSATIONS),
+    ("sessions made up for messages whose own was unreadable", _LOST_SESSIONS),
+    ("sources of summaries that are gone", _DANGLING_SOURCES),
+    ("sources of summaries found again", _LOST_SOURCES),
+    ("carried references that are gone", "DELETE FROM carried WHERE node_id NOT IN (SELECT node_id FROM nodes)"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is wrong. ``damaged``: SQLite finds the file unsound; ``indexes``: what the search indexes lack."""
+
+    damaged: tuple[str, ...] = ()
+    indexes: tuple[str, ...] = ()
+
+    @property
+    def well(self) -> bool:
+        """Nothing to repair."""
+        return not self.damaged and not self.indexes
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What was done. ``kept``: the backup, or the damaged file; ``lost``: rows that could not be read, by table."""
+
+    diagnosis: Diagnosis
+    kept: Path | None = None
+    indexed: bool = False
+    saved: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def diagnose(deps: OpsDeps, progress: Progress = silent) -> Diagnosis:
+    """Read the whole file and both indexes. Changes nothing; raises what only an operator can solve (locked, newer, ...)."""
+    if not deps.db.path.exists() or deps.db.path.stat().st_size == 0:
+        return Diagnosis()
+    progress("checking the file", 0, 0)
+    try:
+        deps.db.open()
+        damaged = files.quick_check(deps.db.path)
+        if damaged:
+            return Diagnosis(damaged)
+        progress("checking the indexes", 0, 0)
+        return Diagnosis((), (*deps.search.check(deep=True), *deps.nodes.check(deep=True)))
+    except StoreCorrupt as exc:
+        return Diagnosis((str(exc),))
+
+
+def repair(deps: OpsDeps, progress: Progress = silent) -> Repaired:
+    """Repair what the diagnosis names; nothing at all when it names nothing."""
+    found = diagnose(deps, progress)
+    if found.well:
+        return Repaired(found)
+    if not found.damaged:
+        kept = backup.back_up(deps, progress).path
+        reindex(deps, progress)
+        return Repaired(found, kept, indexed=True)
+    return _rescue(deps, found, progress)
+
+
+def reindex(deps: OpsDeps, progress: Progress = silent) -> None:
+    """Build both search indexes anew from what is stored."""
+    progress("indexing messages", 0, 0)
+    deps.search.rebuild(deps.store.index_rows())
+    progress("indexing summaries", 0, 0)
+    deps.nodes.rebuild((node.node_id, node.text) for nodes in deps.dag.every() for node in nodes)
+
+
+# -- damaged files ---------------------------------------------------------------------------------------
+def _rescue(deps: OpsDeps, found: Diagnosis, progress: Progress) -> Repaired:
+    """Save what can be read into a new file and let it take the place of the damaged one."""
+    path = deps.db.path
+    kept = backup.stamped(path, deps.clock(), "lcm-damaged")
+    work = path.with_name(f".{path.name}.work")
+    fresh = path.with_name(f".{path.name}.rescued")
+    try:
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _discard(work, fresh)
+        deps.db.close()
+        files.refuse_shared(path)
+        files.copy_raw(path, kept)
+        files.copy_raw(path, work)
+        saved = files.salvage(work, fresh, readable, progress)
+        if not saved.kept.get("messages"):
+            raise BadRequest(
+                f"SQLite can read no message of {path}; it was left as it is, with a copy at {kept}. Restore a backup: "
+                "`/lcm restore latest`"
+            )
+        notes = _relinked(fresh, saved)
+        files.seal(fresh)
+        files.exchange(deps.db, fresh, None)
+    except OSError as exc:
+        raise StoreError(f"{path}: {exc.strerror or exc}") from exc
+    finally:
+        _discard(work, fresh)
+    reindex(deps, progress)
+    return Repaired(found, kept, indexed=True, saved=saved.kept, lost=saved.unreadable, notes=(*saved.notes, *notes))
+
+
+def _discard(*paths: Path) -> None:
+    for path in paths:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def readable(table: str, row: Mapping[str, Any]) -> bool:
+    """Can the row be used? A page that was overwritten may still look like rows to SQLite."""
+    if table != "messages":
+        return True
+    try:
+        unpack(bytes(row["envelope"]))
+    except (zlib.error, UnicodeDecodeError, TypeError, ValueError):
+        return False
+    return isinstance(row["seq"], int) and isinstance(row["session_id"], str)
+
+
+def _relinked(path: Path, saved: Salvage) -> list[str]:
+    """Make the saved rows point at each other again, and note what is gone."""
+    notes = []
+    for what, sql in _RELINK:
+        changed = files.rewrite(path, [(sql, {"owner": RECOVERED} if ":owner" in sql else ())])
+        if changed:
+            notes.append(f"{changed} {what}")
+    files.rewrite(path, [(sql, ()) for sql in COUNT_REMOVED])
+    fresh = Database(path)
+    gone = Meta(fresh).value("removed:messages")
+    fresh.close()
+    if gone:
+        notes.append(f"{gone} addresses of messages have no row (unreadable, or removed before)")
+    if not saved.unreadable and not saved.notes:
+        notes.append("every row that the damaged file lists was saved")
+    return notes

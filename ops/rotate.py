@@ -1,0 +1,88 @@
+"""
+Rotate: let a long session go on with a short prompt, without another session and without deleting anything.
+
+The prompt changes only where the host asks for a compaction, so a rotation is an order: at the session's next turn everything
+before the fresh tail leaves the prompt. Summaries that are ready are used; for the rest no model is asked, it is shown by
+extracts that the background worker replaces by summaries later. Every message stays stored and expandable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..db.files import Progress, silent
+from ..errors import BadRequest
+from . import backup
+from .orders import Orders, Rotation
+
+if TYPE_CHECKING:
+    from ..session import Session
+    from .status import OpsDeps
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    """``status``: noop, preview or ordered. ``leaving``: messages that leave the prompt; ``tail``: those that stay."""
+
+    status: str
+    reason: str
+    leaving: int = 0
+    tail: int = 0
+    backup: Path | None = None
+
+
+def preview(deps: OpsDeps) -> Rotated:
+    """What a rotation of the session typed in would do. Changes nothing."""
+    session = _rotatable(deps)
+    if Orders(deps.db).rotation(session.session_id) is not None:
+        return Rotated("noop", "a rotation is ordered already; it happens at the next message")
+    count = deps.config.fresh_tail_count
+    leaving = _outside_the_tail(deps, session, count)
+    if leaving <= 0:
+        return Rotated("noop", f"everything before the newest {count} messages has left the prompt already")
+    return Rotated(
+        "preview", "everything before the fresh tail would leave the prompt at the next message", leaving, count
+    )
+
+
+def apply(deps: OpsDeps, progress: Progress = silent) -> Rotated:
+    """Order the rotation, after the rolling backup was made. Nothing to do: nothing is written, the last backup stays."""
+    plan = preview(deps)
+    if plan.status == "noop":
+        return plan
+    session = _rotatable(deps)
+    made = backup.roll(deps, progress)
+    last = deps.store.last_seq(session.conversation_id)
+    Orders(deps.db).rotate(Rotation(session.session_id, last, deps.clock()))
+    return Rotated(
+        "ordered",
+        "everything before the fresh tail leaves the prompt at the next message",
+        plan.leaving,
+        plan.tail,
+        made.path,
+    )
+
+
+def _rotatable(deps: OpsDeps) -> Session:
+    session = deps.session
+    if session is None:
+        raise BadRequest("no session is bound here; type this into the session that is to be rotated")
+    if session.mode != "full":
+        setting = f"LCM_{'IGNORE' if session.mode == 'ignored' else 'STATELESS'}_SESSION_PATTERNS"
+        raise BadRequest(
+            f"{session.session_id} is {session.mode} ({setting}): there is nothing of ours in its prompt to rotate"
+        )
+    return session
+
+
+def _outside_the_tail(deps: OpsDeps, session: Session, count: int) -> int:
+    """Raw messages of the prompt before the newest ``count``."""
+    assembly = deps.engine.assembly or deps.dag.latest_assembly(session.conversation_id)
+    newest = deps.store.last_seq(session.conversation_id)
+    if assembly is None:
+        return newest - count
+    if assembly.conversation_id != session.conversation_id:
+        return newest + len(assembly.tail_ids) - count
+    return newest - assembly.last_seq + len(assembly.tail_ids) - count
