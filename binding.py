@@ -158,7 +158,7 @@ def engine_facts(runtime: Runtime, session: Session | None, engine: LCMEngine | 
         assembly=assembly,
         fallback_context=engine.fallback_context if engine else False,
         last_compression=engine.last_compression if engine else {},
-        engine_name_in_use=host.selected_engine(),
+        engine_name_in_use=engine.name if engine is not None and engine.session_id else host.selected_engine(),
         host_version=host.version(),
         background=runtime.preparer.state(),
         breaker=runtime.breaker.dump(),

@@ -382,6 +382,10 @@ class LCMEngine(ContextEngine):
         """Survive whatever happens inside, and remember it."""
         return _Guard(self, topic, aborts)
 
+    def succeeded(self, topic: str) -> None:
+        """Called by the guard: what had been wrong before is resolved."""
+        self.runtime.health.resolved(topic)
+
     def failed(self, topic: str, error: Exception, aborts: bool) -> None:
         """Called by the guard: the host goes on with its own messages, status says why."""
         self.runtime.health.degraded(topic, error)
@@ -406,6 +410,7 @@ class _Guard:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
         if error is None:
+            self._engine.succeeded(self._topic)
             return False
         if not isinstance(error, Exception):
             return False

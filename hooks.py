@@ -59,6 +59,7 @@ def _survives(topic: str) -> Callable[[Callable[..., None]], Callable[..., None]
         def guarded(**kwargs: Any) -> None:
             try:
                 callback(**kwargs)
+                RUNTIMES.at().health.resolved(topic)
             except Exception as exc:
                 if not isinstance(exc, LcmError):
                     logger.exception("%s failed", topic)
