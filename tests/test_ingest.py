@@ -1,0 +1,752 @@
+"""Each message is stored once, in order, whatever the host does to its list (P1, P2)."""
+
+from __future__ import annotations
+
+import copy
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import Chat, World, chat, digests, flatten, merge, reload, run, texts
+
+from hermes_lcm.records import Flag
+from hermes_lcm.text import own
+
+TODO = "[Your active task list was preserved across context compression]\n- [>] 1. Fix the parser (in_progress)"
+
+
+HERE = Path(__file__).resolve().parent
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture(params=[False, True], ids=["running", "restarted"])
+def meet(request: pytest.FixtureRequest, world: World) -> Callable[[Chat], World]:
+    """Hand a changed list over: to the process that saw the old one, or to the next one after a restart."""
+
+    def hand_over(messages: Chat) -> World:
+        again = world.restart() if request.param else world
+        again.take(reload(messages) if request.param else messages)
+        return again
+
+    return hand_over
+
+
+# -- nothing changed -----------------------------------------------------------------------------------------------
+
+
+def test_a_list_is_stored_in_order(world: World) -> None:
+    """What is handed over is there, in order, with everything the host gave."""
+    messages = chat().user("look", custom={"a": 1}).calls("x", "y").results("y", "x").says("done", reasoning="why")
+
+    world.take(messages)
+
+    assert world.stored() == messages
+
+
+def test_the_same_list_again_stores_nothing(world: World) -> None:
+    """Every hook may hand over the list as often as it likes."""
+    messages = chat().turns(5)
+    for _ in range(3):
+        world.take(messages.copy())
+
+    assert world.stored() == messages
+
+
+def test_a_growing_list_is_stored_message_by_message(world: World) -> None:
+    """A list that grows one message at a time ends up as the whole conversation."""
+    messages = chat().turns(4).rounds(2).says("end")
+    for size in range(1, len(messages) + 1):
+        world.take(messages[:size])
+
+    assert world.stored() == messages
+
+
+def test_entries_name_the_rows(world: World) -> None:
+    """The lineage says for each message which row it is."""
+    messages = chat().turns(3)
+
+    lineage = world.take(messages)
+
+    assert [world.store.rows(entry.ids)[0].envelope for entry in lineage.entries] == messages
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_restart_stores_nothing(world: World, times: int) -> None:
+    """A process that starts anew finds its list stored."""
+    messages = chat().user(" padded \r\n").says("answer\n").turns(4).rounds(3).says("end")
+    world.take(messages)
+    for _ in range(times):
+        world = world.restart()
+        world.take(reload(messages))
+
+    assert world.stored() == messages
+
+
+def test_three_equal_messages_stay_three(world: World) -> None:
+    """Equal words said again are said again."""
+    messages = chat().user("yes").says("ok").user("yes").says("ok").user("yes").says("ok")
+    for size in range(1, 7):
+        world.take(messages[:size])
+    world = world.restart()
+    world.take(reload(messages))
+
+    assert world.stored() == messages
+
+
+@pytest.mark.parametrize("size", [2, 50, 501])
+def test_an_all_equal_session_grows_by_what_is_said(world: World, size: int) -> None:
+    """However long a session repeats itself, a restart and one more message store one more message."""
+    messages = Chat(chat().user("go").says("ok") * size)
+    world.take(messages)
+    world = world.restart()
+    world.take(reload(messages.user("go")))
+
+    assert len(world.stored()) == 2 * size + 1
+
+
+def test_an_empty_list_says_nothing(world: World) -> None:
+    """A list that is empty takes nothing back."""
+    messages = chat().turns(2)
+    world.take(messages)
+    world.take([])
+    world.take(messages)
+
+    assert (world.stored(), world.flagged(Flag.RETRACTED)) == (messages, [])
+
+
+# -- one row changed ---------------------------------------------------------------------------------------------
+
+
+def varied() -> Chat:
+    return chat().turns(3).rounds(2).says("so far").turns(2, first=10)
+
+
+def equal() -> Chat:
+    """A session that says hardly anything but the same."""
+    return Chat(copy.deepcopy([*chat().user("go").says("ok") * 6]))
+
+
+def added(world: World, before: Chat) -> Counter[bytes]:
+    """What is stored beyond ``before``."""
+    found = Counter(digests(world.stored()))
+    expected = Counter(digests(before))
+    assert expected - found == Counter(), "something is gone"
+    return found - expected
+
+
+SESSIONS = pytest.mark.parametrize("said", [varied, equal], ids=["varied", "equal"])
+PLACES = pytest.mark.parametrize("at", [0, 3, 6, 10], ids="at={}".format)
+
+
+@SESSIONS
+@PLACES
+def test_an_edited_row_is_one_new_row(world: World, meet: Any, said: Any, at: int) -> None:
+    """The host changes one row in the middle: its new form is stored once, everything else not again."""
+    messages = said()
+    world.take(messages)
+    changed = Chat([*messages[:at], {**messages[at], "content": f"changed {at}"}, *messages[at + 1 :]])
+
+    world = meet(changed)
+
+    assert added(world, messages) == Counter(digests([changed[at]]))
+
+
+@SESSIONS
+@PLACES
+def test_an_edited_row_is_one_new_row_even_if_the_list_grows(world: World, meet: Any, said: Any, at: int) -> None:
+    """One edit and one new message are two new rows."""
+    messages = said()
+    world.take(messages)
+    changed = Chat([*messages[:at], {**messages[at], "content": f"changed {at}"}, *messages[at + 1 :]]).user("new")
+
+    world = meet(changed)
+
+    assert added(world, messages) == Counter(digests([changed[at], changed[-1]]))
+
+
+@SESSIONS
+@PLACES
+def test_an_injected_row_is_one_new_row(world: World, meet: Any, said: Any, at: int) -> None:
+    """The host inserts a row between old ones: it is stored once."""
+    messages = said()
+    world.take(messages)
+    note = {"role": "user", "content": "[note of the host]"}
+    changed = Chat([*messages[:at], note, *messages[at:]])
+
+    world = meet(changed)
+
+    assert added(world, messages) == Counter(digests([note]))
+
+
+@SESSIONS
+@PLACES
+def test_an_injected_row_is_not_stored_again(world: World, meet: Any, said: Any, at: int) -> None:
+    """After an injection, restarts find the list as it is, the new row in its place."""
+    messages = said()
+    world.take(messages)
+    changed = Chat([*messages[:at], {"role": "user", "content": "[note of the host]"}, *messages[at:]])
+    world = meet(changed)
+    world = world.restart()
+    world.take(reload(changed))
+
+    assert digests(world.thread()) == digests(changed)
+    assert len(world.stored()) == len(changed)
+
+
+@SESSIONS
+@PLACES
+def test_a_dropped_row_costs_nothing(world: World, meet: Any, said: Any, at: int) -> None:
+    """The host leaves out a row and goes on: the row stays, nothing is stored again."""
+    messages = said()
+    world.take(messages)
+    changed = Chat([*messages[:at], *messages[at + 1 :]]).user("new")
+
+    world = meet(changed)
+
+    assert added(world, messages) == Counter(digests(changed[-1:]))
+
+
+def test_edits_survive_restarts(world: World) -> None:
+    """A row that was edited twice is the newest form in its place; the older forms are kept."""
+    messages = varied()
+    world.take(messages)
+    for form in ("first", "second"):
+        messages[3] = {**messages[3], "content": form}
+        world.take(messages.copy())
+        world = world.restart()
+        world.take(reload(messages))
+
+    assert digests(world.thread()) == digests(messages)
+    assert len(world.stored()) == len(messages) + 2
+
+
+def test_two_injections_at_one_place_keep_their_order(world: World) -> None:
+    """A row that is inserted before another inserted row stands before it after a restart too."""
+    messages = varied()
+    world.take(messages)
+    messages.insert(2, {"role": "user", "content": "second note"})
+    world.take(messages.copy())
+    messages.insert(2, {"role": "user", "content": "first note"})
+    world.take(messages.copy())
+    world = world.restart()
+    world.take(reload(messages))
+
+    assert digests(world.thread()) == digests(messages)
+    assert len(world.stored()) == len(messages)
+
+
+def test_a_content_list_that_changes_in_place_is_noticed(world: World) -> None:
+    """The host edits a message's parts in the very object that it handed over before."""
+    messages = chat().user([{"type": "text", "text": "look"}]).says("ok")
+    world.take(messages)
+    messages[0]["content"][0]["text"] = "look here"
+    world.take(messages)
+
+    assert [flatten(message["content"]) for message in world.stored()] == ["look", "ok", "look here"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"role": "assistant"}, {"tool_call_id": "other"}],
+    ids=["role", "answered call"],
+)
+def test_a_change_beside_the_text_is_noticed(world: World, change: dict[str, str]) -> None:
+    """Role and answered call are part of what was said."""
+    messages = chat().user("look").calls("a").results("a").says("end")
+    world.take(messages)
+    messages[2] = {**messages[2], **change}
+    world.take(messages)
+
+    assert digests([messages[2]])[0] in digests(world.stored())
+
+
+# -- rows merged ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [2, 3, 7, 8, 9, 12], ids="rows={}".format)
+def test_merged_user_rows_are_the_rows_they_were(world: World, meet: Any, count: int) -> None:
+    """The host joins adjacent user rows in place: nothing is new."""
+    messages = chat().turns(2)
+    for n in range(count):
+        messages.user(f"and another thing {n}")
+    messages.says("fine").turns(1, first=20)
+    world.take(messages)
+
+    world = meet(Chat(merge(messages.copy())))
+
+    assert world.stored() == messages
+
+
+def test_merged_equal_user_rows_are_the_rows_they_were(world: World, meet: Any) -> None:
+    """Three times "yes" joined is still three times "yes"."""
+    messages = chat().user("start").says("ok").user("yes").user("yes").user("yes").says("fine")
+    world.take(messages)
+
+    world = meet(Chat(merge(messages.copy())))
+
+    assert world.stored() == messages
+
+
+def test_a_merge_with_a_new_message_stores_the_new_part(world: World, meet: Any) -> None:
+    """The host joins a stored user row with one that nobody has seen: only that one is new."""
+    messages = chat().turns(2).user("first half")
+    world.take(messages)
+    merged = Chat(merge(messages.copy().user("second half")))
+
+    world = meet(merged)
+
+    assert texts(world.stored()) == [*texts(messages), "second half"]
+
+
+def test_a_merge_with_a_new_message_is_not_stored_again(world: World, meet: Any) -> None:
+    """What was joined and stored in part is found again after more restarts."""
+    messages = chat().turns(2).user("first half")
+    world.take(messages)
+    merged = Chat(merge(messages.copy().user("second half"))).says("I see")
+    world = meet(merged)
+    for _ in range(2):
+        world = world.restart()
+        world.take(reload(merged))
+
+    assert len(world.stored()) == len(messages) + 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (chat().says("let me see"), chat().says("found it")),
+        (chat().says("let me see"), chat().calls("c1").results("c1")),
+        (chat().calls("c1", text="I look"), chat().says("and more").results("c1")),
+        (chat().calls("c1"), chat().calls("c2").results("c1", "c2")),
+        (chat().says("  spaced  "), chat().says("\nlines\n")),
+    ],
+    ids=["texts", "text and calls", "calls and text", "calls and calls", "blanks"],
+)
+def test_merged_assistant_rows_are_the_rows_they_were(world: World, meet: Any, first: Chat, second: Chat) -> None:
+    """The host joins adjacent assistant rows and unites their calls: nothing is new."""
+    messages = Chat([*chat().turns(2).user("go"), *first, *second]).turns(1, first=20)
+    world.take(messages)
+
+    world = meet(Chat(merge(copy.deepcopy(messages))))
+
+    assert world.stored() == messages
+
+
+def test_a_merge_in_an_equal_session_stores_nothing(world: World, meet: Any) -> None:
+    """Joined neighbours are recognised where no text is unique."""
+    messages = Chat(chat().user("go").says("ok") * 4).user("go").user("go").says("ok").user("go").says("ok")
+    world.take(messages)
+
+    world = meet(Chat(merge(messages.copy())))
+
+    assert world.stored() == messages
+
+
+# -- todo snapshots ------------------------------------------------------------------------------------------------
+
+
+def test_an_appended_todo_snapshot_is_a_note_of_the_host(world: World) -> None:
+    """The host appends its task list as a user message of its own: stored, and marked."""
+    world.take(chat().turns(2).user(TODO, _todo_snapshot_synthetic=True))
+
+    assert texts(world.flagged(Flag.HOST_NOTE)) == [TODO]
+
+
+def test_a_merged_todo_snapshot_changes_nothing(world: World, meet: Any) -> None:
+    """The task list that the host glued to a user message is decoration."""
+    messages = chat().turns(2).user("go on")
+    world.take(messages)
+    decorated = Chat(merge(messages.copy().user(TODO)))
+
+    world = meet(decorated)
+
+    assert world.stored() == messages
+
+
+def test_a_merged_todo_snapshot_that_was_seen_alone_changes_nothing(world: World, meet: Any) -> None:
+    """Seen as a message of its own first and glued to its neighbour later, it is the same message."""
+    messages = chat().turns(2).user("go on").user(TODO)
+    world.take(messages)
+
+    world = meet(Chat(merge(messages.copy())).says("right"))
+
+    assert texts(world.stored()) == [*texts(messages), "right"]
+
+
+# -- taken back, brought back ----------------------------------------------------------------------------------------
+
+
+def test_undone_messages_are_marked(world: World, meet: Any) -> None:
+    """/undo and a new message: what was undone stays, marked, and is no longer part of the thread."""
+    messages = chat().turns(4)
+    world.take(messages)
+    changed = Chat(messages[:4]).user("something else")
+
+    world = meet(changed)
+
+    assert world.flagged(Flag.RETRACTED) == messages[4:]
+    assert digests(world.thread()) == digests(changed)
+
+
+def test_undone_messages_are_marked_when_the_short_list_is_seen_first(world: World) -> None:
+    """/undo, then a hook that shows the shorter list, then a new message: the same."""
+    messages = chat().turns(4)
+    world.take(messages)
+    world.take(messages[:4])
+    changed = Chat(messages[:4]).user("something else")
+    world.take(changed)
+
+    assert world.flagged(Flag.RETRACTED) == messages[4:]
+
+
+def test_an_undone_turn_is_no_foreign_list(world: World) -> None:
+    """A list whose beginning is known is aligned, whatever follows it."""
+    messages = chat().turns(4)
+    world.take(messages)
+    world.take(Chat(messages[:4]).user("something else"))
+
+    assert (world.flagged(Flag.UNALIGNED), world.ingest.unaligned) == ([], 0)
+
+
+def test_a_redo_brings_the_rows_back(world: World, meet: Any) -> None:
+    """What was taken back and is shown again is no new message."""
+    messages = chat().turns(4)
+    world.take(messages)
+    world.take(Chat(messages[:4]).user("something else"))
+
+    world = meet(messages)
+
+    assert len(world.stored()) == len(messages) + 1
+    assert digests(world.thread()) == digests(messages)
+
+
+def test_a_redo_of_the_second_attempt_brings_its_rows_back(world: World) -> None:
+    """Two attempts were undone; the later one is brought back."""
+    start, first, second = chat().turns(2), chat().turns(1, first=10), chat().turns(1, first=20)
+    world.take(start)
+    for attempt in (first, second):
+        world.take(Chat([*start, *attempt]))
+    world.take(Chat([*start, {"role": "user", "content": "third"}]))
+    world.take(Chat([*start, *second]))
+
+    assert len(world.stored()) == 4 + 2 + 2 + 1
+
+
+def test_retry_keeps_the_request_and_both_answers(world: World, meet: Any) -> None:
+    """/retry: the same request gets another answer."""
+    messages = chat().turns(2).user("write it").says("first try")
+    world.take(messages)
+    changed = Chat(messages[:-1]).says("second try")
+
+    world = meet(changed)
+
+    assert texts(world.stored())[-3:] == ["write it", "first try", "second try"]
+    assert texts(world.flagged(Flag.RETRACTED)) == ["first try"]
+
+
+def test_a_stale_shorter_list_takes_nothing_back(world: World) -> None:
+    """A caller that shows an old state of the list: when the full list comes again, nothing is stored again."""
+    messages = chat().turns(5)
+    world.take(messages)
+    world.take(messages[:6])
+    world.take(messages.copy().user("next"))
+
+    assert texts(world.stored()) == [*texts(messages), "next"]
+    assert world.flagged(Flag.RETRACTED) == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lists_of_any_age_in_any_order_store_each_message_once(world: World, seed: int) -> None:
+    """Callers hold states of different age of the one list that only grows."""
+    rng = random.Random(seed)
+    messages = equal().turns(3) if seed % 2 else varied()
+    for _ in range(12):
+        world.take(messages[: rng.randint(0, len(messages))])
+        if rng.random() < 0.2:
+            world = world.restart()
+    world.take(messages)
+
+    assert digests(world.stored()) == digests(messages)
+
+
+def test_a_foreign_list_is_kept_and_takes_nothing_back(world: World, meet: Any) -> None:
+    """A list that has nothing in common with what is stored is stored, marked, and retracts nothing."""
+    messages, foreign = chat().turns(3), chat().turns(3, first=50)
+    world.take(messages)
+
+    world = meet(foreign)
+
+    assert texts(world.stored()) == texts([*messages, *foreign])
+    assert texts(world.flagged(Flag.UNALIGNED)) == texts(foreign)
+    assert world.flagged(Flag.RETRACTED) == []
+
+
+def test_a_foreign_list_is_not_stored_again(world: World) -> None:
+    """Once stored, it is known."""
+    messages, foreign = chat().turns(3), chat().turns(3, first=50)
+    world.take(messages)
+    world.take(foreign)
+    for again in (messages, foreign, messages, foreign):
+        world.take(again)
+        world = world.restart()
+        world.take(reload(again))
+
+    assert len(world.stored()) == 12
+
+
+# -- several writers ---------------------------------------------------------------------------------------------
+
+
+def test_two_threads_with_the_same_list_store_it_once(world: World) -> None:
+    """A hook and a worker hand over the same list at the same moment."""
+    messages = chat().turns(20)
+    run(*[lambda: world.take(messages.copy()) for _ in range(4)])
+
+    assert world.stored() == messages
+
+
+def test_two_worlds_with_the_same_list_store_it_once(tmp_path: Path) -> None:
+    """Two processes resumed the same session."""
+    messages = chat().turns(20)
+    first, second = World(tmp_path), World(tmp_path)
+    first.take(messages[:10])
+
+    def hand_over(world: World) -> None:
+        for size in range(10, 41, 3):
+            world.take(messages[:size])
+
+    run(lambda: hand_over(first), lambda: hand_over(second))
+    first.take(messages)
+
+    assert digests(first.stored()) == digests(messages)
+
+
+_SAY = """
+from pathlib import Path
+from world import World, chat
+world = World(Path({folder!r}))
+messages = chat().turns(15)
+for size in range(1, 31):
+    world.take(messages[:size])
+"""
+
+
+def test_two_processes_with_the_same_list_store_it_once(tmp_path: Path) -> None:
+    """The same with real processes."""
+    paths = os.pathsep.join([str(HERE), str(HERE.parent / ".lcm-path")])
+    command = [sys.executable, "-P", "-c", _SAY.format(folder=str(tmp_path))]
+    workers = [subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}) for _ in range(2)]
+
+    assert [worker.wait(60) for worker in workers] == [0, 0]
+    assert digests(World(tmp_path).stored()) == digests(chat().turns(15))
+
+
+# -- poison ---------------------------------------------------------------------------------------------------------
+
+
+def cyclic() -> dict[str, Any]:
+    knot: dict[str, Any] = {}
+    knot["self"] = knot
+    return knot
+
+
+def nested(depth: int) -> list[Any]:
+    out: list[Any] = ["bottom"]
+    for _ in range(depth):
+        out = [out]
+    return out
+
+
+POISON: dict[str, dict[str, Any]] = {
+    "lone surrogate": {"role": "user", "content": "broken \ud800 half"},
+    "two lone surrogates": {"role": "user", "content": "\ud83d" + "\ude00"},
+    "surrogate in names": {"role": "tool", "tool_call_id": "\udc00", "name": "\ud8ff", "content": "x"},
+    "surrogate role": {"role": "\ud800", "content": "x"},
+    "NUL": {"role": "user", "content": "a\0b"},
+    "NUL in names": {"role": "tool", "tool_call_id": "a\0b", "name": "n\0m", "content": "\0"},
+    "image": {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]},
+    "odd parts": {"role": "user", "content": [None, 3, "text", {"type": "text"}, {"type": "text", "text": None}, []]},
+    "content is a dict": {"role": "tool", "tool_call_id": "q", "content": {"_multimodal": True, "text_summary": None}},
+    "content is a number": {"role": "user", "content": 3.5},
+    "no content": {"role": "assistant"},
+    "calls null": {"role": "assistant", "content": "x", "tool_calls": None},
+    "calls of odd shapes": {"role": "assistant", "content": "", "tool_calls": [None, "a", 1, {}, {"function": None}]},
+    "calls are a number": {"role": "assistant", "content": "x", "tool_calls": 1},
+    "calls are a dict": {"role": "assistant", "content": "x", "tool_calls": {"id": "a"}},
+    "dict arguments": {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "z", "function": {"name": "f", "arguments": {"a": [1, {"b": None}]}}}],
+    },
+    "unknown role": {"role": "developer", "content": "x"},
+    "no role": {"content": "x"},
+    "unknown keys": {"role": "user", "content": "x", "\u00e9": {"deep": [1, 2, {"\0": True}]}},
+    "escape look-alike": {"role": "user", "content": "x", "extra": {"__lcm_escaped__": "bytes", "value": "AAAA"}},
+    "NaN": {"role": "user", "content": "x", "score": [float("inf"), -0.0]},
+    "huge timestamp": {"role": "user", "content": "x", "timestamp": 10**400},
+    "infinite timestamp": {"role": "user", "content": "x", "timestamp": float("inf")},
+    "huge integer": {"role": "user", "content": "x", "count": 10**300},
+    "integer of 5000 digits": {"role": "user", "content": "x", "count": 10**5000},
+    "integer of 5000 digits as content": {"role": "user", "content": 10**5000},
+    "bytes": {"role": "user", "content": "x", "raw": b"\x00\xff"},
+    "tuple": {"role": "user", "content": "x", "pair": (1, (2, b"3"))},
+    "odd keys": {"role": "user", "content": "x", "table": {1: "a", None: "b", (1, 2): "c"}},
+    "nested 1000 deep": {"role": "user", "content": "x", "tree": nested(1000)},
+    "nested 90 deep with a tuple": {"role": "user", "content": "x", "tree": nested(90), "pair": (1,)},
+    "20 MB": {"role": "tool", "tool_call_id": "big", "content": "0123456789abcdef\n" * 1_200_000},
+}
+
+
+@pytest.mark.parametrize("poison", POISON.values(), ids=POISON.keys())
+def test_poison_is_stored_exactly(world: World, poison: dict[str, Any]) -> None:
+    """A message of any shape comes back as it was, and so do the messages around it."""
+    messages = chat().user("before").says("ok")
+    messages = Chat([*messages, poison, {"role": "assistant", "content": "after"}])
+    world.take(messages)
+
+    assert world.stored() == messages
+
+
+@pytest.mark.parametrize("poison", POISON.values(), ids=POISON.keys())
+def test_poison_is_stored_once(world: World, poison: dict[str, Any]) -> None:
+    """A message of any shape is recognised after a restart."""
+    messages = Chat([*chat().user("before").says("ok"), poison, {"role": "assistant", "content": "after"}])
+    world.take(messages)
+    world = world.restart()
+    world.take(messages.user("more"))
+
+    assert len(world.stored()) == 5
+
+
+def test_cycles_are_stored_as_far_as_they_go(world: World) -> None:
+    """What has no end cannot come back exactly; it is marked, and the messages after it are stored."""
+    messages = Chat([{"role": "user", "content": "x", "knot": cyclic()}, {"role": "assistant", "content": "after"}])
+    world.take(messages)
+
+    assert texts(world.stored()) == ["x", "after"]
+    assert texts(world.flagged(Flag.QUARANTINED)) == ["x"]
+
+
+# -- our own text ----------------------------------------------------------------------------------------------------
+
+
+def test_our_own_text_is_not_stored(world: World) -> None:
+    """Context message and carrier come back at every turn and are never taken for messages."""
+    messages = chat().turns(30)
+    compacted = world.compact(messages)
+    world.take(compacted.user("next"))
+    world = world.restart()
+    world.take(reload(compacted))
+
+    assert texts(world.stored()) == [*texts(messages), "next"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        own.context("0123456789abcdef", 1, "a forged history"),
+        own.carrier("0123456789abcdef"),
+        own.stub("0123456789abcdef", 1, "note", "excerpt"),
+        "[lcm:history 0123456789abcdef]\nno end",
+        "[lcm:history",
+        "[lcm:carrier",
+    ],
+    ids=["context", "carrier", "stub", "unclosed", "opening", "carrier opening"],
+)
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_pasted_look_alike_is_stored(world: World, text: str, at: int) -> None:
+    """Text in our grammar with a nonce that we never gave out is somebody's words."""
+    messages = chat().user("a").says("b").user("c").says("d")
+    messages[at] = {**messages[at], "content": text}
+    world.take(messages)
+
+    assert world.stored() == messages
+
+
+def test_our_text_at_another_place_is_stored(world: World) -> None:
+    """A user who pastes our context message into a later message says something."""
+    compacted = world.compact(chat().turns(30))
+    pasted = compacted[0]["content"]
+    world.take(compacted.user(pasted))
+
+    assert world.stored()[-1]["content"] == pasted
+
+
+def test_the_context_of_another_conversation_is_stored(world: World) -> None:
+    """A user who begins a new conversation by pasting the context message of an old one says something."""
+    pasted = world.compact(chat().turns(30), "old")[0]["content"]
+    lineage = world.take(chat().user(pasted).says("what is this?"), "new")
+
+    assert pasted in texts(row.envelope for row in world.store.page("new", after=0, limit=9)) or lineage.stored == 2
+
+
+def test_the_context_of_another_conversation_governs_nothing(world: World) -> None:
+    """A pasted context message does not bring another conversation's summaries into this one."""
+    pasted = world.compact(chat().turns(30), "old")[0]["content"]
+
+    assert world.take(chat().user(pasted).says("what is this?"), "new").assembly is None
+
+
+@pytest.mark.parametrize("glue", ["\n\n", "\n"])
+def test_text_glued_behind_the_context_is_a_message(world: World, glue: str) -> None:
+    """The host joins its own user text to our context message: that text is stored, once."""
+    compacted = world.compact(chat().turns(30))
+    before = len(world.stored())
+    compacted[0]["content"] += f"{glue}A word of the user."
+    world.take(compacted)
+    world = world.restart()
+    world.take(reload(compacted))
+
+    assert texts(world.stored())[before:] == ["A word of the user."]
+
+
+def test_text_glued_behind_the_context_survives_the_next_compaction(world: World) -> None:
+    """After another pass the glued text is there once, and the old context message nowhere."""
+    messages = chat().turns(30)
+    compacted = world.compact(messages)
+    compacted[0]["content"] += "\n\nA word of the user."
+    again = world.compact(compacted.turns(30, first=100))
+    world.take(again)
+
+    assert len(world.stored()) == len(messages) + 61
+    assert world.gaps(again) == ([], [])
+    assert sum("[lcm:history" in str(message["content"]) for message in again) == 1
+
+
+def test_text_glued_behind_the_carrier_is_a_message(world: World) -> None:
+    """The host joins an assistant row to our carrier: that text is stored, once."""
+    compacted = world.compact(chat().turns(30))
+    before = len(world.stored())
+    carrier = own.carrier(world.session().nonce)
+    rest = compacted[1:] if compacted[1]["content"] != carrier else compacted[2:]
+    glued = Chat([compacted[0], {"role": "assistant", "content": f"{carrier}\nA word of the model."}, *rest])
+    world.take(glued)
+    world = world.restart()
+    world.take(reload(glued))
+
+    assert texts(world.stored())[before:] == ["A word of the model."]
+
+
+# -- the door ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_the_door_keeps_out_is_not_asked_for_again(tmp_path: Path) -> None:
+    """A message that is filtered at the door does not disturb the alignment of its neighbours."""
+    world = World(tmp_path, door=lambda message, read: None if "secret" in read.text else read)
+    messages = chat().user("a").says("secret").user("b").says("c").user("d")
+    for size in range(1, 6):
+        world.take(messages[:size])
+    again = World(tmp_path, door=lambda message, read: None if "secret" in read.text else read)
+    again.take(reload(messages))
+
+    assert texts(again.stored()) == ["a", "b", "c", "d"]

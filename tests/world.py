@@ -1,0 +1,342 @@
+"""
+A world in one line: real SQLite in a folder, the parts that work on it, a summariser that follows a script, and a host.
+
+``World(tmp_path)`` is one process with its database; ``world.restart()`` is the next one on the same file. ``Chat`` builds the
+host's live list. ``reload``, ``merge`` and ``flatten`` do to a list what the host does to it.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hermes_lcm.compact import Compactor, Request
+from hermes_lcm.config import load
+from hermes_lcm.dag import SummaryDag
+from hermes_lcm.db.connection import Database
+from hermes_lcm.errors import StoreError, SummaryUnavailable
+from hermes_lcm.health import Health
+from hermes_lcm.ingest import Ingest
+from hermes_lcm.prepare import Preparer
+from hermes_lcm.records import Flag, Lineage, Message, Summary, SummaryTask
+from hermes_lcm.search import MessageIndex, NodeIndex
+from hermes_lcm.search import prepare as prepare_indexes
+from hermes_lcm.session import Session, Sessions
+from hermes_lcm.store import MessageStore
+from hermes_lcm.swap import Outcome, Swap
+from hermes_lcm.text import content, own, tokens
+
+Messages = list[dict[str, Any]]
+PATIENCE_S = 20.0  # how long a test waits for what must happen; a failing test waits, a passing one does not
+
+
+# -- the host's list -------------------------------------------------------------------------------------------
+
+
+class Chat(list[dict[str, Any]]):
+    """A live list under construction; every method returns the list, so that a conversation reads as one line."""
+
+    def user(self, text: Any, **keys: Any) -> Chat:
+        self.append({"role": "user", "content": text, **keys})
+        return self
+
+    def says(self, text: Any, **keys: Any) -> Chat:
+        self.append({"role": "assistant", "content": text, **keys})
+        return self
+
+    def calls(self, *names: str, text: str = "", arguments: str = "{}", tool: str = "terminal") -> Chat:
+        """One assistant message that calls a tool once per id."""
+        calls = [{"id": n, "type": "function", "function": {"name": tool, "arguments": arguments}} for n in names]
+        self.append({"role": "assistant", "content": text, "tool_calls": calls})
+        return self
+
+    def results(self, *names: str, text: str = "done", tool: str = "terminal") -> Chat:
+        """Results for the ids, in the order given."""
+        for name in names:
+            said = text if len(names) == 1 else f"{text} {name}"
+            self.append({"role": "tool", "name": tool, "tool_call_id": name, "content": said})
+        return self
+
+    def turns(self, count: int, *, words: int = 40, first: int = 0) -> Chat:
+        """So many question-and-answer turns, each text different from all others."""
+        for n in range(first, first + count):
+            self.user(f"question {n}: {_prose(n, words)}").says(f"answer {n}: {_prose(n + 500, words)}")
+        return self
+
+    def rounds(self, count: int, *, words: int = 60, first: int = 0) -> Chat:
+        """So many tool rounds of two parallel calls each, answered in the reverse order."""
+        for n in range(first, first + count):
+            self.calls(f"a{n}", f"b{n}", arguments=json.dumps({"command": f"step {n}"}))
+            self.results(f"b{n}", f"a{n}", text=f"output {n}: {_prose(n, words)}")
+        return self
+
+    def copy(self) -> Chat:
+        return Chat(copy.deepcopy(list(self)))
+
+
+def _prose(seed: int, words: int) -> str:
+    """Text that no other seed gives."""
+    pool = "river stone table green engine window paper silver market garden bridge letter summer castle winter".split()
+    return " ".join(f"{pool[(seed * 7 + n) % len(pool)]}{(seed * 31 + n) % 97}" for n in range(words))
+
+
+def chat() -> Chat:
+    return Chat()
+
+
+def reload(messages: Sequence[Mapping[str, Any]], *, at: float = 1_700_000_000.0) -> Chat:
+    """What the host hands over after a restart: through JSON, stripped, images flattened, private keys lost, times added."""
+    out = Chat()
+    for n, message in enumerate(messages):
+        kept = {
+            key: value for key, value in message.items() if not key.startswith("_") and key not in ("name", "custom")
+        }
+        body = flatten(kept.get("content"))
+        if isinstance(body, str) and kept.get("role") in ("user", "assistant"):
+            body = body.strip()
+        out.append(json.loads(json.dumps({**kept, "content": body, "timestamp": at + n})))
+    return out
+
+
+def flatten(body: Any) -> Any:
+    """Content parts as the host's session database keeps them."""
+    if not isinstance(body, list):
+        return body
+    parts = []
+    for part in body:
+        if part.get("type") == "text":
+            parts.append(str(part.get("text", "")))
+        elif part.get("type") in ("image", "image_url", "input_image"):
+            parts.append("[screenshot]")
+    return "\n".join(parts) if parts else None
+
+
+def merge(messages: Messages) -> Messages:
+    """The host's own repair of a list: neighbours of one role become one, in place."""
+    from agent.agent_runtime_helpers import repair_message_sequence
+
+    repair_message_sequence(None, messages)
+    return messages
+
+
+def alternates(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Would the host leave this list as it is?"""
+    before = copy.deepcopy(list(messages))
+    return merge(copy.deepcopy(before)) == before
+
+
+# -- the summariser --------------------------------------------------------------------------------------------
+
+
+class Script:
+    """A summariser that does what it is told: "ok", "provisional", "raise", "hang" or "long", in turn, the last for ever.
+
+    Like the real one it returns an extract at once when the deadline has passed, and raises only when it was cancelled.
+    """
+
+    def __init__(self, *moves: str) -> None:
+        self.moves = list(moves) or ["ok"]
+        self.tasks: list[SummaryTask] = []
+        self.release = threading.Event()
+        self._lock = threading.Lock()
+
+    def __call__(self, task: SummaryTask, *, deadline: float, cancelled: Callable[[], bool] | None = None) -> Summary:
+        if cancelled is not None and cancelled():
+            raise SummaryUnavailable("cancelled")
+        if time.monotonic() >= deadline:
+            return self.extract(task)
+        with self._lock:
+            self.tasks.append(task)
+            move = self.moves.pop(0) if len(self.moves) > 1 else self.moves[0]
+        if move == "raise":
+            raise SummaryUnavailable("no provider")
+        if move == "hang":
+            self.release.wait(PATIENCE_S)
+            return self.extract(task)
+        if move == "provisional":
+            return self.extract(task)
+        words = 4 * task.target_tokens if move == "long" else 12
+        return self.summary(task, "verified", f"Summary of {task.lines[0].address}: {_prose(len(self.tasks), words)}")
+
+    @staticmethod
+    def extract(task: SummaryTask) -> Summary:
+        text = "Extract: " + " / ".join(line.text[:30].replace("\n", " ") for line in task.lines[:3])
+        return Script.summary(task, "provisional", text)
+
+    @staticmethod
+    def summary(task: SummaryTask, quality: str, text: str) -> Summary:
+        rung = "detailed" if quality == "verified" else "digest"
+        hint = f"{task.lines[0].address} to {task.lines[-1].address}"
+        return Summary(text, hint, quality, rung, "scripted", "{}", tokens.count(text))
+
+
+def _opened(db: Database) -> None:
+    """Without waiting for the disk: no test here pulls the plug, and waiting is most of what a small test would do."""
+    prepare_indexes(db)
+    assert db._writer is not None
+    db._writer.execute("PRAGMA synchronous=OFF")
+
+
+# -- one process ---------------------------------------------------------------------------------------------------
+
+
+class World:
+    """One process: a database and everything that works on it. ``settings`` are fields of ``Config``."""
+
+    def __init__(self, folder: Path, script: Script | None = None, *, door: Any = None, **settings: Any) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.model = script or Script()
+        self.config = replace(load({}), **{"background_compaction": True, **settings})
+        self.db = Database(folder / "lcm.db", on_open=_opened)
+        self.health = Health(self.db)
+        self.sessions = Sessions(self.db)
+        self.store = MessageStore(self.db, MessageIndex(self.db))
+        self.dag = SummaryDag(self.db, NodeIndex(self.db))
+        self.ingest = Ingest(self.store, self.sessions, self.dag, door=door)
+        self.compactor = Compactor(self.store, self.dag, self.ingest.expected, self.model, self.config, rough=tokens_of)
+        self.swap = Swap(self.compactor, self.store, self.dag, self.sessions, rough=tokens_of)
+        self.preparer = Preparer(self.db, self.compactor, self.dag, self.health, self.config)
+
+    def restart(self, script: Script | None = None) -> World:
+        """The process ends; the next one opens the same file."""
+        self.preparer.stop()
+        self.db.close()
+        return World(self.folder, script or self.model, **self.settings)
+
+    # -- verbs -----------------------------------------------------------------------------------------------
+    def session(self, session_id: str = "s", **facts: Any) -> Session:
+        return self.sessions.open(session_id, now=1.0, **facts)
+
+    def take(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s") -> Lineage:
+        """Hand a live list over, as every hook of the host does."""
+        return self.ingest.take(self.session(session_id), messages, source="test")
+
+    def request(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s", **wishes: Any) -> Request:
+        facts = {"threshold": 4000, "current_tokens": None, "deadline": time.monotonic() + wishes.pop("budget_s", 10.0)}
+        return Request(messages, self.take(messages, session_id), **{**facts, **wishes})
+
+    def swapped(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s", **wishes: Any) -> Outcome:
+        """One compaction with all that came of it."""
+        return self.swap.compact(self.session(session_id), self.request(messages, session_id, **wishes))
+
+    def compact(self, messages: Messages, session_id: str = "s", **wishes: Any) -> Chat:
+        """One compaction that must succeed; the new live list."""
+        outcome = self.swapped(messages, session_id, **wishes)
+        assert outcome.messages is not None, outcome.reason
+        return Chat(outcome.messages)
+
+    # -- what is there ---------------------------------------------------------------------------------------
+    def stored(self) -> Messages:
+        """Everything that is stored, oldest first, as the host said it."""
+        return [row.envelope for rows in self.store.every() for row in rows]
+
+    def thread(self, session_id: str = "s") -> Messages:
+        """The conversation as a live list without summaries should show it."""
+        ids = [item.store_id for item in self.ingest.expected(self.session(session_id), None)]
+        return [row.envelope for row in self.store.rows(ids)]
+
+    def flagged(self, flag: Flag) -> Messages:
+        """The stored messages that bear a flag."""
+        return [row.envelope for rows in self.store.every() for row in rows if row.head.flags & flag]
+
+    def gaps(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s") -> tuple[list[Any], list[Any]]:
+        """P4, counted here by hand: texts that the prompt neither shows nor covers, and those that it has twice."""
+        lineage = self.take(messages, session_id)
+        raw = [store_id for entry in lineage.entries for store_id in entry.ids]
+        roots = lineage.assembly.roots if lineage.assembly else ()
+        below = [store_id for root in roots for store_id in self.dag.messages_below([root])]
+        counted = Counter([*raw, *below])
+        thread = [item.store_id for item in self.ingest.expected(self.session(session_id), None)]
+        return (
+            [self.store.text(store_id) for store_id in thread if store_id not in counted],
+            [self.store.text(store_id) for store_id, times in counted.items() if times > 1],
+        )
+
+    def nodes(self) -> list[Any]:
+        return [node for batch in self.dag.every() for node in batch]
+
+    def counts(self) -> dict[str, int]:
+        """Rows of every table that holds what was said or summarised, the search indexes included."""
+        names = ("messages", "nodes", "node_sources", "assemblies", "sessions", "conversations")
+        out = {name: self.db.query(f"SELECT count(*) FROM {name}")[0][0] for name in names}
+        for name in ("message_index", "node_index"):
+            out[name] = self.db.query(f"SELECT count(*) FROM {name}_docsize")[0][0]
+        return out
+
+    # -- breaking it --------------------------------------------------------------------------------------------
+    @contextmanager
+    def failing_at(self, number: int, error: Exception | None = None) -> Iterator[Callable[[], int]]:
+        """Writing statement ``number`` (from 1, COMMIT not counted) fails. Yields how many were tried."""
+        plain = {"execute": self.db.execute, "executemany": self.db.executemany}
+        tried = 0
+
+        def counting(name: str) -> Any:
+            def statement(*args: Any) -> Any:
+                nonlocal tried
+                tried += 1
+                if tried == number:
+                    raise error or StoreError(f"statement {number} fails")
+                return plain[name](*args)
+
+            return statement
+
+        for name in plain:
+            setattr(self.db, name, counting(name))
+        try:
+            yield lambda: tried
+        finally:
+            for name in plain:
+                delattr(self.db, name)
+
+
+def tokens_of(messages: Sequence[Mapping[str, Any]]) -> int:
+    return tokens.rough(list(messages))
+
+
+def bare(message: Mapping[str, Any]) -> Message:
+    return content.read(message)
+
+
+def digests(messages: Iterable[Mapping[str, Any]]) -> list[bytes]:
+    """Who the messages are."""
+    return [content.read(message).digest for message in messages]
+
+
+def texts(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What a person would read of the messages that are not ours."""
+    said = [content.text_of(message.get("content")) for message in messages]
+    return [text for text in said if own.read_context(text) is None and own.read_carrier(text) is None]
+
+
+def run(*jobs: Callable[[], Any]) -> list[Any]:
+    """Run jobs at once on threads; their results. A job that does not end fails the test instead of hanging it."""
+    results: list[Any] = [None] * len(jobs)
+    errors: list[BaseException] = []
+    gate = threading.Barrier(len(jobs))
+
+    def work(n: int) -> None:
+        try:
+            gate.wait(PATIENCE_S)
+            results[n] = jobs[n]()
+        except BaseException as exc:
+            errors.append(exc)
+
+    threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(len(jobs))]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + PATIENCE_S
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    assert not any(thread.is_alive() for thread in threads), "threads wait for each other"
+    if errors:
+        raise errors[0]
+    return results
