@@ -27,7 +27,7 @@ USER_WEIGHT = 1.3
 LONG_PENALTY = 0.2  # the best of many chunks is a bit lucky
 COVERAGE = 2.0  # all words instead of none: three times the score
 LITERAL = 1.0  # c++ as typed against any c
-RERANKED = 80
+RERANKED = 40
 MAX_READ_CHARS = 20_000  # longer texts are not read for ranking
 
 

@@ -21,6 +21,7 @@ CHUNK_CHARS = 600
 MAX_CHUNKS = 128  # chunk numbers are the low bits of a rowid; each bit more costs 2 % of the text in index size
 
 _MAX_ITEMS = 128  # typed items that become search terms; a pasted page is searched by its first words and as a literal
+_MAX_ATOMS = 192  # and so many single terms, parts of names included
 _MAX_PHRASE = 48  # longer word sequences are not searched as a phrase
 
 # Scripts that are written without spaces: kana, Han, hangul (whose particles stick to the noun).
@@ -346,7 +347,7 @@ def _loose(word: str) -> Iterator[Atom]:
 
 
 def _distinct(atoms: list[Atom]) -> tuple[Atom, ...]:
-    return tuple({a.match: a for a in reversed(atoms) if a.match}.values())[::-1]
+    return tuple({a.match: a for a in reversed(atoms) if a.match}.values())[::-1][:_MAX_ATOMS]
 
 
 # ------------------------------------------------------------------------------------------------- operators
