@@ -92,6 +92,8 @@ def host(deps: OpsDeps, _deep: bool) -> Finding:
 def in_use(deps: OpsDeps, _deep: bool) -> Finding:
     """Does the host really use this engine?"""
     name = deps.engine.engine_name_in_use
+    if deps.engine.live:
+        return ok("the host runs this engine", engine="lcm", configured=name)
     if name is None:
         return ok("not known here")
     if name == "lcm":
@@ -112,7 +114,7 @@ def context_length(deps: OpsDeps, _deep: bool) -> Finding:
     note = context_note(deps)
     if not note:
         return ok(f"{size:,} tokens, compaction from {threshold:,}", **data)
-    if deps.session is None and not deps.engine.fallback_context:
+    if not deps.engine.live:
         return ok(f"no engine runs here; with an unknown window {size:,} tokens are assumed as fallback", **data)
     return warn(
         note,

@@ -61,7 +61,7 @@ def _message(deps: OpsDeps, row: Row) -> dict[str, Any]:
         "address": f"msg_{head.store_id}",
         "is": f"{head.role}{tool}, {head.chars:,} characters, about {head.tokens} tokens",
         "session": f"{head.session_id}, conversation {head.conversation_id}, number {head.seq}",
-        "said": moment(head.said_at),
+        "said": moment(head.said_at) if head.said_at else "unknown",
         "stored": f"{moment(head.stored_at)} by {head.source or 'unknown'}",
         "flags": ", ".join(str(flag.name).lower() for flag in Flag if flag and flag in head.flags) or "none",
         "revises": f"msg_{head.revises}" if head.revises else "nothing",

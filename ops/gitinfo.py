@@ -109,7 +109,7 @@ def _differs(path: Path, fields: tuple[Any, ...]) -> bool:
         return False
     if found.st_size & 0xFFFFFFFF != fields[9]:
         return True
-    if int(found.st_mtime) == fields[2]:
+    if divmod(found.st_mtime_ns, 10**9) == (fields[2], fields[3]):
         return False
     body = path.read_bytes()
     blob = hashlib.sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False).digest()

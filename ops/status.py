@@ -67,6 +67,11 @@ class EngineFacts:
     breaker: Mapping[str, Any] = field(default_factory=dict)
     spend: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def live(self) -> bool:
+        """Is there an engine that the host drives?"""
+        return self.context_length > 0 or self.fallback_context or bool(self.model)
+
 
 @dataclass(frozen=True, slots=True)
 class OpsDeps:
@@ -381,7 +386,7 @@ def problems(deps: OpsDeps, database: Mapping[str, Any]) -> list[dict[str, Any]]
             {"topic": "database", "severity": "error", "message": database["error"], "remedy": database["remedy"]}
         )
     note = context_note(deps)
-    if note and (deps.session is not None or deps.engine.fallback_context):
+    if note and deps.engine.live:
         remedy = "set the model's context_length in config.yaml, or LCM_FALLBACK_CONTEXT_TOKENS"
         out.append({"topic": "context length", "severity": "warning", "message": note, "remedy": remedy})
     out.extend(

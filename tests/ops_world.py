@@ -1,0 +1,243 @@
+"""
+Databases in every state an operator may meet, and the dependencies of a command on them.
+
+``World(path)`` is a Hermes home with a real SQLite file; the functions below it bring that file into a state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hermes_lcm.config import load
+from hermes_lcm.dag import fingerprint
+from hermes_lcm.db.connection import Databases
+from hermes_lcm.errors import LcmError
+from hermes_lcm.ops.status import EngineFacts, OpsDeps
+from hermes_lcm.records import Assembly, NewNode, Node
+from hermes_lcm.runtime import Runtime
+from hermes_lcm.session import Session
+
+ROOT = Path(__file__).resolve().parents[1]
+NOBODY = 65534
+
+
+class World:
+    """One home, one process."""
+
+    def __init__(self, home: Path, **settings: str) -> None:
+        self.home = home
+        self.now = 1_700_000_000.0
+        self.path = home / "lcm.db"
+        self.config = load({f"LCM_{name.upper()}": value for name, value in settings.items()})
+        self.runtime = Runtime(self.path, self.config, Databases())
+
+    # -- content ----------------------------------------------------------------------------------------
+    def say(self, *texts: str, session: str = "s1", platform: str = "cli", source: str = "cli") -> Session:
+        """A conversation of these texts, user and assistant in turn."""
+        self.runtime.announce(session, platform=platform)
+        roles = ("user", "assistant")
+        live = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
+        self.runtime.take(session, live, source=source)
+        found = self.runtime.known(session)
+        assert found is not None
+        return found
+
+    def node(
+        self, *sources: int, depth: int = 0, quality: str = "verified", text: str = "summary", conversation: int = 1
+    ) -> Node:
+        """A summary over these messages (or nodes)."""
+        new = NewNode(
+            conversation,
+            depth,
+            quality,
+            text,
+            "details",
+            10,
+            100,
+            sources,
+            fingerprint(depth, sources),
+            "a-model",
+            "detailed",
+        )
+        return self.runtime.dag.add(new, now=self.now)
+
+    def assembly(self, roots: list[Node], tail: list[int], last_seq: int, session: str = "s1") -> Assembly:
+        """A prompt over these nodes, with this tail."""
+        number = self.runtime.dag.publish(1, session, [root.node_id for root in roots], tail, last_seq, now=self.now)
+        found = self.runtime.dag.assembly(number)
+        assert found is not None
+        return found
+
+    def raw(self, sql: str, *params: Any) -> None:
+        """Change the file behind the plugin's back."""
+        with sqlite3.connect(self.path) as connection:
+            connection.execute(sql, params)
+        connection.close()
+
+    # -- asking -----------------------------------------------------------------------------------------
+    def deps(self, session: str | None = "s1", *, trusted: bool = False, **facts: Any) -> OpsDeps:
+        """What a command works with. ``facts`` are those of the engine."""
+        runtime = self.runtime
+        found = None
+        if session is not None and self.path.exists():
+            try:
+                found = runtime.sessions.find(session)
+            except LcmError:
+                found = None
+        return OpsDeps(
+            db=runtime.db,
+            store=runtime.store,
+            dag=runtime.dag,
+            sessions=runtime.sessions,
+            health=runtime.health,
+            search=runtime.index,
+            nodes=runtime.node_index,
+            config=runtime.config,
+            session=found,
+            engine=EngineFacts(**{"context_length": 200_000, "engine_name_in_use": "lcm", **facts}),
+            plugin_dir=ROOT,
+            home=self.home,
+            clock=lambda: self.now,
+            trusted=trusted,
+        )
+
+    def idle(self, **facts: Any) -> OpsDeps:
+        """The same where no engine runs and no session is bound."""
+        return replace(self.deps(None), engine=EngineFacts(**facts))
+
+    def close(self) -> None:
+        """Close the connections; the next use opens them again."""
+        self.runtime.db.close()
+
+    def restart(self) -> World:
+        """The next process on the same file."""
+        self.close()
+        fresh = World(self.home)
+        fresh.config, fresh.now = self.config, self.now
+        return fresh
+
+
+# -- states ----------------------------------------------------------------------------------------------
+def healthy(home: Path) -> World:
+    """A hundred messages, a leaf over ten of them, and a prompt that shows it."""
+    world = World(home, doctor_clean_apply_enabled="true")
+    world.say(*(f"message {n} about the zebra deployment of service {n % 7} " * 4 for n in range(100)))
+    world.assembly([world.node(*range(1, 11))], list(range(11, 101)), 100)
+    return world
+
+
+def empty(home: Path) -> World:
+    """Nothing was ever stored."""
+    return World(home)
+
+
+def corrupt(home: Path) -> World:
+    """Pages in the middle of the file were overwritten."""
+    world = healthy(home)
+    world.close()
+    with world.path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(8192)
+        file.write(b"\xde\xad\xbe\xef" * ((size - 8192) // 8))
+    return world
+
+
+def no_database(home: Path) -> World:
+    """The file is none of SQLite's."""
+    world = World(home)
+    world.path.write_bytes(b"this was a database once" * 500)
+    return world
+
+
+def newer(home: Path) -> World:
+    """A later release wrote the file."""
+    world = healthy(home)
+    world.raw("PRAGMA user_version=99")
+    world.close()
+    return world
+
+
+def foreign(home: Path) -> World:
+    """The file belongs to another program."""
+    world = World(home)
+    world.raw("CREATE TABLE notes(text)")
+    return world
+
+
+class Holder:
+    """Another process that keeps the database to itself until ``free`` is called."""
+
+    def __init__(self, path: Path, *statements: str) -> None:
+        code = (
+            "import sqlite3,sys\nc=sqlite3.connect(sys.argv[1],isolation_level=None)\n"
+            "for s in sys.argv[2:]: c.execute(s).fetchall()\nprint('held',flush=True)\nsys.stdin.read()"
+        )
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code, str(path), *statements],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().strip() == "held"
+
+    def free(self) -> None:
+        self._process.communicate("")
+
+
+READS = ("SELECT count(*) FROM messages",)
+WRITES = ("BEGIN IMMEDIATE", "UPDATE messages SET source='x' WHERE store_id=1")
+LOCKS_OUT = ("PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE", "UPDATE messages SET source='x' WHERE store_id=1")
+
+
+def digest(*paths: Path) -> str:
+    """Hashes of the files that exist, by another process: opening them here would drop SQLite's locks."""
+    there = [str(path) for path in paths if path.exists()]
+    return subprocess.run(["sha256sum", *there], capture_output=True, text=True, check=True).stdout if there else ""
+
+
+def unprivileged(work: Callable[[], Any]) -> Any:
+    """The JSON-able result of ``work`` in a process without root's rights."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(read)
+        if os.getuid() == 0:
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        try:
+            said = {"result": work()}
+        except BaseException as exc:  # the child must not go on as a second pytest
+            said = {"error": f"{type(exc).__name__}: {exc}"}
+        with os.fdopen(write, "w") as pipe:
+            json.dump(said, pipe)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        said = json.load(pipe)
+    os.waitpid(child, 0)
+    assert "error" not in said, said
+    return said["result"]
+
+
+def readable_home() -> Path:
+    """A folder that another user may look into."""
+    home = Path(tempfile.mkdtemp(prefix="lcm-readonly-"))
+    home.chmod(0o755)
+    return home
+
+
+def make_read_only(home: Path) -> None:
+    """Nobody may write here any more."""
+    for path in home.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o444)
+    home.chmod(0o555)

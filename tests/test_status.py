@@ -1,0 +1,257 @@
+"""What lcm_status says, how fast, and that asking changes nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from ops_world import ROOT, World, digest, healthy
+
+from hermes_lcm.config import KNOBS
+from hermes_lcm.ops import gitinfo, presets
+from hermes_lcm.ops.render import status_text
+from hermes_lcm.ops.status import status
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return healthy(tmp_path)
+
+
+FIELDS = (
+    *(
+        "session_id",
+        "context_length",
+        "threshold_tokens",
+        "prompt_pressure",
+        "compression_count",
+        "store",
+        "dag",
+        "config",
+    ),
+    *("session_filters", "source_lineage", "lifecycle", "last_rotate_at", "rotate_backup_path", "preset_suggestion"),
+    *(
+        "plugin_path",
+        "plugin_git_commit",
+        "plugin_git_branch",
+        "plugin_git_dirty",
+        "sensitive_patterns",
+        "disk",
+        "problems",
+    ),
+    *("disabled_features", "refused_settings", "database", "background", "summary_routes", "summary_spend", "host"),
+)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_the_status_has_every_documented_field(name: str, world: World) -> None:
+    """Dashboards read it without scraping text."""
+    assert name in status(world.deps())
+
+
+def test_numbers_are_those_of_the_session(world: World) -> None:
+    """Rows and nodes of this session, and of the whole archive beside them."""
+    world.say("another", "one", session="s2")
+    said = status(world.deps())
+
+    assert said["store"] == {"total_messages": 102, "conversation_messages": 100, "session_messages": 100}
+    assert said["dag"]["by_depth"] == {"0": {"verified": 1}}
+    assert said["dag"]["total_nodes"] == 1
+
+
+def test_pressure_is_measured_against_window_and_threshold(world: World) -> None:
+    """150,000 of 200,000 tokens is the default threshold exactly."""
+    said = status(world.deps(last_prompt_tokens=150_000))
+
+    assert said["prompt_pressure"] == {"of_context": 0.75, "of_threshold": 1.0}
+
+
+def test_an_unknown_window_is_said_in_words(world: World) -> None:
+    """The host reported 0: what is assumed instead, and what to do."""
+    said = status(world.deps(context_length=0, fallback_context=True))
+
+    assert "context length is 0" in said["context_length_note"]
+    assert "fallback of 128,000" in said["problems"][0]["message"]
+    assert said["effective_context_length"] == 128_000
+
+
+def test_every_setting_is_shown(world: World) -> None:
+    """With its value; with its source when it is not a default."""
+    said = status(world.deps())
+
+    assert set(said["config"]) == set(KNOBS)
+    assert said["config_sources"] == {"doctor_clean_apply_enabled": "env"}
+
+
+def test_refused_settings_are_shown(tmp_path: Path) -> None:
+    """A setting that does nothing is no riddle."""
+    said = status(World(tmp_path, fresh_tail_count="many").deps())
+
+    assert "LCM_FRESH_TAIL_COUNT='many'" in said["refused_settings"][0]
+
+
+def test_filters_say_where_they_come_from(tmp_path: Path) -> None:
+    """Operators confirm that their patterns are loaded."""
+    world = World(tmp_path, ignore_session_patterns="cron:*")
+    world.runtime.health.counters["ignored_messages"] = 3
+    filters = status(world.deps())["session_filters"]
+
+    assert filters["ignore_session_patterns"] == ["cron:*"]
+    assert filters["ignore_session_patterns_source"] == "env"
+    assert filters["stateless_session_patterns_source"] == "default"
+    assert (filters["ignored"], filters["stateless"], filters["ignored_message_count"]) == (False, False, 3)
+
+
+def test_problems_carry_their_remedy(world: World) -> None:
+    """What was survived is shown until it is resolved."""
+    world.runtime.health.degraded("ingest", "disk full", remedy="free disk space")
+    said = status(world.deps())["problems"]
+
+    assert [(each["topic"], each["remedy"]) for each in said] == [("ingest", "free disk space")]
+
+
+def test_before_the_first_message_nothing_is_bound(tmp_path: Path) -> None:
+    """The words that the documentation promises."""
+    text = status_text(status(World(tmp_path).idle()))
+
+    assert "(unbound)" in text
+    assert "(uninitialized)" in text
+
+
+def test_asking_creates_no_file(tmp_path: Path) -> None:
+    """A status on an empty home leaves it empty."""
+    status(World(tmp_path).idle())
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_asking_changes_no_file(world: World) -> None:
+    """Neither the database nor its log, proven by hash."""
+    files = (world.path, Path(f"{world.path}-wal"))
+    before = digest(*files)
+    status(world.deps())
+
+    assert digest(*files) == before
+
+
+def test_the_text_names_what_is_not_a_default(world: World) -> None:
+    """People read thirty lines, not forty settings."""
+    text = status_text(status(world.deps()))
+
+    assert "doctor_clean_apply_enabled" in text
+    assert "fresh_tail_count" not in text
+
+
+def test_spend_is_counted_from_the_guards_buckets(world: World) -> None:
+    """Calls and tokens of the window, and its limit."""
+    said = status(world.deps(spend={"width": 60.0, "buckets": {"1": [2, 300], "2": [1, 50]}}))["summary_spend"]
+
+    assert said == {"calls": 3, "tokens": 350, "max_calls": 500, "window_seconds": 3600}
+
+
+@pytest.mark.slow
+def test_a_million_rows_cost_the_same(tmp_path: Path) -> None:
+    """Under 50 ms: nothing in the status counts a big table."""
+    world = World(tmp_path)
+    world.say("first", "second")
+    world.raw(
+        "WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) "
+        "INSERT INTO messages(conversation_id, session_id, seq, pos, role, digest, tokens, chars, stored_at, source, envelope) "
+        "SELECT 1, 's1', i, i, 'user', x'00', 10, 400, 0, 'cli', zeroblob(400) FROM n"
+    )
+    status(world.deps())
+    began = time.perf_counter()
+    said = status(world.deps())
+
+    assert said["store"]["total_messages"] == 1_000_000
+    assert time.perf_counter() - began < 0.05
+
+
+# -- presets -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [(0, None), (128_000, None), (272_000, "codex_gpt_long_context"), (1_000_000, "large_window_balanced")],
+    ids=str,
+)
+def test_a_preset_is_suggested_by_the_window(window: int, expected: str | None, world: World) -> None:
+    """And none where the defaults fit or the window is unknown."""
+    assert status(world.deps(context_length=window))["preset_suggestion"]["preset"] == expected
+
+
+def test_a_suggestion_respects_what_the_operator_set(tmp_path: Path) -> None:
+    """Explicit values stay, refused ones are named, and only the rest would change."""
+    config = World(tmp_path, fresh_tail_count="100", leaf_chunk_tokens="lots").config
+    said = presets.suggestion(config, context_length=272_000)
+
+    assert said["kept_because_you_set_them"]["LCM_FRESH_TAIL_COUNT"]["value"] == 100
+    assert "LCM_LEAF_CHUNK_TOKENS" in said["invalid_settings"]
+    assert "LCM_FRESH_TAIL_COUNT" not in said["would_change"]
+
+
+def test_a_suggestion_without_a_known_model_says_so(world: World) -> None:
+    """The window alone does not tell which family a preset was measured with."""
+    assert status(world.deps(context_length=272_000))["preset_suggestion"]["match"] == "context-only"
+    assert status(world.deps(context_length=272_000, model="gpt-5-codex"))["preset_suggestion"]["match"] == "model"
+
+
+# -- which commit --------------------------------------------------------------------------------------
+def git(folder: Path, *words: str) -> str:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+    call = ["git", "-C", str(folder), *identity, *words]
+    return subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "trunk")
+    (folder / "file.txt").write_text("one\n")
+    git(folder, "add", "file.txt")
+    git(folder, "commit", "-q", "-m", "one")
+    return folder
+
+
+def test_the_commit_is_read_without_git(checkout: Path) -> None:
+    """Commit, branch, and no local changes."""
+    assert gitinfo.identity(checkout) == gitinfo.GitIdentity(git(checkout, "rev-parse", "HEAD"), "trunk", False)
+
+
+def test_packed_refs_and_detached_heads_are_read(checkout: Path) -> None:
+    """A fresh clone packs its refs; a bisect has no branch."""
+    commit = git(checkout, "rev-parse", "HEAD")
+    git(checkout, "pack-refs", "--all")
+    assert gitinfo.identity(checkout).commit == commit
+    git(checkout, "checkout", "-q", "--detach")
+    assert gitinfo.identity(checkout) == gitinfo.GitIdentity(commit, None, False)
+
+
+def test_a_changed_file_makes_a_checkout_dirty(checkout: Path) -> None:
+    """Same length or not; and touching it alone does not."""
+    path = checkout / "file.txt"
+    path.write_text("two\n")
+    assert gitinfo.identity(checkout).dirty is True
+    path.write_text("one\n")
+    assert gitinfo.identity(checkout).dirty is False
+    path.unlink()
+    assert gitinfo.identity(checkout).dirty is True
+
+
+def test_a_worktree_is_followed(checkout: Path, tmp_path: Path) -> None:
+    """Its .git is a file that names the folder."""
+    git(checkout, "worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
+
+    assert gitinfo.identity(tmp_path / "side").branch == "side"
+    assert gitinfo.identity(tmp_path / "side").commit == git(checkout, "rev-parse", "HEAD")
+
+
+def test_no_checkout_is_no_error(tmp_path: Path) -> None:
+    """An installed package has no .git."""
+    assert gitinfo.identity(tmp_path) == gitinfo.GitIdentity()
+
+
+def test_the_version_is_the_manifests(world: World) -> None:
+    """plugin.yaml and the status never disagree."""
+    assert f"version: {status(world.deps())['plugin_version']}" in (ROOT / "plugin.yaml").read_text()
