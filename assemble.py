@@ -34,14 +34,21 @@ class Stub:
     text: str
 
 
-def context_text(nonce: str, assembly_id: int, nodes: Sequence[Node], carried: Sequence[Node], room_tokens: int) -> str:
-    """The context message. ``room_tokens`` bounds the nodes; when they need more, the shallow and old ones shrink first."""
+def context_text(
+    nonce: str, assembly_id: int, nodes: Sequence[Node], carried: Sequence[Node], room_tokens: int, state: str = ""
+) -> str:
+    """The context message. ``room_tokens`` bounds the nodes; when they need more, the shallow and old ones shrink first.
+
+    ``state`` changes at every compaction and stands last, so that what is before it can be cached.
+    """
     short = shortened([*carried, *nodes], room_tokens)
     blocks = [_HEAD]
     if carried:
         blocks.append(_CARRIED)
         blocks.extend(_block(node, nonce, node.node_id in short) for node in carried)
     blocks.extend(_block(node, nonce, node.node_id in short) for node in nodes)
+    if state:
+        blocks.append(own.defuse(state, nonce))
     return own.context(nonce, assembly_id, "\n\n".join(blocks))
 
 

@@ -71,6 +71,9 @@ class LCMEngine(ContextEngine):
         self._last_aux_model_failure_error: str | None = None
         self._compression_cancelled_check: Callable[[], bool] | None = None
         self.born = 0
+        #: The host's estimate of the request that is on its way, and what the provider counted for the last one.
+        self.requested_tokens = 0
+        self._reported_tokens = -1
 
     @property
     def host_key(self) -> str:
@@ -126,15 +129,22 @@ class LCMEngine(ContextEngine):
         """What the provider counted."""
         usage = usage if isinstance(usage, Mapping) else {}
         self.last_prompt_tokens = _number(usage.get("prompt_tokens"), self.last_prompt_tokens)
+        if usage.get("prompt_tokens"):
+            self._reported_tokens = self.last_prompt_tokens
+            self.runtime.calibration.observe(self.model, self.requested_tokens, self._reported_tokens)
         self.last_completion_tokens = _number(usage.get("completion_tokens"), 0)
         self.last_total_tokens = _number(usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens)
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         """Is the prompt at its threshold, and has anything changed since a pass that could do nothing?"""
         used = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
-        if not self.threshold_tokens or used < self.threshold_tokens:
+        if not self.threshold_tokens or self._calibrated(used) < self.threshold_tokens:
             return False
         return used > self._stuck_at * _RETRY_GROWTH
+
+    def _calibrated(self, used: int) -> int:
+        """An estimate of the host in tokens of the provider; what the provider itself counted stays as it is."""
+        return used if used == self._reported_tokens else int(used * self.runtime.calibration.factor(self.model))
 
     def should_compress_preflight(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Never called by the hosts known; the same question for those that do."""
@@ -298,6 +308,10 @@ class LCMEngine(ContextEngine):
     ) -> Outcome:
         runtime = self.runtime
         threshold = self.threshold_tokens or runtime.config.threshold_tokens(self.context_length)
+        factor = runtime.calibration.factor(self.model)  # from here on everything is in the host's own estimates
+        threshold = int(threshold / factor)
+        if current is not None and current == self._reported_tokens:
+            current = int(current / factor)
         deadline = began + runtime.config.foreground_budget_ms / 1000
         lineage = self._take(self._session_id, messages, "compaction") if self._session_id else None
         if lineage is None:

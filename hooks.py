@@ -34,14 +34,26 @@ class Engines:
 
     def __init__(self) -> None:
         self._all: weakref.WeakSet[LCMEngine] = weakref.WeakSet()
+        self._by_session: weakref.WeakValueDictionary[str, LCMEngine] = weakref.WeakValueDictionary()
 
     def add(self, engine: LCMEngine) -> None:
+        """An engine was bound to a session (again)."""
         self._all.add(engine)
+        if engine.session_id:
+            self._by_session[engine.session_id] = engine
 
     def of(self, session_id: str) -> LCMEngine | None:
-        """The engine that works for a session, preferring one that knows its model."""
+        """The engine that works for a session."""
+        engine = self._by_session.get(session_id)
+        if engine is not None and engine.session_id == session_id:
+            return engine
         found = [engine for engine in list(self._all) if engine.session_id == session_id]
-        return max(found, key=lambda engine: (engine.threshold_tokens > 0, engine.born), default=None)
+        return max(found, key=lambda engine: engine.born, default=None)
+
+    def with_key(self, host_key: str) -> LCMEngine | None:
+        """The newest engine of a gateway chat."""
+        found = [engine for engine in list(self._all) if engine.host_key == host_key]
+        return max(found, key=lambda engine: engine.born, default=None)
 
     def newest(self) -> LCMEngine | None:
         """The engine that was bound last, whatever its session."""
@@ -100,8 +112,17 @@ def pre_llm_call(session_id: str = "", conversation_history: Messages | None = N
 
 
 @_survives("ingest")
-def pre_api_request(session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any) -> None:
+def pre_api_request(
+    session_id: str = "",
+    conversation_history: Messages | None = None,
+    platform: str = "",
+    approx_input_tokens: int | None = None,
+    **_: Any,
+) -> None:
     """Before every request: what the model is about to see is durable before it is sent (P1)."""
+    engine = ENGINES.of(session_id)
+    if engine is not None and isinstance(approx_input_tokens, int):
+        engine.requested_tokens = approx_input_tokens
     _take(session_id, conversation_history, "request", platform)
 
 
@@ -153,7 +174,7 @@ def command_engine() -> LCMEngine | None:
     """The engine of the session in which a slash command was typed, or None when the host gives no clue."""
     key = _gateway_key.get()
     if key:
-        return next((engine for engine in list(ENGINES._all) if engine.host_key == key), None)
+        return ENGINES.with_key(key)
     session_id = host.current_session_id()
     return (ENGINES.of(session_id) if session_id else None) or ENGINES.newest()
 

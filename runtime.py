@@ -16,6 +16,7 @@ from typing import Any
 
 from . import config as settings
 from . import host
+from .calibration import Calibration
 from .compact import Compactor
 from .config import Config
 from .dag import SummaryDag
@@ -30,12 +31,14 @@ from .records import Lineage
 from .search import MessageIndex, NodeIndex
 from .search import prepare as prepare_indexes
 from .session import Session, Sessions, principal_of
+from .state import PresentState
 from .store import MessageStore
 from .swap import Swap
 from .text import tokens
 
 _SPEND = "spend"
 _BREAKER = "breaker"
+_CALIBRATION = "calibration"
 
 
 @dataclass(slots=True)
@@ -75,12 +78,13 @@ class Runtime:
             window_s=config.summary_spend_window_seconds,
             clock=time.time,
         )
+        self.calibration = Calibration()
         self.model = HostModel(reasoning_effort=config.summary_reasoning_effort)
         self.ladder = Ladder(self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count)
         self.compactor = Compactor(
             self.store, self.dag, self.ingest.expected, self.ladder.summarise, config, rough=host.rough
         )
-        self.swap = Swap(self.compactor, self.store, self.dag, self.sessions, rough=host.rough)
+        self.swap = Swap(self.compactor, self.store, self.dag, self.sessions, PresentState(self.store), rough=host.rough)
         self.preparer = Preparer(self.db, self.compactor, self.dag, self.health, config)
         self._pending: dict[str, Pending] = {}
         self._sessions: dict[str, Session] = {}
@@ -95,6 +99,7 @@ class Runtime:
         self._sessions.clear()
         self.breaker.load(self.health.kept(_BREAKER))
         self.spend.load(self.health.kept(_SPEND))
+        self.calibration.load(self.health.kept(_CALIBRATION))
 
     def rebuild_indexes(self) -> None:
         """Make both search indexes again from what is stored."""
@@ -197,6 +202,7 @@ class Runtime:
         """Keep breaker and spend for the next process."""
         self.health.keep(_BREAKER, self.breaker.dump())
         self.health.keep(_SPEND, self.spend.dump())
+        self.health.keep(_CALIBRATION, self.calibration.dump())
         self.health.save()
 
 

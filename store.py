@@ -209,6 +209,32 @@ class MessageStore:
             )
         ]
 
+    def first_of(self, segments: Sequence[Segment], *, role: str) -> Row | None:
+        """The oldest message of a role in a thread."""
+        for segment in segments:
+            rows = self._db.query(
+                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND role = ? "
+                "AND flags & 3 = 0 ORDER BY seq LIMIT 1",
+                (segment.conversation_id, segment.last_seq or 2**62, role),
+            )
+            if rows:
+                return decode(rows[0])
+        return None
+
+    def last_of(self, segments: Sequence[Segment], *, role: str, before: int, limit: int) -> list[Row]:
+        """The newest messages of a role below a store id, newest first."""
+        out: list[Row] = []
+        for segment in reversed(segments):
+            rows = self._db.query(
+                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND store_id < ? "
+                "AND role = ? AND flags & 1 = 0 AND chars < 100000 ORDER BY seq DESC LIMIT ?",
+                (segment.conversation_id, segment.last_seq or 2**62, before, role, limit - len(out)),
+            )
+            out.extend(decode(row) for row in rows)
+            if len(out) >= limit:
+                break
+        return out
+
     def count(self, session_id: str | None = None) -> int:
         """Stored messages, of one host session or of all."""
         if session_id is None:

@@ -1,8 +1,8 @@
 """
 The swap: one compaction from the host's list to the list it gets back.
 
-Composes ingest's lineage, the compactor's nodes and the assembly into a prompt that fits, and records it. Nothing takes effect until the
-host shows that prompt back: an assembly governs only the lists that bear it.
+Composes ingest's lineage, the compactor's nodes and the assembly into a prompt that fits, and records it. Nothing takes effect
+until the host shows that prompt back: an assembly governs only the lists that bear it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from .compact import Compactor, Request, View
 from .dag import SummaryDag
 from .records import Entry, Node
 from .session import Session, Sessions
-from .store import MessageStore
+from .state import PresentState
+from .store import MessageStore, Segment
 
 _STUB_MIN_TOKENS = 600
 _STUB_KEEP_CHARS = (6000, 1500, 300)
@@ -44,6 +45,7 @@ class Swap:
         store: MessageStore,
         dag: SummaryDag,
         sessions: Sessions,
+        state: PresentState,
         *,
         rough: Callable[[Sequence[Mapping[str, Any]]], int],
         clock: Callable[[], float] = time.time,
@@ -52,6 +54,7 @@ class Swap:
         self._store = store
         self._dag = dag
         self._sessions = sessions
+        self._state = state
         self._rough = rough
         self._clock = clock
 
@@ -84,13 +87,14 @@ class Swap:
             return Outcome(None, "nothing outside the protected tail", view.before_tokens)
         order = ([pinned] if pinned is not None else []) + kept
         tail_ids = [store_id for n in order for store_id in entries[n].ids]
+        state = self._present(session, tail_ids, request)
         with self._dag.writing():
             assembly_id = self._dag.publish(
                 session.conversation_id, session.session_id, [node.node_id for node in roots], tail_ids,
                 request.lineage.last_seq, now=self._clock(),
             )  # fmt: skip
             for room in (view.budget.prefix, view.budget.prefix // 2, 0):
-                text = assemble.context_text(session.nonce, assembly_id, roots, carried, room)
+                text = assemble.context_text(session.nonce, assembly_id, roots, carried, room, state)
                 out = assemble.prompt(
                     session.nonce, text, messages[pinned] if pinned is not None else None, [messages[n] for n in kept],
                     {kept.index(n): stub for n, stub in stubs.items()},
@@ -104,6 +108,13 @@ class Swap:
                                view.before_tokens, after)  # fmt: skip
         poor = sum(1 for node in roots if node.quality == "provisional")
         return Outcome(out, "compacted", view.before_tokens, after, poor, assembly_id)
+
+    def _present(self, session: Session, tail_ids: Sequence[int], request: Request) -> str:
+        """The block of present state, for prompts that cover anything."""
+        segments = [Segment(*item) for item in self._sessions.lineage(session.conversation_id)]
+        shown = [store_id for entry in request.lineage.entries for store_id in entry.ids]
+        before = min(tail_ids, default=max(shown, default=0) + 1)
+        return self._state.block(segments, before=before)
 
     def _stubs(
         self,
