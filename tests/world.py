@@ -17,21 +17,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from hermes_lcm.compact import Compactor, Request
+from hermes_lcm import host
+from hermes_lcm.compact import Request
 from hermes_lcm.config import load
-from hermes_lcm.dag import SummaryDag
-from hermes_lcm.db.connection import Database
+from hermes_lcm.db.connection import Database, Databases
 from hermes_lcm.errors import StoreError, SummaryUnavailable
-from hermes_lcm.health import Health
-from hermes_lcm.ingest import Ingest
-from hermes_lcm.prepare import Preparer
 from hermes_lcm.records import Flag, Lineage, Message, Summary, SummaryTask
-from hermes_lcm.search import MessageIndex, NodeIndex
-from hermes_lcm.search import prepare as prepare_indexes
-from hermes_lcm.session import Session, Sessions
-from hermes_lcm.store import MessageStore
-from hermes_lcm.swap import Outcome, Swap
+from hermes_lcm.runtime import Runtime
+from hermes_lcm.session import Session
+from hermes_lcm.swap import Outcome
 from hermes_lcm.text import content, own, tokens
 
 Messages = list[dict[str, Any]]
@@ -166,6 +162,8 @@ class Script:
         words = 4 * task.target_tokens if move == "long" else 12
         return self.summary(task, "verified", f"Summary of {task.lines[0].address}: {_prose(len(self.tasks), words)}")
 
+    summarise = __call__
+
     @staticmethod
     def extract(task: SummaryTask) -> Summary:
         text = "Extract: " + " / ".join(line.text[:30].replace("\n", " ") for line in task.lines[:3])
@@ -178,13 +176,6 @@ class Script:
         return Summary(text, hint, quality, rung, "scripted", "{}", tokens.count(text))
 
 
-def _opened(db: Database) -> None:
-    """Without waiting for the disk: no test here pulls the plug, and waiting is most of what a small test would do."""
-    prepare_indexes(db)
-    assert db._writer is not None
-    db._writer.execute("PRAGMA synchronous=OFF")
-
-
 # -- one process ---------------------------------------------------------------------------------------------------
 
 
@@ -193,18 +184,31 @@ class World:
 
     def __init__(self, folder: Path, script: Script | None = None, *, door: Any = None, **settings: Any) -> None:
         self.folder = folder
-        self.settings = settings
+        self.settings = {**settings, "door": door}
         self.model = script or Script()
-        self.config = replace(load({}), **{"background_compaction": True, **settings})
-        self.db = Database(folder / "lcm.db", on_open=_opened)
-        self.health = Health(self.db)
-        self.sessions = Sessions(self.db)
-        self.store = MessageStore(self.db, MessageIndex(self.db))
-        self.dag = SummaryDag(self.db, NodeIndex(self.db))
-        self.ingest = Ingest(self.store, self.sessions, self.dag, door=door)
-        self.compactor = Compactor(self.store, self.dag, self.ingest.expected, self.model, self.config, rough=tokens_of)
-        self.swap = Swap(self.compactor, self.store, self.dag, self.sessions, rough=tokens_of)
-        self.preparer = Preparer(self.db, self.compactor, self.dag, self.health, self.config)
+        self.config = replace(load({}), **settings)
+        with patch("hermes_lcm.runtime.Ladder", return_value=self.model):
+            self.runtime = Runtime(folder / "lcm.db", self.config, Databases())
+        self.db = self.runtime.db
+        self.health = self.runtime.health
+        self.sessions = self.runtime.sessions
+        self.store = self.runtime.store
+        self.dag = self.runtime.dag
+        self.ingest = self.runtime.ingest
+        self.compactor = self.runtime.compactor
+        self.swap = self.runtime.swap
+        self.preparer = self.runtime.preparer
+        if door is not None:
+            self.ingest._door = door
+        prepare, self.db._on_open = self.db._on_open, self._opened
+        assert prepare is not None
+        self._prepare = prepare
+
+    def _opened(self, db: Database) -> None:
+        """Without waiting for the disk: no test here pulls the plug, and waiting is most of what a small test would do."""
+        assert db._writer is not None
+        db._writer.execute("PRAGMA synchronous=OFF")
+        self._prepare(db)
 
     def restart(self, script: Script | None = None) -> World:
         """The process ends; the next one opens the same file."""
@@ -299,7 +303,8 @@ class World:
 
 
 def tokens_of(messages: Sequence[Mapping[str, Any]]) -> int:
-    return tokens.rough(list(messages))
+    """As the host counts them."""
+    return host.rough(messages)
 
 
 def bare(message: Mapping[str, Any]) -> Message:
