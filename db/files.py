@@ -107,9 +107,12 @@ def verify(path: Path, *, most: int = 20) -> Verdict:
 
 
 def quick_check(path: Path, *, most: int = 20) -> tuple[str, ...]:
-    """What SQLite finds wrong with a file; () when it is sound. Raises StoreError when it cannot look."""
-    with _reading(path) as connection:
-        found = tuple(row[0] for row in connection.execute(f"PRAGMA quick_check({most})"))
+    """What SQLite finds wrong with a file; () when it is sound. Raises StoreError when it may not look."""
+    try:
+        with _reading(path) as connection:
+            found = tuple(row[0] for row in connection.execute(f"PRAGMA quick_check({most})"))
+    except StoreCorrupt as exc:
+        return (str(exc),)
     return () if found == ("ok",) else found
 
 

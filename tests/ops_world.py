@@ -28,12 +28,14 @@ from hermes_lcm.session import Session
 
 ROOT = Path(__file__).resolve().parents[1]
 NOBODY = 65534
+PAGE_BYTES = 4096
 
 
 class World:
     """One home, one process."""
 
     def __init__(self, home: Path, **settings: str) -> None:
+        home.mkdir(exist_ok=True)
         self.home = home
         self.now = 1_700_000_000.0
         self.path = home / "lcm.db"
@@ -141,13 +143,25 @@ def empty(home: Path) -> World:
 
 
 def corrupt(home: Path) -> World:
-    """Pages in the middle of the file were overwritten."""
+    """The page with message 51 and its neighbours was overwritten."""
+    world = healthy(home)
+    world.close()
+    data = world.path.read_bytes()
+    page = data.index(b"message 50 about") // PAGE_BYTES * PAGE_BYTES
+    with world.path.open("r+b") as file:
+        file.seek(page)
+        file.write(b"\xde\xad\xbe\xef" * (PAGE_BYTES // 4))
+    return world
+
+
+def wrecked(home: Path) -> World:
+    """Everything behind the first pages was overwritten."""
     world = healthy(home)
     world.close()
     with world.path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
-        file.seek(8192)
-        file.write(b"\xde\xad\xbe\xef" * ((size - 8192) // 8))
+        file.seek(2 * PAGE_BYTES)
+        file.write(b"\xde\xad\xbe\xef" * ((size - 2 * PAGE_BYTES) // 4))
     return world
 
 

@@ -1,0 +1,363 @@
+"""What lcm_doctor finds, and that looking changes nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ops_world import (
+    LOCKS_OUT,
+    WRITES,
+    Holder,
+    World,
+    corrupt,
+    digest,
+    empty,
+    foreign,
+    healthy,
+    make_read_only,
+    newer,
+    no_database,
+    readable_home,
+    unprivileged,
+    wrecked,
+)
+
+from hermes_lcm.db import connection
+from hermes_lcm.ops.checks import CHECKS, doctor
+from hermes_lcm.records import Flag
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A locked database is given up after 50 ms."""
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 50)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return healthy(tmp_path)
+
+
+def finding(said: dict[str, Any], check: str) -> dict[str, Any]:
+    """What one check said."""
+    found: dict[str, Any] = next(each for each in said["checks"] if each["check"] == check)
+    return found
+
+
+def bad(said: dict[str, Any]) -> dict[str, str]:
+    """Checks that did not pass."""
+    return {each["check"]: each["status"] for each in said["checks"] if each["status"] != "pass"}
+
+
+# -- the whole -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("deep", [False, True], ids=["cheap", "deep"])
+def test_a_healthy_database_passes_every_check(deep: bool, world: World) -> None:
+    """No warning that an operator learns to ignore."""
+    said = doctor(world.deps(), deep=deep)
+
+    assert bad(said) == {}
+    assert said["overall"] == "healthy"
+    assert [each["check"] for each in said["checks"]] == [check.name for check in CHECKS]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.name))
+def test_every_check_says_what_it_asks(check: Any) -> None:
+    """A check without a question is a check nobody understands."""
+    assert check.run.__doc__.rstrip().endswith(("?", "?.", "which.", "does."))
+
+
+@pytest.mark.parametrize("deep", [False, True], ids=["cheap", "deep"])
+def test_looking_changes_no_file(deep: bool, world: World) -> None:
+    """Proven by hash of the database and its log."""
+    doctor(world.deps(), deep=deep)
+    files = (world.path, Path(f"{world.path}-wal"))
+    before = digest(*files)
+    doctor(world.deps(), deep=deep)
+
+    assert digest(*files) == before
+
+
+def test_looking_creates_no_file(tmp_path: Path) -> None:
+    """An empty home stays empty."""
+    doctor(World(tmp_path).idle(), deep=True)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_text_of_a_message_is_shown(world: World) -> None:
+    """Reports are pasted into issues."""
+    assert "zebra" not in json.dumps(doctor(world.deps(), deep=True))
+
+
+def test_every_finding_says_what_to_do(tmp_path: Path) -> None:
+    """Meaning and remedy stand beside everything that is not well."""
+    world = World(tmp_path, leaf_chunk_tokens="lots", ignore_message_patterns="x", summary_spend_max_calls="1")
+    world.say("a", "b", "c", "d")
+    world.node(1, 2, quality="provisional")
+    world.raw("UPDATE messages SET source = ' '")
+    world.raw("DELETE FROM messages WHERE store_id = 3")
+    world.runtime.health.degraded("ingest", "it failed")
+    said = doctor(
+        world.deps(
+            context_length=0, fallback_context=True, last_prompt_tokens=127_000, breaker={"m": {"retry_at": world.now + 60}},
+            spend={"buckets": {"1": [5, 5]}}, background={"last_error": "boom"}, host_version="0.12.1",
+        )
+    )  # fmt: skip
+
+    assert len(bad(said)) >= 10
+    assert [
+        each["check"]
+        for each in said["checks"]
+        if each["status"] != "pass" and not (each.get("meaning") and each["remedy"])
+    ] == []
+
+
+# -- states of the file --------------------------------------------------------------------------------
+@pytest.fixture
+def held() -> Iterator[list[Holder]]:
+    holders: list[Holder] = []
+    yield holders
+    for each in holders:
+        each.free()
+
+
+def test_an_empty_home_is_no_problem(tmp_path: Path) -> None:
+    """Nothing stored yet is not a failure."""
+    said = doctor(empty(tmp_path).deps())
+
+    assert finding(said, "database")["detail"].endswith("nothing stored yet")
+    assert "database" not in bad(said)
+
+
+@pytest.mark.parametrize(
+    ("state", "words", "command"),
+    [
+        (wrecked, "StoreCorrupt", "/lcm doctor repair"),
+        (no_database, "StoreCorrupt", "/lcm doctor repair"),
+        (newer, "StoreTooNew", None),
+        (foreign, "another program", None),
+    ],
+    ids=["wrecked", "no-database", "newer", "foreign"],
+)
+def test_a_refused_file_is_explained(
+    state: Callable[[Path], World], words: str, command: str | None, tmp_path: Path
+) -> None:
+    """What is wrong and what to do, and the rest of the report as usual."""
+    world = state(tmp_path)
+    before = digest(world.path)
+    said = doctor(world.deps())
+    failed = [each for each in said["checks"] if each["status"] == "fail"]
+
+    assert said["overall"] == "unhealthy"
+    assert any(words in each["detail"] for each in failed)
+    assert command is None or any(each.get("command") == command for each in failed)
+    assert digest(world.path) == before
+
+
+def test_a_deep_check_finds_damage_that_nobody_has_read_yet(tmp_path: Path) -> None:
+    """A cheap one reads the newest message only."""
+    world = corrupt(tmp_path)
+
+    assert "integrity" not in bad(doctor(world.deps()))
+    assert finding(doctor(world.deps(), deep=True), "integrity")["command"] == "/lcm doctor repair"
+
+
+def test_a_writer_elsewhere_does_not_matter(world: World, held: list[Holder]) -> None:
+    """Reading goes on while another process writes."""
+    held.append(Holder(world.path, *WRITES))
+
+    assert bad(doctor(world.deps())) == {}
+
+
+def test_a_locked_database_is_explained(tmp_path: Path, held: list[Holder]) -> None:
+    """Quickly, and once, not by every check."""
+    world = healthy(tmp_path)
+    world.close()
+    held.append(Holder(world.path, *LOCKS_OUT))
+    began = time.perf_counter()
+    said = doctor(world.deps())
+
+    assert "StoreBusy" in finding(said, "database")["detail"]
+    assert time.perf_counter() - began < 3
+
+
+def test_a_read_only_home_is_explained() -> None:
+    """An account that may look and not write."""
+    home = readable_home()
+    healthy(home).close()
+    make_read_only(home)
+    said = unprivileged(lambda: doctor(World(home).idle()))
+
+    assert said["overall"] == "unhealthy"
+    assert "StoreReadOnly" in finding(said, "database")["detail"]
+    assert "writable" in finding(said, "database")["remedy"]
+
+
+# -- single checks -------------------------------------------------------------------------------------
+def test_a_file_that_others_can_read_is_reported(world: World) -> None:
+    """With the command that closes it."""
+    world.path.chmod(0o644)
+
+    assert finding(doctor(world.deps()), "file_modes")["command"] == f"chmod 600 '{world.path}'"
+
+
+def test_a_missing_table_is_reported(world: World) -> None:
+    """Somebody dropped it."""
+    world.raw("DROP TABLE carried")
+
+    assert finding(doctor(world.deps()), "schema")["data"]["missing"] == ["carried"]
+
+
+def test_messages_missing_from_the_index_are_reported(world: World) -> None:
+    """And how to build it anew."""
+    world.raw("INSERT INTO message_index(message_index) VALUES ('delete-all')")
+
+    assert finding(doctor(world.deps()), "search_index")["command"] == "/lcm doctor repair apply"
+
+
+def test_removed_rows_leave_a_gap(world: World) -> None:
+    """The sequence of a conversation has no holes by itself."""
+    world.raw("DELETE FROM messages WHERE store_id IN (40, 41)")
+
+    assert finding(doctor(world.deps()), "ingest_gaps")["data"]["conversations"] == [
+        {"conversation_id": 1, "missing": 2}
+    ]
+
+
+def test_unaligned_messages_are_counted_by_session(world: World) -> None:
+    """Kept, but their place could not be proven."""
+    world.runtime.store.flag([7, 8], add=Flag.UNALIGNED)
+
+    assert finding(doctor(world.deps()), "unaligned")["data"]["sessions"] == [{"session_id": "s1", "messages": 2}]
+
+
+def test_a_message_that_no_node_covers_is_reported(world: World) -> None:
+    """P4: it is neither raw nor summarised."""
+    leaf = world.node(1, 2, 3)
+    world.assembly([leaf], list(range(6, 101)), 100)
+
+    assert finding(doctor(world.deps()), "coverage")["data"]["missing"] == [4, 5]
+
+
+def test_a_message_under_two_nodes_is_reported(world: World) -> None:
+    """P4: exactly one."""
+    world.assembly([world.node(1, 2, 3), world.node(3, 4, 5)], list(range(6, 101)), 100)
+
+    assert finding(doctor(world.deps()), "coverage")["data"]["twice"] == [3]
+
+
+def test_what_was_taken_back_need_not_be_covered(world: World) -> None:
+    """/undo removes a message from the thread."""
+    world.runtime.store.flag([1], add=Flag.RETRACTED)
+    world.assembly([], list(range(2, 101)), 100)
+
+    assert "coverage" not in bad(doctor(world.deps()))
+
+
+def test_a_large_conversation_is_measured_by_deep_checks_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the answer says that it was not."""
+    monkeypatch.setattr("hermes_lcm.ops.check_content._COVERAGE_ROWS", 50)
+
+    assert finding(doctor(world.deps()), "coverage")["data"] == {"measured": False}
+
+
+def test_provisional_nodes_are_reported_with_their_reason(world: World) -> None:
+    """Until a model's summary of the same messages is there."""
+    world.node(20, 21, quality="provisional")
+    assert finding(doctor(world.deps()), "provisional_nodes")["data"]["nodes"] == ["sum_2"]
+    world.node(20, 21)
+    assert "provisional_nodes" not in bad(doctor(world.deps()))
+
+
+def test_inline_payloads_are_named_by_address(world: World) -> None:
+    """Bytes inside messages make everything larger."""
+    blob = "QUJD" * 1000
+    world.say(f"look data:image/png;base64,{blob}", blob, session="pictures")
+    said = finding(doctor(world.deps()), "inline_payloads")["data"]
+
+    assert (said["data_uri_rows"], said["base64_rows"]) == ([101], [102])
+
+
+def test_the_largest_rows_are_listed(world: World) -> None:
+    """By size, without their text."""
+    world.say("x " * 5000, session="big")
+
+    assert finding(doctor(world.deps()), "largest_rows")["data"]["rows"][0]["store_id"] == 101
+
+
+def test_blank_sources_are_counted(world: World) -> None:
+    """Rows of an importer that did not say where they came from."""
+    world.raw("UPDATE messages SET source = '' WHERE store_id < 6")
+
+    assert finding(doctor(world.deps()), "sources")["data"]["blank"] == 5
+
+
+def test_another_engine_in_use_is_a_failure(world: World) -> None:
+    """The plugin is loaded and does nothing."""
+    said = finding(doctor(world.idle(engine_name_in_use="compressor")), "engine_in_use")
+
+    assert (said["status"], said["command"]) == ("fail", "hermes config set context.engine lcm")
+
+
+def test_a_full_window_is_a_failure(world: World) -> None:
+    """The provider will refuse the next request."""
+    assert finding(doctor(world.deps(last_prompt_tokens=199_000)), "context_pressure")["status"] == "fail"
+    assert finding(doctor(world.deps(last_prompt_tokens=185_000)), "context_pressure")["status"] == "warn"
+
+
+def test_an_open_breaker_is_reported_until_it_closes(world: World) -> None:
+    """With when it is tried again, and why it is open."""
+    state = {"gpt": {"failures": 2, "retry_at": world.now + 60, "reason": "rate limit or quota (429)"}}
+    assert "429" in finding(doctor(world.deps(breaker=state)), "summary_routes")["detail"]
+    world.now += 61
+    assert "summary_routes" not in bad(doctor(world.deps(breaker=state)))
+
+
+def test_an_unresolved_problem_is_reported(world: World) -> None:
+    """With its remedy."""
+    world.runtime.health.degraded("ingest", "disk full", remedy="free disk space")
+
+    assert finding(doctor(world.deps()), "problems")["remedy"] == "free disk space"
+
+
+def test_a_session_kept_out_says_which_setting(tmp_path: Path) -> None:
+    """An ignored session stores nothing, and that may not be meant."""
+    world = World(tmp_path, ignore_session_patterns="noise*")
+    world.runtime.sessions.open("noise1", now=world.now, mode="ignored")
+
+    assert "LCM_IGNORE_SESSION_PATTERNS" in finding(doctor(world.deps("noise1")), "lifecycle")["remedy"]
+
+
+def test_a_check_that_cannot_look_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One failure does not take the other answers along."""
+
+    def broken(*_args: Any, **_keys: Any) -> None:
+        raise connection.translate(sqlite3.DatabaseError("disk I/O error"), world.path)
+
+    monkeypatch.setattr(world.runtime.index, "check", broken)
+    said = doctor(world.deps())
+
+    assert bad(said) == {"search_index": "fail"}
+    assert "disk I/O error" in finding(said, "search_index")["detail"]
+
+
+@pytest.mark.slow
+def test_a_million_rows_take_seconds(tmp_path: Path) -> None:
+    """Under 10 s without deep checks."""
+    world = World(tmp_path)
+    world.say("first", "second")
+    world.raw(
+        "WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) "
+        "INSERT INTO messages(conversation_id, session_id, seq, pos, role, digest, tokens, chars, stored_at, source, envelope) "
+        "SELECT 1, 's1', i, i, 'user', x'00', 10, 400, 0, 'cli', (SELECT envelope FROM messages WHERE store_id = 1) FROM n"
+    )
+    began = time.perf_counter()
+    doctor(world.deps())
+
+    assert time.perf_counter() - began < 10
