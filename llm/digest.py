@@ -56,7 +56,7 @@ _COMMAND = re.compile(
 )
 _PLACE = re.compile(r" \(((?:msg|sum)_\d+)\)$")
 _HEADING = re.compile(r"^([A-Z][^:\n]{2,40}):$")
-_MACHINE: Final = ("Extract made without a model", "Anchors: ")
+_MACHINE: Final = ("Extract made without a model", "Anchors: ", "Expand for details about:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,9 @@ def _density(text: str) -> float:
 def _from_user(line: SourceLine, order: int) -> Iterator[_Piece]:
     for text in salience.sentences(line.text):
         section = _DIRECTIVES if salience.is_directive(text) else _SAID
-        if len(text) > 3:
-            yield _Piece(section, order, _clip(text, _LINE_CHARS), line.address, _density(text))
+        if len(text) > (3 if section == _DIRECTIVES or not text.isascii() else 14):
+            weight = _density(text) + (3.0 if salience.is_standing(text) else 0.0)
+            yield _Piece(section, order, _clip(text, _LINE_CHARS), line.address, weight)
     for text in salience.open_points(line.text, limit=4):
         yield _Piece(_OPEN, order, _clip(text, _LINE_CHARS), line.address, 1.0)
 
@@ -126,10 +127,13 @@ def _from_record(line: SourceLine, order: int) -> Iterator[_Piece]:
         if heading := _HEADING.match(text):
             section = heading[1] if heading[1] in _SHARES else _RECORD
         elif text and not text.startswith(_MACHINE):
-            bare = re.sub(r" \((?:msg|sum)_\d+\)$", "", text.lstrip("-*• "))
-            yield _Piece(
-                section, order, _clip(bare, _LINE_CHARS), line.address, 1.0 + min(len(salience.terms(text)), 8) / 4
-            )
+            bare = text.lstrip("-*• ")
+            place = _PLACE.search(bare)
+            if place:
+                bare = bare[: place.start()]
+            address = place[1] if place else line.address
+            weight = _density(bare) + (3.0 if section == _DIRECTIVES and salience.is_standing(bare) else 0.0)
+            yield _Piece(section, order, _clip(bare, _LINE_CHARS), address, weight)
 
 
 _READERS: Final[dict[str, Callable[[SourceLine, int], Iterator[_Piece]]]] = {
@@ -166,27 +170,45 @@ def _pieces(lines: tuple[SourceLine, ...]) -> list[_Piece]:
     return out
 
 
+class _Picker:
+    """Chooses pieces within a room; nothing that is already said."""
+
+    def __init__(self, room: int, count: Count) -> None:
+        self.left = room
+        self.chosen: list[_Piece] = []
+        self._count = count
+        self._said = ""
+
+    def take(self, piece: _Piece, allowance: float) -> float:
+        """What the piece costs when it is new and fits into the allowance, else 0."""
+        key = salience.normal(piece.text)
+        cost = self._count(piece.text) + 6
+        if cost > min(allowance, self.left) or key in self._said:
+            return 0.0
+        self._said += "\n" + key
+        self.left -= cost
+        self.chosen.append(piece)
+        return cost
+
+
 def _pick(pieces: Iterable[_Piece], room: int, count: Count) -> list[_Piece]:
-    """Per section the weightiest pieces within its share; what is left over goes to the larger sections."""
+    """The best piece of every section, then the weightiest within its share; what is left over goes to larger ones."""
     by_section: dict[str, list[_Piece]] = {}
     for piece in pieces:
         by_section.setdefault(piece.section, []).append(piece)
+    for section in by_section.values():
+        section.sort(key=lambda piece: (-piece.weight, -piece.order))
+    picker = _Picker(room, count)
+    for name in _SHARES:
+        if name in by_section:
+            picker.take(by_section[name][0], room)
     present = sum(_SHARES[name] for name in by_section) or 1.0
-    chosen: list[_Piece] = []
-    seen: set[str] = set()
-    spare = 0.0
+    rest, spare = picker.left, 0.0
     for name in sorted(by_section, key=lambda name: len(by_section[name])):
-        left = spare + room * _SHARES[name] / present
-        for piece in sorted(by_section[name], key=lambda piece: (-piece.weight, -piece.order)):
-            key = salience.normal(piece.text)
-            cost = count(piece.text) + 6
-            if key in seen or cost > left:
-                continue
-            seen.add(key)
-            left -= cost
-            chosen.append(piece)
-        spare = left
-    return chosen
+        spare += rest * _SHARES[name] / present
+        for piece in by_section[name][1:]:
+            spare -= picker.take(piece, spare)
+    return picker.chosen
 
 
 def _print(chosen: list[_Piece]) -> str:
@@ -200,6 +222,8 @@ def _print(chosen: list[_Piece]) -> str:
 
 
 def _title(lines: tuple[SourceLine, ...]) -> str:
+    if lines[0].role == "summary":
+        return "Extract made without a model from earlier records."
     span = lines[0].address if len(lines) == 1 else f"{lines[0].address} to {lines[-1].address}"
     return f"Extract made without a model ({span})."
 

@@ -9,6 +9,7 @@ cut. Knows nothing of nodes or storage. ``summarise`` may run in several threads
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,8 @@ _LEAST_S: Final = 1.0
 _LEAST_SPLIT_CHARS: Final = 1_200
 _MAX_PARTS: Final = 64
 _INSTRUCTION_CHARS: Final = 4_000
+#: Of the part before, the end, so that the next part goes on instead of starting anew.
+_PREVIOUS_CHARS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +174,8 @@ class Ladder:
             run.note(route, "", "left alone after failures")
             return None
         try:
-            return self._in_parts(task, route, run, self._room(task, route))
+            room = self._room(task)
+            return self._in_parts(task, route, run, room, min(room, self._window(task, route)))
         except (SummaryRejected, SummaryTooLong) as exc:
             run.note(route, "", str(exc))
         except SummaryUnavailable as exc:
@@ -180,34 +184,43 @@ class Ladder:
             self._breaker.release(route)
         return None
 
-    def _room(self, task: SummaryTask, route: str) -> int:
-        """Characters of source that one prompt may show on this route."""
+    def _room(self, task: SummaryTask) -> int:
+        """Characters of source that the settings allow in one prompt; long tool results give way to fit into it."""
         chars = sum(len(line.text) for line in task.lines)
         tokens = sum(line.tokens or self._count(line.text) for line in task.lines)
-        room = int(self._settings.max_prompt_tokens * chars / max(1, tokens)) if tokens else chars
+        return max(_LEAST_SPLIT_CHARS, int(self._settings.max_prompt_tokens * chars / tokens) if tokens else chars)
+
+    def _window(self, task: SummaryTask, route: str) -> int:
+        """Characters of source that the route's model can read, as far as it is known by its refusals."""
         with self._lock:
             known = self._windows.get(route)
-        extra = (
-            len(task.previous) + len(task.memory_context) + len(self._settings.custom_instructions) + _INSTRUCTION_CHARS
-        )
-        return max(_LEAST_SPLIT_CHARS, min(room, known * 9 // 10 if known else room) - (extra if known else 0))
+        if known is None:
+            return sys.maxsize
+        frame = len(task.previous) + len(task.memory_context) + len(self._settings.custom_instructions)
+        return max(_LEAST_SPLIT_CHARS, known * 9 // 10 - frame - _INSTRUCTION_CHARS - 60 * len(task.lines))
 
-    def _in_parts(self, task: SummaryTask, route: str, run: _Run, room: int) -> _Accepted:
+    def _in_parts(self, task: SummaryTask, route: str, run: _Run, room: int, limit: int) -> _Accepted:
+        """At once when what is shown fits into ``limit`` characters, else each half by itself.
+
+        ``room`` is what tool results are shortened to. Their halves are not shortened further: a small window is a reason
+        to ask more often, not to read less.
+        """
         run.parts += 1
         if run.parts > _MAX_PARTS:
             raise SummaryUnavailable("the source would need too many parts")
-        if prompts.shown_chars(task.lines, room) <= room + 60 * len(task.lines) or not _splittable(task):
+        shown = sum(prompts.shares(task.lines, room))
+        if shown <= limit or not _splittable(task):
             try:
                 return self._climb(task, route, run, room)
             except SummaryTooLong:
                 if not _splittable(task):
                     raise
-                room = max(_LEAST_SPLIT_CHARS, min(room, sum(len(line.text) for line in task.lines)) // 2)
+                limit = int(shown * 0.7)
                 run.note(route, "", "split: the source exceeds the model's window")
         left, right = split(task, self._count)
-        first = self._in_parts(left, route, run, room)
-        second = self._in_parts(replace(right, previous=first.text[-2000:]), route, run, room)
-        return _joined(first, second)
+        first = self._in_parts(left, route, run, _part_room(task, left, room), limit)
+        right = replace(right, previous=first.text[-_PREVIOUS_CHARS:])
+        return _joined(first, self._in_parts(right, route, run, _part_room(task, right, room), limit))
 
     # -------------------------------------------------------------------------------------------------------- attempts
     def _climb(self, task: SummaryTask, route: str, run: _Run, room: int) -> _Accepted:
@@ -228,7 +241,7 @@ class Ladder:
                 if spare is None:
                     raise
                 break
-            verdict = verify.check(task, reply, count=self._count, prompt=prompt.text)
+            verdict = verify.check(task, reply, count=self._count, prompt=prompt.evidence)
             if verdict.ok:
                 return self._accept(verdict, rung.name, reply.model or route, run)
             run.note(route, rung.name, _why(verdict))
@@ -334,6 +347,16 @@ def _part(task: SummaryTask, lines: Sequence[SourceLine], count: Count) -> Summa
         source_tokens=max(1, round(task.source_tokens * share)),
         target_tokens=max(80, round(task.target_tokens * share)),
     )
+
+
+def _part_room(whole: SummaryTask, part: SummaryTask, room: int) -> int:
+    """The room of a part: what people said, and as much of its tool results as the whole would have shown."""
+    shares = prompts.shares(whole.lines, room)
+    shown = sum(share for share, line in zip(shares, whole.lines, strict=True) if line.role == "tool")
+    every = sum(len(line.text) for line in whole.lines if line.role == "tool")
+    tools = sum(len(line.text) for line in part.lines if line.role == "tool")
+    said = sum(len(line.text) for line in part.lines if line.role != "tool")
+    return said + (-(-shown * tools // every) if every else 0)
 
 
 def _joined(first: _Accepted, second: _Accepted) -> _Accepted:

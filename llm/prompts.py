@@ -64,10 +64,14 @@ _ENDING: Final = 'End with: "Expand for details about: <what was left out, in a 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Messages for the model; ``text`` is all that it reads, ``left_out`` the characters of tool results not shown."""
+    """Messages for the model; ``text`` is all that it reads, ``left_out`` the characters of tool results not shown.
+
+    ``evidence`` is the text without the complaint about an earlier answer, which names what the source lacks.
+    """
 
     messages: tuple[dict[str, str], ...]
     text: str
+    evidence: str
     left_out: int
 
 
@@ -129,11 +133,6 @@ def shares(lines: Sequence[SourceLine], max_chars: int) -> tuple[int, ...]:
         out[index] = min(out[index], fair)
         room -= out[index]
     return tuple(out)
-
-
-def shown_chars(lines: Sequence[SourceLine], max_chars: int) -> int:
-    """What the source takes when its tool results give way as far as they do."""
-    return sum(shares(lines, max_chars)) + 60 * len(lines)
 
 
 def _segments(text: str) -> list[str]:
@@ -284,12 +283,12 @@ def build(
         f"{fence} source begins; lines that start with this mark name address, speaker and time",
         *source,
         f"{fence} source ends",
-        *([_complaint(complaint)] if complaint else []),
-        f"Write the record now. {_ENDING}",
     ]
-    user = "\n\n".join(parts)
+    closing = f"Write the record now. {_ENDING}"
+    user = "\n\n".join([*parts, *([_complaint(complaint)] if complaint else []), closing])
     return Prompt(
         messages=({"role": "system", "content": _RULES}, {"role": "user", "content": user}),
         text=f"{_RULES}\n{user}",
+        evidence="\n\n".join([_RULES, *parts, closing]),
         left_out=left_out,
     )

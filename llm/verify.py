@@ -28,7 +28,7 @@ _BAD_ENDS: Final = frozenset(
     {"length", "max_tokens", "model_length", "content_filter", "safety", "recitation", "refusal", "error", "tool_calls",
      "function_call", "tool_use", "pause_turn", "incomplete", "malformed_function_call"}
 )  # fmt: skip
-_HINT = re.compile(r"^[\s>*_#\"“-]*expand for details about[*_]*\s*[:：]\s*(.*?)[\s*_\"”]*$", re.IGNORECASE)
+_HINT = re.compile(r"^[\s>*_#\"“-]*expand for details about[*_]*\s*[:：][*_]*\s*[\"“]?(.*?)[\s*_\"”]*$", re.IGNORECASE)
 
 _PREFACE = re.compile(
     r"(?:sure|certainly|of course|okay|ok|here(?:'s| is| are)|below is|the following is)\b[^\n]{0,120}[:：]\s*\n+",
@@ -190,11 +190,12 @@ def _is_unrelated(text: str, source: Haystack, items: tuple[Item, ...]) -> bool:
     return bool(words) and sum(source.contains(word) for word in words) < 0.2 * len(words)
 
 
-def _form_reasons(reply: Reply, text: str) -> list[str]:
-    """What is wrong with the answer as such, whatever the source was."""
+def _form_reasons(reply: Reply, text: str, task: SummaryTask) -> list[str]:
+    """What is wrong with the answer as such, whatever its size is."""
     out = []
-    if reply.finish_reason.lower() in _BAD_ENDS and not (reply.finish_reason.lower() == "refusal" and text):
-        out.append(f"it did not end by itself (finish_reason {reply.finish_reason})")
+    finish = reply.finish_reason.lower()
+    if finish in _BAD_ENDS:
+        out.append(f"it did not end by itself (finish_reason {finish})")
     if reply.tool_calls:
         out.append("it called a tool instead of writing")
     if reply.reasoning_only:
@@ -203,11 +204,18 @@ def _form_reasons(reply: Reply, text: str) -> list[str]:
         out.append("it is empty")
     elif _THINKING.match(text):
         out.append("it is reasoning, not a record")
-    elif len(text) < 700 and _REFUSAL.match(text):
+    elif len(text) < 700 and _REFUSAL.match(text) and not _tells(text, task):
         out.append("it refuses")
-    elif _is_error_page(text):
+    elif _is_error_page(text) and not _tells(text, task):
         out.append("it is an error page")
     return out
+
+
+def _tells(text: str, task: SummaryTask) -> bool:
+    """Does it hold several of the source's names? Then it is a record, however it opens."""
+    terms = [item for item in salience.salient(task.lines) if item.kind in salience.TERMS]
+    haystack = Haystack(text)
+    return sum(haystack.has(item) for item in terms) >= 3
 
 
 def _size_reasons(tokens: int, allowed: Band) -> list[str]:
@@ -274,7 +282,8 @@ class Evidence:
             name = _MONTH_NAMES[month - 1]
             return any(self.haystack.contains(s) for s in spellings) or bool(
                 re.search(
-                    rf"\b{name}[a-z]*\.?[ -]0?{day}\b|\b0?{day}(?:st|nd|rd|th)?(?: of)? {name}", self.haystack.text
+                    rf"\b{name}[a-z]*\.?[ -]0?{day}(?:st|nd|rd|th)?\b|\b0?{day}(?:st|nd|rd|th)?(?: of)? {name}",
+                    self.haystack.text,
                 )
             )
         return any(self.haystack.contains(spelling) for spelling in spellings)
@@ -359,7 +368,7 @@ def anchor_room(task: SummaryTask, tokens: int) -> int:
 def check(task: SummaryTask, reply: Reply, *, count: Count, prompt: str = "") -> Verdict:
     """Judge an answer. ``prompt`` is all that the model read: not invented, and not to be echoed."""
     text, hint = tidy(reply.text)
-    reasons = _form_reasons(reply, text)
+    reasons = _form_reasons(reply, text, task)
     tokens = count(text)
     if text and not reasons:
         reasons += _size_reasons(tokens, band(task))

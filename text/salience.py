@@ -92,6 +92,11 @@ _DIRECTIVE = re.compile(
     r"하지\s?마|항상|반드시|해\s?주세요",
     re.IGNORECASE,
 )
+_STANDING = re.compile(
+    r"\b(?:do not|don'?t|never|always|must(?:n'?t)?|prefer|from now on|no longer|not allowed|forbidden|remember|only use)\b|"
+    r"不要|别再|不得|必须|务必|总是|始终|禁止|记住|以后|しないで|必ず|하지\s?마|항상|반드시",
+    re.IGNORECASE,
+)
 _VERBS_WORDS: Final = """
 add adjust allow apply ask attach book build call cancel change check clean clear close commit compare configure
 continue convert copy create debug delete deploy describe disable document download draft drop edit enable exclude
@@ -311,6 +316,11 @@ def is_directive(sentence: str) -> bool:
     return _may_match(head, _DIRECTIVE_CUES) and _DIRECTIVE.search(head) is not None
 
 
+def is_standing(sentence: str) -> bool:
+    """Does a directive hold beyond the task at hand: a prohibition, a rule, a preference?"""
+    return _STANDING.search(sentence[:_MAX_SENTENCE_CHARS]) is not None
+
+
 def is_open(sentence: str) -> bool:
     """Does the sentence name unfinished work?"""
     if len(sentence) > _MAX_SENTENCE_CHARS or not _may_match(sentence, _OPEN_CUES):
@@ -377,6 +387,8 @@ def salient(lines: Iterable[SourceLine]) -> tuple[Item, ...]:
     for line in lines:
         found = _told(line) if line.role == "tool" else terms(line.text) | phrases(line.text) | _sentence_items(line)
         for key, item in found.items():
+            if _ADDRESS.fullmatch(key):
+                continue  # ours, not the conversation's
             items.setdefault(key, item)
             mentions[key] += 1
             weight[key] = max(weight.get(key, 0.0), _WEIGHTS[item.kind] * _ROLES.get(line.role, 1.0))
@@ -384,6 +396,7 @@ def salient(lines: Iterable[SourceLine]) -> tuple[Item, ...]:
     return tuple(sorted(ranked, key=lambda item: -item.weight))
 
 
+_ADDRESS = re.compile(r"(?:msg|sum|part|file)_\d+")
 _LONG_WORD = re.compile(r"\w{4,}")
 _DIGITS = re.compile(r"\d+")
 

@@ -1,0 +1,315 @@
+"""Is this answer a summary of that source? Judged by its shape, its size, and what it names."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hermes_lcm.llm.client import Reply
+from hermes_lcm.llm.verify import Evidence, Verdict, band, check, strike, suspects, tidy
+from hermes_lcm.records import SourceLine, SummaryTask
+from hermes_lcm.text.tokens import count
+
+WORDS = (
+    "the worker reads a queue of jobs and writes each result into the table while another process removes what is older than the "
+    "limit so that nothing grows without end and every failure is reported once with its cause and the place where it happened"
+).split()
+
+
+def prose(chars: int, start: int = 0) -> str:
+    out: list[str] = []
+    n = start
+    while sum(map(len, out)) + len(out) < chars:
+        out.append(WORDS[(n * 7 + n // len(WORDS) * 3) % len(WORDS)])
+        n += 1
+    return " ".join(out)
+
+
+def task(*texts: str, target: int = 200, depth: int = 0) -> SummaryTask:
+    roles = ("user", "assistant", "tool")
+    lines = tuple(
+        SourceLine(f"msg_{n + 1}", roles[n % 3], text, 1_700_000_000.0, tokens=count(text))
+        for n, text in enumerate(texts)
+    )
+    return SummaryTask(depth, lines, sum(line.tokens for line in lines), target)
+
+
+SOURCE = task(
+    "Never delete the backups. Fix the importer in src/importer/run.py, ticket ABC-4711.",
+    "The importer fails because batch_size is 5000; I set it to 250 in config/import.yaml.",
+    "Traceback\nValueError: row 90817 has no key\n" + prose(3000),
+)
+GOOD = (
+    "The user asked for a fix of src/importer/run.py (ABC-4711) and demanded that backups are never deleted. The assistant found "
+    "that batch_size was 5000, which made row 90817 fail with a ValueError, and set it to 250 in config/import.yaml. The task is "
+    "finished; the tests were not run."
+)
+
+
+def judged(text: str, source: SummaryTask = SOURCE, **more: Any) -> Verdict:
+    return check(source, Reply(text, **more), count=count)
+
+
+# --------------------------------------------------------------------------------------------------------- accepted
+def test_an_honest_summary_passes():
+    """Nothing to complain about, little to add."""
+    verdict = judged(GOOD)
+
+    assert (verdict.ok, verdict.reasons, verdict.suspects) == (True, (), ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error code: 401 was what the gateway returned at first. " + GOOD,
+        "I'm sorry was the first word of the user's mail, which the assistant answered. " + GOOD,
+        GOOD + " The provider had said: Incorrect API key provided. The rate limit was reached once.",
+        "The user asked the model to think; it wrote <think> tags into src/importer/run.py. " + GOOD,
+    ],
+    ids=["error", "sorry", "api key", "tags"],
+)
+def test_a_record_may_speak_of_errors_and_refusals(text):
+    """Judged is what the answer is, not what it mentions."""
+    assert judged(text).reasons == ()
+
+
+@pytest.mark.parametrize("finish", ["stop", "end_turn", "", "STOP", "eos"])
+def test_unknown_ways_to_end_well_are_accepted(finish):
+    """Providers have many words for it."""
+    assert judged(GOOD, finish_reason=finish).ok
+
+
+def test_preface_code_fence_and_hint_are_taken_off():
+    """What is stored is the record."""
+    text, hint = tidy('Here is the summary:\n\n```markdown\nThe record.\n\n**Expand for details about:** "a, b"\n```')
+
+    assert (text, hint) == ("The record.", "a, b")
+
+
+# ---------------------------------------------------------------------------------------------------------- refused
+REFUSED = {
+    "empty": ("", {}, "empty"),
+    "tiny": ("OK done.", {}, "too short"),
+    "as long as the source": (prose(9000), {}, "too long"),
+    "forty thousand words": ("and then it went on " * 10_000, {}, "too long"),
+    "cut off": (GOOD, {"finish_reason": "length"}, "length"),
+    "filtered": (GOOD, {"finish_reason": "content_filter"}, "content_filter"),
+    "refusal": ("I'm sorry, but I can't help with that request.", {}, "refuses"),
+    "refusal as an AI": ("As an AI language model I cannot summarise this conversation. " * 4, {}, "refuses"),
+    "refusal in Chinese": ("抱歉,我无法协助完成这个请求。" * 3, {}, "refuses"),
+    "401 page": ("Error code: 401 - {'error': {'message': 'Incorrect API key provided: sk-bad.'}}" * 2, {}, "error page"),
+    "json error": (json.dumps({"error": {"message": "quota " * 60}}), {}, "error page"),
+    "html": ("<!DOCTYPE html><html><body>" + "<p>Bad gateway</p>" * 30 + "</body></html>", {}, "error page"),
+    "502": ("502 Bad Gateway\n" + "nginx " * 40, {}, "error page"),
+    "reasoning": ("Okay, the user wants a summary. Let me look at it first. " + GOOD, {}, "reasoning"),
+    "reasoning only": ("", {"reasoning_only": True}, "reasoning only"),
+    "unclosed tag": ("<think>\n" + GOOD, {}, "reasoning"),
+    "tool call": ("", {"tool_calls": ({"name": "terminal"},), "finish_reason": "tool_calls"}, "tool"),
+    "loop": ("The importer fails because of the batch size. " * 20, {}, "repeats"),
+    "loop at the end": (GOOD + " and so on and so on" * 40, {}, "repeats"),
+    "loop of lines": ("\n".join(["- the importer was fixed in run.py"] * 30), {}, "repeats"),
+    "loop in Chinese": ("我们修复了导入程序的问题。" * 40, {}, "repeats"),
+    "echo": (SOURCE.lines[2].text[200:1600], {}, "copies"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "more", "reason"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_no_summary_is_refused(text, more, reason):
+    """Each for its own reason."""
+    verdict = judged(text, **more)
+
+    assert not verdict.ok
+    assert reason in "; ".join(verdict.reasons)
+
+
+def test_an_answer_about_something_else_is_refused():
+    """Neither the names nor the words of a source that has plenty of both."""
+    source = task("Look at " + " ".join(f"src/pkg/module_{n}.py" for n in range(20)), prose(2000))
+    text = (
+        "Yesterday sunshine warmed quiet meadows near colourful villages. Children played football, grandparents enjoyed "
+        "lemonade, butterflies crossed gardens, musicians rehearsed cheerful melodies beside fountains, bakers sold pastries."
+    )
+
+    assert judged(text, source).reasons == ("it has nothing to do with the source",)
+
+
+def test_a_prompt_read_back_is_an_echo():
+    """Also its instructions."""
+    prompt = prose(1500, 40) + GOOD
+    verdict = check(SOURCE, Reply(prompt[:1200]), count=count, prompt=prompt)
+
+    assert "it copies the source" in verdict.reasons
+
+
+def test_a_quoted_demand_is_no_echo():
+    """One long sentence verbatim is what we ask for."""
+    demand = prose(260)
+    source = task(demand, prose(4000, 11))
+
+    text = f'The user demanded: "{demand}" The assistant agreed, changed the worker, and reported success. {GOOD[:200]}'
+
+    assert judged(text, source).reasons == ()
+
+
+@pytest.mark.parametrize("tokens", [160, 400, 2_000, 20_000, 200_000])
+def test_the_band_leaves_room_for_a_summary(tokens):
+    """The ceiling is well above the floor and below the source."""
+    allowed = band(SummaryTask(0, (), tokens, max(100, tokens // 8)))
+
+    assert allowed.floor * 2 < allowed.ceiling < tokens
+
+
+# --------------------------------------------------------------------------------------------------------- suspects
+@pytest.mark.parametrize(
+    "invented",
+    [
+        *(
+            "src/importer/walk.py",
+            "/etc/passwd",
+            "https://example.org/x",
+            "import.toml",
+            "max_rows",
+            "ABC-9999",
+            "msg_99",
+        ),
+        *("row 77777", "12,345 rows", "deadbeef42", "2023-07-19"),
+    ],
+)
+def test_what_the_source_lacks_is_a_suspect(invented):
+    """Paths, numbers of three digits and more, identifiers, hashes, dates, addresses."""
+    verdict = judged(GOOD.replace("The task is", f"It touched {invented}. The task is"))
+
+    assert (verdict.ok, verdict.reasons, len(verdict.suspects)) == (False, (), 1)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "goodrecapa:",
+        "follow-up",
+        "read/write",
+        "e.g. this",
+        "up-to-date",
+        "12 files",
+        "100 %",
+        "user's",
+        "Importer",
+        "IMPORT",
+    ],
+)
+def test_ordinary_words_are_no_suspects(word):
+    """However unknown they are."""
+    assert judged(f"{GOOD} It was {word} then.").ok
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        ("5000 rows in src/a/b.py", "5,000 rows"),
+        ("12,500 rows", "12500 rows"),
+        ("on May 20th, 2024", "2024-05-20"),
+        ("on 2024年5月20日", "2024-05-20"),
+        ("the user message selector", "user-message-selector"),
+        ("in /home/me/proj the file src/a.py", "/home/me/proj/src/a.py"),
+        ("commit 9fceb02d0ae598e9", "9fceb02"),
+    ],
+)
+def test_the_same_thing_in_another_spelling_is_no_suspect(there, here):
+    """Models reformat numbers, dates and paths."""
+    assert suspects(f"It was {here}.", Evidence(task(there), "")) == ()
+
+
+def test_what_the_prompt_says_is_no_suspect():
+    """Times and addresses stand in the prompt only."""
+    assert check(
+        SOURCE,
+        Reply(GOOD + " It began on 2023-11-14 (msg_1)."),
+        count=count,
+        prompt="msg_1 | user | 2023-11-14 22:13 UTC",
+    ).ok
+
+
+def test_striking_takes_out_the_sentence_and_nothing_else():
+    """And says what it took."""
+    text, struck = strike(
+        "One is fine. Two is in src/x.py now. Three is fine.\n- four\n- five of src/x.py", ("src/x.py",)
+    )
+
+    assert text == "One is fine. Three is fine.\n- four"
+    assert struck == ("Two is in src/x.py now.", "- five of src/x.py")
+
+
+def test_striking_takes_single_items_out_of_a_list():
+    """A line of names loses one name."""
+    text, struck = strike("Names and figures: a/b.py, c/d.py, 4711, e/f.py, done", ("c/d.py",))
+
+    assert (text, struck) == ("Names and figures: a/b.py, 4711, e/f.py, done", ("c/d.py",))
+
+
+# ------------------------------------------------------------------------------------------------------------ recall
+def test_what_is_missing_becomes_anchors():
+    """Machine-made, and found by a search."""
+    verdict = judged(
+        "The user wanted the importer fixed and the backups kept. The assistant lowered a limit, and the task was finished."
+    )
+
+    assert verdict.ok
+    assert verdict.anchors.startswith("Anchors: ")
+    assert {"src/importer/run.py", "ABC-4711", "config/import.yaml"} <= set(
+        verdict.anchors.removeprefix("Anchors: ").split(", ")
+    )
+    assert verdict.recall < 0.4 < verdict.recall_with_anchors
+
+
+def test_anchors_never_outgrow_the_source():
+    """Text and anchors together stay within the band."""
+    source = task(" ".join(f"src/pkg{n}/file_{n}.py" for n in range(60)), prose(300), target=80)
+    verdict = judged(
+        "The user named sixty files. The assistant listed them one after another, and nothing else was done with them.",
+        source,
+    )
+
+    assert count(verdict.text) + count(verdict.anchors) <= band(source).ceiling < source.source_tokens
+
+
+def test_the_verdict_is_kept_as_bounded_json():
+    """With the node, for lcm_describe."""
+    verdict = judged(GOOD + " " + " ".join(f"x/y_{n}.py" for n in range(1000, 1400)))
+
+    assert len(verdict.as_json()) < 4000
+    assert set(json.loads(verdict.as_json())) >= {"ok", "reasons", "suspects", "recall", "missing", "struck"}
+
+
+# ------------------------------------------------------------------------------------------------------------ robust
+@settings(max_examples=150)
+@given(
+    st.text(max_size=1500),
+    st.lists(st.text(max_size=300), max_size=4),
+    st.sampled_from(["stop", "length", "", "whatever"]),
+    st.booleans(),
+    st.integers(-5, 500),
+)
+def test_no_answer_is_too_strange(text, source, finish, reasoning, target):
+    """Whatever a model writes about whatever there was: a verdict, as JSON, and never an exception."""
+    verdict = check(
+        task(*source, target=target), Reply(text, finish, reasoning_only=reasoning), count=count, prompt=text[:50]
+    )
+
+    assert json.loads(verdict.as_json())["ok"] in (True, False)
+
+
+@pytest.mark.parametrize(
+    "piece", ["Here is ", "- ", "a/b.py ", "I'm sorry ", "expand for details about: ", "```\n", ". ", ", "]
+)
+def test_judging_takes_linear_time(piece):
+    """An answer of a megabyte, whatever it repeats."""
+    began = time.perf_counter()
+    judged(piece * (1_000_000 // len(piece)))
+    tidy(piece * (200_000 // len(piece)))
+
+    assert time.perf_counter() - began < 2
