@@ -223,7 +223,8 @@ class Demo:
         with self.home.process(cwd=ROOT, on_event=self.event) as host:
             opened = host.open()
             self.session = opened["session_id"]
-            check(opened["engine"] == "lcm", f"the host runs engine {opened['engine']!r} instead of lcm")
+            reason = f"the host runs engine {opened['engine']!r} instead of lcm: {opened['plugin_error']}"
+            check(opened["engine"] == "lcm", reason)
             self.work(host)
             rows = stored_rows(host, self.session)
             self.compare(rows)
@@ -271,7 +272,7 @@ class Demo:
         self.screen.table(
             [
                 ("messages stored", f"{len(self.model.truth)}, each exactly once"),
-                *((f"nodes of depth {depth}", str(count)) for depth, count in depths(status)),
+                *depths(status),
                 *(
                     (f"compaction {n}", f"{before:,} -> {after:,} prompt tokens, {seconds:.2f} s")
                     for n, (before, after, seconds) in enumerate(self.compactions, 1)
@@ -328,9 +329,14 @@ class Demo:
         )
 
 
-def depths(status: dict[str, Any]) -> list[tuple[str, int]]:
-    """Depth and number of nodes, from what ``lcm_status`` says."""
-    return [(str(depth), int(count)) for depth, count in sorted(status["nodes_by_depth"].items())]
+def depths(status: dict[str, Any]) -> list[tuple[str, str]]:
+    """Depth and number of nodes by quality, from what ``lcm_status`` says."""
+    by_depth: dict[str, dict[str, int]] = status["dag"]["by_depth"]
+    check(by_depth, "lcm_status shows no nodes after a compaction")
+    return [
+        (f"nodes of depth {depth}", ", ".join(f"{count} {quality}" for quality, count in sorted(counts.items())))
+        for depth, counts in sorted(by_depth.items())
+    ]
 
 
 def explore(home: Home, session: str) -> str:

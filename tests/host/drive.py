@@ -188,9 +188,10 @@ class Process:
 
     def kill(self) -> None:
         """SIGKILL, as a power cut does it."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._child.pid, signal.SIGKILL)
-        self._child.wait(30)
+        if self._child.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+            self._child.wait(30)
 
     def stop(self) -> None:
         """Let the process end; kill what does not."""
