@@ -283,7 +283,9 @@ Accept = Callable[[str, dict[str, Any]], bool]
 
 def salvage(source: Path, target: Path, accept: Accept, progress: Progress = silent) -> Salvage:
     """Copy every row that can be read into a new database at ``target``. ``source`` is opened for writing: use a copy."""
-    Database(target).open()
+    made = Database(target)
+    made.open()
+    made.close()
     out = Salvage()
     with _failures(source), closing(_connect(source, "rw")) as old, closing(_connect(target, "rw")) as new:
         new.execute("PRAGMA foreign_keys=OFF")

@@ -152,7 +152,8 @@ def _rescue(deps: OpsDeps, found: Diagnosis, progress: Progress) -> Repaired:
         raise StoreError(f"{path}: {exc.strerror or exc}") from exc
     finally:
         _discard(work, fresh)
-    reindex(deps, progress)
+    if deps.search.check() or deps.nodes.check():  # unless opening the new file has built them already
+        reindex(deps, progress)
     return Repaired(found, kept, indexed=True, saved=saved.kept, lost=saved.unreadable, notes=(*saved.notes, *notes))
 
 

@@ -1,0 +1,342 @@
+"""Repair, rotate, clean and sources: backup first, nothing lost unsaid, and the second time does nothing."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ops_world import READS, Holder, World, corrupt, digest, foreign, healthy, newer, no_database, wrecked
+
+from hermes_lcm.db import connection, files
+from hermes_lcm.errors import BadRequest, StoreBusy, StoreError
+from hermes_lcm.ops import backup, clean, explain, repair, rotate
+from hermes_lcm.ops.checks import doctor
+from hermes_lcm.ops.orders import Orders
+from hermes_lcm.ops.status import status
+from hermes_lcm.session import Session
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A locked database is given up after 50 ms."""
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 50)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return healthy(tmp_path)
+
+
+@pytest.fixture
+def held() -> Iterator[list[Holder]]:
+    holders: list[Holder] = []
+    yield holders
+    for each in holders:
+        each.free()
+
+
+# -- repair ----------------------------------------------------------------------------------------------
+def test_a_sound_database_is_left_alone(world: World) -> None:
+    """No backup, no rebuilding."""
+    done = repair.repair(world.deps())
+
+    assert done.diagnosis.well
+    assert not backup.backup_folder(world.path).exists()
+
+
+def test_an_index_is_built_anew_after_a_backup(world: World) -> None:
+    """And then everything is found again."""
+    world.raw("INSERT INTO message_index(message_index) VALUES ('delete-all')")
+    world.restart()
+    done = repair.repair(world.deps())
+
+    assert done.indexed
+    assert done.kept in backup.backups(world.path)
+    assert explain.search(world.deps(), "zebra deployment")["results"]
+    assert repair.repair(world.deps()).diagnosis.well
+
+
+def test_a_damaged_file_is_salvaged(tmp_path: Path) -> None:
+    """What is readable is in the new file, what is not is counted, and the damaged one is kept as it was."""
+    world = corrupt(tmp_path)
+    before = world.path.read_bytes()
+    done = repair.repair(world.deps())
+    kept = world.runtime.store.count()
+
+    assert done.kept is not None
+    assert done.kept.read_bytes() == before
+    assert 60 < kept < 100
+    assert done.lost["messages"] == 100 - kept
+    assert doctor(world.deps(), deep=True)["checks"][5]["status"] == "pass"
+    assert explain.search(world.deps(), "zebra")["results"]
+    assert repair.repair(world.deps()).diagnosis.well
+
+
+def test_a_salvage_changes_no_message_that_it_saves(tmp_path: Path) -> None:
+    """Byte for byte, under the same address."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    before = {row.store_id: row.envelope for rows in healthy(tmp_path / "a").runtime.store.every() for row in rows}
+    world = corrupt(tmp_path / "b")
+    repair.repair(world.deps())
+    after = {row.store_id: row.envelope for rows in world.runtime.store.every() for row in rows}
+
+    assert after.items() <= before.items()
+
+
+def test_an_address_is_never_given_twice(tmp_path: Path) -> None:
+    """Even when the newest messages were lost: a summary of them must not show others."""
+    world = healthy(tmp_path)
+    world.raw("DELETE FROM messages WHERE store_id > 90")
+    world.close()
+    data = world.path.read_bytes()
+    page = data.index(b"message 50 about") // 4096 * 4096
+    world.path.write_bytes(data[:page] + b"\xde" * 4096 + data[page + 4096 :])
+    repair.repair(world.deps())
+    world.say("new", session="s2")
+
+    assert world.runtime.store.newest(None, before=1 << 40, limit=1)[0].store_id == 101
+
+
+def test_a_total_counts_what_is_there_after_a_salvage(tmp_path: Path) -> None:
+    """The status derives it without counting."""
+    world = corrupt(tmp_path)
+    repair.repair(world.deps())
+
+    assert status(world.deps())["store"]["total_messages"] == world.runtime.store.count()
+
+
+def test_envelopes_that_were_overwritten_are_not_saved(world: World) -> None:
+    """Damage that SQLite does not notice."""
+    good = {"envelope": b"\0{}", "seq": 1, "session_id": "s"}
+    assert repair.readable("messages", good)
+    for bad in (b"\1garbage", b"\0\xff", b"\1" + zlib.compress(b"\xff"), None):
+        assert not repair.readable("messages", {**good, "envelope": bad})
+
+
+@pytest.mark.parametrize("state", [wrecked, no_database], ids=["wrecked", "no-database"])
+def test_what_cannot_be_read_at_all_is_left_as_it_is(state: Any, tmp_path: Path) -> None:
+    """With a word about backups."""
+    world = state(tmp_path)
+    before = world.path.read_bytes()
+
+    with pytest.raises((BadRequest, StoreError)):
+        repair.repair(world.deps())
+    assert world.path.read_bytes() == before
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".lcm")]
+
+
+@pytest.mark.parametrize("state", [newer, foreign], ids=["newer", "foreign"])
+def test_somebody_elses_file_is_not_repaired(state: Any, tmp_path: Path) -> None:
+    """There is nothing wrong with it."""
+    world = state(tmp_path)
+    before = digest(world.path)
+
+    with pytest.raises(StoreError):
+        repair.repair(world.deps())
+    assert digest(world.path) == before
+
+
+def test_a_damaged_file_in_use_elsewhere_is_not_exchanged(tmp_path: Path, held: list[Holder]) -> None:
+    """Refused before anything is copied."""
+    world = corrupt(tmp_path)
+    held.append(Holder(world.path, "SELECT count(*) FROM sessions"))
+
+    with pytest.raises(StoreBusy, match="another process"):
+        repair.repair(world.deps())
+    assert list(backup.backup_folder(world.path).iterdir()) == []
+
+
+@pytest.mark.parametrize("table", ["conversations", "sessions"])
+def test_messages_find_a_home_again(table: str, world: World, tmp_path: Path) -> None:
+    """A message whose conversation or session row is lost gets a new one."""
+    world.raw("PRAGMA foreign_keys=OFF")
+    world.raw(f"DELETE FROM {table}")
+    world.close()
+    fresh = tmp_path / "fresh.db"
+    saved = files.salvage(world.path, fresh, repair.readable)
+    notes = repair._relinked(fresh, saved)
+
+    assert any("made up" in note for note in notes)
+    assert files.verify(fresh).counts[table] == 1
+
+
+def test_sources_of_a_leaf_are_found_again(world: World, tmp_path: Path) -> None:
+    """Its first and last message say which they were."""
+    world.raw("DELETE FROM node_sources")
+    world.close()
+    fresh = tmp_path / "fresh.db"
+    repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable))
+
+    assert files.verify(fresh).counts["node_sources"] == 10
+
+
+# -- rotate ----------------------------------------------------------------------------------------------
+def test_a_preview_changes_nothing(world: World) -> None:
+    """100 messages, 64 of them the tail."""
+    done = rotate.preview(world.deps())
+
+    assert (done.status, done.leaving, done.tail) == ("preview", 36 - 10, 64)
+    assert Orders(world.runtime.db).rotation("s1") is None
+    assert not backup.rotate_path(world.path).exists()
+
+
+def test_a_rotation_is_ordered_after_its_backup(world: World) -> None:
+    """And the status shows both."""
+    done = rotate.apply(world.deps())
+    said = status(world.deps())
+
+    assert (done.status, done.backup) == ("ordered", backup.rotate_path(world.path))
+    assert Orders(world.runtime.db).rotation("s1") is not None
+    assert said["last_rotate_at"] == backup.rotate_path(world.path).stat().st_mtime
+    assert said["lifecycle"]["rotate_ordered"]
+
+
+def test_a_second_rotation_is_a_noop_and_keeps_the_backup(world: World) -> None:
+    """Safe to retry: the last good backup survives."""
+    rotate.apply(world.deps())
+    before = backup.rotate_path(world.path).stat()
+    done = rotate.apply(world.deps())
+    after = backup.rotate_path(world.path).stat()
+
+    assert (done.status, done.backup) == ("noop", None)
+    assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino)
+
+
+def test_nothing_before_the_tail_is_a_noop(world: World) -> None:
+    """A prompt that shows 64 raw messages is as short as a rotation makes it."""
+    world.assembly([world.node(*range(1, 37))], list(range(37, 101)), 100)
+
+    assert rotate.apply(world.deps()).status == "noop"
+    assert not backup.rotate_path(world.path).exists()
+
+
+def test_a_rotation_deletes_nothing(world: World) -> None:
+    """And asks no model: it is an order."""
+    rotate.apply(world.deps())
+
+    assert world.runtime.store.count() == 100
+    assert doctor(world.deps())["overall"] == "healthy"
+
+
+@pytest.mark.parametrize("mode", ["ignored", "stateless"])
+def test_sessions_that_are_kept_out_are_not_rotated(mode: str, world: World) -> None:
+    """With the setting that keeps them out."""
+    world.runtime.sessions.open("other", now=world.now, mode=mode)
+
+    with pytest.raises(BadRequest, match=mode):
+        rotate.apply(world.deps("other"))
+
+
+def test_rotating_without_a_session_is_refused(world: World) -> None:
+    """A rotation is about one session."""
+    with pytest.raises(BadRequest, match="no session"):
+        rotate.apply(world.deps(None))
+
+
+# -- clean -----------------------------------------------------------------------------------------------
+@pytest.fixture
+def noisy(tmp_path: Path) -> World:
+    """A session that a pattern names, and one that it does not."""
+    world = World(tmp_path, ignore_session_patterns="cron:*", doctor_clean_apply_enabled="true")
+    world.say("keep", "this", session="s1")
+    world.say("cron ran", "fine", "cron ran", "fine", session="job", platform="cron")
+    return world
+
+
+def test_only_sessions_that_a_pattern_names_are_junk(noisy: World) -> None:
+    """The rest is listed at most."""
+    found = clean.candidates(noisy.deps())
+
+    assert [(each.sessions, each.messages, each.pattern) for each in found.junk] == [(("job",), 4, "cron:*")]
+
+
+def test_cleaning_needs_its_permission(tmp_path: Path) -> None:
+    """Deleting is off unless an operator switched it on."""
+    world = World(tmp_path, ignore_session_patterns="cron:*")
+    world.say("cron ran", "fine", session="job", platform="cron")
+
+    with pytest.raises(BadRequest, match="LCM_DOCTOR_CLEAN_APPLY_ENABLED"):
+        clean.clean(world.deps())
+    assert world.runtime.store.count() == 2
+
+
+def test_cleaning_backs_up_and_removes_exactly_the_junk(noisy: World) -> None:
+    """No row is left pointing at one that is gone, and totals and searches agree."""
+    done = clean.clean(noisy.deps())
+
+    assert done.removed_messages == 4
+    assert done.backup is not None
+    assert files.verify(done.backup).counts["messages"] == 6
+    assert noisy.runtime.store.count() == 2
+    assert explain.search(noisy.deps(), "cron")["results"] == []
+    assert status(noisy.deps())["store"]["total_messages"] == 2
+    assert noisy.runtime.db.query("PRAGMA foreign_key_check") == []
+    assert doctor(noisy.deps(), deep=True)["overall"] == "healthy"
+
+
+def test_cleaning_twice_is_cleaning_once(noisy: World) -> None:
+    """The second time makes no backup."""
+    clean.clean(noisy.deps())
+    noisy.now += 1
+    assert clean.clean(noisy.deps()).backup is None
+    assert len(backup.backups(noisy.path)) == 1
+
+
+def test_the_session_typed_in_is_never_junk(noisy: World) -> None:
+    """It would go on without its conversation."""
+    found = clean.candidates(noisy.deps("job"))
+
+    assert (found.junk, found.spared) == ((), ("job",))
+
+
+def branch_of(world: World, name: str) -> Session:
+    """A session that inherits the messages of another one."""
+    parent = world.runtime.sessions.find(name)
+    return world.runtime.sessions.open("branch", now=world.now, parent=parent, origin="branch", fork_seq=2)
+
+
+def test_what_others_rest_on_is_spared(noisy: World) -> None:
+    """A branch shows its parent's messages."""
+    branch_of(noisy, "job")
+
+    assert clean.candidates(noisy.deps()).spared == ("job",)
+
+
+# -- sources ---------------------------------------------------------------------------------------------
+def test_blank_sources_become_unknown(world: World) -> None:
+    """After a backup; the second time does nothing."""
+    world.raw("UPDATE messages SET source = ' ' WHERE store_id <= 5")
+    count, path = clean.fill_sources(world.deps())
+
+    assert (count, path in backup.backups(world.path)) == (5, True)
+    assert clean.fill_sources(world.deps()) == (0, None)
+    assert world.runtime.store.heads_of([1])[1].source == "unknown"
+
+
+# -- dissolve --------------------------------------------------------------------------------------------
+def test_dissolving_is_an_order_that_can_be_taken_back(world: World) -> None:
+    """Nothing is deleted."""
+    explain.dissolve(world.deps(), "sum_1", apply=False)
+    assert Orders(world.runtime.db).dissolved() == frozenset()
+    explain.dissolve(world.deps(), "sum_1", apply=True)
+    assert Orders(world.runtime.db).dissolved() == {1}
+    explain.dissolve(world.deps(), "sum_1", apply=False, undo=True)
+    assert Orders(world.runtime.db).dissolved() == frozenset()
+
+
+@pytest.mark.parametrize("address", ["msg_1", "sum_99", "7", "sum_x"])
+def test_only_summaries_that_exist_can_be_dissolved(address: str, world: World) -> None:
+    """The answer names the address."""
+    with pytest.raises(BadRequest, match=address):
+        explain.dissolve(world.deps(), address, apply=True)
+
+
+def test_readers_elsewhere_do_not_hinder_a_rotation(world: World, held: list[Holder]) -> None:
+    """It writes one row."""
+    held.append(Holder(world.path, *READS))
+
+    assert rotate.apply(world.deps()).status == "ordered"
