@@ -47,11 +47,12 @@ class Payloads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A scope and how to say it. ``missing``: what was asked for is not there or not readable."""
+    """A scope and how to say it. ``missing``: what was asked for is not there or not readable. ``wide``: beyond this talk."""
 
     scope: Scope
     label: str
     missing: str = ""
+    wide: bool = False
 
 
 def no_such(what: object) -> NotFound:
@@ -100,8 +101,8 @@ class Caller:
         if session_id is not None:
             found = self.find_session(session_id)
             if found is None:
-                return Chosen(Scope(self.principal, (), session_id), "session", f"session {session_id!r}")
-            return Chosen(Scope(self.principal, (found.conversation_id,), session_id), f"session {session_id}")
+                return Chosen(Scope(self.principal, (), session_id), "no session", f"session {session_id!r}", wide=True)
+            return Chosen(Scope(self.principal, (found.conversation_id,), session_id), f"session {session_id}", wide=True)
         if session_scope == "session":
             raise BadRequest("session_scope=session needs session_id: the session to search")
         if conversation_id is not None:
@@ -109,7 +110,7 @@ class Caller:
             missing = "" if known else f"conversation {conversation_id}"
             return Chosen(Scope(self.principal, tuple(known)), f"conversation {conversation_id}", missing)
         if session_scope == "all" or (all_conversations and session_scope is None):
-            return Chosen(self.everything(), "all readable conversations")
+            return Chosen(self.everything(), "all readable conversations", wide=True)
         return Chosen(Scope(self.principal, self.lineage()), "current conversation")
 
     def find_session(self, session_id: str) -> Session | None:

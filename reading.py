@@ -20,10 +20,11 @@ from .text import content, tokens
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: Characters of one answer, whatever its tokens: the host cuts longer ones by itself.
-MOST_CHARS: Final = 30_000
+MOST_CHARS: Final = 28_000
 _CHARS_PER_TOKEN: Final = 4
 #: The least that a page moves forward, however little room it is given.
 _LEAST_TOKENS, _LEAST_CHARS = 16, 48
+_RENDERED_CHARS: Final = 2000
 _FLAGS: Final = {
     Flag.RETRACTED: "retracted", Flag.HOST_NOTE: "host_note", Flag.FILTERED: "filtered", Flag.UNALIGNED: "unaligned",
     Flag.QUARANTINED: "quarantined",
@@ -168,11 +169,13 @@ def show(row: Row, room: Room, part: Part = Part(), extra: Mapping[str, Any] | N
     if only_calls:
         item["content_omitted"] = True
     else:
+        if is_json and part.offset == 0:
+            _rendering(item, row, room.part(0.3))
+            room.take(item.get("text", ""))
         for_text = room.part(0.5) if calls and row.calls and not room.holds([_call(c) for c in row.calls]) else room
         _text(out, text, part, for_text)
     if is_json and not only_calls:
         item["content_type"] = "parts"
-        _rendering(item, row, room)
     if calls and row.calls:
         _arguments(out, row.calls, part, room)
     return out
@@ -202,10 +205,9 @@ def _text(out: Shown, text: str | None, part: Part, room: Room) -> None:
 
 def _rendering(item: Answer, row: Row, room: Room) -> None:
     """What a person would read of parts, beside their exact JSON."""
-    text = row.text[:2000]
-    if text and room.holds(text):
-        item["text"] = text
-        room.take(text)
+    end = fit(row.text, 0, min(len(row.text), _RENDERED_CHARS), room)
+    if row.text:
+        item["text"] = row.text[:end] + ("…" if end < len(row.text) else "")
 
 
 def _call(call: ToolCall, arguments: str | None = None) -> Answer:
@@ -214,8 +216,8 @@ def _call(call: ToolCall, arguments: str | None = None) -> Answer:
 
 
 def _arguments(out: Shown, calls: Sequence[ToolCall], part: Part, room: Room) -> None:
-    """Tool calls; their arguments are paged as if they were one text."""
-    total = sum(len(call.arguments) for call in calls)
+    """Tool calls; their arguments are paged as if they were one text, a character apart, so that an empty one has a place."""
+    total = sum(len(call.arguments) + 1 for call in calls) - 1
     if part.arguments_offset > total:
         raise BadRequest(f"arguments_offset={part.arguments_offset} is past the end: there are {total} characters")
     shown: list[Answer] = []
@@ -223,8 +225,8 @@ def _arguments(out: Shown, calls: Sequence[ToolCall], part: Part, room: Room) ->
     left = part.most_chars if part.most_chars is not None else total
     for call in calls:
         end = begin + len(call.arguments)
-        if part.arguments_offset and end <= part.arguments_offset:
-            begin = end
+        if end < part.arguments_offset:
+            begin = end + 1
             continue
         if shown and begin > part.arguments_offset and (left <= 0 or not room.holds(_call(call, ""))):
             out.next_arguments = begin
@@ -242,7 +244,7 @@ def _arguments(out: Shown, calls: Sequence[ToolCall], part: Part, room: Room) ->
             piece["arguments_truncated"] = True
             out.next_arguments = begin + stop
             break
-        begin = end
+        begin = end + 1
     out.item["tool_calls"] = shown
     if out.next_arguments is not None:
         out.item["arguments_truncated"], out.item["next_arguments_offset"] = True, out.next_arguments

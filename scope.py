@@ -16,67 +16,58 @@ from typing import Any
 from .db.connection import Database
 from .records import Flag, Scope
 
-_MAY = """
-   AND (:principal IS NULL OR c.principal = :principal)
-   AND (:conversations IS NULL OR c.conversation_id IN (SELECT value FROM json_each(:conversations)))
-"""
-_MESSAGES = f"""
+_LIST = "(SELECT value FROM json_each({}))"
+_AMONG_MESSAGES = f"""
 SELECT m.store_id FROM messages m JOIN conversations c USING(conversation_id)
- WHERE m.store_id IN (SELECT value FROM json_each(:ids)) AND (:session_id IS NULL OR m.session_id = :session_id) {_MAY}
-"""
-_NODES = f"""
+ WHERE m.store_id IN {_LIST.format(":ids")}"""
+_AMONG_NODES = f"""
 SELECT n.node_id FROM nodes n JOIN conversations c USING(conversation_id)
- WHERE n.node_id IN (SELECT value FROM json_each(:ids)) {_MAY}
-"""
-_CONVERSATIONS = f"""
-SELECT c.conversation_id FROM conversations c WHERE c.conversation_id IN (SELECT value FROM json_each(:ids)) {_MAY}
-"""
-_COUNTS = f"""
-SELECT count(*), count(DISTINCT m.session_id), count(DISTINCT m.conversation_id)
-  FROM messages m JOIN conversations c USING(conversation_id)
- WHERE (:session_id IS NULL OR m.session_id = :session_id) {_MAY}
-"""
+ WHERE n.node_id IN {_LIST.format(":ids")}"""
+_AMONG_CONVERSATIONS = f"""
+SELECT c.conversation_id FROM conversations c WHERE c.conversation_id IN {_LIST.format(":ids")}"""
+_COUNT_MESSAGES = """
+SELECT count(*) FROM conversations c JOIN messages m USING(conversation_id) WHERE 1"""
+_COUNT_SESSIONS = """
+SELECT count(*), count(DISTINCT s.conversation_id) FROM conversations c JOIN sessions s USING(conversation_id) WHERE 1"""
 _IN_SESSION = f"""
   FROM messages m JOIN conversations c USING(conversation_id)
- WHERE m.session_id = :session_id {_MAY}
-   AND (:roles IS NULL OR m.role IN (SELECT value FROM json_each(:roles)))
-   AND (:sources IS NULL OR coalesce(nullif(m.source, ''), 'unknown') IN (SELECT value FROM json_each(:sources)))
+ WHERE m.session_id = :session
+   AND (:roles IS NULL OR m.role IN {_LIST.format(":roles")})
+   AND (:sources IS NULL OR coalesce(nullif(m.source, ''), 'unknown') IN {_LIST.format(":sources")})
    AND (:since IS NULL OR coalesce(m.said_at, m.stored_at) >= :since)
-   AND (:until IS NULL OR coalesce(m.said_at, m.stored_at) < :until)
-"""
-_PAGE = f"SELECT m.store_id {_IN_SESSION} AND m.store_id > :after ORDER BY m.store_id LIMIT :limit"
-_TOTAL = f"SELECT count(*), max(m.store_id) {_IN_SESSION}"
-_BETWEEN = f"""
-SELECT m.store_id FROM messages m JOIN conversations c USING(conversation_id)
- WHERE m.store_id BETWEEN :first AND :last {_MAY} ORDER BY m.store_id LIMIT :limit
-"""
+   AND (:until IS NULL OR coalesce(m.said_at, m.stored_at) < :until)"""
+_BETWEEN = """
+SELECT m.store_id FROM messages m CROSS JOIN conversations c USING(conversation_id)
+ WHERE m.store_id BETWEEN :first AND :last"""
+# By seq, which is indexed: a row that was inserted between old ones keeps the neighbours of its place.
 _AROUND = f"""
 SELECT m.store_id FROM messages m JOIN conversations c USING(conversation_id)
- WHERE m.conversation_id = :conversation AND m.pos BETWEEN :low AND :high AND m.flags & {int(Flag.FILTERED)} = 0 {_MAY}
- ORDER BY m.pos, m.seq
-"""
-_NEWEST = f"""
-SELECT m.store_id FROM messages m JOIN conversations c USING(conversation_id)
- WHERE (:session_id IS NULL OR m.session_id = :session_id) {_MAY} ORDER BY m.store_id DESC LIMIT :limit
-"""
-_NEWEST_NODES = f"""
-SELECT n.node_id FROM nodes n JOIN conversations c USING(conversation_id)
- WHERE (:session_id IS NULL OR EXISTS (
-         SELECT 1 FROM messages m WHERE m.session_id = :session_id AND m.conversation_id = n.conversation_id
-            AND m.store_id BETWEEN n.first_store_id AND n.last_store_id)) {_MAY}
- ORDER BY n.node_id DESC LIMIT :limit
-"""
-_SUCCESSORS = "SELECT revises, max(store_id) FROM messages WHERE revises IN (SELECT value FROM json_each(?)) GROUP BY revises"
-_BETTER = "SELECT replaces, max(node_id) FROM nodes WHERE replaces IN (SELECT value FROM json_each(?)) GROUP BY replaces"
-_FROM_SOURCE = """
+ WHERE m.conversation_id = :conversation AND m.seq BETWEEN :low AND :high AND m.flags & {int(Flag.FILTERED)} = 0"""
+# Within a conversation store ids grow with seq: the newest row of each is one look-up.
+_NEWEST = """
+SELECT max((SELECT m.store_id FROM messages m WHERE m.conversation_id = c.conversation_id ORDER BY m.seq DESC LIMIT 1))
+  FROM conversations c WHERE 1"""
+_NEWEST_OF_SESSION = """
+SELECT max(m.store_id) FROM messages m JOIN conversations c USING(conversation_id) WHERE m.session_id = :session"""
+_NEWEST_NODES = """
+SELECT n.node_id FROM nodes n CROSS JOIN conversations c USING(conversation_id) WHERE 1"""
+_SUCCESSORS = f"SELECT revises, max(store_id) FROM messages WHERE revises IN {_LIST.format('?')} GROUP BY revises"
+_BETTER = f"SELECT replaces, max(node_id) FROM nodes WHERE replaces IN {_LIST.format('?')} GROUP BY replaces"
+_FROM_SOURCE = f"""
 WITH RECURSIVE below(root, node_id) AS (
   SELECT value, value FROM json_each(:ids)
   UNION
   SELECT b.root, s.child_id FROM below b JOIN node_sources s ON s.node_id = b.node_id WHERE s.child_id IS NOT NULL
 )
 SELECT DISTINCT b.root FROM below b JOIN node_sources s ON s.node_id = b.node_id JOIN messages m ON m.store_id = s.store_id
- WHERE coalesce(nullif(m.source, ''), 'unknown') IN (SELECT value FROM json_each(:sources))
+ WHERE coalesce(nullif(m.source, ''), 'unknown') IN {_LIST.format(":sources")}
 """
+_PRINCIPAL = " AND c.principal = :principal"
+_CONVERSATIONS = f" AND c.conversation_id IN {_LIST.format(':conversations')}"
+_SESSION = " AND m.session_id = :session"
+_NODE_SESSION = """ AND EXISTS (
+  SELECT 1 FROM messages m WHERE m.session_id = :session AND m.conversation_id = n.conversation_id
+     AND m.store_id BETWEEN n.first_store_id AND n.last_store_id)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,50 +97,53 @@ class Reach:
 
     def messages(self, store_ids: Iterable[int], scope: Scope) -> set[int]:
         """Those of the messages that exist and may be read."""
-        return self._among(_MESSAGES, store_ids, scope)
+        return set(self._ids(_AMONG_MESSAGES, scope, clause=_SESSION, ids=json.dumps(list(store_ids))))
 
     def nodes(self, node_ids: Iterable[int], scope: Scope) -> set[int]:
         """Those of the nodes that exist and may be read."""
-        return self._among(_NODES, node_ids, scope)
+        return set(self._ids(_AMONG_NODES, scope, clause=_NODE_SESSION, ids=json.dumps(list(node_ids))))
 
     def conversations(self, ids: Iterable[int], scope: Scope) -> set[int]:
         """Those of the conversations that exist and may be read."""
-        return self._among(_CONVERSATIONS, ids, scope)
-
-    def _among(self, sql: str, ids: Iterable[int], scope: Scope) -> set[int]:
-        return {row[0] for row in self._db.query(sql, {**_params(scope), "ids": json.dumps(list(ids))})}
+        return set(self._ids(_AMONG_CONVERSATIONS, scope, ids=json.dumps(list(ids))))
 
     def counts(self, scope: Scope) -> Counts:
         """How many messages, sessions and conversations a scope covers."""
-        return Counts(*self._db.query(_COUNTS, _params(scope))[0])
+        messages = self._ids(_COUNT_MESSAGES, scope, clause=_SESSION)[0]
+        sql, params = _within(_COUNT_SESSIONS, scope, _SESSION.replace("m.", "s."))
+        sessions, conversations = self._db.query(sql, params)[0]
+        return Counts(messages, sessions, conversations)
 
     def page(self, session_id: str, scope: Scope, wanted: Wanted, *, after: int, limit: int) -> list[int]:
         """Store ids of a session above ``after``, in order."""
-        params = {**_params(scope), **_filters(session_id, wanted), "after": after, "limit": limit}
-        return [row[0] for row in self._db.query(_PAGE, params)]
+        sql = f"SELECT m.store_id {_IN_SESSION} AND m.store_id > :after"
+        end = "ORDER BY m.store_id LIMIT :limit"
+        return self._ids(sql, scope, end, **_filters(session_id, wanted), after=after, limit=limit)
 
     def total(self, session_id: str, scope: Scope, wanted: Wanted) -> tuple[int, int]:
         """(how many messages of a session pass the filters, the newest of them or 0)."""
-        row = self._db.query(_TOTAL, {**_params(scope), **_filters(session_id, wanted)})[0]
+        sql, params = _within(f"SELECT count(*), max(m.store_id) {_IN_SESSION}", scope)
+        row = self._db.query(sql, {**params, **_filters(session_id, wanted)})[0]
         return int(row[0]), int(row[1] or 0)
 
     def between(self, first: int, last: int, scope: Scope, *, limit: int) -> list[int]:
         """Readable store ids of a range, in order."""
-        params = {**_params(scope), "first": first, "last": last, "limit": limit}
-        return [row[0] for row in self._db.query(_BETWEEN, params)]
+        end = "ORDER BY m.store_id LIMIT :limit"
+        return self._ids(_BETWEEN, scope, end, clause=_SESSION, first=first, last=last, limit=limit)
 
-    def around(self, conversation_id: int, low_pos: int, high_pos: int, scope: Scope) -> list[int]:
-        """Readable store ids of a stretch of one conversation, in order."""
-        params = {**_params(scope), "conversation": conversation_id, "low": low_pos, "high": high_pos}
-        return [row[0] for row in self._db.query(_AROUND, params)]
+    def around(self, conversation_id: int, low: int, high: int, scope: Scope) -> list[int]:
+        """Readable store ids of a stretch of one conversation (by place), in order."""
+        end = "ORDER BY m.pos, m.seq"
+        return self._ids(_AROUND, scope, end, clause=_SESSION, conversation=conversation_id, low=low, high=high)
 
-    def newest(self, scope: Scope, *, limit: int) -> list[int]:
-        """The newest store ids of a scope, oldest of them first."""
-        return [row[0] for row in self._db.query(_NEWEST, {**_params(scope), "limit": limit})][::-1]
+    def newest(self, scope: Scope) -> int:
+        """The newest store id of a scope, 0 if it is empty."""
+        sql = _NEWEST if scope.session_id is None else _NEWEST_OF_SESSION
+        return self._ids(sql, scope)[0] or 0
 
     def newest_nodes(self, scope: Scope, *, limit: int) -> list[int]:
         """The newest node ids of a scope, newest first."""
-        return [row[0] for row in self._db.query(_NEWEST_NODES, {**_params(scope), "limit": limit})]
+        return self._ids(_NEWEST_NODES, scope, "ORDER BY n.node_id DESC LIMIT :limit", clause=_NODE_SESSION, limit=limit)
 
     def successors(self, store_ids: Sequence[int]) -> dict[int, int]:
         """By store id: the newest row that revises it."""
@@ -164,18 +158,27 @@ class Reach:
         params = {"ids": json.dumps(list(node_ids)), "sources": json.dumps(list(sources))}
         return {row[0] for row in self._db.query(_FROM_SOURCE, params)}
 
+    def _ids(self, sql: str, scope: Scope, end: str = "", *, clause: str = "", **params: Any) -> list[int]:
+        """The first column of a statement, narrowed to a scope."""
+        text, own = _within(sql, scope, clause)
+        return [row[0] for row in self._db.query(f"{text} {end}", {**own, **params})]
 
-def _params(scope: Scope) -> dict[str, Any]:
-    return {
-        "principal": scope.principal,
-        "conversations": None if scope.conversations is None else json.dumps(list(scope.conversations)),
-        "session_id": scope.session_id,
-    }
+
+def _within(sql: str, scope: Scope, clause: str = "") -> tuple[str, dict[str, Any]]:
+    """A statement and its parameters, with the clauses of a scope added; ``clause`` is the one for its session."""
+    params: dict[str, Any] = {"session": scope.session_id}
+    if scope.principal is not None:
+        sql, params["principal"] = sql + _PRINCIPAL, scope.principal
+    if scope.conversations is not None:
+        sql, params["conversations"] = sql + _CONVERSATIONS, json.dumps(list(scope.conversations))
+    if scope.session_id is not None:
+        sql += clause
+    return sql, params
 
 
 def _filters(session_id: str, wanted: Wanted) -> dict[str, Any]:
     return {
-        "session_id": session_id,
+        "session": session_id,
         "roles": json.dumps(list(wanted.roles)) if wanted.roles else None,
         "sources": json.dumps(list(wanted.sources)) if wanted.sources else None,
         "since": wanted.since,

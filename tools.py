@@ -31,6 +31,9 @@ from .text.arguments import Address
 
 Args = Mapping[str, Any]
 
+#: What an answer costs beside the text that ``max_tokens`` asks for.
+_FRAME_TOKENS = 250
+
 
 @dataclass(frozen=True, slots=True)
 class ToolDeps:
@@ -96,6 +99,9 @@ def _grep(deps: ToolDeps, args: Args) -> Answer:
 
 
 def _search(caller: Caller, args: Args) -> finding.Ask:
+    since, until = args["time_from"], args["time_to"]
+    if since is not None and until is not None and since >= until:
+        raise BadRequest("time_from is not before time_to")
     return finding.Ask(
         query=args["query"],
         mode=args["mode"],
@@ -104,8 +110,8 @@ def _search(caller: Caller, args: Args) -> finding.Ask:
         chosen=caller.choose(args["session_scope"], args["session_id"], args["conversation_id"], args["all_conversations"]),
         roles=args["role"] or (),
         sources=args["source"] or (),
-        since=args["time_from"],
-        until=args["time_to"],
+        since=since,
+        until=until,
         sort=args["sort"] or "relevance",
         limit=args["limit"],
         cursor=args["cursor"],
@@ -142,7 +148,8 @@ def _expand(deps: ToolDeps, args: Args) -> Answer:
     named: list[Address] = [args[name] for name in ("store_id", "node_id", "externalized_ref") if args[name] is not None]
     if len(named) != 1:
         raise BadRequest("give one of store_id (a message), node_id (a summary) or externalized_ref (a file)")
-    room = Room.of(min(deps.room_tokens, deps.config.max_expand_tokens)).capped(args["max_tokens"])
+    wanted = args["max_tokens"] + _FRAME_TOKENS if args["max_tokens"] is not None else deps.config.max_expand_tokens
+    room = Room.of(min(deps.room_tokens, deps.config.max_expand_tokens, wanted))
     piece = retrieve.Slice(
         args["content_offset"], args["arguments_offset"], args["lines"], args["bytes"], args["part"]
     )

@@ -170,7 +170,8 @@ def _name(param: Param, typed: str, raw: Any) -> str:
 
 
 def _choice(param: Param, typed: str, raw: Any) -> str:
-    word = _SYNONYMS.get((w := _snake(str(raw).strip()).replace("-", "_")), w) if isinstance(raw, str) else ""
+    word = _snake(raw.strip()) if isinstance(raw, str) else ""
+    word = word if word in param.choices else _SYNONYMS.get(word, "")
     if word not in param.choices:
         raise _refuse(typed, raw, f"one of {', '.join(param.choices)}")
     return word
