@@ -171,9 +171,14 @@ def _is_loop(text: str) -> bool:
 _WINDOW: Final = 200
 
 
+def _is_listing(line: str) -> bool:
+    """Names one after another: the same names in the same order are no copied text."""
+    return line.count(", ") >= 6 and line.count(", ") * 40 > len(line)
+
+
 def _is_echo(text: str, haystacks: Iterable[Haystack]) -> bool:
     """Is most of it copied in long runs? Quoting a sentence is not."""
-    flat = salience.normal(text)[:40_000]
+    flat = salience.normal("\n".join(line for line in text[:60_000].splitlines() if not _is_listing(line)))
     windows = [flat[n : n + _WINDOW] for n in range(0, len(flat) - _WINDOW + 1, _WINDOW)]
     if len(windows) < 2:
         return False
@@ -378,7 +383,9 @@ def check(task: SummaryTask, reply: Reply, *, count: Count, prompt: str = "") ->
     evidence = Evidence(task, prompt)
     if _is_loop(text):
         reasons.append("it repeats itself")
-    if _is_echo(text, (evidence.haystack, Haystack(prompt))):
+    # What came before may be taken up again in the same words.
+    bare = prompt.replace(task.previous.strip(), "") if task.previous.strip() else prompt
+    if _is_echo(text, (Haystack("\n".join(line.text for line in task.lines)), Haystack(bare))):
         reasons.append("it copies the source")
     items = salience.salient(task.lines)
     if _is_unrelated(text, evidence.haystack, items):

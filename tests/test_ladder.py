@@ -38,8 +38,6 @@ def work(rounds: int = 4, chars: int = 900) -> tuple[SourceLine, ...]:
 
     for n in range(rounds):
         topic = TOPICS[n % len(TOPICS)]
-            f"{TOPICS[(n * 3 + k * 7 + k // 10) % 10]} step{chr(97 + k % 26)}" for k in range(chars // 15)
-        )
         add(
             "user",
             f"Please look at the {topic} in src/{topic}/main.py, limit {n * 111 + 1234}. Never touch the backups.",

@@ -156,6 +156,17 @@ def test_a_quoted_demand_is_no_echo():
     assert judged(text, source).reasons == ()
 
 
+def test_a_list_of_names_taken_over_is_no_echo():
+    """Anchors of the children come again in the same order."""
+    names = ", ".join(f"src/pkg{n}/file_{n}.py" for n in range(40))
+    source = task(prose(3000), f"Anchors: {names}", prose(3000, 7))
+
+    assert (
+        judged(f"The workers were changed one after another and tested.\nNames and figures: {names}", source).reasons
+        == ()
+    )
+
+
 @pytest.mark.parametrize("tokens", [160, 400, 2_000, 20_000, 200_000])
 def test_the_band_leaves_room_for_a_summary(tokens):
     """The ceiling is well above the floor and below the source."""
