@@ -74,6 +74,10 @@ _STATUS_WORDS: Final = {
 }
 
 
+class _NoCredentials(SummaryUnavailable):
+    """The host has no credentials for that provider."""
+
+
 def _status(exc: BaseException) -> int:
     for holder in (exc, getattr(exc, "response", None)):
         for name in ("status_code", "status", "code"):
@@ -120,7 +124,7 @@ def classify(exc: Exception, route: str) -> SummaryTooLong | SummaryUnavailable:
     if isinstance(exc, ImportError):
         return SummaryUnavailable("the host has no auxiliary model")
     if _NO_PROVIDER.search(str(exc)[:400]):
-        return SummaryUnavailable(f"{where}: no provider is configured")
+        return _NoCredentials(f"{where}: no provider is configured")
     return SummaryUnavailable(f"{where}: {type(exc).__name__}")
 
 
@@ -198,14 +202,24 @@ def read_reply(response: Any) -> Reply:
 
 # -------------------------------------------------------------------------------------------------------- the seam
 def _known_provider(name: str) -> bool:
-    """Does the host know a provider of this name? Without its registry: only what is surely one."""
+    """Does the host know a provider of this name? Asks its tables only: its own look-up may go to the network."""
+    key = name.strip().lower()
+    if key.startswith("custom:"):
+        return True
     try:
-        from hermes_cli import providers
+        from agent import auxiliary_client
+        from hermes_cli import auth, providers
 
-        return providers.get_provider(name) is not None
+        key = providers.normalize_provider(key)
+        tables = (
+            getattr(providers, "HERMES_OVERLAYS", ()),
+            getattr(auth, "PROVIDER_REGISTRY", ()),
+            getattr(auxiliary_client, "_AUX_DIRECT_API_BASE_URLS", ()),
+        )
     except Exception:  # noqa: BLE001 - see the comment below
-        # An optional registry of the host: without an answer the route is taken for a model's name.
+        # Tables of the host that a release may move: without an answer the route is taken for a model's name.
         return False
+    return any(key in table for table in tables)
 
 
 def split_route(route: str, known_provider: Callable[[str], bool] = _known_provider) -> tuple[str, str]:
@@ -240,24 +254,42 @@ class HostModel:
         task: str = "compression",
     ) -> Reply:
         """One answer of the model behind ``route`` ("" is what the host's own setting for ``task`` names)."""
+        provider, model = split_route(route)
+        if provider:
+            try:
+                return self._complete(messages, max_tokens, timeout_s, (provider, model), tools, task)
+            except _NoCredentials:
+                # ``anthropic/claude`` is a provider and a model to some, an aggregator's name of a model to others.
+                pass
+        return self._complete(messages, max_tokens, timeout_s, ("", route.strip()), tools, task)
+
+    def _complete(
+        self,
+        messages: Sequence[ChatMessage],
+        max_tokens: int,
+        timeout_s: float,
+        target: tuple[str, str],
+        tools: Sequence[Mapping[str, Any]] | None,
+        task: str,
+    ) -> Reply:
         try:
             from agent import auxiliary_client
 
             call = auxiliary_client.call_llm
-            wanted = self._wanted(messages, max_tokens, timeout_s, route, tools)
+            wanted = self._wanted(messages, max_tokens, timeout_s, target, tools)
             response = call(task=task, **_accepted(call, wanted))
             return read_reply(response)
         except (SummaryTooLong, SummaryUnavailable):
             raise
         except Exception as exc:  # providers raise anything; this is the only place that knows
-            raise classify(exc, route) from exc
+            raise classify(exc, "/".join(part for part in target if part)) from exc
 
     def _wanted(
         self,
         messages: Sequence[ChatMessage],
         max_tokens: int,
         timeout_s: float,
-        route: str,
+        target: tuple[str, str],
         tools: Sequence[Mapping[str, Any]] | None,
     ) -> dict[str, Any]:
         # No temperature, no top_p: several providers refuse a request that has them.
@@ -266,7 +298,7 @@ class HostModel:
             "max_tokens": max_tokens,
             "timeout": timeout_s,
         }
-        provider, model = split_route(route)
+        provider, model = target
         if model:
             wanted["model"] = model
         if provider:

@@ -83,6 +83,37 @@ def test_a_route_names_a_provider_only_when_the_host_knows_it(route, expected):
     assert split_route(route, lambda name: name == "openrouter") == expected
 
 
+def test_the_providers_of_the_host_are_known():
+    """By its tables, without asking the network."""
+    pytest.importorskip("hermes_cli.providers")
+
+    assert [split_route(f"{name}/m")[0] for name in ("openrouter", "anthropic", "custom:mine", "nobody")] == [
+        "openrouter",
+        "anthropic",
+        "custom:mine",
+        "",
+    ]
+
+
+def test_a_provider_without_credentials_may_be_part_of_a_name(host, monkeypatch):
+    """What is a provider to the host may be a vendor to the aggregator that the user has."""
+    monkeypatch.setattr(split_route, "__defaults__", (lambda _: True,))
+
+    def only_models(**kwargs: Any) -> Any:
+        host.calls.append(kwargs)
+        if "provider" in kwargs:
+            raise RuntimeError("Provider 'vendor' is set in config.yaml but no API key was found.")
+        return response()
+
+    host.install(only_models)
+    ask(route="vendor/model")
+
+    assert [(call.get("provider"), call["model"]) for call in host.calls] == [
+        ("vendor", "model"),
+        (None, "vendor/model"),
+    ]
+
+
 def test_an_effort_is_sent_only_when_it_is_configured(host):
     """Some providers refuse requests that name one."""
     ask()
