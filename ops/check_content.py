@@ -28,9 +28,17 @@ def _scope(deep: bool) -> str:
     return "all messages" if deep else f"the newest {RECENT_ROWS:,} messages"
 
 
+def index_problems(deps: OpsDeps, *, deep: bool) -> list[str]:
+    """What is wrong with either search index. Deep: FTS5 checks itself, under the write lock; raises StoreBusy without it."""
+    if deep:
+        with deps.db.transaction():
+            pass
+    return [*deps.search.check(deep=deep), *deps.nodes.check(deep=deep)]
+
+
 def search_index(deps: OpsDeps, deep: bool) -> Finding:
     """Do the full-text indexes hold what is stored?"""
-    said = [*deps.search.check(deep=deep), *deps.nodes.check(deep=deep)]
+    said = index_problems(deps, deep=deep)
     if not said:
         return ok("messages and summaries are indexed")
     return fail(

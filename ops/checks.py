@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import LcmError, StoreError
+from ..errors import LcmError, StoreBusy, StoreError
 from . import check_content as content
 from . import check_engine as engine
 from . import check_file as file
-from .findings import FAIL, PASS, WARN, Finding, fail
+from .findings import FAIL, PASS, WARN, Finding, fail, warn
 from .status import OpsDeps, database_state
 
 Run = Callable[[OpsDeps, bool], Finding]
@@ -87,7 +87,8 @@ def _asked(check: Check, deps: OpsDeps, deep: bool) -> Finding:
     try:
         return check.run(deps, deep)
     except LcmError as exc:
-        return fail(
+        kind = warn if isinstance(exc, StoreBusy) else fail
+        return kind(
             f"{type(exc).__name__}: {exc}",
             meaning="this could not be checked",
             remedy=str(getattr(exc, "remedy", StoreError.remedy)),

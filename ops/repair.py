@@ -20,6 +20,7 @@ from ..db.meta import COUNT_REMOVED, Meta
 from ..errors import BadRequest, StoreCorrupt, StoreError
 from ..store import unpack
 from . import backup
+from .check_content import index_problems
 
 if TYPE_CHECKING:
     from .status import OpsDeps
@@ -100,7 +101,7 @@ def diagnose(deps: OpsDeps, progress: Progress = silent) -> Diagnosis:
         if damaged:
             return Diagnosis(damaged)
         progress("checking the indexes", 0, 0)
-        return Diagnosis((), (*deps.search.check(deep=True), *deps.nodes.check(deep=True)))
+        return Diagnosis((), tuple(index_problems(deps, deep=True)))
     except StoreCorrupt as exc:
         return Diagnosis((str(exc),))
 
@@ -152,7 +153,7 @@ def _rescue(deps: OpsDeps, found: Diagnosis, progress: Progress) -> Repaired:
         raise StoreError(f"{path}: {exc.strerror or exc}") from exc
     finally:
         _discard(work, fresh)
-    if deps.search.check() or deps.nodes.check():  # unless opening the new file has built them already
+    if index_problems(deps, deep=False):  # unless opening the new file has built them already
         reindex(deps, progress)
     return Repaired(found, kept, indexed=True, saved=saved.kept, lost=saved.unreadable, notes=(*saved.notes, *notes))
 

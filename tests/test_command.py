@@ -1,0 +1,288 @@
+"""/lcm: every verb on a database in every state, with the rights of the session it is typed in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ops_world import (
+    LOCKS_OUT,
+    WRITES,
+    Holder,
+    World,
+    corrupt,
+    digest,
+    empty,
+    foreign,
+    healthy,
+    make_read_only,
+    newer,
+    no_database,
+    readable_home,
+    unprivileged,
+    wrecked,
+)
+
+from hermes_lcm.command import answer, run
+from hermes_lcm.db import connection
+from hermes_lcm.ops.verbs import FAILED, FOUND, OK, REFUSED, VERBS, flagged, parsed
+
+STATES = {
+    "empty": empty, "healthy": healthy, "corrupt": corrupt, "wrecked": wrecked, "no-database": no_database, "newer": newer,
+    "foreign": foreign,
+}  # fmt: skip
+LOOKING = (
+    *(
+        "",
+        "status",
+        "doctor",
+        "doctor deep",
+        "doctor clean",
+        "doctor repair",
+        "doctor source",
+        "doctor retention",
+        "restore",
+    ),
+    *(
+        "restore latest",
+        "rotate",
+        "preset show",
+        "preset show codex_gpt_long_context",
+        "preset suggest",
+        "explain msg_1",
+    ),
+    *("preset apply codex_gpt_long_context --dry-run", "explain sum_1", "dissolve sum_1", "search zebra", "help"),
+)
+CHANGING = (
+    *(
+        "backup",
+        "rotate apply",
+        "doctor source apply",
+        "doctor clean apply",
+        "dissolve sum_1 apply",
+        "restore latest apply",
+    ),
+    "doctor repair apply",
+)
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A locked database is given up after 20 ms."""
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 20)
+
+
+@pytest.fixture
+def held() -> Iterator[list[Holder]]:
+    holders: list[Holder] = []
+    yield holders
+    for each in holders:
+        each.free()
+
+
+# -- every verb, every state ---------------------------------------------------------------------------
+@pytest.mark.parametrize("words", LOOKING, ids=lambda words: str(words).replace(" ", "-") or "nothing")
+@pytest.mark.parametrize("state", STATES, ids=str)
+def test_looking_answers_and_changes_nothing(state: str, words: str, tmp_path: Path) -> None:
+    """Whatever the file is like: words, no traceback, the same bytes afterwards."""
+    world = STATES[state](tmp_path)
+    world.deps()
+    world.close()
+    before = digest(world.path)
+    said = answer(words, world.deps())
+    world.close()
+
+    assert said.text.strip()
+    assert "Traceback" not in said.text
+    assert said.code in (OK, FOUND, REFUSED, FAILED)
+    assert digest(world.path) == before
+
+
+@pytest.mark.parametrize("words", CHANGING, ids=lambda words: str(words).replace(" ", "-"))
+@pytest.mark.parametrize("state", STATES, ids=str)
+def test_changing_answers_and_loses_nothing(state: str, words: str, tmp_path: Path) -> None:
+    """Done, or said why not; what the file held is still in it or kept beside it."""
+    world = STATES[state](tmp_path)
+    world.deps()
+    world.close()
+    before = digest(world.path).split(" ")[0]
+    said = answer(words, world.deps())
+    world.close()
+    left = [digest(path).split(" ")[0] for path in tmp_path.rglob("*") if path.is_file()]
+
+    assert said.text.strip()
+    assert state in ("healthy", "corrupt") or not before or before in left
+    assert state != "corrupt" or any(b"message 10 about" in path.read_bytes() for path in tmp_path.rglob("*.db"))
+
+
+@pytest.mark.parametrize("words", [*LOOKING, *CHANGING], ids=lambda words: str(words).replace(" ", "-") or "nothing")
+def test_a_locked_database_gets_a_clear_answer(words: str, tmp_path: Path, held: list[Holder]) -> None:
+    """Another process keeps it to itself."""
+    world = healthy(tmp_path)
+    world.close()
+    held.append(Holder(world.path, *LOCKS_OUT))
+    said = answer(words, world.deps())
+
+    assert said.text.strip()
+    assert said.code == OK or "locked" in said.text or "no session" in said.text or "no backup" in said.text
+
+
+@pytest.mark.parametrize("words", LOOKING, ids=lambda words: str(words).replace(" ", "-") or "nothing")
+def test_looking_goes_on_while_somebody_writes(words: str, tmp_path: Path, held: list[Holder]) -> None:
+    """Readers never wait for a writer; only the index checks itself under the write lock, and says that it could not."""
+    world = healthy(tmp_path)
+    held.append(Holder(world.path, *WRITES))
+
+    said = answer(words, world.deps())
+
+    assert said.code in (OK, REFUSED) or (words == "doctor repair" and "locked" in said.text)
+
+
+def test_a_read_only_home_gets_clear_answers() -> None:
+    """All verbs, as an account that may only look."""
+    home = readable_home()
+    healthy(home).close()
+    make_read_only(home)
+    before = digest(home / "lcm.db")
+
+    def ask() -> list[str]:
+        return [run(words, World(home).deps()) for words in (*LOOKING, *CHANGING)]
+
+    assert all(text.strip() and "Traceback" not in text for text in unprivileged(ask))
+    assert digest(home / "lcm.db") == before
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb.changes], ids=lambda verb: verb.name.replace(" ", "-"))
+def test_a_second_apply_changes_nothing_more(verb: object, tmp_path: Path) -> None:
+    """Every apply is safe to repeat."""
+    world = healthy(tmp_path)
+    run("backup", world.deps())
+    words = {"restore": "restore latest apply", "dissolve": "dissolve sum_1 apply"}.get(verb.name, f"{verb.name} apply")  # type: ignore[attr-defined]
+    run(words, world.deps())
+    rows = world.runtime.store.count()
+    world.now += 1
+    again = answer(words, world.deps())
+
+    assert again.code == OK
+    assert world.runtime.store.count() == rows == 100
+
+
+# -- words ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("typed", "name", "rest", "apply"),
+    [
+        ("", "status", (), False),
+        ("DOCTOR", "doctor", (), False),
+        ("doctor clean apply", "doctor clean", (), True),
+        ("doctor repair --apply", "doctor repair", (), True),
+        ("rotate apply --dry-run", "rotate", (), False),
+        ("restore latest apply", "restore", ("latest",), True),
+        ("search apply deep it's", "search", ("apply", "deep", "it's"), False),
+        ('search "two words"', "search", ("two words",), False),
+    ],
+    ids=lambda value: str(value) or "nothing",
+)
+def test_words_are_read_as_meant(typed: str, name: str, rest: tuple[str, ...], apply: bool) -> None:
+    """One or two words name the verb, flags may stand anywhere behind it, and words to search for are never flags."""
+    verb, words = parsed(typed)
+
+    assert (verb.name, words.rest, words.apply) == (name, rest, apply)
+
+
+def test_an_unknown_word_leads_to_help(tmp_path: Path) -> None:
+    """And help lists every verb."""
+    world = empty(tmp_path)
+
+    assert "/lcm help" in run("docter", world.deps())
+    assert all(f"/lcm {verb.name}" in run("help", world.deps()) for verb in VERBS)
+
+
+def test_flags_are_told_from_words() -> None:
+    """``apply`` is what an operator types, ``--apply`` what a script does."""
+    verb, _ = parsed("restore")
+
+    assert flagged(verb, ["x", "--apply"]).apply
+    assert flagged(verb, ["x", "--dry-run", "apply"]).apply is False
+
+
+def test_a_preset_is_shown_and_never_applied(tmp_path: Path) -> None:
+    """With --dry-run the settings, without it a refusal."""
+    world = healthy(tmp_path)
+
+    assert "LCM_FRESH_TAIL_COUNT=24" in run("preset apply codex_gpt_long_context --dry-run", world.deps())
+    assert answer("preset apply codex_gpt_long_context", world.deps()).code == REFUSED
+
+
+# -- rights --------------------------------------------------------------------------------------------
+@pytest.fixture
+def shared(tmp_path: Path) -> World:
+    """Two chats of a gateway, and the terminal."""
+    world = World(tmp_path)
+    for name in ("anna", "bert"):
+        world.runtime.announce(name, platform="telegram", host_key=f"agent:main:telegram:dm:{name}")
+        world.say(f"the secret of {name} is a zebra", "noted", session=name, platform="telegram")
+    world.say("the terminal says zebra", "yes", session="s1")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("session", "trusted", "found"),
+    [
+        ("anna", False, {"anna"}),
+        ("bert", False, {"bert"}),
+        ("s1", False, {"anna", "bert", "s1"}),
+        (None, True, {"anna", "bert", "s1"}),
+    ],
+    ids=["anna", "bert", "terminal-session", "terminal"],
+)
+def test_a_search_finds_what_its_asker_may_read(
+    session: str | None, trusted: bool, found: set[str], shared: World
+) -> None:
+    """A chat sees its own conversations, the terminal sees all."""
+    data = answer("search zebra", shared.deps(session, trusted=trusted)).data
+
+    assert {each["session_id"] for each in data["results"]} == found
+
+
+def test_somebody_elses_address_and_none_are_the_same_answer(shared: World) -> None:
+    """Not even its existence is told."""
+    theirs, nobodys = (run(f"explain msg_{number}", shared.deps("anna")) for number in (3, 999))
+
+    assert theirs.replace("msg_3", "X") == nobodys.replace("msg_999", "X")
+    assert "zebra" in run("explain msg_1", shared.deps("anna"))
+
+
+def test_without_a_session_nothing_is_shown(shared: World) -> None:
+    """A gateway may not know yet which chat it is."""
+    assert answer("search zebra", shared.deps(None)).code == REFUSED
+
+
+def test_the_status_of_a_chat_shows_no_other_session(shared: World) -> None:
+    """Totals, but no names and no text."""
+    said = run("status", shared.deps("anna"))
+
+    assert "bert" not in said
+    assert "zebra" not in said
+
+
+# -- explaining ----------------------------------------------------------------------------------------
+def test_a_message_says_what_covers_it(tmp_path: Path) -> None:
+    """And where the prompt has it."""
+    world = healthy(tmp_path)
+    assembly = world.runtime.dag.latest_assembly(1)
+    deps = world.deps(assembly=assembly)
+
+    assert answer("explain msg_5", deps).data["in the prompt"] == "under sum_1"
+    assert answer("explain msg_50", deps).data["in the prompt"] == "raw, in the kept tail"
+    assert answer("explain msg_5", deps).data["covered by"] == "sum_1"
+
+
+def test_a_summary_says_what_it_was_made_of(tmp_path: Path) -> None:
+    """By whom, and how it was checked."""
+    world = healthy(tmp_path)
+    data = answer("explain sum_1", world.deps(assembly=world.runtime.dag.latest_assembly(1))).data
+
+    assert data["sources"].startswith("msg_1, msg_2")
+    assert "a-model" in data["written"]
+    assert data["in the prompt"] == "yes"
