@@ -92,7 +92,7 @@ def test_the_context_message_says_what_it_is(world: World) -> None:
 def test_the_prompt_keeps_its_beginning(world: World) -> None:
     """A second pass that only adds nodes leaves the first bytes of the context message as they were (prompt caches)."""
     compacted = world.compact(chat().turns(30), threshold=40_000, force=True)
-    first = compacted[0]["content"].rpartition("\n[/lcm:history")[0]
+    first = compacted[0]["content"].rpartition("</summary>")[0]
     second = world.compact(compacted.turns(30, first=100), threshold=40_000, force=True)[0]["content"]
 
     assert second.startswith(first)
@@ -299,11 +299,15 @@ def test_where_nothing_can_be_done_nothing_is(world: World, messages: Chat) -> N
     assert world.counts()["assemblies"] == 0
 
 
-def test_a_second_pass_at_once_finds_nothing(world: World) -> None:
-    """What was just compacted is not compacted again."""
-    compacted = world.compact(long_chat())
+def test_passes_at_once_come_to_an_end(world: World) -> None:
+    """Compacting again and again what was just compacted stops by itself, complete at every step."""
+    messages, passes = long_chat(), 0
+    while (outcome := world.swapped(messages)).messages is not None:
+        messages, passes = Chat(outcome.messages), passes + 1
+        assert world.gaps(messages) == ([], [])
+        assert passes < 8
 
-    assert world.swapped(compacted).messages is None
+    assert world.swapped(messages).messages is None
 
 
 def test_a_summariser_that_writes_too_much_is_bounded(tmp_path: Path) -> None:
@@ -581,6 +585,21 @@ def test_undo_after_a_compaction(world: World) -> None:
 
     assert "WRONG WAY" not in texts(row.envelope for row in world.store.rows(sorted(covered)))
     assert world.gaps(again) == ([], [])
+
+
+def test_a_request_glued_behind_the_context_stays_alone(world: World) -> None:
+    """The host joined the user's request to our context message: later prompts show the request, not the old record."""
+    compacted = world.compact(chat().turns(30))
+    start = tail_of(compacted)
+    glued = Chat(
+        [{"role": "user", "content": compacted[0]["content"] + "\n\nfind the leak"}, *compacted[start + 1 :][-1:]]
+    )
+    glued.rounds(60)
+    again = world.compact(glued)
+    world.take(again)
+
+    assert sum("[lcm:history" in str(message["content"]) for message in again) == 1
+    assert texts(again)[0] == "find the leak"
 
 
 def test_a_rotation_continues_the_conversation(world: World) -> None:

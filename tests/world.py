@@ -31,7 +31,7 @@ from hermes_lcm.swap import Outcome
 from hermes_lcm.text import content, own, tokens
 
 Messages = list[dict[str, Any]]
-PATIENCE_S = 20.0  # how long a test waits for what must happen; a failing test waits, a passing one does not
+PATIENCE_S = 10.0  # how long a test waits for what must happen; a failing test waits, a passing one does not
 
 
 # -- the host's list -------------------------------------------------------------------------------------------
