@@ -221,10 +221,7 @@ class Demo:
         """Everything, in order. Raises with the reason when something does not hold."""
         self.screen.heading(f"A real agent works in {ROOT.name}, window {WINDOW:,} tokens")
         with self.home.process(cwd=ROOT, on_event=self.event) as host:
-            opened = host.open()
-            self.session = opened["session_id"]
-            reason = f"the host runs engine {opened['engine']!r} instead of lcm: {opened['plugin_error']}"
-            check(opened["engine"] == "lcm", reason)
+            self.session = host.open()["session_id"]
             self.work(host)
             rows = stored_rows(host, self.session)
             self.compare(rows)
@@ -256,7 +253,7 @@ class Demo:
 
     def compare(self, rows: Sequence[dict[str, Any]]) -> None:
         """What is stored is what was said."""
-        difference = compare(self.model.truth, rows)
+        difference = compare(self.home.transcript(self.model.truth), rows)
         check(not difference, f"what is stored is not what was said:\n{difference}")
         check(not self.model.refused, f"the provider refused {self.model.refused} requests as too long")
 
@@ -285,9 +282,8 @@ class Demo:
     def recover(self, host: Process) -> None:
         """Ask for the line, and compare what comes back with the file and with what the tool had said."""
         line = telling_line()
-        told = next(
-            (n for n, m in enumerate(self.model.truth) if m["role"] == "tool" and line in lines_of(text_of(m))), -1
-        )
+        truth = self.home.transcript(self.model.truth)
+        told = next((n for n, m in enumerate(truth) if m["role"] == "tool" and line in lines_of(text_of(m))), -1)
         check(told >= 0, f"the line was never read: {line!r}")
         distance = len(self.model.truth) - told
         self.screen.heading(f"A line that was read {distance} messages ago")

@@ -13,6 +13,7 @@ import os
 import queue
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -124,6 +125,18 @@ class Home:
             text=True,
             timeout=timeout,
         )
+
+    def transcript(self, truth: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The truth with tool results as the host wrote them down when they came, before any engine could shorten them."""
+        rows = "SELECT tool_call_id, content FROM messages WHERE role = 'tool' ORDER BY id DESC"
+        with contextlib.closing(sqlite3.connect(f"file:{self.path}/state.db?mode=ro", uri=True)) as database:
+            first = dict(database.execute(rows).fetchall())
+        return [
+            {**message, "content": first.get(message["tool_call_id"], message["content"])}
+            if message["role"] == "tool"
+            else message
+            for message in truth
+        ]
 
     def chat_once(self, text: str, resume: str | None = None) -> tuple[str, str]:
         """``hermes chat -q`` in a process of its own: what it printed, and the session id it names."""

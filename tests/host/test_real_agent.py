@@ -58,11 +58,13 @@ def test_each_message_is_stored_once(tmp_path: Path, in_place: bool) -> None:
     assert compactions >= 3
     assert (len(set(sessions)) == 1) is in_place
     assert after_restart == before
-    assert not (difference := compare(model.truth, after_turn)), difference
+    assert not (difference := compare(home.transcript(model.truth), after_turn)), difference
     assert model.of_kind("review"), "no background review ran, so nothing was shown about it"
     assert not [row for row in after_turn if REVIEW in str(row["content"])]
     for request in model.of_kind("chat"):
         assert_valid(request)
+    whole = home.transcript(model.truth)
+    assert [text_of(m) for m in model.truth] == [text_of(m) for m in whole], "the model never saw a result as it came"
 
 
 def test_defaults_outlast_a_small_window(tmp_path: Path) -> None:
@@ -86,7 +88,7 @@ def test_defaults_outlast_a_small_window(tmp_path: Path) -> None:
     # The provider counts what the host estimates, so there is no reason to compact any earlier.
     assert compacted_at
     assert min(compacted_at) >= opened["threshold_tokens"]
-    assert not (difference := compare(model.truth, rows)), difference
+    assert not (difference := compare(home.transcript(model.truth), rows)), difference
 
 
 def test_a_provider_with_less_room_than_it_says(tmp_path: Path) -> None:
@@ -100,21 +102,21 @@ def test_a_provider_with_less_room_than_it_says(tmp_path: Path) -> None:
 
     assert model.refused, "the provider had no reason to refuse, so nothing was shown"
     assert [outcome["failed"] for outcome in outcomes] == [None] * 4
-    assert not (difference := compare(model.truth, rows)), difference
+    assert not (difference := compare(home.transcript(model.truth), rows)), difference
 
 
 HOST_STUB = "[Result unavailable"  # on the wire only: the host closes calls whose process was killed
 
 
-def shown(model: ModelServer) -> list[dict[str, Any]]:
+def shown(home: Home, model: ModelServer) -> list[dict[str, Any]]:
     """Every message of the conversation that was in a request: the host had handed it over before it left."""
-    said = {key_of(message) for message in model.truth}
-    seen: dict[Any, dict[str, Any]] = {}
-    for request in model.of_kind("chat"):
-        for message in request.messages:
-            if key_of(message) in said and not text_of(message).startswith(HOST_STUB):
-                seen.setdefault(key_of(message), message)
-    return list(seen.values())
+
+    def name(message: dict[str, Any]) -> Any:
+        return message["tool_call_id"] if message["role"] == "tool" else key_of(message)
+
+    said = {name(m): m for m in home.transcript(model.truth) if not text_of(m).startswith(HOST_STUB)}
+    seen = dict.fromkeys(name(message) for request in model.of_kind("chat") for message in request.messages)
+    return [said[each] for each in seen if each in said]
 
 
 def unheard_of(model: ModelServer, keys: Sequence[Key]) -> list[Key]:
@@ -160,7 +162,7 @@ def test_killed_at_random_points(tmp_path: Path, turns: int, kills: int) -> None
                 reaper.victim = host
                 host.open()  # a stranger, who cannot catch up from the host's own transcript
                 if session:
-                    look_again(model, stored_rows(host, session))
+                    look_again(home, model, stored_rows(host, session))
                 session = host.open(session_id=session or None, resume=bool(session))["session_id"]
                 try:
                     while turn < turns:
@@ -170,14 +172,14 @@ def test_killed_at_random_points(tmp_path: Path, turns: int, kills: int) -> None
                     deaths += 1
         with home.process() as host:
             host.open()
-            look_again(model, stored_rows(host, session))
+            look_again(home, model, stored_rows(host, session))
 
     assert kills - 2 <= deaths <= kills, "most of the kills hit a process at work"
 
 
-def look_again(model: ModelServer, rows: Sequence[dict[str, Any]]) -> None:
+def look_again(home: Home, model: ModelServer, rows: Sequence[dict[str, Any]]) -> None:
     """Whatever was in a request is stored, once, in order; nothing is stored that nobody said."""
-    difference = compare(shown(model), rows)
+    difference = compare(shown(home, model), rows)
     assert not difference.lost, difference
     assert not difference.duplicated, difference
     assert not unheard_of(model, difference.foreign), difference

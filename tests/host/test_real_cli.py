@@ -33,7 +33,7 @@ def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> No
     prompts = [request.tokens for request in model.of_kind("chat")]
     assert sum(1 for before, after in pairwise(prompts) if after < before) >= 3
     assert (len(set(sessions)) == 1) is in_place
-    assert not (difference := compare(model.truth, rows)), difference
+    assert not (difference := compare(home.transcript(model.truth), rows)), difference
     assert model.of_kind("review"), "no background review ran, so nothing was shown about it"
     assert not [row for row in rows if REVIEW in str(row["content"])]
 
@@ -58,12 +58,13 @@ def test_new_compress_and_resume(tmp_path: Path) -> None:
             back = host.cli_say(text=f"/resume {first}")["session_id"]
             reply = host.cli_say(text=model.says("Where were we?"))["reply"]
             rows = {session: stored_rows(host, session) for session in (first, second)}
+        truth = home.transcript(model.truth)
 
     assert (compressed, back) == (1, first)
     assert second != first
     assert reply
-    assert not (difference := compare([*model.truth[:old], *model.truth[new:]], rows[first])), difference
-    assert not (difference := compare(model.truth[old:new], rows[second])), difference
+    assert not (difference := compare([*truth[:old], *truth[new:]], rows[first])), difference
+    assert not (difference := compare(truth[old:new], rows[second])), difference
 
 
 def test_undo_and_retry_keep_what_was_said(tmp_path: Path) -> None:
@@ -78,4 +79,4 @@ def test_undo_and_retry_keep_what_was_said(tmp_path: Path) -> None:
             host.cli_say(text=model.says("Three."))
             rows = stored_rows(host, session)
 
-    assert not (difference := compare(model.truth, rows)), difference
+    assert not (difference := compare(home.transcript(model.truth), rows)), difference

@@ -34,7 +34,7 @@ def test_each_message_of_a_chat_is_stored_once(tmp_path: Path, in_place: bool) -
 
     assert compactions >= 3
     assert (len(set(sessions)) == 1) is in_place
-    assert not (difference := compare(model.truth, rows)), difference
+    assert not (difference := compare(home.transcript(model.truth), rows)), difference
     assert model.of_kind("review"), "no background review ran, so nothing was shown about it"
     assert not [row for row in rows if REVIEW in str(row["content"])]
 

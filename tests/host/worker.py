@@ -92,13 +92,17 @@ class Worker:
         return {"session_id": self.agent.session_id, **self.do_engine()}
 
     def do_engine(self) -> Answer:
-        """Which engine the agent got, why not ours, and which tools the model is offered."""
+        """Which engine the agent got, why not the configured one, and which tools the model is offered."""
+        from hermes_cli.config import load_config
         from hermes_cli.plugins import get_plugin_manager
 
         agent = self._agent()
-        loaded = get_plugin_manager()._plugins.get("hermes-lcm")
+        wanted, got = load_config()["context"]["engine"], agent.context_compressor.name
+        if got != wanted:
+            loaded = get_plugin_manager()._plugins.get("hermes-lcm")
+            reason = (loaded.error or "no reason given") if loaded else "the host did not find the plugin"
+            raise LookupError(f"the host runs engine {got!r} instead of {wanted!r}: {reason}")
         return {
-            "plugin_error": loaded.error if loaded else "the host did not find the plugin",
             "engine": agent.context_compressor.name,
             "tools": sorted(tool["function"]["name"] for tool in agent.tools),
             "context_length": agent.context_compressor.context_length,
