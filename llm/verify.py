@@ -54,16 +54,14 @@ _ERROR_PAGE = re.compile(
     re.IGNORECASE,
 )
 _MARKUP_PAGE = re.compile(r"\s*(?:<!doctype html|<html\b|<\?xml\b)", re.IGNORECASE)
+# How reasoning begins that came without tags. A record may well begin with "First the user asked for a summary of ...".
 _THINKING = re.compile(
     r"\W*(?:<(?:think|thinking|reasoning|thought)\b|"
-    r"(?:okay|ok|alright|hmm+|well|so|first)\b[,.]? (?:so,? |first,? )?(?:the user|let me|let's|i need|"
-    r"i should|i'?ll|i will|i have|"
-    r"we need|we are)\b|(?:let me|let's) (?:think|start|look|analy[sz]e|see|break|read|go|summari|carefully|first)|"
-    r"(?:we|i) (?:need|have|are asked|am asked|should) to (?:write|produce|create|summari[sz]e|condense|"
-    r"output|generate)\b|"
-    r"the user (?:wants|is asking|asks|asked)(?: me)?(?: for| to)? (?:(?:write|create|produce|make|give|"
-    r"do) )?(?:a |an |the )?"
-    r"(?:short |brief |concise |detailed |dense )?(?:summar|record of|condens))",
+    r"(?:okay|ok|alright|hmm+)\b[,.]? (?:so,? |first,? )?(?:the user|let me|let's|i need|i should|i'?ll|i will|i have|we)\b|"
+    r"(?:well|so|first|now)\b[,.]? (?:let me|let's|i need|i should|i'?ll|i will|we need|we should)\b|"
+    r"(?:let me|let's) (?:think|start|look|analy[sz]e|see|break|read|go|summari|carefully|first)|"
+    r"(?:we|i) (?:need|have|are asked|am asked|should) to (?:write|produce|create|summari[sz]e|condense|output|generate)\b|"
+    r"the user (?:wants|is asking|asks|asked|has asked) (?:me|us) (?:to|for)\b)",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?])[ \t]+|(?<=[。！？])")

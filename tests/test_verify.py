@@ -69,9 +69,10 @@ def test_an_honest_summary_passes():
         "Error code: 401 was what the gateway returned at first. " + GOOD,
         "I'm sorry was the first word of the user's mail, which the assistant answered. " + GOOD,
         GOOD + " The provider had said: Incorrect API key provided. The rate limit was reached once.",
+        "First the user asked for a summary of the importer. " + GOOD,
         "The user asked the model to think; it wrote <think> tags into src/importer/run.py. " + GOOD,
     ],
-    ids=["error", "sorry", "api key", "tags"],
+    ids=["error", "sorry", "api key", "summary", "tags"],
 )
 def test_a_record_may_speak_of_errors_and_refusals(text):
     """Judged is what the answer is, not what it mentions."""
@@ -107,6 +108,7 @@ REFUSED = {
     "html": ("<!DOCTYPE html><html><body>" + "<p>Bad gateway</p>" * 30 + "</body></html>", {}, "error page"),
     "502": ("502 Bad Gateway\n" + "nginx " * 40, {}, "error page"),
     "reasoning": ("Okay, the user wants a summary. Let me look at it first. " + GOOD, {}, "reasoning"),
+    "reasoning without okay": ("The user wants me to summarise this. I see an importer. " + GOOD, {}, "reasoning"),
     "reasoning only": ("", {"reasoning_only": True}, "reasoning only"),
     "unclosed tag": ("<think>\n" + GOOD, {}, "reasoning"),
     "tool call": ("", {"tool_calls": ({"name": "terminal"},), "finish_reason": "tool_calls"}, "tool"),
