@@ -313,7 +313,7 @@ class Search:
         for item in out["results"]:
             if item.get("store_id") in newer:
                 item["superseded_by"] = f"msg_{newer[item['store_id']]}"
-        self._regions(out, [rows[hit.store_id] for hit in shown_hits])
+        self._regions(out, [rows[hit.store_id] for hit in shown_hits if hit.rung != "near"])
 
     def _decoded(self, store_ids: Sequence[int]) -> dict[int, Row]:
         rows = {store_id: self._rows[store_id] for store_id in store_ids if store_id in self._rows}
