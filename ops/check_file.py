@@ -114,12 +114,18 @@ def journal(deps: OpsDeps, _deep: bool) -> Finding:
 def integrity(deps: OpsDeps, deep: bool) -> Finding:
     """Is the content readable? Deep: does SQLite find the whole file sound?"""
     if deep:
-        found = files.quick_check(deps.db.path)
+        found = damages(deps)
         if not found:
-            return ok("quick_check: ok", quick_check="ok")
-        return _damaged(f"quick_check: {found[0]}" + (f" and {len(found) - 1} more" if len(found) > 1 else ""))
+            return ok("quick_check: ok; every message is readable", quick_check="ok")
+        return _damaged(found[0] + (f" and {len(found) - 1} more" if len(found) > 1 else ""))
     rows = deps.store.newest(None, before=1 << 62, limit=1)
     return ok("the newest message is readable; `doctor deep` checks all of the file" if rows else "nothing to read yet")
+
+
+def damages(deps: OpsDeps) -> tuple[str, ...]:
+    """What is wrong with the file, by SQLite's own check and by reading every message."""
+    found = files.quick_check(deps.db.path)
+    return found or tuple(f"msg_{store_id} holds garbage" for store_id in Survey(deps.db).unreadable())
 
 
 def _damaged(said: str) -> Finding:

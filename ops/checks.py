@@ -7,6 +7,7 @@ check is adding a row.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -86,6 +87,13 @@ def doctor(deps: OpsDeps, deep: bool = False) -> dict[str, Any]:
 def _asked(check: Check, deps: OpsDeps, deep: bool) -> Finding:
     try:
         return check.run(deps, deep)
+    except (zlib.error, ValueError, TypeError, AttributeError) as exc:  # a row that is not what the store wrote
+        return fail(
+            f"a stored row cannot be read ({type(exc).__name__})",
+            meaning="the file is damaged in a way that SQLite does not notice",
+            remedy="look at what can be saved; apply keeps the damaged file",
+            command="/lcm doctor repair",
+        )
     except LcmError as exc:
         kind = warn if isinstance(exc, StoreBusy) else fail
         return kind(

@@ -7,7 +7,6 @@ what could not be read is reported.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +17,10 @@ from ..db.connection import Database
 from ..db.files import Progress, Salvage, silent
 from ..db.meta import COUNT_REMOVED, Meta
 from ..errors import BadRequest, StoreCorrupt, StoreError
-from ..store import unpack
 from . import backup
 from .check_content import index_problems
+from .check_file import damages
+from .survey import intact
 
 if TYPE_CHECKING:
     from .status import OpsDeps
@@ -97,7 +97,7 @@ def diagnose(deps: OpsDeps, progress: Progress = silent) -> Diagnosis:
     progress("checking the file", 0, 0)
     try:
         deps.db.open()
-        damaged = files.quick_check(deps.db.path)
+        damaged = damages(deps)
         if damaged:
             return Diagnosis(damaged)
         progress("checking the indexes", 0, 0)
@@ -168,11 +168,7 @@ def readable(table: str, row: Mapping[str, Any]) -> bool:
     """Can the row be used? A page that was overwritten may still look like rows to SQLite."""
     if table != "messages":
         return True
-    try:
-        unpack(bytes(row["envelope"]))
-    except (zlib.error, UnicodeDecodeError, TypeError, ValueError):
-        return False
-    return isinstance(row["seq"], int) and isinstance(row["session_id"], str)
+    return intact(row["envelope"]) and isinstance(row["seq"], int) and isinstance(row["session_id"], str)
 
 
 def _relinked(path: Path, saved: Salvage) -> list[str]:

@@ -7,6 +7,7 @@ the same on a million rows as on ten; what scans says how far.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,24 @@ from typing import Any
 from ..db.connection import Database
 from ..db.meta import Meta
 from ..records import Flag
+from ..store import unpack
+from ..text import content
 
 #: Rows that a count may touch before it says "at least".
 COUNT_LIMIT = 50_000
 #: How many of the newest rows a scan of the doctor looks at, unless a deep check was asked for.
 RECENT_ROWS = 20_000
 _EVERYTHING = 1 << 62
+
+
+def intact(envelope: object) -> bool:
+    """Is this what the store wrote?"""
+    if not isinstance(envelope, bytes):
+        return False
+    try:
+        return isinstance(content.decode(unpack(envelope)), dict)
+    except (zlib.error, ValueError):
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +120,13 @@ class Survey:
             "SELECT session_id, count(*) FROM messages WHERE store_id > ? AND flags & ? GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 20",
             (above, int(flag)),
         )
+
+    def unreadable(self) -> list[int]:
+        """Messages whose envelope is garbage: damage that SQLite does not notice. Reads every row."""
+        found: list[int] = []
+        for rows in self._db.iterate("SELECT store_id, envelope FROM messages ORDER BY store_id", size=2000):
+            found.extend(store_id for store_id, envelope in rows if not intact(envelope))
+        return found
 
     def blank_sources(self, *, above: int, limit: int) -> int:
         """Messages whose source is blank, counted up to ``limit``."""

@@ -113,8 +113,21 @@ def test_envelopes_that_were_overwritten_are_not_saved(world: World) -> None:
     """Damage that SQLite does not notice."""
     good = {"envelope": b"\0{}", "seq": 1, "session_id": "s"}
     assert repair.readable("messages", good)
-    for bad in (b"\1garbage", b"\0\xff", b"\1" + zlib.compress(b"\xff"), None):
+    for bad in (b"\1garbage", b"\0\xff", b"\1" + zlib.compress(b"\xff"), b"\0[", "text", None):
         assert not repair.readable("messages", {**good, "envelope": bad})
+
+
+def test_garbage_that_sqlite_accepts_is_found_and_left_behind(world: World) -> None:
+    """A deep check reads every message; the newest one is read by the cheap one, too."""
+    world.raw("UPDATE messages SET envelope = x'01ff' WHERE store_id IN (30, 100)")
+    cheap, deep = (
+        next(c for c in doctor(world.deps(), deep=d)["checks"] if c["check"] == "integrity") for d in (False, True)
+    )
+    assert (cheap["status"], deep["status"]) == ("fail", "fail")
+    done = repair.repair(world.deps())
+
+    assert done.lost == {"messages": 2}
+    assert world.runtime.store.count() == 98
 
 
 @pytest.mark.parametrize("state", [wrecked, no_database], ids=["wrecked", "no-database"])
