@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, World, chat, digests, flatten, merge, reload, run, texts
+from world import Chat, World, chat, digests, equal, flatten, merge, reload, run, texts
 
 from hermes_lcm.records import Flag
 from hermes_lcm.text import own
@@ -614,7 +614,7 @@ def test_poison_is_stored_exactly(world: World, poison: dict[str, Any]) -> None:
     messages = Chat([*messages, poison, {"role": "assistant", "content": "after"}])
     world.take(messages)
 
-    assert world.stored() == messages
+    assert equal(world.stored(), messages)
 
 
 @pytest.mark.parametrize("poison", POISON.values(), ids=POISON.keys())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 import threading
 import time
 from collections import Counter
@@ -24,7 +25,7 @@ from hermes_lcm.compact import Request
 from hermes_lcm.config import load
 from hermes_lcm.db.connection import Database, Databases
 from hermes_lcm.errors import StoreError, SummaryUnavailable
-from hermes_lcm.records import Flag, Lineage, Message, Summary, SummaryTask
+from hermes_lcm.records import Flag, Lineage, Summary, SummaryTask
 from hermes_lcm.runtime import Runtime
 from hermes_lcm.session import Session
 from hermes_lcm.swap import Outcome
@@ -307,8 +308,14 @@ def tokens_of(messages: Sequence[Mapping[str, Any]]) -> int:
     return host.rough(messages)
 
 
-def bare(message: Mapping[str, Any]) -> Message:
-    return content.read(message)
+def equal(one: Any, other: Any) -> bool:
+    """``==`` that does not give up on deep nesting."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    try:
+        return bool(one == other)
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def digests(messages: Iterable[Mapping[str, Any]]) -> list[bytes]:
