@@ -63,12 +63,16 @@ def _message(deps: OpsDeps, row: Row) -> dict[str, Any]:
         "session": f"{head.session_id}, conversation {head.conversation_id}, number {head.seq}",
         "said": moment(head.said_at) if head.said_at else "unknown",
         "stored": f"{moment(head.stored_at)} by {head.source or 'unknown'}",
-        "flags": ", ".join(str(flag.name).lower() for flag in Flag if flag and flag in head.flags) or "none",
+        "flags": ", ".join(_flags(head.flags)) or "none",
         "revises": f"msg_{head.revises}" if head.revises else "nothing",
         "covered by": ", ".join(covering) or "no summary",
         "in the prompt": _message_place(deps, head.store_id),
         "text": _short(row.text, _TEXT_CHARS),
     }
+
+
+def _flags(bits: int) -> list[str]:
+    return [name.lower() for name, bit in vars(Flag).items() if name.isupper() and bit & bits]
 
 
 def _message_place(deps: OpsDeps, store_id: int) -> str:

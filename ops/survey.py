@@ -14,7 +14,6 @@ from typing import Any
 
 from ..db.connection import Database
 from ..db.meta import Meta
-from ..records import Flag
 from ..store import unpack
 from ..text import content
 
@@ -114,11 +113,11 @@ class Survey:
         )
         return [row[0] for row in rows]
 
-    def flagged(self, flag: Flag, *, above: int) -> list[tuple[str, int]]:
+    def flagged(self, flag: int, *, above: int) -> list[tuple[str, int]]:
         """(session, how many) of messages with a flag."""
         return self._db.query(
             "SELECT session_id, count(*) FROM messages WHERE store_id > ? AND flags & ? GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 20",
-            (above, int(flag)),
+            (above, flag),
         )
 
     def unreadable(self) -> list[int]:

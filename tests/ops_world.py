@@ -74,7 +74,8 @@ class World:
 
     def assembly(self, roots: list[Node], tail: list[int], last_seq: int, session: str = "s1") -> Assembly:
         """A prompt over these nodes, with this tail."""
-        number = self.runtime.dag.publish(1, session, [root.node_id for root in roots], tail, last_seq, now=self.now)
+        names = [root.node_id for root in roots]
+        number = self.runtime.dag.publish(1, session, names, tail, last_seq=last_seq, last_pos=last_seq, now=self.now)
         found = self.runtime.dag.assembly(number)
         assert found is not None
         return found

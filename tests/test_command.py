@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ops_world import (
     LOCKS_OUT,
+    ROOT,
     WRITES,
     Holder,
     World,
@@ -24,7 +29,9 @@ from ops_world import (
     wrecked,
 )
 
+from hermes_lcm import cli
 from hermes_lcm.command import answer, run
+from hermes_lcm.config import load
 from hermes_lcm.db import connection
 from hermes_lcm.ops.verbs import FAILED, FOUND, OK, REFUSED, VERBS, flagged, parsed
 
@@ -286,3 +293,56 @@ def test_a_summary_says_what_it_was_made_of(tmp_path: Path) -> None:
     assert data["sources"].startswith("msg_1, msg_2")
     assert "a-model" in data["written"]
     assert data["in the prompt"] == "yes"
+
+
+# -- documentation -------------------------------------------------------------------------------------
+PAGES = ("operating.md", "troubleshooting.md", "tuning.md")
+
+
+def shown() -> Iterator[tuple[str, str]]:
+    """(page, line) of every command in a block of the operators' pages."""
+    for page in PAGES:
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        for block in re.findall(r"```text\n(.*?)```", text, re.DOTALL):
+            yield from ((page, line) for line in block.splitlines() if line.startswith(("/lcm", "hermes lcm")))
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(set(shown())), ids=lambda value: str(value).replace(" ", "-"))
+def test_every_command_in_the_documentation_works(page: str, line: str, tmp_path: Path) -> None:
+    """Copied from the page, on a database with something in it."""
+    world = healthy(tmp_path)
+    run("backup", world.deps())
+    if line.startswith("/lcm"):
+        assert answer(line.removeprefix("/lcm"), world.deps()).code == OK, page
+        return
+    parser = argparse.ArgumentParser()
+    cli.setup(parser)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli, "ops_deps", lambda *_: world.deps())
+        assert cli.main(parser.parse_args(shlex.split(line)[2:]), world.runtime) == OK, page
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name.replace(" ", "-"))
+def test_every_verb_is_documented(verb: Any) -> None:
+    """A command that nobody can find does not exist."""
+    assert f"/lcm {verb.name}" in (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+
+
+def test_the_numbers_of_the_tuning_page_are_those_of_the_settings() -> None:
+    """Its table of a prompt's parts is computed from the defaults."""
+    config = load({})
+    text = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
+
+    for share in (config.low_water, config.tail_share, config.prefix_share):
+        assert f"{share:.2f} | up to {int(96_000 * share):,} |" in text
+
+
+@pytest.mark.parametrize(
+    "row",
+    re.findall(r"^\| ([\d,]+) \| ([\d,]+) \| (0\.\d+) \|$", (ROOT / "docs" / "tuning.md").read_text(), re.MULTILINE),
+)
+def test_the_worked_thresholds_are_right(row: tuple[str, str, str]) -> None:
+    """window x threshold = trigger, as the plugin computes it."""
+    window, trigger, share = (text.replace(",", "") for text in row)
+
+    assert load({"LCM_CONTEXT_THRESHOLD": share}).threshold_tokens(int(window)) == int(trigger)
