@@ -131,7 +131,7 @@ def varied() -> Chat:
     return chat().turns(3).rounds(2).says("so far").turns(2, first=10)
 
 
-def equal() -> Chat:
+def monotonous() -> Chat:
     """A session that says hardly anything but the same."""
     return Chat(copy.deepcopy([*chat().user("go").says("ok") * 6]))
 
@@ -144,7 +144,7 @@ def added(world: World, before: Chat) -> Counter[bytes]:
     return found - expected
 
 
-SESSIONS = pytest.mark.parametrize("said", [varied, equal], ids=["varied", "equal"])
+SESSIONS = pytest.mark.parametrize("said", [varied, monotonous], ids=["varied", "monotonous"])
 PLACES = pytest.mark.parametrize("at", [0, 3, 6, 10], ids="at={}".format)
 
 
@@ -469,7 +469,7 @@ def test_a_stale_shorter_list_takes_nothing_back(world: World) -> None:
 def test_lists_of_any_age_in_any_order_store_each_message_once(world: World, seed: int) -> None:
     """Callers hold states of different age of the one list that only grows."""
     rng = random.Random(seed)
-    messages = equal().turns(3) if seed % 2 else varied()
+    messages = monotonous().turns(3) if seed % 2 else varied()
     for _ in range(12):
         world.take(messages[: rng.randint(0, len(messages))])
         if rng.random() < 0.2:
