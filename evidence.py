@@ -29,6 +29,8 @@ _BEFORE, _AFTER = 1, 2  # places around a hit that belong to its turn
 _PACK_SHARE: Final = 0.6  # of the grant; the rest is for the reader's own steps
 _MESSAGE_SHARE: Final = 0.3  # of the pack, for one message
 _LEAST_MESSAGE_TOKENS: Final = 500
+_NEIGHBOUR_TOKENS: Final = 400
+_QUOTE_CHARS: Final = 240
 _STEP_TOKENS: Final = 4000
 _DEPTH: Final = 6
 
@@ -94,6 +96,7 @@ class Item:
     rank: int
     order: tuple[int, int, int]
     conversation_id: int
+    quote: str = ""  # the stretch that made it evidence
     cut: str = ""
 
     def block(self) -> str:
@@ -116,9 +119,11 @@ class Pack:
         return sorted(self.items, key=lambda item: (item.rank, item.order))
 
     def text(self) -> str:
-        """All of it in order of time, in a fence that its content cannot close."""
+        """The best match with its surroundings, then the rest in order of time, in a fence that its content cannot close."""
         fence = f"evidence-{secrets.token_hex(4)}"
-        blocks = [item.block() for item in sorted(self.items, key=lambda item: item.order)]
+        best = min((item.rank for item in self.items), default=0)
+        ordered = sorted(self.items, key=lambda item: (item.rank != best, item.order))
+        blocks = [item.block() for item in ordered]
         return f"<{fence} trust=\"quoted data\">\n" + "\n\n".join(blocks) + f"\n</{fence}>"
 
     def halve(self) -> None:
@@ -128,6 +133,13 @@ class Pack:
     def best(self, count: int) -> list[str]:
         """Addresses of the best pieces."""
         return list(dict.fromkeys(item.address for item in self.ranked()))[:count]
+
+    def quotes(self, wanted: Sequence[str], count: int) -> list[dict[str, Any]]:
+        """What the wanted pieces (and the best ones) say at the decisive place."""
+        known = {item.address: item for item in self.items}
+        chosen = dict.fromkeys([*(address for address in wanted if address in known), *self.best(count)])
+        picked = [known[address] for address in chosen][:count]
+        return [{"address": item.address, "role": item.role, "time": item.time, "text": item.quote} for item in picked]
 
     def conversations(self) -> list[int]:
         """Where the evidence is from, most of it first."""
@@ -223,8 +235,9 @@ class _Builder:
         self._grant.levels[node.node_id] = level
         order = (node.conversation_id, node.first_pos, -node.depth - 1)
         role = f"summary of {node.message_count} messages" + (", provisional" if node.quality == "provisional" else "")
-        added = self._add(Item(node.address, role, iso(node.latest_at), node.text, rank, order, node.conversation_id), 0)
-        if added:
+        quote = node.text[:_QUOTE_CHARS]
+        item = Item(node.address, role, iso(node.latest_at), node.text, rank, order, node.conversation_id, quote)
+        if self._add(item, 0, self._cap):
             self._grant.summaries.add(node.address)
 
     def windows(self, hits: Sequence[Hit], search: Search, below: set[int] | None) -> None:
@@ -238,8 +251,9 @@ class _Builder:
                 head.conversation_id, head.pos - _BEFORE, head.pos + _AFTER, self._grant.scope
             )
             near = [store_id for store_id in around if below is None or store_id in below]
-            self._rows(rows, rank, hit.offset, search)
-            self._rows(self._caller.store.rows([i for i in near if i != hit.store_id]), rank, 0, search)
+            self.rows(rows, rank, hit.offset, search)
+            neighbours = self._caller.store.rows([i for i in near if i != hit.store_id])
+            self.rows(neighbours, rank, 0, search, min(self._cap, _NEIGHBOUR_TOKENS))
 
     def messages(self, store_ids: Iterable[int], rank: int) -> None:
         """Messages in order, while there is room."""
@@ -247,9 +261,12 @@ class _Builder:
         for at in range(0, len(ids), 20):
             if self._left <= 0:
                 return
-            self._rows(self._caller.rows(ids[at : at + 20], self._grant.scope), rank, 0, None)
+            self.rows(self._caller.rows(ids[at : at + 20], self._grant.scope), rank, 0, None)
 
-    def _rows(self, rows: Sequence[Row], rank: int, offset: int, search: Search | None) -> None:
+    def rows(
+        self, rows: Sequence[Row], rank: int, offset: int, search: Search | None, cap: int | None = None
+    ) -> None:
+        """Messages, each around its match; answers of our own tools are no evidence."""
         for row in rows:
             head = row.head
             text = searchable(row)
@@ -259,14 +276,16 @@ class _Builder:
             role = f"{head.role} {head.tool_name}" if head.tool_name else head.role
             if head.flags & Flag.RETRACTED:
                 role += ", taken back"
-            item = Item(f"msg_{head.store_id}", role, iso(said(head)), text, rank, order, head.conversation_id)
-            if self._add(item, search.place(row, offset) if search is not None else 0):
+            at, stop = search.window(row, offset, _QUOTE_CHARS) if search is not None else (0, _QUOTE_CHARS)
+            time = iso(said(head))
+            item = Item(f"msg_{head.store_id}", role, time, text, rank, order, head.conversation_id, text[at:stop])
+            if self._add(item, at, cap or self._cap):
                 self._grant.summaries.update(filter(None, [self._caller.covering(head.store_id)]))
 
-    def _add(self, item: Item, at: int) -> bool:
+    def _add(self, item: Item, at: int, cap: int) -> bool:
         if item.address in self._have or self._left <= 60:
             return False
-        text, cut = _shortened(item, at, min(self._cap, self._left))
+        text, cut = _shortened(item, at, min(cap, self._left))
         made = replace(item, text=text, cut=cut)
         self._left -= tokens.count(made.block())
         self._have.add(item.address)
@@ -323,7 +342,7 @@ def _search(caller: Caller, question: Question, grant: Grant, given: dict[str, A
     hits = search.messages(100 if grant.only_messages is not None else count).hits
     allowed = [hit for hit in hits if grant.only_messages is None or hit.store_id in grant.only_messages][:count]
     for rank, hit in enumerate(allowed):
-        builder._rows(caller.rows([hit.store_id], grant.scope), rank, hit.offset, search)  # noqa: SLF001
+        builder.rows(caller.rows([hit.store_id], grant.scope), rank, hit.offset, search)
     grant.used = used  # counted once, by the caller
     return "\n\n".join(item.block() for item in pack.ranked())
 

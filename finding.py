@@ -137,9 +137,9 @@ class Search:
             words_ = "|".join(re.escape(word) for word in literal.split() if len(word) > 3)
             return scan(words_) if words_ and not found.hits else found
 
-    def place(self, row: Row, offset: int) -> int:
+    def window(self, row: Row, offset: int, size: int) -> tuple[int, int]:
         """Where the words of the query stand in a row's text, near ``offset``."""
-        return excerpt.window(searchable(row), offset, _FIRST_CHARS, self._stems)[0]
+        return excerpt.window(searchable(row), offset, size, self._stems)
 
     def summaries(self, limit: int) -> NodeHits:
         """Matching summaries that nothing better has replaced."""
@@ -293,7 +293,8 @@ class Search:
         found_nodes = {n.node_id: n for n in self._caller.nodes([h.node_id for h in queue if isinstance(h, NodeHit)], Scope())}
         for place, hit in enumerate(queue):
             if isinstance(hit, Hit):
-                item = self._message(hit, rows[hit.store_id], sizes[place]) if hit.store_id in rows else None
+                size = sizes[-1] if hit.rung == "near" else sizes[place]  # a neighbour need not be long to be recognised
+                item = self._message(hit, rows[hit.store_id], size) if hit.store_id in rows else None
             else:
                 item = self._summary(hit, found_nodes[hit.node_id], sizes[place]) if hit.node_id in found_nodes else None
             if item is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ _ERROR_PAGE = re.compile(
 )
 _ECHO_CHARS: Final = 200
 _SHORT_CHARS: Final = 600
+_LOOP_CHARS: Final = 2000
+_LOOP_RATIO: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ def why_unusable(text: str, finish_reason: str, prompt: str) -> str:
         return "the model refused"
     if _ERROR_PAGE.match(text):
         return "the model's answer is an error page"
+    if len(text) > _LOOP_CHARS and len(text) > _LOOP_RATIO * len(zlib.compress(text.encode("utf-8", "replace"))):
+        return "the model repeated itself"
     if len(prompt) > _ECHO_CHARS and prompt[:_ECHO_CHARS] in text:
         return "the model repeated the question"
     return ""
@@ -55,7 +60,9 @@ def parse(text: str) -> Parsed:
     """The answer in a reply. Never raises."""
     whole = text.strip()
     fenced = _FENCE.search(whole)
-    for candidate in (whole, fenced[1] if fenced else "", whole[whole.find("{") : whole.rfind("}") + 1]):
+    # An object in the middle of a text may be quoted from the record; one that ends the reply is the reply.
+    inner = whole[whole.find("{") :] if whole.endswith("}") and "{" in whole else ""
+    for candidate in (whole, fenced[1] if fenced else "", inner):
         found = _object(candidate)
         if found is not None:
             return found

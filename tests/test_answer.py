@@ -77,6 +77,14 @@ def test_what_was_not_read_cannot_be_cited(archive: Archive) -> None:
     assert answer["dropped_citations"] == 2
 
 
+def test_the_cited_messages_are_quoted(archive: Archive) -> None:
+    """So the answer can be checked without another call."""
+    answer = ask(archive, answered("Every 37 days.", "msg_4"))
+
+    assert answer["quotes"][0]["address"] == "msg_4"
+    assert answer["quotes"][0]["text"] == "The database password rotates every 37 days."
+
+
 def test_without_citations_the_evidence_is_named(archive: Archive) -> None:
     """And it says that the model did not name it."""
     answer = ask(archive, "Every 37 days.")
@@ -88,7 +96,7 @@ def test_without_citations_the_evidence_is_named(archive: Archive) -> None:
 @pytest.mark.parametrize("limit", [20, 100, 400])
 def test_an_answer_is_no_longer_than_asked_for(archive: Archive, limit: int) -> None:
     """A cut is told."""
-    answer = ask(archive, answered("far too many words " * 500), max_tokens=limit)
+    answer = ask(archive, answered(" ".join(f"word{n}" for n in range(900))), max_tokens=limit)
 
     assert tokens.count(answer["answer"]) <= limit
     assert answer["truncated"] is True
@@ -101,11 +109,13 @@ def test_a_reply_that_was_cut_by_the_provider_says_so(archive: Archive) -> None:
 
 # -- the evidence ----------------------------------------------------------------------------------------------------------
 def test_evidence_is_whole_turns_in_a_fence(archive: Archive) -> None:
-    """The best hits with what surrounds them, in order of time, marked as data."""
+    """The best hit with what surrounds it, in order of time, marked as data."""
     ask(archive, "x")
     shown = str(archive.model.requests[0]["messages"][1]["content"])
 
-    assert shown.index("[msg_1 | user") < shown.index("[msg_3 | tool terminal") < shown.index("[msg_4 | assistant")
+    places = [shown.index(f"[msg_{n} | ") for n in (3, 4, 5)]
+    assert places == sorted(places)
+    assert "[msg_3 | tool terminal | 2025-10-09T08:53:20Z]\nrotation_days: 37" in shown
     assert 'trust="quoted data"' in shown
 
 
@@ -229,11 +239,11 @@ def test_a_reader_sees_only_the_callers_conversations(tmp_path: Path) -> None:
     "failure",
     [
         SummaryUnavailable("timed out"), SummaryTooLong("too long"), Reply(""), Reply("  \n"), Reply("", reasoning_only=True),
-        Reply("I can't", "refusal"), "I'm sorry, but I can't help with that request.",
+        Reply("I can't", "refusal"), "and then it went on " * 500, "I'm sorry, but I can't help with that request.",
         "Error code: 401 - {'error': {'message': 'Incorrect API key provided'}}",
         lambda request: request["messages"][1]["content"],
     ],
-    ids=range(9),
+    ids=range(10),
 )  # fmt: skip
 def test_when_the_model_fails_the_evidence_is_the_answer(archive: Archive, failure: Any) -> None:
     """Marked degraded, with the reason; never an empty error."""
@@ -317,7 +327,8 @@ def test_the_expansion_model_is_used(tmp_path: Path) -> None:
     [
         ('{"answer": "a", "citedIds": ["msg_1"]}', "a", ("msg_1",)),
         ('```json\n{"answer": "a", "cited_ids": ["sum_2"]}\n```', "a", ("sum_2",)),
-        ('Here you are: {"answer": "a (msg_3)"} hope it helps', "a (msg_3)", ("msg_3",)),
+        ('Here you are: {"answer": "a (msg_3)"}', "a (msg_3)", ("msg_3",)),
+        ('The file held {"answer": 42} then (msg_5).', 'The file held {"answer": 42} then (msg_5).', ("msg_5",)),
         ('{"answer": "broken off \\"here\\" and', 'broken off "here" and', ()),
         ('{"answer": ["x", 1], "citedIds": null}', '["x", 1]', ()),
         ("just text, see msg_4 and msg_4", "just text, see msg_4 and msg_4", ("msg_4",)),

@@ -16,7 +16,8 @@ from hermes_lcm.store import NewRow
 from hermes_lcm.text import content, tokens
 
 ODD = [
-    "", " outer blanks \n", "NUL \x00 inside", "lone \ud800 surrogate \udfff", "数据库密码轮换周期 " * 40, "\r\n\t\u2028 lines\n" * 30,
+    "", " outer blanks \n", "NUL \x00 inside", "lone \ud800 surrogate \udfff", "数据库密码轮换周期 " * 40,
+    "\r\n\t\u2028 lines\n" * 30,
     '"quotes" and \\backslashes\\ ' * 50, "😀 astral 𝔘 " * 80, "x" * 40_000, "\x01\x02" * 3000,
 ]  # fmt: skip
 texts = st.text(st.characters(), max_size=300) | st.sampled_from(ODD)
@@ -334,8 +335,8 @@ def test_a_carried_summary_can_be_expanded(archive: Archive) -> None:
 # -- describe --------------------------------------------------------------------------------------------------------
 def test_the_overview_names_the_roots_and_nothing_else_as_node_id(archive: Archive) -> None:
     """What the prompt shows is what the overview lists."""
-    _, leaves, root = _tree(archive)
-    archive.dag.publish(archive.me.conversation_id, "main", [root], [], 12, now=NOW)
+    _, _, root = _tree(archive)
+    archive.dag.publish(archive.me.conversation_id, "main", [root], [], last_seq=12, last_pos=12, now=NOW)
 
     answer = archive.call("lcm_describe")
 

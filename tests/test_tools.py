@@ -210,7 +210,7 @@ def test_a_hit_says_everything_needed_to_judge_it(archive: Archive) -> None:
 
 def test_a_hit_that_is_in_view_says_so(archive: Archive) -> None:
     """Nobody need expand what the prompt shows."""
-    archive.lineage = Lineage((Entry((4,), b""), Entry((3,), b"", "stub")), Assembly(1, 1, "main", (9,), (4,), 6, NOW), 6)
+    archive.lineage = Lineage((Entry((4,), b""), Entry((3,), b"", "stub")), Assembly(1, 1, "main", (9,), (4,), 6, 6, NOW), 6)
 
     hits = {hit["store_id"]: hit for hit in archive.grep("E4711 rotates every 37 days")["results"]}
 
@@ -415,7 +415,7 @@ def two(tmp_path: Path) -> tuple[Archive, Session, Session]:
     )
     leaf = archive.node(f"They said {SECRET}.", ids, conversation_id=theirs.conversation_id)
     archive.node(f"Talk about {SECRET}.", [leaf.node_id], depth=1, conversation_id=theirs.conversation_id)
-    archive.dag.publish(theirs.conversation_id, "theirs", [2], [], 3, now=NOW)
+    archive.dag.publish(theirs.conversation_id, "theirs", [2], [], last_seq=3, last_pos=3, now=NOW)
     archive.say(user("what is the code? xylophone"), to="mine")
     return archive, theirs, mine
 
@@ -491,7 +491,8 @@ def test_two_principals_cannot_read_each_other(two: tuple[Archive, Session, Sess
         echo = json.dumps(args, ensure_ascii=False)
         words = [word for word in asked if word not in echo]
 
-        assert [word for word in [*words, "went through", "They said", "Talk about", "telegram:dm:111"] if word in answer] == [], args
+        words += ["went through", "They said", "Talk about", "telegram:dm:111"]
+        assert [word for word in words if word in answer] == [], args
         assert f"the code is {SECRET}" not in answer.replace(echo, ""), args
 
 
@@ -558,8 +559,8 @@ def test_the_archive_can_be_limited_to_the_session(tmp_path: Path) -> None:
 
 # -- hostile ---------------------------------------------------------------------------------------------------------------
 HOSTILE = [
-    '"', "'", "\\", "AND", "OR OR", "NOT", "a NOT", "NEAR(a b", "a*", "*", "(", "((((((", ")", "^", "{a} : b", "text:x", "-", "--x",
-    "\x00", "a\x00b", "\ud800", "😀", "'; DROP TABLE messages; --", "%", "_", "a" * 10_000, "a b " * 2500, "(" * 5000,
+    '"', "'", "\\", "AND", "OR OR", "NOT", "a NOT", "NEAR(a b", "a*", "*", "(", "((((((", ")", "^", "{a} : b", "text:x", "-",
+    "--x", "\x00", "a\x00b", "\ud800", "😀", "'; DROP TABLE messages; --", "%", "_", "a" * 10_000, "a b " * 2500, "(" * 5000,
     '"' * 999, "数" * 3000, "\n\n\n", "a-b-c/d.e_f", "AND AND AND", "x NEAR/5 y", "[", "(?", "(a+)+$", "(a|a)*b", ".*.*.*.*=.*",
     "(?:a{0,99}){99}", "\\", "(?P<n>a)(?P=n)", "[[:alpha:]]", "^(([a-z])+.)+[A-Z]([a-z])+$", "x{1,99999}", "(?i)" * 50,
 ]  # fmt: skip
