@@ -10,11 +10,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..db.files import Progress, silent
 from ..errors import BadRequest
-from . import backup, checks, clean, explain, presets, render, repair, rotate
+from . import backup, checks, clean, explain, export, importers, presets, render, repair, rotate
 from .status import OpsDeps, status
 
 OK, FOUND, REFUSED, FAILED = 0, 1, 2, 3
@@ -259,6 +260,33 @@ def _restore(deps: OpsDeps, words: Words) -> Answer:
     return Answer("\n".join(lines), {**data, "kept": str(plan.kept) if plan.kept else None})
 
 
+def _export(deps: OpsDeps, words: Words) -> Answer:
+    kinds = [word for word in words.rest if word in ("jsonl", "markdown")]
+    names = [word for word in words.rest if word not in kinds]
+    if len(kinds) > 1 or len(names) > 1:
+        raise BadRequest("this takes one session and one of jsonl, markdown")
+    made = export.export(deps, names[0] if names else None, kinds[0] if kinds else "jsonl", words.progress)
+    data = {"path": str(made.path), "messages": made.messages, "bytes": made.bytes}
+    return Answer(f"{made.path}: {made.messages:,} messages, {render.size(made.bytes)}", data)
+
+
+def _import(deps: OpsDeps, words: Words) -> Answer:
+    path = Path(_one(words, "a file")).expanduser()
+    done = importers.take_in(deps, path, words.progress) if words.apply else importers.plan(deps, path)[1]
+    kind = "an export of this plugin, taken in exactly" if done.exact else "a transcript"
+    lines = [f"{path}: {kind}; sessions {', '.join(done.sessions)}"]
+    verb = "added" if words.apply else "to add"
+    lines.append(f"{done.added:,} messages {verb}, {done.present:,} there already")
+    if done.backup:
+        lines.append(f"backup: {done.backup}")
+    if done.added and not words.apply:
+        lines.append(f"Dry run. `hermes lcm import {words.rest[0]} --apply` backs up and does it.")
+    data = {"sessions": list(done.sessions), "added": done.added, "present": done.present, "exact": done.exact}
+    return Answer(
+        "\n".join(lines), {**data, "applied": words.apply, "backup": str(done.backup) if done.backup else None}
+    )
+
+
 def _rotate(deps: OpsDeps, words: Words) -> Answer:
     done = rotate.apply(deps, words.progress) if words.apply else rotate.preview(deps)
     lines = [f"status: {done.status}", done.reason]
@@ -304,6 +332,8 @@ VERBS: tuple[Verb, ...] = (
     Verb("doctor retention", _retention, "how much is stored, by month"),
     Verb("backup", _backup, "a checked copy of the database"),
     Verb("restore", _restore, "put a backup back", "[<name>|latest] [apply]", changes=True),
+    Verb("export", _export, "this conversation as a file", "[<session>] [jsonl|markdown]"),
+    Verb("import", _import, "take a file in; at the terminal only", "<file> [apply]", changes=True),
     Verb("rotate", _rotate, "let everything before the fresh tail leave the prompt", "[apply]", changes=True),
     Verb("preset show", _preset_show, "shipped groups of settings and where their values come from", "[<name>]"),
     Verb("preset suggest", _preset_suggest, "which of them suits this context window"),

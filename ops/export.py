@@ -1,0 +1,139 @@
+"""
+A conversation as a file: JSONL that can be taken in again exactly, or Markdown for people.
+
+The JSONL begins with a line about the conversation; each further line is one message with the envelope byte for byte as it is
+stored. Summaries are not exported: they are derived, and written anew where the messages go.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from ..db.files import Progress, silent
+from ..errors import BadRequest, NotFound, StoreError
+from ..records import Flag, Row
+from ..scope import Reach
+from ..session import Session
+from ..store import Segment, unpack
+from .explain import readable
+from .render import moment
+
+if TYPE_CHECKING:
+    from .status import OpsDeps
+
+FOLDER = "lcm-exports"
+FORMAT = 1
+_PAGE = """
+SELECT store_id, session_id, seq, pos, said_at, stored_at, source, flags, revises, envelope FROM messages
+ WHERE conversation_id = ? AND seq > ? ORDER BY seq LIMIT 500
+"""
+_FIELDS = ("store_id", "session_id", "seq", "pos", "said_at", "stored_at", "source", "flags", "revises")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A file that was written."""
+
+    path: Path
+    messages: int
+    bytes: int
+
+
+def export(deps: OpsDeps, session_id: str | None, kind: str, progress: Progress = silent) -> Exported:
+    """Write the conversation that a session belongs to. Raises NotFound where it may not be read."""
+    session = _session(deps, session_id)
+    writers = {"jsonl": _jsonl, "markdown": _markdown}
+    if kind not in writers:
+        raise BadRequest(f"{kind!r} is neither jsonl nor markdown")
+    folder = deps.db.path.parent / FOLDER
+    path = folder / f"{_UNSAFE.sub('_', session.session_id)[:100]}.{'md' if kind == 'markdown' else kind}"
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+            count = writers[kind](deps, session, file, progress)
+        partial.replace(path)
+    except OSError as exc:
+        raise StoreError(f"{path}: {exc.strerror or exc}") from exc
+    finally:
+        partial.unlink(missing_ok=True)
+    return Exported(path, count, path.stat().st_size)
+
+
+def _session(deps: OpsDeps, session_id: str | None) -> Session:
+    scope = readable(deps)
+    found = deps.sessions.find(session_id) if session_id else deps.session
+    if found is None or not Reach(deps.db).conversations([found.conversation_id], scope):
+        raise NotFound(f"nothing that may be read here is stored under a session {session_id!r}")
+    return found
+
+
+def header(deps: OpsDeps, session: Session) -> dict[str, Any]:
+    """What is known of a conversation beside its messages."""
+    sessions = deps.sessions.of_conversation(session.conversation_id)
+    keys = ("session_id", "origin", "platform", "host_key", "model", "started_at", "ended_at", "end_reason")
+    return {
+        "lcm_export": FORMAT,
+        "messages": deps.store.last_seq(session.conversation_id),
+        "branched_from": session.parent_id,
+        "sessions": [{key: getattr(each, key) for key in keys} for each in sessions],
+    }
+
+
+def lines(deps: OpsDeps, conversation_id: int) -> Iterator[str]:
+    """One line per stored message, in the order they were stored."""
+    seq = 0
+    while rows := deps.db.query(_PAGE, (conversation_id, seq)):
+        for row in rows:
+            known = json.dumps(dict(zip(_FIELDS, row, strict=False)), ensure_ascii=False)
+            yield f'{known[:-1]}, "message": {unpack(row[-1])}}}'
+        seq = rows[-1][2]
+
+
+def _jsonl(deps: OpsDeps, session: Session, file: IO[str], progress: Progress) -> int:
+    head = header(deps, session)
+    file.write(json.dumps(head, ensure_ascii=False) + "\n")
+    count = 0
+    for line in lines(deps, session.conversation_id):
+        file.write(line + "\n")
+        count += 1
+        if count % 500 == 0:
+            progress("writing", count, head["messages"])
+    return count
+
+
+# -- for people ------------------------------------------------------------------------------------------
+def _markdown(deps: OpsDeps, session: Session, file: IO[str], progress: Progress) -> int:
+    """The thread as a reader wants it: in order, without what was taken back."""
+    segments = [Segment(*item) for item in deps.sessions.lineage(session.conversation_id)]
+    ids = [head.store_id for head in deps.store.heads(segments) if not head.flags & Flag.RETRACTED]
+    file.write(f"# {session.session_id}\n\n{len(ids)} messages, {moment(session.started_at)}\n")
+    for at in range(0, len(ids), 200):
+        for row in deps.store.rows(ids[at : at + 200]):
+            file.write(_section(row))
+        progress("writing", at, len(ids))
+    return len(ids)
+
+
+def _section(row: Row) -> str:
+    head = row.head
+    tool = f" ({head.tool_name})" if head.tool_name else ""
+    parts = [f"\n## {head.role}{tool} · msg_{head.store_id} · {moment(head.said_at or head.stored_at)}\n"]
+    if row.text:
+        parts.append(_fenced(row.text) if head.role == "tool" else row.text)
+    parts += [f"calls `{call.name}`:\n\n{_fenced(call.arguments)}" for call in row.calls]
+    return "\n".join(parts) + "\n"
+
+
+def _fenced(text: str) -> str:
+    """A block whose fence is longer than any in the text."""
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`{3,}", text) or [""]))
+    return f"{fence}\n{text}\n{fence}"
