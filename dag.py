@@ -10,7 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from hashlib import blake2b
+
+from typing import Any
 
 from .db.connection import Database
 from .records import Assembly, NewNode, Node
@@ -66,6 +69,7 @@ class SummaryDag:
     def add(self, node: NewNode, *, now: float) -> Node:
         """Store a node and its sources as one fact. One with the same sources and quality is returned instead."""
         with self._db.transaction():
+            node = replace(node, text=_storable(node.text), expand_hint=_storable(node.expand_hint))
             before = self.by_fingerprint(node.conversation_id, node.fingerprint, (node.quality,), writing=True)
             if before:
                 return before[0]
@@ -87,7 +91,7 @@ class SummaryDag:
             self._index.add(node_id, node.conversation_id, node.text)
             return _node(self._db.fetch(f"SELECT {_COLUMNS} FROM nodes WHERE node_id = ?", (node_id,))[0])
 
-    def _span(self, node: NewNode, marks: str) -> tuple[int, ...]:
+    def _span(self, node: NewNode, marks: str) -> tuple[Any, ...]:
         if not node.sources:
             raise ValueError("a node without sources covers nothing")
         if len(node.sources) <= 30_000:
@@ -98,13 +102,22 @@ class SummaryDag:
         return tuple(found)
 
     def publish(
-        self, conversation_id: int, session_id: str, roots: Sequence[int], tail_ids: Sequence[int], last_seq: int, *, now: float
+        self,
+        conversation_id: int,
+        session_id: str,
+        roots: Sequence[int],
+        tail_ids: Sequence[int],
+        *,
+        last_seq: int,
+        last_pos: float,
+        now: float,
     ) -> int:
         """Record one prompt that was built; its assembly id. It governs only lists that show it."""
         with self._db.transaction():
             return self._db.execute(
-                "INSERT INTO assemblies(conversation_id, session_id, roots, tail_ids, last_seq, created_at) VALUES (?,?,?,?,?,?)",
-                (conversation_id, session_id, json.dumps(list(roots)), json.dumps(list(tail_ids)), last_seq, now),
+                "INSERT INTO assemblies(conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at) "
+                "VALUES (?,?,?,?,?,?,?)",
+                (conversation_id, session_id, json.dumps(list(roots)), json.dumps(list(tail_ids)), last_seq, last_pos, now),
             )
 
     def withdraw(self, assembly_id: int) -> None:
@@ -185,7 +198,7 @@ class SummaryDag:
     def assembly(self, assembly_id: int) -> Assembly | None:
         """A prompt that was built, or None."""
         row = self._db.query_one(
-            "SELECT assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, created_at FROM assemblies "
+            "SELECT assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at FROM assemblies "
             "WHERE assembly_id = ?",
             (assembly_id,),
         )
@@ -194,7 +207,7 @@ class SummaryDag:
     def latest_assembly(self, conversation_id: int) -> Assembly | None:
         """The newest prompt built for a conversation, taken over by the host or not."""
         row = self._db.query_one(
-            "SELECT assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, created_at FROM assemblies "
+            "SELECT assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at FROM assemblies "
             "WHERE conversation_id = ? ORDER BY assembly_id DESC LIMIT 1",
             (conversation_id,),
         )
@@ -231,6 +244,11 @@ def coverage(thread: Iterable[int], below: Sequence[int], raw: Iterable[int]) ->
     return set(thread) - seen, twice
 
 
+def _storable(text: str) -> str:
+    """SQLite refuses lone surrogates; a summary is no exact copy of anything, so it loses nothing by a substitute."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _node(row: Sequence[object]) -> Node:
     return Node(*row)  # type: ignore[arg-type]
 
@@ -238,5 +256,5 @@ def _node(row: Sequence[object]) -> Node:
 def _assembly(row: Sequence[object]) -> Assembly:
     return Assembly(
         int(str(row[0])), int(str(row[1])), str(row[2]), tuple(json.loads(str(row[3]))), tuple(json.loads(str(row[4]))),
-        int(str(row[5])), float(str(row[6])),
+        int(str(row[5])), float(str(row[6])), float(str(row[7])),
     )  # fmt: skip

@@ -12,12 +12,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import is_, itemgetter
 from typing import Any
 
-from .align import Expected, Live, Place, align
+from .align import Core, Expected, Live, Place, Plan, align
 from .dag import SummaryDag
 from .errors import Overtaken
-from .records import Assembly, Entry, Flag, Lineage, Message
+from .records import Assembly, Entry, Flag, Lineage, Message, Stored
 from .session import Session, Sessions
 from .store import MessageStore, NewRow, Segment
 from .text import content, own
@@ -28,19 +29,24 @@ _WINDOWS = 256  # sessions whose lists are remembered; the others align once whe
 
 @dataclass(slots=True)
 class _Window:
+    """A live list as it was seen last, and the expected rows that it did not show (it may have been an old state)."""
+
+    objects: list[Mapping[str, Any]]
     contents: list[Any]
-    calls: list[Any]
+    keys: list[tuple[Any, Any, Any]]
     lineage: Lineage
+    pending: tuple[Expected, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One live message, read. ``message`` is None for text of our own that shows no row."""
+    """One live message, recognised. ``core`` is None for text of our own; ``text`` is set for what is glued behind such text."""
 
-    message: Message | None
+    core: content.Said | None
     digest: bytes
     own: str = ""
     ids: tuple[int, ...] = ()
+    text: str | None = None
 
 
 Door = Callable[[Mapping[str, Any], Message], Message | None]
@@ -74,21 +80,29 @@ class Ingest:
         """Store what is new in a live list. Raises StoreError; then nothing was stored and the next call does it."""
         with self._session_lock(session.session_id):
             window = self._windows.get(session.session_id)
-            contents = [message.get("content") for message in messages]
-            calls = [message.get("tool_calls") for message in messages]
-            known = _common(window, contents, calls)
-            if window is not None and known == len(messages) == len(window.contents):
-                return window.lineage
+            contents = _contents(messages)
+            known = _common(window, messages, contents)
+            if window is not None and known == len(messages):
+                return self._seen(window, messages, contents)
             for attempt in range(_RETRIES):
                 try:
-                    lineage = self._align(session, messages, window if known else None, known, source)
+                    lineage, pending = self._align(session, messages, window if known else None, known, source)
                     break
                 except Overtaken:
                     window, known = None, 0
                     if attempt == _RETRIES - 1:
                         raise
-            self._remember(session.session_id, _Window(contents, calls, lineage))
+            keys = [*(window.keys[:known] if window is not None else ()), *map(_key, messages[known:])]
+            self._remember(session.session_id, _Window(list(messages), contents, keys, lineage, pending))
             return lineage
+
+    def _seen(self, window: _Window, messages: Sequence[Mapping[str, Any]], contents: list[Any]) -> Lineage:
+        """A list that shows nothing unknown: the same one, or an earlier state of it (which does not replace the later one)."""
+        size = len(messages)
+        if size == len(window.objects):
+            window.objects, window.contents = list(messages), contents
+            return replace(window.lineage, stored=0)
+        return replace(window.lineage, entries=window.lineage.entries[:size], stored=0)
 
     def forget(self, session_id: str) -> None:
         """Drop the window of a session; the next list is aligned against the store."""
@@ -114,213 +128,265 @@ class Ingest:
     # -- alignment --------------------------------------------------------------------------------------
     def _align(
         self, session: Session, messages: Sequence[Mapping[str, Any]], window: _Window | None, known: int, source: str
-    ) -> Lineage:
+    ) -> tuple[Lineage, tuple[Expected, ...]]:
         """Align from the first message that the window does not explain."""
-        head: tuple[Entry, ...] = ()
-        assembly: Assembly | None = None
-        last_seq = self._store.last_seq(session.conversation_id)
-        if window is not None and window.lineage.last_seq == last_seq:
-            head = window.lineage.entries[:known]
-            assembly = window.lineage.assembly
-            expected = self._expected_after(window, known)
+        if window is not None:
+            head, assembly, last_seq = window.lineage.entries[:known], window.lineage.assembly, window.lineage.last_seq
+            expected, before = self._expected_after(window, known)
         else:
-            known = 0
-            expected = None
-        reads = [self._read(message, n + known) for n, message in enumerate(messages[known:])]
-        if expected is None:
-            assembly = self._assembly_of(messages)
+            known, head, before = 0, (), 0.0
+            assembly = self._assembly_of(session, messages)
+            last_seq = self._store.last_seq(session.conversation_id)
             expected = self._expected(session, assembly)
-        theirs = [(n, read) for n, read in enumerate(reads) if read.message is not None or read.ids]
-        plan = align([_live(read) for _, read in theirs], expected, self._canonical)
-        if plan.unaligned:
+        lineage = self._lineage_ids(session)
+        reads = [self._read(message, n + known, lineage) for n, message in enumerate(messages[known:])]
+        theirs = [(n, read) for n, read in enumerate(reads) if read.core is not None or read.ids]
+        plan = align([_live(read) for _, read in theirs], expected, self._core, before=before)
+        if known == 0 and plan.unaligned:
             self.unaligned += 1
             plan.retracted = ()  # a foreign list is no proof that the user took anything back
-        if session.origin == "branch" and last_seq == 0:
-            plan.retracted = self._fork(session, plan.places)
+        if session.origin == "branch" and known == 0 and self._fork(session, plan.places):
+            plan.retracted = ()
+            last_seq = self._store.last_seq(session.conversation_id)
         entries = [Entry(read.ids, read.digest, read.own) for read in reads]
-        stored = self._store_new(session, theirs, plan.places, plan.retracted, plan.unaligned, entries, last_seq, source)
-        return Lineage((*head, *entries), assembly, last_seq + stored, stored)
+        stored = self._store_new(
+            session, _Changes(messages[known:], theirs, plan, known == 0 and plan.unaligned), entries, last_seq, source
+        )
+        return Lineage((*head, *entries), assembly, last_seq + stored, stored), plan.leftover
 
-    def _read(self, message: Mapping[str, Any], at: int) -> _Read:
+    def _lineage_ids(self, session: Session) -> frozenset[int]:
+        """The conversations whose text of ours may stand in this session's list."""
+        if session.parent_id is None:
+            return frozenset((session.conversation_id,))
+        return frozenset(item[0] for item in self._sessions.lineage(session.conversation_id))
+
+    def _read(self, message: Mapping[str, Any], at: int, lineage: frozenset[int]) -> _Read:
         text = message.get("content")
         if isinstance(text, str) and text.startswith("[lcm:"):
-            mine = self._read_own(message, text, at)
+            mine = self._read_own(message, text, at, lineage)
             if mine is not None:
                 return mine
-        read = content.read(message)
-        return _Read(read, read.digest)
+        core = content.said(message)
+        return _Read(core, core.digest)
 
-    def _read_own(self, message: Mapping[str, Any], text: str, at: int) -> _Read | None:
-        """Our own text: what bears a known nonce in exactly our grammar, where we put it."""
+    def _read_own(self, message: Mapping[str, Any], text: str, at: int, lineage: frozenset[int]) -> _Read | None:
+        """Our own text: what bears this conversation's nonce in exactly our grammar, where we put it."""
         role = message.get("role")
         if role == "user" and at == 0:
             context = own.read_context(text)
-            if context is not None and self._sessions.nonce_owner(context.nonce) is not None:
-                if context.rest:
-                    rest = content.read(message, text=context.rest)
-                    return _Read(rest, rest.digest, "context")
-                return _Read(None, b"", "context")
+            if context is not None and self._is_ours(context.nonce, lineage):
+                return self._glued_behind(message, "context", context.rest)
         if role == "assistant" and at == 1:
             carrier = own.read_carrier(text)
-            if carrier is not None and self._sessions.nonce_owner(carrier[0]) is not None:
-                rest_text = carrier[1]
-                if rest_text or message.get("tool_calls"):
-                    rest = content.read(message, text=rest_text)
-                    return _Read(rest, rest.digest, "carrier")
-                return _Read(None, b"", "carrier")
+            if carrier is not None and self._is_ours(carrier[0], lineage):
+                return self._glued_behind(message, "carrier", carrier[1])
         if role == "tool":
             stub = own.read_stub(text)
-            if stub is not None and self._sessions.nonce_owner(stub[0]) is not None:
+            if stub is not None and self._is_ours(stub[0], lineage):
                 row = self._store.heads_of([stub[1]]).get(stub[1])
-                if row is not None and row.answers == message.get("tool_call_id"):
+                if row is not None and row.answers == content.storable(str(message.get("tool_call_id"))):
                     return _Read(None, row.digest, "stub", (row.store_id,))
         return None
 
-    def _assembly_of(self, messages: Sequence[Mapping[str, Any]]) -> Assembly | None:
+    def _is_ours(self, nonce: str, lineage: frozenset[int]) -> bool:
+        return self._sessions.nonce_owner(nonce) in lineage
+
+    @staticmethod
+    def _glued_behind(message: Mapping[str, Any], kind: str, rest: str) -> _Read:
+        """Text (or calls) that the host joined to ours is a message of its own."""
+        if not rest and not message.get("tool_calls"):
+            return _Read(None, b"", kind)
+        core = content.said(message, text=rest)
+        return _Read(core, core.digest, kind, (), rest)
+
+    def _assembly_of(self, session: Session, messages: Sequence[Mapping[str, Any]]) -> Assembly | None:
         """The assembly that the list's context message names."""
         if not messages:
             return None
         text = messages[0].get("content")
         context = own.read_context(text) if isinstance(text, str) else None
-        if context is None or self._sessions.nonce_owner(context.nonce) is None:
+        lineage = self._lineage_ids(session)
+        if context is None or not self._is_ours(context.nonce, lineage):
             return None
-        return self._dag.assembly(context.assembly_id)
+        assembly = self._dag.assembly(context.assembly_id)
+        return assembly if assembly is not None and assembly.conversation_id in lineage else None
 
     def _expected(self, session: Session, assembly: Assembly | None) -> list[Expected]:
-        """What the live list should show: from the conversation's start, or from the tail that an assembly recorded."""
+        """What the live list should show: from the conversation's start, or from the tail that an assembly recorded.
+
+        Behind an assembly: its tail, what stands behind the last message that it reaches, and what came after it.
+        """
         segments = [Segment(*item) for item in self._sessions.lineage(session.conversation_id)]
         if assembly is None:
             return _thread(self._store.heads(segments))
-        after = assembly.last_seq if assembly.conversation_id == session.conversation_id else 0
-        heads = self._store.heads(segments if not after else segments[-1:], after_seq=after)
-        if not after and assembly.conversation_id != session.conversation_id:
-            heads = [row for row in heads if row.seq > assembly.last_seq or row.conversation_id != assembly.conversation_id]
-            heads = [row for row in heads if row.conversation_id in _after(segments, assembly.conversation_id)]
-        tail = self._store.heads_of(assembly.tail_ids)
-        start = [tail[store_id] for store_id in assembly.tail_ids if store_id in tail]
-        return _thread([*start, *heads], ordered=True)
+        rows = {row.store_id: row for row in self._store.heads_of(assembly.tail_ids).values()}
+        at = [segment.conversation_id for segment in segments].index(assembly.conversation_id)
+        for n, segment in enumerate(segments[at:]):
+            for row in self._store.heads_behind(segment, pos=assembly.last_pos, seq=0 if n else assembly.last_seq):
+                rows.setdefault(row.store_id, row)
+        return _thread(sorted(rows.values(), key=lambda row: (row.pos, row.seq)))
 
-    def _expected_after(self, window: _Window, known: int) -> list[Expected]:
-        """The rest of the window's list, as expected rows."""
+    def _expected_after(self, window: _Window, known: int) -> tuple[list[Expected], float]:
+        """The rest of the window's list as expected rows, and the position of the row in front of them."""
         ids = [store_id for entry in window.lineage.entries[known:] for store_id in entry.ids]
-        heads = self._store.heads_of(ids)
-        return [
+        if not ids and not window.pending:
+            return [], 0.0
+        last = next((entry.ids[-1:] for entry in reversed(window.lineage.entries[:known]) if entry.ids), ())
+        heads = self._store.heads_of([*ids, *last])
+        rest = [
             Expected(row.store_id, row.pos, row.role, row.digest, row.answers)
             for row in (heads[store_id] for store_id in ids if store_id in heads)
         ]
+        return [*rest, *window.pending], heads[last[0]].pos if last and last[0] in heads else 0.0
 
-    def _fork(self, session: Session, places: Sequence[Place]) -> tuple[int, ...]:
+    def _fork(self, session: Session, places: Sequence[Place]) -> bool:
         """A branch begins behind the last of its parent's messages that it shows; the parent itself loses nothing."""
+        if session.parent_id is None or self._store.has_rows(session.conversation_id):
+            return False
         shared = self._store.heads_of([store_id for place in places for store_id in place.ids])
-        parent = [row.seq for row in shared.values() if row.conversation_id == session.parent_id]
+        parent = [row.seq for row in shared.values() if row.conversation_id != session.conversation_id]
         if parent:
             self._sessions.fork_at(session.conversation_id, max(parent))
-        return ()
+        return True
 
     def expected(self, session: Session, assembly: Assembly | None) -> list[Expected]:
         """What a live list that shows ``assembly`` (None: no summaries yet) should show behind it."""
         return self._expected(session, assembly)
 
-    def _canonical(self, store_id: int) -> str:
-        return content.canonical_text(self._store.text(store_id))
+    def _core(self, store_id: int) -> Core:
+        found = self._store.rows([store_id])
+        if not found:
+            return Core("")
+        return Core(content.canonical_text(found[0].text), tuple(call.id for call in found[0].calls))
 
     # -- storing ----------------------------------------------------------------------------------------
-    def _store_new(
-        self,
-        session: Session,
-        theirs: Sequence[tuple[int, _Read]],
-        places: Sequence[Place],
-        retracted: Sequence[int],
-        unaligned: bool,
-        entries: list[Entry],
-        last_seq: int,
-        source: str,
-    ) -> int:
+    def _store_new(self, session: Session, changes: _Changes, entries: list[Entry], last_seq: int, source: str) -> int:
         """Append what the plan calls new, and write the ids into ``entries``. Returns how many rows were added."""
+        restored, places = self._brought_back(session, changes)
         rows: list[NewRow] = []
         owners: list[tuple[int, tuple[int, ...]]] = []
-        restored, places = self._brought_back(session, theirs, places)
-        for (n, read), place in zip(theirs, places, strict=True):
-            if not place.new:
-                entries[n] = replace(entries[n], ids=place.ids)
+        for (n, read), place in zip(changes.theirs, places, strict=True):
+            entries[n] = replace(entries[n], ids=place.ids or entries[n].ids)
+            if not place.new or read.core is None:  # a stub whose row has left the thread still shows that row
                 continue
-            message = read.message
-            if message is None:  # a stub whose row has left the thread: it shows that row all the same
-                continue
-            if place.rest is not None:
-                message = content.read(content.decode(message.envelope), text=place.rest)
-            kept = self._through_door(message)
-            if kept is None:
-                entries[n] = replace(entries[n], ids=place.ids)
-                continue
-            flags = Flag.UNALIGNED if unaligned else Flag.NONE
-            rows.append(NewRow(kept, place.after, place.revises, flags))
-            owners.append((n, place.ids))
-        if not rows and not retracted and not restored:
+            message = changes.messages[n]
+            kept = self._through_door(message, self._whole(message, read, place))
+            if kept is not None:
+                rows.append(NewRow(kept, place.pos, place.revises, Flag.UNALIGNED if changes.unaligned else Flag.NONE))
+                owners.append((n, place.ids))
+        if not rows and not changes.plan.retracted and not restored:
             return 0
         ids = self._store.append(
-            session.conversation_id, session.session_id, last_seq, rows,
-            source=source, now=self._clock(), retract=retracted, restore=restored,
+            session.conversation_id, session.session_id, last_seq, rows, source=source, now=self._clock(),
+            retract=changes.plan.retracted, restore=restored, previous_text=changes.text_before(owners),
         )  # fmt: skip
         for (n, before), store_id in zip(owners, ids, strict=True):
             entries[n] = replace(entries[n], ids=(*before, store_id))
         return len(ids)
 
-    def _through_door(self, message: Message) -> Message | None:
-        return message if self._door is None else self._door(content.decode(message.envelope), message)
+    @staticmethod
+    def _whole(message: Mapping[str, Any], read: _Read, place: Place) -> Message:
+        """All of a new message, or of the new part of one that the host glued together."""
+        text = place.rest if place.rest is not None else read.text
+        return content.read(message, text=text, core=None if place.rest is not None else read.core)
 
-    def _brought_back(
-        self, session: Session, theirs: Sequence[tuple[int, _Read]], places: Sequence[Place]
-    ) -> tuple[list[int], list[Place]]:
+    def _through_door(self, message: Mapping[str, Any], read: Message) -> Message | None:
+        return read if self._door is None else self._door(message, read)
+
+    def _brought_back(self, session: Session, changes: _Changes) -> tuple[list[int], list[Place]]:
         """Rows that the user had taken back and that are shown again are not new."""
-        first = next((n for n, place in enumerate(places) if place.new and place.after is None and not place.ids), None)
-        out = list(places)
+        places = list(changes.plan.places)
+        first = next((n for n, place in enumerate(places) if place.new and place.pos is None and not place.ids), None)
         if first is None:
-            return [], out
-        retracted = [row for row in self._store.retracted(session.conversation_id) if row.revises is None]
-        if not retracted:
-            return [], out
-        before = next((place.ids[-1] for place in reversed(out[:first]) if place.ids), 0)
-        candidates = [row for row in retracted if row.store_id > before]
+            return [], places
+        before = next((place.ids[-1] for place in reversed(places[:first]) if place.ids), 0)
+        candidates = [row for row in self._store.retracted(session.conversation_id) if row.store_id > before]
         restored: list[int] = []
-        for n in range(first, len(out)):
-            if not candidates or candidates[0].digest != theirs[n][1].digest:
+        at = 0
+        for n in range(first, len(places)):
+            digest = changes.theirs[n][1].digest
+            found = next((k for k in range(at, len(candidates)) if candidates[k].digest == digest), None)
+            if found is None:
                 break
-            row = candidates.pop(0)
-            restored.append(row.store_id)
-            out[n] = Place((row.store_id,))
-        return restored, out
+            restored.append(candidates[found].store_id)
+            places[n] = Place((candidates[found].store_id,))
+            at = found + 1
+        return restored, places
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """The part of a live list that had to be aligned, and what came of it. ``theirs``: (place in it, what it is)."""
+
+    messages: Sequence[Mapping[str, Any]]
+    theirs: Sequence[tuple[int, _Read]]
+    plan: Plan
+    unaligned: bool
+
+    def text_before(self, owners: Sequence[tuple[int, tuple[int, ...]]]) -> str | None:
+        """What stands in front of the first new message, if that is in this part."""
+        first = owners[0][0] if owners else 0
+        return content.text_of(self.messages[first - 1].get("content")) if first else None
 
 
 # -- pure helpers ------------------------------------------------------------------------------------------
-def _common(window: _Window | None, contents: list[Any], calls: list[Any]) -> int:
-    """How many leading messages are as they were. List equality compares identity first, in C."""
+_CONTENT = itemgetter("content")
+_NEWEST = 64  # of messages that are the very same objects, so many are looked at for changes beside the text
+
+
+def _contents(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The contents of a list; those that can change in place as copies."""
+    try:
+        contents = list(map(_CONTENT, messages))
+    except KeyError:
+        contents = [message.get("content") for message in messages]
+    if not set(map(type, contents)) <= _PLAIN:
+        contents = [_snapshot(item) for item in contents]
+    return contents
+
+
+_PLAIN = {str, type(None)}
+
+
+def _snapshot(item: Any) -> Any:
+    if isinstance(item, list):
+        return [dict(part) if isinstance(part, dict) else part for part in item]
+    return dict(item) if isinstance(item, dict) else item
+
+
+def _key(message: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """What counts beside the text."""
+    return message.get("role"), message.get("tool_calls"), message.get("tool_call_id")
+
+
+def _common(window: _Window | None, messages: Sequence[Mapping[str, Any]], contents: list[Any]) -> int:
+    """How many leading messages are as they were. Lists compare identity first, in C; only what is not identical costs."""
     if window is None:
         return 0
-    size = len(window.contents)
-    if len(contents) >= size and contents[:size] == window.contents and calls[:size] == window.calls:
-        return size
-    n = 0
-    for n, (old, new) in enumerate(zip(window.contents, contents, strict=False)):
-        if (old is not new and old != new) or window.calls[n] != calls[n]:
+    size = min(len(window.objects), len(messages))
+    if contents[:size] == window.contents[:size]:
+        same = size
+    else:
+        same = next(n for n, (old, new) in enumerate(zip(window.contents, contents, strict=False)) if old != new)
+    identical = all(map(is_, window.objects[:same], messages))
+    for n in range(max(0, same - _NEWEST) if identical else 0, same):
+        if window.keys[n] != _key(messages[n]):
             return n
-    return min(size, len(contents))
+    return same
 
 
 def _live(read: _Read) -> Live:
-    if read.message is None:
-        return Live("tool", read.digest, None, lambda: "")
-    message = read.message
-    return Live(message.role, read.digest, message.answers, lambda: content.canonical_text(message.text))
+    core = read.core
+    if core is None:
+        return Live("tool", read.digest, None, lambda: Core(""))
+    ids = tuple(call.id for call in core.calls)
+    return Live(core.role, read.digest, core.answers, lambda: Core(content.canonical_text(core.text), ids))
 
 
-def _thread(heads: Sequence[Any], *, ordered: bool = False) -> list[Expected]:
+def _thread(heads: Sequence[Stored]) -> list[Expected]:
     """Rows as the live list shows them: revisions in the place of what they revise, nothing that was taken back."""
-    latest: dict[int, Any] = {}
-    for row in heads:
-        if row.revises is not None:
-            latest[row.revises] = row
-    present = {row.store_id for row in heads}
+    latest: dict[int, Stored] = {row.revises: row for row in heads if row.revises is not None}
+    present = {row.store_id for row in heads} if latest else set()
     out: list[Expected] = []
     for row in heads:
         if row.revises is not None and row.revises in present:
@@ -331,9 +397,3 @@ def _thread(heads: Sequence[Any], *, ordered: bool = False) -> list[Expected]:
         if not shown.flags & Flag.RETRACTED:
             out.append(Expected(shown.store_id, row.pos, shown.role, shown.digest, shown.answers))
     return out
-
-
-def _after(segments: Sequence[Segment], conversation_id: int) -> set[int]:
-    """The conversations of a lineage behind (and with) one of them."""
-    names = [segment.conversation_id for segment in segments]
-    return set(names[names.index(conversation_id) :]) if conversation_id in names else set(names)

@@ -8,11 +8,13 @@ sizes are characters unless the name says bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntFlag
 
 
-class Flag(IntFlag):
-    """What may change about a stored message: how it takes part, never what it says."""
+class Flag:
+    """What may change about a stored message: how it takes part, never what it says. Bits of an int.
+
+    Not an ``enum.IntFlag``: its operators cost more than all the rest of an alignment.
+    """
 
     NONE = 0
     RETRACTED = 1  # undone by the user (/undo, /retry); kept, searchable, no longer part of the live thread
@@ -51,7 +53,7 @@ class Message:
     tokens: int
     said_at: float | None = None
     uid: str | None = None
-    flags: Flag = Flag.NONE
+    flags: int = Flag.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Stored:
     conversation_id: int
     session_id: str
     seq: int
-    pos: int
+    pos: float
     role: str
     tool_name: str | None
     answers: str | None
@@ -72,7 +74,7 @@ class Stored:
     said_at: float | None
     stored_at: float
     source: str
-    flags: Flag
+    flags: int
     revises: int | None
 
 
@@ -109,8 +111,8 @@ class Node:
     message_count: int
     first_store_id: int
     last_store_id: int
-    first_pos: int
-    last_pos: int
+    first_pos: float
+    last_pos: float
     earliest_at: float | None
     latest_at: float | None
     fingerprint: bytes
@@ -146,7 +148,10 @@ class NewNode:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """One prompt that was built: which nodes its context message shows and which messages follow raw."""
+    """One prompt that was built: which nodes its context message shows and which messages follow raw.
+
+    ``last_seq``: the newest row there was then; ``last_pos``: the position of the last one that the prompt shows or covers.
+    """
 
     assembly_id: int
     conversation_id: int
@@ -154,6 +159,7 @@ class Assembly:
     roots: tuple[int, ...]
     tail_ids: tuple[int, ...]
     last_seq: int
+    last_pos: float
     created_at: float
 
 
@@ -219,7 +225,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """A live list and what its messages are. ``assembly``: the prompt of ours that it shows, if any."""
+    """A live list and what its messages are. ``assembly``: the prompt of ours that it shows, if any.
+
+    ``last_seq``: the newest row of the conversation then; ``stored``: how many rows this list added.
+    """
 
     entries: tuple[Entry, ...]
     assembly: Assembly | None

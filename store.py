@@ -34,12 +34,12 @@ _NEIGHBOUR_CHARS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class NewRow:
-    """A message to append. ``after``: position of its predecessor when it goes between old rows."""
+    """A message to append. ``pos``: its position when it goes between old rows."""
 
     message: Message
-    after: int | None = None
+    pos: float | None = None
     revises: int | None = None
-    flags: Flag = Flag.NONE
+    flags: int = Flag.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def unpack(blob: bytes) -> str:
 
 def head(row: Sequence[Any]) -> Stored:
     """A row of ``HEAD_COLUMNS``."""
-    return Stored(*row[:14], Flag(row[14]), row[15])
+    return Stored(*row[:16])
 
 
 class MessageStore:
@@ -88,11 +88,12 @@ class MessageStore:
         now: float,
         retract: Sequence[int] = (),
         restore: Sequence[int] = (),
+        previous_text: str | None = None,
     ) -> list[int]:
         """Append rows behind ``expected_seq`` as one transaction; their store ids.
 
-        ``retract`` and ``restore`` flag rows that the user took back or brought back. Raises Overtaken when somebody else
-        appended in the meantime.
+        ``retract`` and ``restore`` flag rows that the user took back or brought back. ``previous_text`` is what stands in front
+        of the first row, for the search index (None: read it). Raises Overtaken when somebody else appended in the meantime.
         """
         with self._db.transaction():
             last = self.last_seq(conversation_id, writing=True)
@@ -100,16 +101,16 @@ class MessageStore:
                 raise Overtaken(f"conversation {conversation_id} is at {last}, not at {expected_seq}")
             ids: list[int] = []
             entries: list[IndexRow] = []
-            tail = self._end_of(conversation_id, last) if rows else ""
+            tail = previous_text[-CONTEXT_CHARS:] if previous_text is not None else self._end_of(conversation_id, last)
             for n, row in enumerate(rows, 1):
                 seq = last + n
                 message = row.message
                 store_id = self._db.execute(
                     _INSERT,
                     (
-                        conversation_id, session_id, seq, seq if row.after is None else row.after, message.role,
-                        message.tool_name, message.answers, message.digest, message.tokens, len(message.text),
-                        message.said_at, now, source, int(message.flags | row.flags), row.revises, pack(message.envelope),
+                        conversation_id, session_id, seq, seq if row.pos is None else row.pos, content.storable(message.role),
+                        content.storable(message.tool_name), content.storable(message.answers), message.digest, message.tokens, len(message.text),
+                        message.said_at, now, source, message.flags | row.flags, row.revises, pack(message.envelope),
                     ),
                 )  # fmt: skip
                 ids.append(store_id)
@@ -129,41 +130,54 @@ class MessageStore:
         )
         return decode(rows[0]).text[-CONTEXT_CHARS:] if rows else ""
 
-    def flag(self, store_ids: Sequence[int], *, add: Flag = Flag.NONE, remove: Flag = Flag.NONE) -> None:
+    def flag(self, store_ids: Sequence[int], *, add: int = Flag.NONE, remove: int = Flag.NONE) -> None:
         """Change how rows take part; never what they say."""
         with self._db.transaction():
             self._flag(store_ids, add=add, remove=remove)
 
-    def _flag(self, store_ids: Sequence[int], *, add: Flag = Flag.NONE, remove: Flag = Flag.NONE) -> None:
+    def _flag(self, store_ids: Sequence[int], *, add: int = Flag.NONE, remove: int = Flag.NONE) -> None:
         if store_ids:
             self._db.executemany(
                 "UPDATE messages SET flags = (flags | ?) & ~? WHERE store_id = ?",
-                [(int(add), int(remove), store_id) for store_id in store_ids],
+                [(add, remove, store_id) for store_id in store_ids],
             )
 
     # -- reading ------------------------------------------------------------------------------------
     def last_seq(self, conversation_id: int, *, writing: bool = False) -> int:
-        """The newest sequence number of a conversation; 0 when it is empty."""
-        sql = "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation_id = ?"
+        """The newest sequence number of a conversation; an empty branch goes on where it left its parent, others at 0."""
+        sql = (
+            "SELECT coalesce((SELECT max(seq) FROM messages WHERE conversation_id = :c), "
+            "(SELECT fork_seq FROM conversations WHERE conversation_id = :c), 0)"
+        )
         read = self._db.fetch if writing else self._db.query
-        return int(read(sql, (conversation_id,))[0][0])
+        return int(read(sql, {"c": conversation_id})[0][0])
 
-    def heads(self, segments: Sequence[Segment], *, after_seq: int = 0) -> list[Stored]:
-        """The thread of a conversation without texts, in order. ``after_seq`` counts in the last segment only."""
-        out: list[Stored] = []
-        for n, segment in enumerate(segments):
-            own = n == len(segments) - 1
-            if after_seq and not own:
-                continue
-            out.extend(
-                head(row)
-                for row in self._db.query(
-                    f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND seq > ? AND seq <= ? "
-                    "ORDER BY pos, seq",
-                    (segment.conversation_id, after_seq if own else 0, segment.last_seq or 2**62),
-                )
+    def has_rows(self, conversation_id: int) -> bool:
+        """Is anything stored in the conversation itself (not in what it inherits)?"""
+        return self._db.query_one("SELECT 1 FROM messages WHERE conversation_id = ? LIMIT 1", (conversation_id,)) is not None
+
+    def heads(self, segments: Sequence[Segment]) -> list[Stored]:
+        """The thread of a conversation without texts, in order."""
+        return [
+            head(row)
+            for segment in segments
+            for row in self._db.query(
+                f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND seq <= ? ORDER BY pos, seq",
+                (segment.conversation_id, segment.last_seq or 2**62),
             )
-        return out
+        ]
+
+    def heads_behind(self, segment: Segment, *, pos: float, seq: int) -> list[Stored]:
+        """Rows behind a position, and rows that were stored after ``seq`` wherever they stand.
+
+        A position is never larger than its row's sequence number, so both lie behind the smaller of the two.
+        """
+        rows = self._db.query(
+            f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND seq > ? AND seq <= ? AND (pos > ? OR seq > ?) "
+            "ORDER BY pos, seq",
+            (segment.conversation_id, min(pos, seq), segment.last_seq or 2**62, pos, seq),
+        )
+        return [head(row) for row in rows]
 
     def heads_of(self, store_ids: Sequence[int]) -> dict[int, Stored]:
         """Heads by store id."""
@@ -292,7 +306,7 @@ def stored_index_row(row: Row, previous_tail: str) -> IndexRow:
 
 
 def _index_row(
-    store_id: int, conversation_id: int, text: str, calls: Sequence[ToolCall], tool_name: str | None, flags: Flag, tail: str
+    store_id: int, conversation_id: int, text: str, calls: Sequence[ToolCall], tool_name: str | None, flags: int, tail: str
 ) -> IndexRow:
     if flags & Flag.OWN_TOOL:  # answers of our own tools would only find themselves
         return IndexRow(store_id, conversation_id, "", tool_name or "")

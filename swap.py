@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import assemble
 from .compact import Compactor, Request, View
 from .dag import SummaryDag
+from .errors import SummaryUnavailable
 from .records import Entry, Node
 from .session import Session, Sessions
 from .state import PresentState
@@ -60,16 +61,31 @@ class Swap:
 
     def compact(self, session: Session, request: Request) -> Outcome:
         """A new prompt for the session, or none when that would not make it smaller. Raises StoreError."""
+        request = self._without_own_text(request)
         view = self._compactor.view(session, request)
         if not view.units:
             return Outcome(None, "nothing to compact", view.before_tokens)
-        roots = self._compactor.roots(request.lineage.assembly)
-        fresh = self._compactor.cover(session, view.backlog, request)
-        roots = in_order([*self._compactor.repaired(roots, request), *fresh])
-        roots = self._compactor.condense(session, roots, view.budget.prefix, request)
+        try:
+            roots = self._compactor.roots(request.lineage.assembly)
+            fresh = self._compactor.cover(session, view.backlog, request)
+            roots = in_order([*self._compactor.repaired(roots, request), *fresh])
+            roots = self._compactor.condense(session, roots, view.budget.prefix, request)
+        except SummaryUnavailable:
+            if not request.cancelled():
+                raise
         if request.cancelled():
             return Outcome(None, "cancelled by the host", view.before_tokens)
         return self.publish(session, view, roots, request)
+
+    def _without_own_text(self, request: Request) -> Request:
+        """Where the host glued a message to our context or carrier, go on with that message alone."""
+        glued = [n for n, entry in enumerate(request.lineage.entries) if entry.own in ("context", "carrier") and entry.ids]
+        if not glued:
+            return request
+        messages = list(request.messages)
+        for n in glued:
+            messages[n] = {**messages[n], "content": self._store.text(request.lineage.entries[n].ids[-1])}
+        return replace(request, messages=messages)
 
     def has_backlog(self, session: Session, request: Request) -> bool:
         """Would a pass find anything to cover?"""
@@ -91,7 +107,7 @@ class Swap:
         with self._dag.writing():
             assembly_id = self._dag.publish(
                 session.conversation_id, session.session_id, [node.node_id for node in roots], tail_ids,
-                request.lineage.last_seq, now=self._clock(),
+                last_seq=request.lineage.last_seq, last_pos=self._last_pos(session, roots, tail_ids), now=self._clock(),
             )  # fmt: skip
             for room in (view.budget.prefix, view.budget.prefix // 2, 0):
                 text = assemble.context_text(session.nonce, assembly_id, roots, carried, room, state)
@@ -108,6 +124,12 @@ class Swap:
                                view.before_tokens, after)  # fmt: skip
         poor = sum(1 for node in roots if node.quality == "provisional")
         return Outcome(out, "compacted", view.before_tokens, after, poor, assembly_id)
+
+    def _last_pos(self, session: Session, roots: Sequence[Node], tail_ids: Sequence[int]) -> float:
+        """How far into its own conversation the new prompt reaches."""
+        tail = self._store.heads_of(tail_ids).values()
+        own = [row.pos for row in tail if row.conversation_id == session.conversation_id]
+        return max([*own, *(node.last_pos for node in roots if node.conversation_id == session.conversation_id)], default=0.0)
 
     def _present(self, session: Session, tail_ids: Sequence[int], request: Request) -> str:
         """The block of present state, for prompts that cover anything."""

@@ -49,7 +49,7 @@ CREATE TABLE messages(
   conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
   session_id TEXT NOT NULL,
   seq INTEGER NOT NULL,
-  pos INTEGER NOT NULL,
+  pos REAL NOT NULL,
   role TEXT NOT NULL,
   tool_name TEXT,
   answers TEXT,
@@ -79,8 +79,8 @@ CREATE TABLE nodes(
   message_count INTEGER NOT NULL,
   first_store_id INTEGER NOT NULL,
   last_store_id INTEGER NOT NULL,
-  first_pos INTEGER NOT NULL,
-  last_pos INTEGER NOT NULL,
+  first_pos REAL NOT NULL,
+  last_pos REAL NOT NULL,
   earliest_at REAL,
   latest_at REAL,
   fingerprint BLOB NOT NULL,
@@ -111,6 +111,7 @@ CREATE TABLE assemblies(
   roots TEXT NOT NULL,
   tail_ids TEXT NOT NULL,
   last_seq INTEGER NOT NULL,
+  last_pos REAL NOT NULL,
   created_at REAL NOT NULL
 );
 CREATE INDEX assemblies_by_conversation ON assemblies(conversation_id, assembly_id);

@@ -12,7 +12,8 @@ import base64
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -27,11 +28,13 @@ SCREENSHOT = "[screenshot]"
 TODO_HEAD = "[Your active task list was preserved across context compression]"
 _TODO_TAIL = re.compile(re.escape("\n\n" + TODO_HEAD) + r"(?:\n- \[[^\]\n]{1,3}\] [^\n]*)+\s*\Z")
 _TODO_WHOLE = re.compile(re.escape(TODO_HEAD) + r"(?:\n- \[[^\]\n]{1,3}\] [^\n]*)+\s*\Z")
-_MEMORY = re.compile(r"<\s*memory-context\s*>[\s\S]*?</\s*memory-context\s*>", re.I)
+_MEMORY = re.compile(r"<\s*memory-context\s*>[\s\S]*?</\s*memory-context\s*>", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # two halves: JSON would make one character of them
 _IMAGES = ("image", "image_url", "input_image")
 _ESCAPE = "__lcm_escaped__"
-_MAX_DEPTH = 64
+_LAST_SECOND = 4e10  # later times are no times
+_BIG_INT = 10**300
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -47,7 +50,7 @@ def text_of(content: Any) -> str:
         return _dump(content)
     if isinstance(content, Sequence):
         return "\n".join(piece for piece in (_part_text(part) for part in content) if piece)
-    return str(content)
+    return _odd(content) if isinstance(content, int) and not -_BIG_INT < content < _BIG_INT else str(content)
 
 
 def _part_text(part: Any) -> str:
@@ -133,6 +136,33 @@ def digest(role: str, text: str, calls: Sequence[ToolCall] = (), answers: str | 
     return state.digest()
 
 
+def storable(name: str | None) -> str | None:
+    """A name as a database column takes it (the envelope keeps the exact one)."""
+    return name if name is None or name.isascii() else _SURROGATE.sub("\ufffd", name)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The canonical core of a message: enough to recognise it, without reading all of it."""
+
+    role: str
+    text: str
+    calls: tuple[ToolCall, ...]
+    answers: str | None
+    digest: bytes
+
+
+def said(message: Mapping[str, Any], *, text: str | None = None) -> Said:
+    """Who said what. ``text`` overrides the content, for a part of a message that the host glued together."""
+    role = str(message.get("role") or "unknown")
+    body = message.get("content") if text is None else text
+    words = body if isinstance(body, str) else text_of(body)
+    calls = calls_of(message)
+    answers = message.get("tool_call_id")
+    answers = str(answers) if answers is not None else None
+    return Said(role, words, calls, answers, digest(role, words, calls, answers))
+
+
 def is_host_note(role: str, text: str, message: Mapping[str, Any]) -> bool:
     """Did the host write this user message itself?"""
     if role != "user":
@@ -142,34 +172,29 @@ def is_host_note(role: str, text: str, message: Mapping[str, Any]) -> bool:
     return text.startswith(TODO_HEAD) and _TODO_WHOLE.match(text) is not None
 
 
-def read(message: Mapping[str, Any], *, text: str | None = None) -> Message:
-    """Read one host message. ``text`` overrides the content, for a part of a message that the host glued together."""
-    role = str(message.get("role") or "unknown")
-    content = message.get("content")
+def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | None = None) -> Message:
+    """Read all of one host message. ``text`` as in ``said``; ``core`` if that has been read already."""
+    if core is None:
+        core = said(message, text=text)
     if text is not None:
         message = {**message, "content": text}
-        content = text
-    said = content if isinstance(content, str) else text_of(content)
-    calls = calls_of(message)
-    answers = message.get("tool_call_id")
-    answers = str(answers) if answers is not None else None
     envelope, quarantined = encode(message)
     flags = Flag.QUARANTINED if quarantined else Flag.NONE
-    if is_host_note(role, said, message):
+    if is_host_note(core.role, core.text, message):
         flags |= Flag.HOST_NOTE
     name = message.get("tool_name") or message.get("name")
-    if _is_own_tool(role, str(name or ""), said, calls):
+    if _is_own_tool(core.role, str(name or ""), core.text, core.calls):
         flags |= Flag.OWN_TOOL
-    arguments = "".join(call.arguments for call in calls)
+    arguments = "".join(call.arguments for call in core.calls)
     return Message(
-        role=role,
-        text=said,
-        calls=calls,
-        answers=answers,
-        tool_name=str(name) if name and role == "tool" else None,
-        digest=digest(role, said, calls, answers),
+        role=core.role,
+        text=core.text,
+        calls=core.calls,
+        answers=core.answers,
+        tool_name=str(name) if name and core.role == "tool" else None,
+        digest=core.digest,
         envelope=envelope,
-        tokens=tokens.count_message(said, len(calls), arguments, images_in(content)),
+        tokens=tokens.count_message(core.text, len(core.calls), arguments, images_in(message.get("content"))),
         said_at=_time(message.get("timestamp")),
         uid=str(message["message_uid"]) if message.get("message_uid") else None,
         flags=flags,
@@ -184,96 +209,149 @@ def _is_own_tool(role: str, name: str, said: str, calls: Sequence[ToolCall]) -> 
 
 
 def _time(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return float(value) if 0 < value < _LAST_SECOND else None
 
 
 # ------------------------------------------------------------------------------------------------ envelope
 def encode(message: Mapping[str, Any]) -> tuple[str, bool]:
     """(JSON of the whole message, was anything in it not JSON). ``decode`` gives the message back.
 
-    Lone surrogates are escaped by JSON itself; bytes, sets, tuples, odd keys and cycles are wrapped. Live-only bookkeeping
-    of the host (``_db_persisted``) is no part of the message.
+    Lone surrogates are escaped by JSON itself. What JSON cannot hold, or would change (bytes, sets, tuples, odd keys, cycles,
+    huge integers, any depth), turns the message into a list of nodes that refer to each other. Live-only bookkeeping of the host
+    (``_db_persisted``) is no part of the message.
     """
     if "_db_persisted" in message:
         message = {key: value for key, value in message.items() if key != "_db_persisted"}
     try:
-        out = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=True)
-        if not _plain(message):
-            raise TypeError("keys or tuples that JSON would change")
-        quarantined = False
+        exact = _plain(message)
+        out = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=True) if exact else ""
     except (TypeError, ValueError, RecursionError):
-        out = json.dumps(_wrap(message, 0, ()), ensure_ascii=False, separators=(",", ":"))
-        quarantined = True
+        exact = False
+    if not exact or (not out.isascii() and _PAIR.search(out)):
+        exact = False
+        out = json.dumps({_ESCAPE: _graph(message)}, ensure_ascii=False, separators=(",", ":"))
     if not out.isascii() and _SURROGATE.search(out):
         out = _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", out)
-    return out, quarantined
+    return out, not exact
 
 
 def _plain(value: Any) -> bool:
-    """Would JSON give exactly this back? (Only the shapes that it silently changes are looked for.)"""
-    if isinstance(value, dict):
-        return all(isinstance(key, str) and _plain(item) for key, item in value.items()) and _ESCAPE not in value
-    if isinstance(value, list):
-        return all(_plain(item) for item in value)
-    return value is None or isinstance(value, (str, int, float))
+    """Would JSON give exactly this back?"""
+    kind = value.__class__
+    if kind is str or value is None or kind is bool or kind is float:
+        return True
+    if kind is int:
+        return bool(-_BIG_INT < value < _BIG_INT)
+    if kind is dict:
+        return _ESCAPE not in value and all(key.__class__ is str and _plain(item) for key, item in value.items())
+    return kind is list and all(_plain(item) for item in value)
 
 
-def _wrap(value: Any, depth: int, parents: tuple[int, ...]) -> Any:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if depth > _MAX_DEPTH or id(value) in parents:
-        return {_ESCAPE: "cut", "value": repr(type(value))}
-    inner = (*parents, id(value))
-    if isinstance(value, Mapping):
-        if all(isinstance(key, str) for key in value) and _ESCAPE not in value:
-            return {key: _wrap(item, depth + 1, inner) for key, item in value.items()}
-        pairs = [[_wrap(key, depth + 1, inner), _wrap(item, depth + 1, inner)] for key, item in value.items()]
-        return {_ESCAPE: "dict", "value": pairs}
-    if isinstance(value, list):
-        return [_wrap(item, depth + 1, inner) for item in value]
-    if isinstance(value, (tuple, set, frozenset)):
-        kind = "tuple" if isinstance(value, tuple) else "set"
-        items = list(value) if kind == "tuple" else sorted(value, key=repr)
-        return {_ESCAPE: kind, "value": [_wrap(item, depth + 1, inner) for item in items]}
+def _graph(root: Any) -> list[list[Any]]:
+    """A value as nodes ``[kind, payload]``; containers hold the places of their items. Knows cycles and any depth."""
+    nodes: list[list[Any]] = []
+    places: dict[int, int] = {}
+    waiting: list[tuple[Any, int]] = []
+
+    def place(value: Any) -> int:
+        known = places.get(id(value)) if isinstance(value, (list, dict)) else None
+        if known is not None:
+            return known
+        nodes.append(_leaf(value))
+        if isinstance(value, (list, dict)):
+            places[id(value)] = len(nodes) - 1
+        if nodes[-1][0] in _CONTAINERS:
+            waiting.append((value, len(nodes) - 1))
+        return len(nodes) - 1
+
+    place(root)
+    while waiting:
+        value, at = waiting.pop()
+        if isinstance(value, Mapping):
+            nodes[at][1] = [[place(key), place(item)] for key, item in value.items()]
+        else:
+            items = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
+            nodes[at][1] = [place(item) for item in items]
+    return nodes
+
+
+_CONTAINERS = {"dict": Mapping, "list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+
+
+def _leaf(value: Any) -> list[Any]:
+    if isinstance(value, str) and _PAIR.search(value):
+        return ["text", base64.b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")]
+    if value is None or isinstance(value, (bool, float, str)):
+        return ["value", value]
+    if isinstance(value, int):
+        return ["int", hex(value)]
     if isinstance(value, (bytes, bytearray)):
-        return {_ESCAPE: "bytes", "value": base64.b64encode(bytes(value)).decode("ascii")}
-    return {_ESCAPE: "repr", "value": repr(value)}
+        return ["bytes", base64.b64encode(bytes(value)).decode("ascii")]
+    for name, kind in _CONTAINERS.items():
+        if isinstance(value, kind):
+            return [name, []]
+    return ["repr", repr(value)]
 
 
 def decode(envelope: str) -> dict[str, Any]:
     """The message that ``encode`` was given."""
     message = json.loads(envelope)
-    if _ESCAPE in envelope:
-        message = _unwrap(message)
+    if isinstance(message, dict) and set(message) == {_ESCAPE}:
+        message = _value(message[_ESCAPE])
     return message if isinstance(message, dict) else {"role": "unknown", "content": message}
 
 
-def _unwrap(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_unwrap(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    kind = value.get(_ESCAPE)
-    if kind is None or set(value) != {_ESCAPE, "value"}:
-        return {key: _unwrap(item) for key, item in value.items()}
-    inner = value["value"]
-    if kind == "bytes":
-        return base64.b64decode(inner)
-    if kind == "dict":
-        return {_key(_unwrap(key)): _unwrap(item) for key, item in inner}
-    if kind == "tuple":
-        return tuple(_unwrap(item) for item in inner)
-    if kind == "set":
-        return {_key(_unwrap(item)) for item in inner}
-    return inner
+def _value(nodes: list[list[Any]]) -> Any:
+    """The value that ``_graph`` was given."""
+    built: dict[int, Any] = {n: [] if kind == "list" else {} for n, (kind, _) in enumerate(nodes) if kind in ("list", "dict")}
+    for n in range(len(nodes) - 1, -1, -1):
+        if n not in built:
+            _build(nodes, n, built)
+    for n, (kind, payload) in enumerate(nodes):
+        if kind == "list":
+            built[n].extend(built[at] for at in payload)
+        elif kind == "dict":
+            built[n].update({built[key]: built[item] for key, item in payload})
+    return built[0]
 
 
-def _key(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _build(nodes: list[list[Any]], n: int, built: dict[int, Any]) -> None:
+    """One node that is no list and no dict: its items first, without recursion (they may lie anywhere)."""
+    stack = [n]
+    while stack:
+        at = stack[-1]
+        kind, payload = nodes[at]
+        missing = [item for item in payload if item not in built] if kind in ("tuple", "set", "frozenset") else []
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        built[at] = _MAKE[kind](payload, built)
+
+
+_MAKE: dict[str, Callable[[Any, dict[int, Any]], Any]] = {
+    "value": lambda payload, _: payload,
+    "repr": lambda payload, _: payload,
+    "int": lambda payload, _: int(payload, 16),
+    "text": lambda payload, _: base64.b64decode(payload).decode("utf-8", "surrogatepass"),
+    "bytes": lambda payload, _: base64.b64decode(payload),
+    "tuple": lambda payload, built: tuple(built[at] for at in payload),
+    "set": lambda payload, built: {built[at] for at in payload},
+    "frozenset": lambda payload, built: frozenset(built[at] for at in payload),
+}
 
 
 def _dump(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, sort_keys=True, default=repr)
     except (TypeError, ValueError, RecursionError):
-        return repr(type(value))
+        return _odd(value)
+
+
+def _odd(value: Any) -> str:
+    """Something to read where nothing can be printed."""
+    if isinstance(value, int):
+        return hex(value)
+    return f"[{type(value).__name__} that cannot be shown as text]"

@@ -59,7 +59,8 @@ def unpaired(messages: Sequence[Mapping[str, Any]]) -> set[str]:
         wrong.update(waiting)
         waiting = {}
         if message.get("role") == "assistant":
-            for call in message.get("tool_calls") or ():
+            calls = message.get("tool_calls")
+            for call in calls if isinstance(calls, Sequence) else ():
                 if isinstance(call, Mapping):
                     ids = {str(call[key]) for key in ("id", "call_id") if call.get(key)}
                     waiting.update(dict.fromkeys(ids, ids))
