@@ -94,7 +94,7 @@ class Item:
     time: str | None
     text: str
     rank: int
-    order: tuple[int, int, int]
+    order: tuple[int, float, int]
     conversation_id: int
     quote: str = ""  # the stretch that made it evidence
     cut: str = ""
@@ -248,7 +248,7 @@ class _Builder:
                 continue
             head = rows[0].head
             around = self._caller.reach.around(
-                head.conversation_id, head.pos - _BEFORE, head.pos + _AFTER, self._grant.scope
+                head.conversation_id, int(head.pos) - _BEFORE, int(head.pos) + _AFTER, self._grant.scope
             )
             near = [store_id for store_id in around if below is None or store_id in below]
             self.rows(rows, rank, hit.offset, search)

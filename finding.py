@@ -97,6 +97,7 @@ class Search:
         self._query: Query = words.parse(ask.query)
         self._rows: dict[int, Row] = {}
         self._degraded = ""
+        self._carried = self._carried_nodes()
         self._until = time.monotonic() + SCAN_S
         self._stems = frozenset(s for atom in self._query.any if not atom.stop for s in atom.stems)
 
@@ -168,12 +169,13 @@ class Search:
     def _scope_of_nodes(self) -> Scope:
         """The scope, with the conversations of summaries that were carried into the current one."""
         scope = self._ask.chosen.scope
-        extra = [node.conversation_id for node in self._caller.dag.nodes(self._carried())]
+        extra = [node.conversation_id for node in self._caller.dag.nodes(self._carried)]
         if not extra or scope.conversations is None:
             return scope
         return replace(scope, conversations=tuple(dict.fromkeys((*scope.conversations, *extra))))
 
-    def _carried(self) -> list[int]:
+    def _carried_nodes(self) -> list[int]:
+        """Summaries of earlier conversations that the searched one shows."""
         session = self._caller.session
         if session is None or self._ask.chosen.scope.session_id is not None:
             return []
@@ -185,14 +187,13 @@ class Search:
     def _visible(self, node_id: int) -> bool:
         """In the chosen conversations, or carried into them (with what lies below)."""
         conversations = self._ask.chosen.scope.conversations
-        carried = self._carried() if conversations is not None else []
-        if not carried:
+        if not self._carried:
             return True
         node = self._caller.dag.node(node_id)
         if node is not None and node.conversation_id in (conversations or ()):
             return True
         above = {node_id}
-        while above and not above & set(carried):
+        while above and not above & set(self._carried):
             above = {parent for child in above for parent in self._caller.dag.parents(child)}
         return bool(above)
 
@@ -310,6 +311,10 @@ class Search:
         if more:
             following = replace(at, messages=at.messages + len(shown_hits), nodes=at.nodes + shown_nodes)
             out["next_cursor"] = str(following)
+        if neighbours := sum(hit.rung == "near" for hit in shown_hits):
+            out["neighbours"] = neighbours  # shown beside the matches, not counted in the total
+        if any("chars" in item for item in out["results"]):
+            out["read_on"] = "lcm_expand(store_id=..., content_offset=...) from a snippet on"
         newer = self._caller.reach.successors([hit.store_id for hit in shown_hits])
         for item in out["results"]:
             if item.get("store_id") in newer:

@@ -18,6 +18,7 @@ from hermes_lcm.schemas import SCHEMAS, TOOLS
 from hermes_lcm.session import Session
 from hermes_lcm.text import tokens
 from hermes_lcm.text.arguments import address
+from hermes_lcm.text.excerpt import window
 
 
 @pytest.fixture
@@ -186,6 +187,27 @@ def test_the_snippet_shows_the_match_and_where_it_stands(archive: Archive) -> No
 
     assert "ERROR E4711 vault sealed" in hit["snippet"]
     assert page["content"].startswith(hit["snippet"].strip("…"))
+
+
+def test_neighbours_are_told_from_matches(archive: Archive) -> None:
+    """The total counts what matches; what stands beside a match is shown with it and counted apart."""
+    answer = archive.grep("E4711", scope="messages")
+
+    assert answer["total_results"] == 1
+    assert len(answer["results"]) == 1 + answer["neighbours"]
+
+
+@given(
+    text=st.text("ab .\n数据", max_size=400), at=st.integers(0, 500), size=st.integers(1, 200),
+    stems=st.lists(st.sampled_from(["a", "b", "ab", "数据"]), max_size=3),
+)  # fmt: skip
+def test_an_excerpt_is_a_slice_of_about_the_size(text: str, at: int, size: int, stems: list[str]) -> None:
+    """Whatever it is cut from."""
+    start, stop = window(text, at, size, stems)
+
+    assert 0 <= start <= stop <= len(text)
+    assert stop - start <= size + size // 4
+    assert stop > start or not text
 
 
 def test_a_match_in_tool_arguments_can_be_read_on(archive: Archive) -> None:

@@ -61,8 +61,8 @@ def _densest(places: list[tuple[int, str]], size: int, at: int) -> tuple[int, in
 def _snapped(text: str, start: int, stop: int, first: int, last: int) -> tuple[int, int]:
     if start > 0:
         border = _BORDER.search(text, start, min(first, start + _SNAP_CHARS))
-        start = border.end() if border else start
+        start = border.end() if border and border.end() < stop else start
     if stop < len(text):
         borders = [found.start() for found in _BORDER.finditer(text, max(last, stop - _SNAP_CHARS), stop)]
-        stop = borders[-1] + 1 if borders else stop
+        stop = borders[-1] + 1 if borders and borders[-1] >= start else stop
     return start, stop
