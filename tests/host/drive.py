@@ -126,6 +126,16 @@ class Home:
             timeout=timeout,
         )
 
+    def lineage(self, session_id: str) -> list[str]:
+        """The host sessions that a conversation went through, oldest first, as the host wrote them down."""
+        chain = [session_id]
+        with contextlib.closing(sqlite3.connect(f"file:{self.path}/state.db?mode=ro", uri=True)) as database:
+            while True:
+                row = database.execute("SELECT parent_session_id FROM sessions WHERE id = ?", chain[:1]).fetchone()
+                if not row or not row[0]:
+                    return chain
+                chain.insert(0, row[0])
+
     def transcript(self, truth: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The truth with tool results as the host wrote them down when they came, before any engine could shorten them."""
         rows = "SELECT tool_call_id, content FROM messages WHERE role = 'tool' ORDER BY id DESC"
@@ -258,9 +268,9 @@ def stored_rows(process: Process, session_id: str, *, page: int = 200) -> list[d
         cursor = answer["next_cursor"]
 
 
-def all_rows(process: Process, sessions: Sequence[str]) -> list[dict[str, Any]]:
+def all_rows(process: Process, session_id: str) -> list[dict[str, Any]]:
     """The rows of every host session that a conversation went through, in that order."""
-    return [row for session in dict.fromkeys(sessions) for row in stored_rows(process, session)]
+    return [row for each in process.home.lineage(session_id) for row in stored_rows(process, each)]
 
 
 def whole_text(process: Process, store_id: int) -> str:

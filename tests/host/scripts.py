@@ -16,6 +16,12 @@ def busy_turn(turn: int) -> Sequence[Reply]:
     return [Reply("I look.", [("terminal", {"command": write})]), Reply("", read)]
 
 
+def long_turn(rounds: int) -> Sequence[Reply]:
+    """Rounds of tools within one turn, about 5,000 tokens each, all different."""
+    commands = [f"seq -f 'round {number} line %g' 1 900" for number in range(rounds)]
+    return [Reply("", [("terminal", {"command": command})]) for command in commands]
+
+
 def sayings(turn: int) -> str:
     """What the user says: some turns the very same word."""
     return "yes" if turn % 3 == 1 else f"Step {turn}: go on with part {turn * 7}.\n\n  Indented, and with blanks.  \n"

@@ -12,7 +12,7 @@ import pytest
 
 from host.drive import WINDOW, Home, HostDiedError, Key, Process, all_rows, compare, key_of, stored_rows
 from host.model_server import REVIEW, ModelServer, Reply, Request, Turns, text_of
-from host.scripts import LISTING, busy_turn, sayings
+from host.scripts import LISTING, busy_turn, long_turn, sayings
 
 pytestmark = pytest.mark.host
 
@@ -38,25 +38,24 @@ def test_each_message_is_stored_once(tmp_path: Path, in_place: bool) -> None:
     """Eight turns with three compactions and background reviews, then a restart: rows equal distinct messages."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2)
-        sessions = []
         with home.process() as host:
-            sessions.append(host.open()["session_id"])
+            first = last = host.open()["session_id"]
             for turn in range(8):
                 done = host.turn(text=model.says(sayings(turn)))
                 assert (done["failed"], done["final"]) == (None, f"Done with turn {turn}.")
-                sessions.append(done["session_id"])
+                last = done["session_id"]
             host.wait_reviews()
             compactions = host.compactions()
-            before = all_rows(host, sessions)
+            before = all_rows(host, last)
             host.close()
         with home.process() as host:
-            sessions.append(host.open(session_id=sessions[-1], resume=True)["session_id"])
-            after_restart = all_rows(host, sessions)
+            host.open(session_id=last, resume=True)
+            after_restart = all_rows(host, last)
             done = host.turn(text=model.says("And now?"))
-            after_turn = all_rows(host, [*sessions, done["session_id"]])
+            after_turn = all_rows(host, done["session_id"])
 
     assert compactions >= 3
-    assert (len(set(sessions)) == 1) is in_place
+    assert (first == last) is in_place
     assert after_restart == before
     assert not (difference := compare(home.transcript(model.truth), after_turn)), difference
     assert model.of_kind("review"), "no background review ran, so nothing was shown about it"
@@ -91,14 +90,34 @@ def test_defaults_outlast_a_small_window(tmp_path: Path) -> None:
     assert not (difference := compare(home.transcript(model.truth), rows)), difference
 
 
+def test_one_turn_longer_than_the_window(tmp_path: Path) -> None:
+    """Twenty rounds of tools after one request: the request stays verbatim in every prompt, each message is kept once."""
+    asked = "Go through all twenty lists, and keep in mind: the magic word is rhubarb."
+    with ModelServer(Turns(lambda turn: long_turn(20) if not turn else []), limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        with home.process() as host:
+            session = host.open()["session_id"]
+            outcomes = [host.turn(text=model.says(text)) for text in (asked, "Thank you.")]
+            rows = stored_rows(host, session)
+            compactions = host.compactions()
+
+    assert [outcome["failed"] for outcome in outcomes] == [None, None]
+    assert compactions >= 2
+    assert not model.refused
+    assert not (difference := compare(home.transcript(model.truth), rows)), difference
+    for request in model.of_kind("chat")[:21]:
+        assert_valid(request)
+        assert asked in [text_of(message) for message in request.messages]
+
+
 def test_a_provider_with_less_room_than_it_says(tmp_path: Path) -> None:
     """The provider refuses far below the configured window: one compaction below the threshold saves the turn."""
     with ModelServer(Turns(busy_turn), limit=40_000) as model:
         home = Home.make(tmp_path / "home", model.base_url)
         with home.process() as host:
-            session = host.open()["session_id"]
+            host.open()
             outcomes = [host.turn(text=model.says(sayings(turn))) for turn in range(4)]
-            rows = all_rows(host, [session, *(outcome["session_id"] for outcome in outcomes)])
+            rows = all_rows(host, outcomes[-1]["session_id"])
 
     assert model.refused, "the provider had no reason to refuse, so nothing was shown"
     assert [outcome["failed"] for outcome in outcomes] == [None] * 4

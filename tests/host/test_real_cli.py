@@ -20,7 +20,7 @@ pytestmark = pytest.mark.host
 def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> None:
     """``hermes chat --resume`` eight times, three compactions: rows equal distinct messages."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
-        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2)
+        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=4)
         sessions: list[str] = []
         for turn in range(8):
             shown, session = home.chat_once(model.says(sayings(turn)), resume=sessions[-1] if sessions else None)
@@ -28,7 +28,7 @@ def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> No
             sessions.append(session)
         with home.process() as host:  # a stranger looks: nothing is caught up on by the session itself
             host.open()
-            rows = all_rows(host, sessions)
+            rows = all_rows(host, sessions[-1])
 
     prompts = [request.tokens for request in model.of_kind("chat")]
     assert sum(1 for before, after in pairwise(prompts) if after < before) >= 3

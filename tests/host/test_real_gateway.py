@@ -8,7 +8,7 @@ import pytest
 
 from host.drive import WINDOW, Home, all_rows, compare, stored_rows
 from host.model_server import REVIEW, ModelServer, Reply, Turns
-from host.scripts import busy_turn, sayings
+from host.scripts import busy_turn, long_turn, sayings
 
 pytestmark = pytest.mark.host
 
@@ -29,7 +29,7 @@ def test_each_message_of_a_chat_is_stored_once(tmp_path: Path, in_place: bool) -
                 assert (done["engine"], done["reply"]) == ("lcm", f"Done with turn {turn}.")
                 sessions.append(done["session_id"])
             host.wait_reviews()
-            rows = all_rows(host, sessions)
+            rows = all_rows(host, sessions[-1])
             compactions = host.compactions()
 
     assert compactions >= 3
@@ -37,6 +37,21 @@ def test_each_message_of_a_chat_is_stored_once(tmp_path: Path, in_place: bool) -
     assert not (difference := compare(home.transcript(model.truth), rows)), difference
     assert model.of_kind("review"), "no background review ran, so nothing was shown about it"
     assert not [row for row in rows if REVIEW in str(row["content"])]
+
+
+def test_a_first_turn_longer_than_the_window(tmp_path: Path) -> None:
+    """The gateway writes its clean version of the request over whatever stands at the request's old place in the list."""
+    with ModelServer(Turns(lambda turn: long_turn(14) if not turn else []), limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        with home.process() as host:
+            host.gateway()
+            for turn in range(3):
+                done = host.gateway_say(text=model.says(sayings(turn)))
+            rows = all_rows(host, done["session_id"])
+            compactions = host.compactions()
+
+    assert compactions
+    assert not (difference := compare(home.transcript(model.truth), rows)), difference
 
 
 def test_chats_of_one_process_do_not_mix(tmp_path: Path) -> None:
