@@ -442,6 +442,20 @@ def test_a_redo_of_the_second_attempt_brings_its_rows_back(world: World) -> None
     assert len(world.stored()) == 4 + 2 + 2 + 1
 
 
+def test_words_that_were_taken_back_may_be_said_again_later(world: World, meet: Any) -> None:
+    """After /undo and other words, the same words as before are a new message at the end."""
+    messages = chat().turns(2).user("yes").says("fine")
+    world.take(messages)
+    changed = Chat(messages[:4]).user("no").says("then not")
+    world = meet(changed)
+    world.take(changed.user("yes").says("fine"))
+    world = world.restart()
+    world.take(reload(changed))
+
+    assert len(world.stored()) == 4 + 2 + 2 + 2
+    assert digests(world.thread()) == digests(changed)
+
+
 def test_retry_keeps_the_request_and_both_answers(world: World, meet: Any) -> None:
     """/retry: the same request gets another answer."""
     messages = chat().turns(2).user("write it").says("first try")

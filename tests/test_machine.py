@@ -129,8 +129,11 @@ class Hosted(RuleBasedStateMachine):
     @rule(data=st.data())
     def edit(self, data: st.DataObject) -> None:
         at = data.draw(st.sampled_from(self.raw()))
+        self.dropped |= (
+            "\n\n" in self.live[at]["content"]
+        )  # a joined row becomes one new row: the two are no longer shown
         self.live[at] = {**self.live[at], "content": self.unique()}
-        self.live.extend(tail := chat().user(self.unique()).says("ok"))
+        self.live.extend(tail := chat().user(self.unique()).says(self.unique()))
         self.note([self.live[at], *tail])
         self.hand_over()
 
@@ -149,7 +152,7 @@ class Hosted(RuleBasedStateMachine):
         at = data.draw(st.sampled_from(self.raw()[:-1]))
         assume(at < len(self.live) - 1)
         del self.live[at]
-        self.live.extend(new := chat().user(self.unique()).says("ok"))
+        self.live.extend(new := chat().user(self.unique()).says(self.unique()))
         self.note(new)
         self.dropped = True
         self.hand_over()
