@@ -161,7 +161,7 @@ def frame(head: Stored) -> Answer:
 def show(row: Row, room: Room, part: Part = Part(), extra: Mapping[str, Any] | None = None) -> Shown:
     """One message, as much of it as fits. Uses up the room."""
     item = {**frame(row.head), **(extra or {})}
-    room.take(item)
+    room.take({**item, "content": None, "content_truncated": False})
     text, is_json = exact(row)
     calls = part.arguments_offset > 0 or part.offset == 0
     only_calls = part.arguments_offset > 0 and part.offset == 0

@@ -388,10 +388,15 @@ def test_a_long_summary_is_described_page_by_page(tmp_path_factory: pytest.TempP
 def test_no_answer_is_larger_than_its_room(tmp_path: Path, room: int, text: str) -> None:
     """The host cuts what is longer, and its cut has no handle."""
     archive = Archive(tmp_path, room=room)
+    archive.say(*[user(f"short {n}") for n in range(400)])
     ids = archive.say(user(text), calls(text), result(text), says(text))
     node = archive.node(text[:20_000], ids)
     answers = [
         archive.raw("lcm_load_session", limit=200, max_content_chars=1_000_000),
+        archive.raw("lcm_load_session", after_store_id=399, limit=200, max_content_chars=1_000_000),
+        archive.raw("lcm_expand", store_id="msg_1..msg_400"),
+        archive.raw("lcm_expand", node_id=archive.node("short ones", range(1, 401)).node_id),
+        archive.raw("lcm_grep", query="short", limit=200),
         archive.raw("lcm_grep", query=text[:40], limit=200),
         archive.raw("lcm_describe", id=node.address),
         archive.raw("lcm_describe"),
