@@ -83,7 +83,10 @@ def test_a_node_is_one_fact(world: World) -> None:
 
 def test_an_assembly_is_one_fact(world: World) -> None:
     """A prompt is recorded or not."""
-    publish = lambda: world.dag.publish(world.session().conversation_id, "s", [], [1, 2], 8, now=1.0)  # noqa: E731
+    conversation_id = world.session().conversation_id
+
+    def publish() -> int:
+        return world.dag.publish(conversation_id, "s", [], [1, 2], last_seq=8, last_pos=8.0, now=1.0)
 
     assert until_it_succeeds(world, publish) >= 1
 
