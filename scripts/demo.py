@@ -175,7 +175,7 @@ class Screen:
             print(f"\n== {text}", flush=True)
 
     def turn(self, number: int, stored: int, tokens: int) -> None:
-        width = 32
+        width = 24
         used = min(width, round(width * tokens / WINDOW))
         bar = "█" * used + "░" * (width - used) if self.rich else "#" * used + "." * (width - used)
         self.say(f"turn {number:2}  {stored:4} messages  prompt {tokens:6,} of {WINDOW:,}  {bar}")
@@ -354,22 +354,30 @@ def main() -> int:
     keep = parser.parse_args().keep
     screen, script = Screen(), Script()
     folder = Path(tempfile.mkdtemp(prefix="hermes-lcm-demo-"))
-    session, failed = "", True
     try:
         with ModelServer(script, limit=WINDOW) as model:
-            home = Home.make(folder / "home", model.base_url)
-            demo = Demo(home, model, script, screen)
-            demo.run()
-            session = demo.session
-            screen.heading(f"Everything held, in {time.monotonic() - demo.started:.0f} s")
-        failed = False
+            demo = Demo(Home.make(folder / "home", model.base_url), model, script, screen)
+            failed = attempt(demo)
+        if keep:
+            screen.say(explore(demo.home, demo.session))
+        return int(failed)
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def attempt(demo: Demo) -> bool:
+    """Run it and say how it ended. True: it failed."""
+    try:
+        demo.run()
     except (DemoFailedError, HostError) as reason:
-        screen.say(f"\nFAILED: {reason}", "bold red")
-    if keep:
-        screen.say(explore(home, session))
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
-    return int(failed)
+        demo.screen.say(f"\nFAILED: {reason}", "bold red")
+        return True
+    except (LookupError, TypeError, ValueError) as reason:
+        demo.screen.say(f"\nFAILED: an answer of the plugin has an unexpected form: {reason!r}", "bold red")
+        return True
+    demo.screen.heading(f"Everything held, in {time.monotonic() - demo.started:.0f} s")
+    return False
 
 
 if __name__ == "__main__":

@@ -202,7 +202,10 @@ class Process:
 
     def receive(self, timeout: float = 300) -> Any:
         """The answer to the command given last."""
-        line = self._lines.get(timeout=timeout)
+        try:
+            line = self._lines.get(timeout=timeout)
+        except queue.Empty:
+            raise HostError(f"no answer from the host's process in {timeout:.0f} s:\n{self.log()}") from None
         if line is None:
             raise HostDiedError(f"the host's process died:\n{self.log()}")
         if "error" in line:
@@ -280,7 +283,7 @@ def whole_text(process: Process, store_id: int) -> str:
         answer = process.tool(name="lcm_expand", args={"store_id": store_id, "content_offset": offset})
         if answer.get("error"):
             raise HostError(f"lcm_expand(store_id={store_id}, content_offset={offset}): {answer['error']}")
-        text += answer["content"]
+        text += str(answer["content"])
         if not answer.get("content_truncated"):
             return text
         following = answer["next_content_offset"]

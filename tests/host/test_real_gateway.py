@@ -13,7 +13,9 @@ from host.scripts import busy_turn, long_turn, sayings
 pytestmark = pytest.mark.host
 
 
-@pytest.mark.parametrize("in_place", [True, False], ids=["in-place", "rotating"])
+@pytest.mark.parametrize(
+    "in_place", [pytest.param(True, id="in-place"), pytest.param(False, id="rotating", marks=pytest.mark.slow)]
+)
 def test_each_message_of_a_chat_is_stored_once(tmp_path: Path, in_place: bool) -> None:
     """Eight turns with three compactions, background reviews, and the agent rebuilt in between."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
