@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .engine import LCMEngine
 
 #: Share of the window that one tool answer may take, and bounds for it (the host cuts at about 15 % by itself).
+#: The auxiliary task under which users choose a model for lcm_expand_query.
+EXPANSION_TASK = "lcm_expansion"
 _ROOM_SHARE, _ROOM_MIN, _ROOM_MAX = 0.10, 1500, 8000
 
 
@@ -106,6 +108,9 @@ def tool_deps(engine: LCMEngine, session_id: str, lineage: Lineage | None) -> To
         status=lambda: status(ops),
         doctor=lambda deep: checks.doctor(ops, deep=deep),
         clock=time.time,
+        reach=runtime.reach,
+        desk=runtime.desk,
+        expansion_task=EXPANSION_TASK,
     )
 
 
@@ -154,6 +159,7 @@ def engine_facts(runtime: Runtime, session: Session | None, engine: LCMEngine | 
         last_prompt_tokens=max(0, engine.last_prompt_tokens) if engine else 0,
         model=engine.model if engine else "",
         provider=engine.provider if engine else "",
+        mode=runtime.mode(engine.session_id) if engine and engine.session_id else "full",
         compactions=engine.compactions if engine else (session.compactions if session else 0),
         assembly=assembly,
         fallback_context=engine.fallback_context if engine else False,

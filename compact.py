@@ -31,6 +31,7 @@ Summarise = Callable[..., Summary]
 
 #: Tokens that a node's frame costs in a prompt.
 FRAME_TOKENS = 45
+_REFUSED_S = 900.0
 _LEAF_SHARE, _DEEP_SHARE = 8, 3
 _LEAF_TARGET = (160, 1200)
 _DEEP_TARGET = (200, 1500)
@@ -51,6 +52,7 @@ class Request:
     memory_context: str = ""
     deadline: float = 0.0
     cancelled: Callable[[], bool] = lambda: False
+    salt: int = 0  # the dissolved node that is written anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Compactor:
         config: Config,
         *,
         rough: Callable[[Sequence[Mapping[str, Any]]], int],
+        dissolved: Callable[[], frozenset[int]] = frozenset,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -85,6 +88,8 @@ class Compactor:
         self._summarise = summarise
         self._config = config
         self._rough = rough
+        self._dissolved = dissolved
+        self._refused: dict[bytes, float] = {}
         self._clock = clock
         self._monotonic = monotonic
 
@@ -149,7 +154,10 @@ class Compactor:
         """The backlog in chunks, ready leaves adopted (unless a focus asks for new ones)."""
         ready: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
         if not focus:
+            gone = self._dissolved()
             for node, sources in self._dag.leaves_from(session.conversation_id, [u.ids[0] for u in backlog if u.ids]):
+                if node.node_id in gone:
+                    continue
                 ready.setdefault(sources[0], []).append((node.node_id, sources))
         config = self._config
         size = plan.chunk_tokens(
@@ -159,7 +167,7 @@ class Compactor:
 
     def leaf(self, session: Session, chunk: plan.Chunk, request: Request) -> Node:
         """Summarise one chunk and keep the leaf, whoever waits for it."""
-        print_ = _print(0, chunk.ids, request.focus)
+        print_ = _print(0, chunk.ids, request.focus, request.salt)
         lines = self._lines(chunk.ids)
         size = sum(line.tokens for line in lines)
         if size <= plan.TINY_TOKENS:
@@ -191,8 +199,28 @@ class Compactor:
         return tuple(source_line(row) for row in self._store.rows(ids) if not row.head.flags & Flag.FILTERED)
 
     # -- roots ----------------------------------------------------------------------------------------
-    def roots(self, assembly: Assembly | None) -> list[Node]:
-        return self._dag.nodes(assembly.roots) if assembly is not None else []
+    def roots(self, session: Session, request: Request) -> list[Node]:
+        """The nodes that the live list shows, with those that an operator dissolved replaced by what they were made of."""
+        assembly = request.lineage.assembly
+        waiting = list(reversed(self._dag.nodes(assembly.roots))) if assembly is not None else []
+        gone = self._dissolved() if waiting else frozenset()
+        out: list[Node] = []
+        while waiting:
+            node = waiting.pop()
+            if node.node_id not in gone:
+                out.append(node)
+            elif node.depth:
+                waiting.extend(reversed(self._dag.nodes(self._dag.sources(node.node_id))))
+            else:
+                out.append(self._rewritten(session, node, request))
+        return out
+
+    def _rewritten(self, session: Session, leaf: Node, request: Request) -> Node:
+        """Another leaf over the messages of one that was dissolved."""
+        chunk = plan.Chunk(tuple(self._dag.sources(leaf.node_id)), leaf.source_tokens)
+        salted = replace(request, focus=request.focus, salt=leaf.node_id)
+        found = self._parallel([lambda: self.leaf(session, chunk, salted)], salted)[0]
+        return found if found is not None else self._digest(session, chunk, salted)
 
     def repaired(self, roots: Sequence[Node], request: Request) -> list[Node]:
         """Provisional roots replaced by what a model writes, or has written since, about the same sources."""
@@ -221,27 +249,35 @@ class Compactor:
         )  # fmt: skip
 
     def condense(self, session: Session, roots: list[Node], room: int, request: Request) -> list[Node]:
-        """Fold the oldest nodes of a depth together while the prefix is larger than its room."""
+        """Fold the oldest nodes of a depth together while the prefix is larger than its room.
+
+        A run that no model could condense is left alone for a while, and the next one is tried.
+        """
         config = self._config
         first = True
         while self._monotonic() < request.deadline and not request.cancelled():
-            run = plan.condensation(
+            runs = plan.condensations(
                 [plan.Root(n.node_id, n.depth, n.tokens, self._sound(n)) for n in roots],
                 room_tokens=room if first else int(room * _CONDENSE_SHARE),
                 fanin=config.condensation_fanin,
                 max_depth=config.incremental_max_depth,
                 frame_tokens=FRAME_TOKENS,
             )
-            if not run:
+            run = next((run for run in runs if not self._was_refused(run)), None)
+            if run is None:
                 break
             first = False
-            parent = self.parent(session, [node for node in roots if node.node_id in set(run)], request)
+            members = set(run)
+            parent = self.parent(session, [node for node in roots if node.node_id in members], request)
             if parent is None:
-                break  # the children stay
-            roots = sorted(
-                [*(node for node in roots if node.node_id not in set(run)), parent], key=lambda n: (n.first_pos, n.node_id)
-            )
+                self._refused[fingerprint(0, run)] = self._monotonic() + _REFUSED_S
+                continue  # the children stay
+            roots = sorted([*(n for n in roots if n.node_id not in members), parent], key=lambda n: (n.first_pos, n.node_id))
         return roots
+
+    def _was_refused(self, run: Sequence[int]) -> bool:
+        until = self._refused.get(fingerprint(0, run))
+        return until is not None and until > self._monotonic()
 
     def _sound(self, node: Node) -> bool:
         return node.quality != "provisional" or node.rung == "extractive"
@@ -345,11 +381,11 @@ def _target(size: int, share: int, bounds: tuple[int, int]) -> int:
     return max(bounds[0], min(bounds[1], size // share))
 
 
-def _print(depth: int, ids: Sequence[int], focus: str) -> bytes:
-    print_ = fingerprint(depth, ids)
-    if not focus:
-        return print_
-    return fingerprint(depth, [*ids, *(-1 - ord(char) for char in focus)])
+def _print(depth: int, ids: Sequence[int], focus: str, salt: int = 0) -> bytes:
+    """The fingerprint of a leaf; a focus, or a dissolved leaf that it replaces, makes it another one."""
+    if not focus and not salt:
+        return fingerprint(depth, ids)
+    return fingerprint(depth, [*ids, *(-1 - ord(char) for char in focus), *((-(2**32) - salt,) if salt else ())])
 
 
 def _absent_before(expected: Sequence[Expected], shown: set[int]) -> dict[int, list[Expected]]:

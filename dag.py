@@ -215,10 +215,8 @@ class SummaryDag:
 
     def by_depth(self, conversation_id: int | None = None) -> dict[tuple[int, str], int]:
         """How many nodes there are by (depth, quality)."""
-        rows = self._db.query(
-            "SELECT depth, quality, count(*) FROM nodes WHERE :c IS NULL OR conversation_id = :c GROUP BY 1, 2 ORDER BY 1, 2",
-            {"c": conversation_id},
-        )
+        where, params = ("WHERE conversation_id = ?", (conversation_id,)) if conversation_id is not None else ("", ())
+        rows = self._db.query(f"SELECT depth, quality, count(*) FROM nodes {where} GROUP BY 1, 2 ORDER BY 1, 2", params)
         return {(row[0], row[1]): row[2] for row in rows}
 
     def every(self) -> Iterator[list[Node]]:

@@ -139,8 +139,14 @@ class LCMEngine(ContextEngine):
         """Is the prompt at its threshold, and has anything changed since a pass that could do nothing?"""
         used = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
         if not self.threshold_tokens or self._calibrated(used) < self.threshold_tokens:
-            return False
+            return self._rotation_waits()
         return used > self._stuck_at * _RETRY_GROWTH
+
+    def _rotation_waits(self) -> bool:
+        """Has an operator ordered that this session's old messages leave the prompt (``/lcm rotate apply``)?"""
+        with self._guard("orders"):
+            return bool(self._session_id) and self.runtime.orders.rotation(self._session_id) is not None
+        return False
 
     def _calibrated(self, used: int) -> int:
         """An estimate of the host in tokens of the provider; what the provider itself counted stays as it is."""
@@ -214,6 +220,7 @@ class LCMEngine(ContextEngine):
             if old_id != session.session_id:
                 runtime.sessions.end(old_id, now=time.time(), reason="compression")
             runtime.sessions.compacted(session.session_id)
+            runtime.refresh(session.session_id)
         self.compactions += 1
         self.compression_count = min(1, self.compactions)
 
@@ -224,13 +231,13 @@ class LCMEngine(ContextEngine):
             return
         messages = binding.transcript(self._session_db, self._session_id)
         if messages and runtime.mode(self._session_id) == "full":
-            runtime.take(self._session_id, messages, source="catch-up")
+            runtime.take(self._session_id, messages)
 
     def on_session_end(self, session_id: str, messages: Sequence[Mapping[str, Any]] | None = None, **_: Any) -> None:
         """A boundary (also inside every compaction). A list is a list; an empty one says nothing."""
         with self._guard("session end"):
             if messages and session_id and not host.in_background_review():
-                self._take(session_id, messages, "session end")
+                self._take(session_id, messages)
             self.runtime.save_states()
 
     def on_session_reset(self) -> None:
@@ -249,7 +256,7 @@ class LCMEngine(ContextEngine):
         """The normal end of a turn, on hosts that tell it."""
         with self._guard("ingest"):
             if messages and self._session_id and not host.in_background_review():
-                lineage = self._take(self._session_id, messages, "turn")
+                lineage = self._take(self._session_id, messages)
                 if lineage is not None:
                     self.prepare(messages, lineage)
 
@@ -260,17 +267,17 @@ class LCMEngine(ContextEngine):
             runtime.session(self._session_id), Request(list(messages), lineage, self.threshold_tokens, None)
         )
 
-    def _take(self, session_id: str, messages: Sequence[Mapping[str, Any]], source: str) -> Lineage | None:
+    def _take(self, session_id: str, messages: Sequence[Mapping[str, Any]]) -> Lineage | None:
         runtime = self.runtime
         if runtime.mode(session_id) != "full":
             return None
-        return runtime.take(session_id, messages, source=source)
+        return runtime.take(session_id, messages)
 
     # -- compaction -----------------------------------------------------------------------------------
     def has_content_to_compress(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Would a manual compaction find anything?"""
         with self._guard("preflight"):
-            lineage = self._take(self._session_id, messages, "preflight") if self._session_id else None
+            lineage = self._take(self._session_id, messages) if self._session_id else None
             if lineage is None:
                 return len(messages) > 2
             request = Request(messages, lineage, self.threshold_tokens, None, force=True)
@@ -313,14 +320,20 @@ class LCMEngine(ContextEngine):
         if current is not None and current == self._reported_tokens:
             current = int(current / factor)
         deadline = began + runtime.config.foreground_budget_ms / 1000
-        lineage = self._take(self._session_id, messages, "compaction") if self._session_id else None
+        lineage = self._take(self._session_id, messages) if self._session_id else None
         if lineage is None:
             return plain.compact(
                 messages, threshold=threshold, current=current, force=force, focus=focus, config=runtime.config,
                 summarise=runtime.ladder.summarise, rough=host.rough, deadline=deadline,
             )  # fmt: skip
+        rotation = runtime.orders.rotation(self._session_id)
+        if rotation is not None:  # an operation on prompt and backup, not a synthesis: no model is asked
+            force, deadline = True, began - 1.0
         request = Request(messages, lineage, threshold, current, force, focus, memory, deadline, self._cancelled)
-        return runtime.swap.compact(runtime.session(self._session_id), request)
+        outcome = runtime.swap.compact(runtime.session(self._session_id), request)
+        if rotation is not None:
+            runtime.orders.rotated(self._session_id)
+        return outcome
 
     def _cancelled(self) -> bool:
         """Has the host (0.20 and newer) given up waiting for this pass?"""
@@ -343,7 +356,8 @@ class LCMEngine(ContextEngine):
                 self._stuck_at = max(current or 0, self.threshold_tokens)
             return
         counters["compactions"] += 1
-        self._stuck_at = 0
+        # Still over the threshold: all that can be done was done, so the next pass waits until the prompt has grown.
+        self._stuck_at = self.threshold_tokens if outcome.over_limit else 0
         self._last_compression_made_progress = True
         self._last_summary_fallback_used = outcome.provisional > 0
         self.runtime.save_states()
@@ -360,7 +374,7 @@ class LCMEngine(ContextEngine):
         lineage: Lineage | None = None
         with self._guard("ingest"):
             if messages and session_id and not host.in_background_review():
-                lineage = self._take(session_id, messages, "tool call")
+                lineage = self._take(session_id, messages)
         try:
             deps = binding.tool_deps(self, session_id, lineage)
             return tools.call(deps, name, args if isinstance(args, Mapping) else {}, messages=messages)

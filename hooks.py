@@ -86,7 +86,7 @@ def _survives(topic: str) -> Callable[[Callable[..., None]], Callable[..., None]
     return wrap
 
 
-def _take(session_id: str, messages: Messages | None, source: str, platform: str | None) -> tuple[Runtime, Any] | None:
+def _take(session_id: str, messages: Messages | None, platform: str | None) -> tuple[Runtime, Any] | None:
     """Ingest, unless the list is not the user's conversation."""
     if not session_id or not messages or _is_review(messages):
         return None
@@ -95,7 +95,7 @@ def _take(session_id: str, messages: Messages | None, source: str, platform: str
         return None
     if platform:
         runtime.announce(session_id, platform=platform)
-    return runtime, runtime.take(session_id, messages, source=source)
+    return runtime, runtime.take(session_id, messages)
 
 
 def _is_review(messages: Messages) -> bool:
@@ -108,7 +108,7 @@ def _is_review(messages: Messages) -> bool:
 @_survives("ingest")
 def pre_llm_call(session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any) -> None:
     """Once a turn, with the new user message."""
-    _take(session_id, conversation_history, "turn start", platform)
+    _take(session_id, conversation_history, platform)
 
 
 @_survives("ingest")
@@ -123,13 +123,13 @@ def pre_api_request(
     engine = ENGINES.of(session_id)
     if engine is not None and isinstance(approx_input_tokens, int):
         engine.requested_tokens = approx_input_tokens
-    _take(session_id, conversation_history, "request", platform)
+    _take(session_id, conversation_history, platform)
 
 
 @_survives("ingest")
 def post_llm_call(session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any) -> None:
     """After the turn, with the final answer: store it, and let the worker prepare what comes next."""
-    taken = _take(session_id, conversation_history, "turn end", platform)
+    taken = _take(session_id, conversation_history, platform)
     engine = ENGINES.of(session_id)
     if taken is not None and engine is not None and conversation_history:
         engine.prepare(conversation_history, taken[1])

@@ -109,6 +109,11 @@ class Ingest:
         with self._lock:
             self._windows.pop(session_id, None)
 
+    def forget_all(self) -> None:
+        """Drop every window: the database is another one than it was."""
+        with self._lock:
+            self._windows.clear()
+
     def knows(self, session_id: str) -> bool:
         """Has this process seen a live list of the session?"""
         return session_id in self._windows

@@ -8,7 +8,7 @@ summary will cover.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 #: A chunk that small costs more as a summary than as it is.
@@ -190,22 +190,24 @@ class Root:
     sound: bool
 
 
-def condensation(roots: Sequence[Root], *, room_tokens: int, fanin: int, max_depth: int, frame_tokens: int) -> list[int]:
-    """The next run of roots to condense: oldest ones of the lowest depth that has enough; [] if nothing need or can be.
+def condensations(
+    roots: Sequence[Root], *, room_tokens: int, fanin: int, max_depth: int, frame_tokens: int
+) -> Iterator[list[int]]:
+    """Runs of roots to condense, best first: oldest ones of the lowest depth that has enough. None if nothing need be.
 
     Only when the prefix outgrows its room, and then a batch at once, so that the prompt's beginning changes rarely.
     """
     if sum(root.tokens + frame_tokens for root in roots) <= room_tokens or max_depth == 0:
-        return []
+        return
     for depth in sorted({root.depth for root in roots}):
         if max_depth > 0 and depth >= max_depth:
             continue
         run: list[int] = []
         for root in [*roots, None]:
-            if root is not None and root.depth == depth and root.sound and len(run) < 2 * fanin:
+            fits = root is not None and root.depth == depth and root.sound
+            if root is not None and fits and len(run) < 2 * fanin:
                 run.append(root.node_id)
                 continue
             if len(run) >= max(2, fanin):
-                return run
-            run = [root.node_id] if root is not None and root.depth == depth and root.sound else []
-    return []
+                yield run
+            run = [root.node_id] if root is not None and fits else []

@@ -6,20 +6,23 @@ Optional registrations are feature-detected; a host without one of them gets the
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from . import hooks
-from .binding import ops_deps
+from .binding import EXPANSION_TASK, ops_deps
+from .cli import handle, setup
+from .command import run
 from .engine import LCMEngine
 from .runtime import RUNTIMES
 
 logger = logging.getLogger("hermes_lcm")
 
 _TASKS = (
-    ("lcm_expansion", "LCM recall", "Answers questions from the conversation archive (lcm_expand_query)"),
+    (EXPANSION_TASK, "LCM recall", "Answers questions from the conversation archive (lcm_expand_query)"),
 )
 
 
@@ -48,10 +51,13 @@ def _register_slash(ctx: Any) -> None:
     ctx.register_command("lcm", slash, "Lossless context: status, doctor, backup, search", "status|doctor|help")
 
 
-def slash(raw_args: str = "") -> str:
-    """``/lcm ...`` in a chat or at the terminal."""
-    from .command import run
+async def slash(raw_args: str = "") -> str:
+    """``/lcm ...`` in a chat or at the terminal. Backups take seconds, and a gateway calls this on its event loop."""
+    return await asyncio.to_thread(answer, raw_args)
 
+
+def answer(raw_args: str = "") -> str:
+    """The same, at once."""
     engine = hooks.command_engine()
     runtime = engine.runtime if engine is not None else RUNTIMES.at()
     session = runtime.known(engine.session_id) if engine is not None and engine.session_id else None
@@ -59,8 +65,6 @@ def slash(raw_args: str = "") -> str:
 
 
 def _register_cli(ctx: Any) -> None:
-    from .cli import handle, setup
-
     ctx.register_cli_command("lcm", "Inspect and maintain the lossless context archive", setup, handle)
 
 

@@ -23,11 +23,14 @@ from .dag import SummaryDag
 from .db.connection import Database, Databases
 from .health import Health
 from .ingest import Ingest
+from .answer import Desk
 from .llm.breaker import Breaker, SpendGuard
 from .llm.client import HostModel
 from .llm.ladder import Ladder, LadderSettings
+from .ops.orders import Orders
 from .prepare import Preparer
 from .records import Lineage
+from .scope import Reach
 from .search import MessageIndex, NodeIndex
 from .search import prepare as prepare_indexes
 from .session import Session, Sessions, principal_of
@@ -36,6 +39,8 @@ from .store import MessageStore
 from .swap import Swap
 from .text import tokens
 
+#: The source of messages whose platform the host does not tell.
+UNKNOWN_SOURCE = "unknown"
 _SPEND = "spend"
 _BREAKER = "breaker"
 _CALIBRATION = "calibration"
@@ -79,10 +84,14 @@ class Runtime:
             clock=time.time,
         )
         self.calibration = Calibration()
+        self.desk = Desk()
+        self.reach = Reach(self.db)
+        self.orders = Orders(self.db)
         self.model = HostModel(reasoning_effort=config.summary_reasoning_effort)
         self.ladder = Ladder(self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count)
         self.compactor = Compactor(
-            self.store, self.dag, self.ingest.expected, self.ladder.summarise, config, rough=host.rough
+            self.store, self.dag, self.ingest.expected, self.ladder.summarise, config, rough=host.rough,
+            dissolved=self.orders.dissolved,
         )
         self.swap = Swap(self.compactor, self.store, self.dag, self.sessions, PresentState(self.store), rough=host.rough)
         self.preparer = Preparer(self.db, self.compactor, self.dag, self.health, config)
@@ -97,6 +106,7 @@ class Runtime:
         if prepare_indexes(db) and self.store.count():
             self.rebuild_indexes()
         self._sessions.clear()
+        self.ingest.forget_all()
         self.breaker.load(self.health.kept(_BREAKER))
         self.spend.load(self.health.kept(_SPEND))
         self.calibration.load(self.health.kept(_CALIBRATION))
@@ -183,9 +193,10 @@ class Runtime:
         self.sessions.carry(new.conversation_id, [node.node_id for node in roots if depth < 0 or node.depth >= depth])
 
     # -- the verbs that hooks and engines share -------------------------------------------------------------
-    def take(self, session_id: str, messages: Any, *, source: str) -> Lineage:
-        """Ingest a live list; what had been wrong before is resolved by a success."""
-        lineage = self.ingest.take(self.session(session_id), messages, source=source)
+    def take(self, session_id: str, messages: Any, *, source: str = "") -> Lineage:
+        """Ingest a live list; what had been wrong before is resolved by a success. ``source``: the platform, if not the session's."""
+        session = self.session(session_id)
+        lineage = self.ingest.take(session, messages, source=source or session.platform or UNKNOWN_SOURCE)
         self.health.counters["ingests"] += 1
         self.health.counters["messages_stored"] += lineage.stored
         self.health.resolved("ingest")

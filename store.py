@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .db.connection import Database
-from .errors import Overtaken
+from .errors import Overtaken, StoreCorrupt
 from .records import Flag, Message, Row, Stored, ToolCall
 from .search import CONTEXT_CHARS, IndexRow, MessageIndex
 from .text import content
@@ -317,8 +317,11 @@ def _index_row(
 
 
 def decode(row: Sequence[Any]) -> Row:
-    """A row of ``HEAD_COLUMNS, envelope``."""
-    envelope = content.decode(unpack(row[16]))
+    """A row of ``HEAD_COLUMNS, envelope``. Raises StoreCorrupt when the envelope is no envelope."""
+    try:
+        envelope = content.decode(unpack(row[16]))
+    except (zlib.error, ValueError, KeyError, IndexError, TypeError) as exc:
+        raise StoreCorrupt(f"the content of msg_{row[0]} cannot be read ({type(exc).__name__}: {exc})") from exc
     return Row(head(row), content.text_of(envelope.get("content")), content.calls_of(envelope), envelope)
 
 

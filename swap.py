@@ -35,6 +35,7 @@ class Outcome:
     after_tokens: int = 0
     provisional: int = 0
     assembly_id: int = 0
+    over_limit: bool = False
 
 
 class Swap:
@@ -66,7 +67,7 @@ class Swap:
         if not view.units:
             return Outcome(None, "nothing to compact", view.before_tokens)
         try:
-            roots = self._compactor.roots(request.lineage.assembly)
+            roots = self._compactor.roots(session, request)
             fresh = self._compactor.cover(session, view.backlog, request)
             roots = in_order([*self._compactor.repaired(roots, request), *fresh])
             roots = self._compactor.condense(session, roots, view.budget.prefix, request)
@@ -123,7 +124,8 @@ class Swap:
                 return Outcome(None, f"the prompt would not get smaller ({view.before_tokens} to {after} tokens)",
                                view.before_tokens, after)  # fmt: skip
         poor = sum(1 for node in roots if node.quality == "provisional")
-        return Outcome(out, "compacted", view.before_tokens, after, poor, assembly_id)
+        said = "compacted" if after <= limit else "compacted as far as possible; the prompt is still above its threshold"
+        return Outcome(out, said, view.before_tokens, after, poor, assembly_id, after > limit)
 
     def _last_pos(self, session: Session, roots: Sequence[Node], tail_ids: Sequence[int]) -> float:
         """How far into its own conversation the new prompt reaches."""

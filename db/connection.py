@@ -33,6 +33,7 @@ BUSY_TIMEOUT_MS = 2000
 #: After a lock timeout the next writes give up at once for this long: a turn waits once, not at each hook.
 BUSY_MEMORY_S = 3.0
 BUSY_AGAIN_MS = 20
+BACKUP_S = 600.0
 
 
 class Database:
@@ -212,17 +213,20 @@ class Database:
     # -- reading ------------------------------------------------------------------------------------
     def query(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """All rows of a reading statement."""
+        self._ready()
         with self._read_lock, _translated(self.path):
             return self._reading().execute(sql, params).fetchall()
 
     def query_one(self, sql: str, params: Params = ()) -> tuple[Any, ...] | None:
         """The first row, or None."""
+        self._ready()
         with self._read_lock, _translated(self.path):
             row: tuple[Any, ...] | None = self._reading().execute(sql, params).fetchone()
             return row
 
     def iterate(self, sql: str, params: Params = (), *, size: int = 500) -> Iterator[list[tuple[Any, ...]]]:
         """Rows in batches, each fetched under the lock; the statement must not be mixed with writes to what it reads."""
+        self._ready()
         with self._read_lock, _translated(self.path):
             cursor = self._reading().execute(sql, params)
         while True:
@@ -232,21 +236,31 @@ class Database:
                 return
             yield rows
 
-    def _reading(self) -> sqlite3.Connection:
-        if self._reader is None or (self._opened != self._identity() and self._depth == 0):
+    def _ready(self) -> None:
+        """Open if need be, under the write lock and before the read lock is taken: the order in which ``close`` takes them."""
+        if self._reader is None or (self._depth == 0 and self._opened != self._identity()):
             with self._write_lock:
                 self._connected()
-        assert self._reader is not None
+
+    def _reading(self) -> sqlite3.Connection:
+        if self._reader is None:
+            raise StoreBusy(f"{self.path}: closed by another thread just now; the same call works again")
         return self._reader
 
     # -- maintenance --------------------------------------------------------------------------------
     def backup(self, target: Path) -> None:
         """A consistent copy through SQLite's backup API, on connections of its own."""
         with _translated(target):
-            source = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
+            source = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True)
             copy = sqlite3.connect(target)
+            end = self._clock() + BACKUP_S
+
+            def patience(*_: int) -> None:
+                if self._clock() > end:
+                    raise StoreBusy(f"{self.path}: no consistent copy within {BACKUP_S:.0f} s")
+
             try:
-                source.backup(copy)
+                source.backup(copy, progress=patience)
             finally:
                 copy.close()
                 source.close()

@@ -65,6 +65,7 @@ CREATE TABLE messages(
   UNIQUE(conversation_id, seq)
 );
 CREATE INDEX messages_by_session ON messages(session_id, store_id);
+CREATE INDEX messages_revised ON messages(revises) WHERE revises IS NOT NULL;
 CREATE INDEX messages_retracted ON messages(conversation_id, pos) WHERE flags & 1;
 
 CREATE TABLE nodes(
@@ -92,6 +93,8 @@ CREATE TABLE nodes(
 );
 CREATE UNIQUE INDEX nodes_by_source ON nodes(conversation_id, fingerprint, quality);
 CREATE INDEX nodes_by_first ON nodes(conversation_id, first_store_id);
+CREATE INDEX nodes_by_depth ON nodes(conversation_id, depth, quality);
+CREATE INDEX nodes_replaced ON nodes(replaces) WHERE replaces IS NOT NULL;
 
 CREATE TABLE node_sources(
   node_id INTEGER NOT NULL REFERENCES nodes(node_id),

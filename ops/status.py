@@ -57,6 +57,7 @@ class EngineFacts:
     last_prompt_tokens: int = 0
     model: str = ""
     provider: str = ""
+    mode: str = "full"  # of a session of which nothing is stored: stateless or ignored
     compactions: int = 0
     assembly: Assembly | None = None
     fallback_context: bool = False
@@ -261,7 +262,7 @@ def _settings(deps: OpsDeps) -> dict[str, Any]:
     for name in patterns:
         filters[name] = list(getattr(config, name))
         filters[f"{name}_source"] = config.provenance(name)
-    mode = session.mode if session else "full"
+    mode = session.mode if session else deps.engine.mode
     filters |= {
         "ignored": mode == "ignored",
         "stateless": mode == "stateless",
