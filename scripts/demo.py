@@ -337,14 +337,14 @@ def depths(status: dict[str, Any]) -> list[tuple[str, str]]:
 
 def explore(home: Home, session: str) -> str:
     """How to look around in a home that was kept."""
-    python = Path(sys.executable).parent
+    hermes = f"HERMES_HOME={home.path} {Path(sys.executable).parent}/hermes"
     return f"""
 The agent's home is {home.path}
-  ls -l {home.path}
-  HERMES_HOME={home.path} {python}/hermes plugins list --user
-  HERMES_HOME={home.path} {python}/hermes sessions list
+  {hermes} lcm status
+  {hermes} lcm doctor
+  {hermes} sessions list
 To talk to this agent, name a model of your own in {home.path}/config.yaml, then
-  HERMES_HOME={home.path} {python}/hermes chat --resume {session}"""
+  {hermes} chat --resume {session}"""
 
 
 def main() -> int:
