@@ -43,7 +43,7 @@ SELECT sum(message_count), min(first_store_id), max(last_store_id), min(first_po
 _LEAVES_BELOW = """
 WITH RECURSIVE below(node_id) AS (
   SELECT value FROM json_each(:roots)
-  UNION
+  UNION ALL
   SELECT s.child_id FROM below b JOIN node_sources s ON s.node_id = b.node_id WHERE s.child_id IS NOT NULL
 )
 SELECT s.store_id FROM below b JOIN node_sources s ON s.node_id = b.node_id WHERE s.store_id IS NOT NULL

@@ -51,6 +51,7 @@ class Health:
         """Remember a problem. The same topic again counts up."""
         now = self._clock()
         said = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        said = said.encode("utf-8", "backslashreplace").decode("utf-8")
         remedy = remedy or str(getattr(error, "remedy", ""))
         with self._lock:
             before = self._problems.get(topic)
@@ -65,6 +66,7 @@ class Health:
 
     def resolved(self, topic: str) -> None:
         """The problem is gone."""
+        self._load(may_open=self._db is not None and self._db.path.exists())
         with self._lock:
             if topic not in self._problems:
                 return
@@ -124,15 +126,19 @@ class Health:
 
     def problems(self) -> list[Problem]:
         """Everything unresolved: of this process and of earlier ones, worst first."""
-        if not self._loaded and self._db is not None:
-            try:
-                rows = self._db.query("SELECT topic, severity, message, remedy, count, first_at, last_at FROM health")
-            except StoreError:
-                rows = []
-            else:
-                self._loaded = True
-            with self._lock:
-                for row in rows:
-                    self._problems.setdefault(row[0], Problem(*row))
+        self._load(may_open=True)
         with self._lock:
             return sorted(self._problems.values(), key=lambda problem: (problem.severity, problem.topic))
+
+    def _load(self, *, may_open: bool = False) -> None:
+        """What earlier processes left unresolved; once. A success on the turn's path opens no database for it."""
+        if self._loaded or self._db is None or not (may_open or self._db.is_open):
+            return
+        try:
+            rows = self._db.query("SELECT topic, severity, message, remedy, count, first_at, last_at FROM health")
+        except StoreError:
+            return
+        with self._lock:
+            self._loaded = True
+            for row in rows:
+                self._problems.setdefault(row[0], Problem(*row))

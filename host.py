@@ -17,7 +17,12 @@ from typing import Any
 
 from .text import tokens
 
-_REVIEW_PREFIX = "Review the conversation above and "
+#: How the host's three review prompts begin; the host itself drops messages that begin so when it reloads a session.
+_REVIEW_PREFIXES = (
+    "Review the conversation above and update the skill library",
+    "Review the conversation above and consider saving to memory",
+    "Review the conversation above and update two things:",
+)
 _REVIEW = "background_review"
 _FRAMES = 24
 
@@ -80,7 +85,7 @@ def rough(messages: Sequence[Mapping[str, Any]]) -> int:
 
 def is_review_prompt(text: object) -> bool:
     """Is this the prompt with which the host's background review begins?"""
-    return isinstance(text, str) and text.startswith(_REVIEW_PREFIX)
+    return isinstance(text, str) and text.lstrip().startswith(_REVIEW_PREFIXES)
 
 
 def in_background_review() -> bool:

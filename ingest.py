@@ -127,8 +127,7 @@ class Ingest:
             self._windows[session_id] = window
             self._windows.move_to_end(session_id)
             while len(self._windows) > _WINDOWS:
-                dropped, _ = self._windows.popitem(last=False)
-                self._locks.pop(dropped, None)
+                self._windows.popitem(last=False)  # its lock stays: somebody may hold it
 
     # -- alignment --------------------------------------------------------------------------------------
     def _align(
@@ -153,10 +152,11 @@ class Ingest:
         if session.origin == "branch" and known == 0 and self._fork(session, plan.places):
             plan.retracted = ()
             last_seq = self._store.last_seq(session.conversation_id)
+        plan.retracted = self._own_rows(session, plan.retracted)
         entries = [Entry(read.ids, read.digest, read.own) for read in reads]
-        stored = self._store_new(
-            session, _Changes(messages[known:], theirs, plan, known == 0 and plan.unaligned), entries, last_seq, source
-        )
+        last_known = next((entry.ids[-1] for entry in reversed(head) if entry.ids), 0)
+        changes = _Changes(messages[known:], theirs, plan, known == 0 and plan.unaligned, last_known)
+        stored = self._store_new(session, changes, entries, last_seq, source)
         return Lineage((*head, *entries), assembly, last_seq + stored, stored), plan.leftover
 
     def _lineage_ids(self, session: Session) -> frozenset[int]:
@@ -250,9 +250,18 @@ class Ingest:
             return False
         shared = self._store.heads_of([store_id for place in places for store_id in place.ids])
         parent = [row.seq for row in shared.values() if row.conversation_id != session.conversation_id]
-        if parent:
-            self._sessions.fork_at(session.conversation_id, max(parent))
+        self._sessions.fork_at(session.conversation_id, max(parent, default=0))
         return True
+
+    def _own_rows(self, session: Session, retracted: Sequence[int]) -> tuple[int, ...]:
+        """Of what was taken back in a branch, what is its own; what it inherited, it merely no longer inherits."""
+        if session.parent_id is None or not retracted:
+            return tuple(retracted)
+        heads = self._store.heads_of(retracted)
+        inherited = [row.seq for row in heads.values() if row.conversation_id != session.conversation_id]
+        if inherited:
+            self._sessions.fork_at(session.conversation_id, min(inherited) - 1)
+        return tuple(i for i in retracted if i in heads and heads[i].conversation_id == session.conversation_id)
 
     def expected(self, session: Session, assembly: Assembly | None) -> list[Expected]:
         """What a live list that shows ``assembly`` (None: no summaries yet) should show behind it."""
@@ -304,8 +313,12 @@ class Ingest:
         first = next((n for n, place in enumerate(places) if place.new and place.pos is None and not place.ids), None)
         if first is None:
             return [], places
-        before = next((place.ids[-1] for place in reversed(places[:first]) if place.ids), 0)
-        candidates = [row for row in self._store.retracted(session.conversation_id) if row.store_id > before]
+        retracted = self._store.retracted(session.conversation_id)
+        if not retracted:
+            return [], places
+        before = next((place.ids[-1] for place in reversed(places[:first]) if place.ids), changes.last_known)
+        shown = self._store.heads_of([before]).get(before)
+        candidates = [row for row in retracted if shown is None or row.pos > shown.pos]
         restored: list[int] = []
         at = 0
         for n in range(first, len(places)):
@@ -327,6 +340,7 @@ class _Changes:
     theirs: Sequence[tuple[int, _Read]]
     plan: Plan
     unaligned: bool
+    last_known: int  # the row in front of this part, 0 if there is none
 
     def text_before(self, owners: Sequence[tuple[int, tuple[int, ...]]]) -> str | None:
         """What stands in front of the first new message, if that is in this part."""

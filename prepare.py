@@ -123,6 +123,9 @@ class Preparer:
                 pass  # stopped in the middle
             except StoreError as exc:
                 self._health.degraded("background worker", exc, severity="warning")
+            except BaseException as exc:
+                self._health.degraded("background worker", exc)  # the thread ends here; the next turn starts another
+                raise
             finally:
                 self._busy = False
 

@@ -49,6 +49,11 @@ class Segment:
     conversation_id: int
     last_seq: int | None = None
 
+    @property
+    def end(self) -> int:
+        """The last sequence number that counts."""
+        return 2**62 if self.last_seq is None else self.last_seq
+
 
 def pack(envelope: str) -> bytes:
     """The stored form of an envelope: one tag byte, then UTF-8, deflated when it is worth it."""
@@ -157,15 +162,16 @@ class MessageStore:
         return self._db.query_one("SELECT 1 FROM messages WHERE conversation_id = ? LIMIT 1", (conversation_id,)) is not None
 
     def heads(self, segments: Sequence[Segment]) -> list[Stored]:
-        """The thread of a conversation without texts, in order."""
-        return [
+        """The thread of a conversation without texts, in order. A branch counts on from its parent: one scale of positions."""
+        out = [
             head(row)
             for segment in segments
             for row in self._db.query(
                 f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND seq <= ? ORDER BY pos, seq",
-                (segment.conversation_id, segment.last_seq or 2**62),
+                (segment.conversation_id, segment.end),
             )
         ]
+        return out if len(segments) == 1 else sorted(out, key=lambda row: (row.pos, row.store_id))
 
     def heads_behind(self, segment: Segment, *, pos: float, seq: int) -> list[Stored]:
         """Rows behind a position, and rows that were stored after ``seq`` wherever they stand.
@@ -175,7 +181,7 @@ class MessageStore:
         rows = self._db.query(
             f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND seq > ? AND seq <= ? AND (pos > ? OR seq > ?) "
             "ORDER BY pos, seq",
-            (segment.conversation_id, min(pos, seq), segment.last_seq or 2**62, pos, seq),
+            (segment.conversation_id, min(pos, seq), segment.end, pos, seq),
         )
         return [head(row) for row in rows]
 
@@ -229,7 +235,7 @@ class MessageStore:
             rows = self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND role = ? "
                 "AND flags & 3 = 0 ORDER BY seq LIMIT 1",
-                (segment.conversation_id, segment.last_seq or 2**62, role),
+                (segment.conversation_id, segment.end, role),
             )
             if rows:
                 return decode(rows[0])
@@ -242,7 +248,7 @@ class MessageStore:
             rows = self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND store_id < ? "
                 "AND role = ? AND flags & 1 = 0 AND chars < 100000 ORDER BY seq DESC LIMIT ?",
-                (segment.conversation_id, segment.last_seq or 2**62, before, role, limit - len(out)),
+                (segment.conversation_id, segment.end, before, role, limit - len(out)),
             )
             out.extend(decode(row) for row in rows)
             if len(out) >= limit:

@@ -153,11 +153,8 @@ class Database:
         """All or nothing. Nested use joins the outer transaction. Never hold one over a model call."""
         with self._write_lock:
             if self._depth:
-                self._depth += 1
-                try:
+                with self._nested():
                     yield
-                finally:
-                    self._depth -= 1
                 return
             with _translated(self.path, self._saw_busy):
                 connection = self._connected()
@@ -179,6 +176,28 @@ class Database:
                 raise
             finally:
                 self._depth = 0
+
+    @contextmanager
+    def _nested(self) -> Iterator[None]:
+        """A part of the open transaction that is all or nothing by itself, for callers that survive its failure."""
+        connection = self._in_transaction()
+        name = f"part{self._depth}"
+        with _translated(self.path):
+            connection.execute(f"SAVEPOINT {name}")
+        self._depth += 1
+        try:
+            yield
+        except BaseException:
+            if connection.in_transaction:  # SQLite ends the whole transaction by itself on some errors
+                with _translated(self.path):
+                    connection.execute(f"ROLLBACK TO {name}")
+                    connection.execute(f"RELEASE {name}")
+            raise
+        else:
+            with _translated(self.path):
+                connection.execute(f"RELEASE {name}")
+        finally:
+            self._depth -= 1
 
     def _rollback(self, connection: sqlite3.Connection) -> None:
         try:
@@ -302,6 +321,8 @@ def _translated(path: Path, on_busy: Callable[[], None] | None = None) -> Iterat
         if on_busy is not None and isinstance(error, StoreBusy):
             on_busy()
         raise error from exc
+    except (UnicodeEncodeError, OverflowError) as exc:
+        raise StoreError(f"{path}: a value that SQLite cannot hold ({exc})") from exc
     except OSError as exc:
         kind = StoreFull if exc.errno == 28 else StoreReadOnly if exc.errno in (13, 30, 1) else StoreError
         raise kind(f"{path}: {exc.strerror or exc}") from exc

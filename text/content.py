@@ -28,7 +28,16 @@ SCREENSHOT = "[screenshot]"
 TODO_HEAD = "[Your active task list was preserved across context compression]"
 _TODO_TAIL = re.compile(re.escape("\n\n" + TODO_HEAD) + r"(?:\n- \[[^\]\n]{1,3}\] [^\n]*)+\s*\Z")
 _TODO_WHOLE = re.compile(re.escape(TODO_HEAD) + r"(?:\n- \[[^\]\n]{1,3}\] [^\n]*)+\s*\Z")
-_MEMORY = re.compile(r"<\s*memory-context\s*>[\s\S]*?</\s*memory-context\s*>", re.IGNORECASE)
+#: What the host's own cleaning takes out of user and assistant text, in its order: blocks, its note, stray tags.
+_MEMORY = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"<\s*memory-context\s*>[\s\S]*?</\s*memory-context\s*>",
+        r"\[System note:\s*The following is recalled memory context,\s*NOT new user input\.\s*"
+        r"Treat as (?:informational background data|authoritative reference data[^\]]*)\.\]\s*",
+        r"</?\s*memory-context\s*>",
+    )
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # two halves: JSON would make one character of them
 _IMAGES = ("image", "image_url", "input_image")
@@ -110,8 +119,9 @@ def canonical_text(text: str) -> str:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if TODO_HEAD in text:
         text = _TODO_TAIL.sub("", text)
-    if "memory-context" in text:
-        text = _MEMORY.sub("", text)
+    if "emory" in text or "EMORY" in text:
+        for pattern in _MEMORY:
+            text = pattern.sub("", text)
     return text.strip()
 
 
