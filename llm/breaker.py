@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 
-@dataclass(slots=True)
 class _Route:
-    failures: int = 0
-    retry_at: float = 0.0  # 0: closed
-    probing: bool = False
-    reason: str = ""
+    def __init__(self, failures: int = 0, retry_at: float = 0.0, reason: str = "") -> None:
+        self.failures = failures
+        self.retry_at = retry_at  # 0: closed
+        self.reason = reason
+        self.probing = False
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"failures": self.failures, "retry_at": self.retry_at, "reason": self.reason}
 
 
 class Breaker:
@@ -80,10 +82,7 @@ class Breaker:
     def dump(self) -> dict[str, Any]:
         """The state as JSON-able values."""
         with self._lock:
-            return {
-                route: {key: value for key, value in asdict(state).items() if key != "probing"}
-                for route, state in self._routes.items()
-            }
+            return {route: state.as_dict() for route, state in self._routes.items()}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Take over a dumped state; what cannot be read is left out."""

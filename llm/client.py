@@ -11,16 +11,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ..errors import SummaryTooLong, SummaryUnavailable
+from ..text.salience import lazy
 
 ChatMessage = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """What a model sent back. ``text`` never holds reasoning; ``reasoning_only``: there was nothing else."""
 
     text: str
@@ -49,7 +48,7 @@ class Model(Protocol):
 # ------------------------------------------------------------------------------------------------------ exceptions
 #: Phrases of providers and local servers about a prompt that does not fit. Not "max_tokens", not "token limit":
 #: rate limits and output caps say these too, and splitting the source would answer neither.
-_TOO_LONG = re.compile(
+_TOO_LONG = lazy(
     r"context[_ ]length|maximum context|max(?:imum)?[_ ]model[_ ]len(?:gth)?|context[_ ](?:window|size)|"
     r"contextwindowexceeded|"
     r"(?:prompt|input|request|message)s? (?:is|are|was|were) too (?:long|large)|too many (?:input )?tokens|"
@@ -58,10 +57,10 @@ _TOO_LONG = re.compile(
     r"tokens in request more than max|上下文长度|超过最大长度|输入过长",
     re.IGNORECASE,
 )
-_NOT_TOO_LONG = re.compile(
+_NOT_TOO_LONG = lazy(
     r"rate[_ ]limit|per minute|per day|\btpm\b|\btpd\b|quota|daily limit|insufficient|billing", re.IGNORECASE
 )
-_NO_PROVIDER = re.compile(r"no llm provider|no api key|api key was (?:not )?found|not configured", re.IGNORECASE)
+_NO_PROVIDER = lazy(r"no llm provider|no api key|api key was (?:not )?found|not configured", re.IGNORECASE)
 _STATUS_WORDS: Final = {
     400: "the provider refused the request (400)",
     401: "the provider refused the credentials (401)",
@@ -130,10 +129,10 @@ def classify(exc: Exception, route: str) -> SummaryTooLong | SummaryUnavailable:
 
 # ------------------------------------------------------------------------------------------------------- responses
 _TAGS: Final = "think|thinking|reasoning|thought|REASONING_SCRATCHPAD|seed:think"
-_CLOSED = re.compile(rf"\s*<({_TAGS})\b[^>\n]*>.*?</\1\s*>", re.DOTALL | re.IGNORECASE)
-_OPENED = re.compile(rf"\s*<(?:{_TAGS})\b[^>\n]*>", re.IGNORECASE)
+_CLOSED = lazy(rf"\s*<({_TAGS})\b[^>\n]*>.*?</\1\s*>", re.DOTALL | re.IGNORECASE)
+_OPENED = lazy(rf"\s*<(?:{_TAGS})\b[^>\n]*>", re.IGNORECASE)
 #: Templates that put the opening tag into the prompt send only the closing one, on a line of its own.
-_ORPHAN = re.compile(rf"^[^\S\n]*</(?:{_TAGS})\s*>[^\S\n]*$", re.IGNORECASE | re.MULTILINE)
+_ORPHAN = lazy(rf"^[^\S\n]*</(?:{_TAGS})\s*>[^\S\n]*$", re.IGNORECASE | re.MULTILINE)
 
 
 def _field(holder: Any, name: str) -> Any:

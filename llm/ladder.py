@@ -12,8 +12,8 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from ..errors import SummaryRejected, SummaryTooLong, SummaryUnavailable
 from ..records import SourceLine, Summary, SummaryTask
@@ -22,6 +22,7 @@ from .breaker import Breaker, SpendGuard
 from .client import Model, Reply
 from .digest import digest
 from .prompts import Complaint, Prompt
+from .source import Source
 from .verify import Verdict
 
 Count = Callable[[str], int]
@@ -41,8 +42,7 @@ _INSTRUCTION_CHARS: Final = 4_000
 _PREVIOUS_CHARS: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class LadderSettings:
+class LadderSettings(NamedTuple):
     """What an operator can choose. ``summary_model`` "" is the host's own auxiliary model."""
 
     summary_model: str = ""
@@ -53,8 +53,7 @@ class LadderSettings:
     max_prompt_tokens: int = 48_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Rung:
+class _Rung(NamedTuple):
     name: str
     style: str
 
@@ -62,22 +61,26 @@ class _Rung:
 _LADDER: Final = (_Rung("detailed", "detailed"), _Rung("retry", "detailed"), _Rung("bullets", "bullets"))
 
 
-@dataclass(slots=True)
 class _Run:
     """One call of ``summarise``: its limits and what happened so far."""
 
-    deadline: float
-    cancelled: Callable[[], bool]
-    attempts: list[dict[str, str]] = field(default_factory=list)
-    parts: int = 0
+    def __init__(self, whole: Source, deadline: float, cancelled: Callable[[], bool]) -> None:
+        self.whole = whole
+        self.deadline = deadline
+        self.cancelled = cancelled
+        self.attempts: list[dict[str, str]] = []
+        self.parts = 0
+
+    def source(self, task: SummaryTask) -> Source:
+        """What is read of the task, or of a part of it."""
+        return self.whole if task is self.whole.task else Source(task)
 
     def note(self, route: str, rung: str, outcome: str) -> None:
         if len(self.attempts) < 24:
             self.attempts.append({"route": route or "host", "rung": rung, "outcome": outcome[:240]})
 
 
-@dataclass(frozen=True, slots=True)
-class _Accepted:
+class _Accepted(NamedTuple):
     """Text that passed on one route."""
 
     text: str
@@ -124,7 +127,7 @@ class Ladder:
 
     def summarise(self, task: SummaryTask, *, deadline: float, cancelled: Callable[[], bool] | None = None) -> Summary:
         """A verified summary, or a provisional extract that says why. Raises SummaryUnavailable only when cancelled."""
-        run = _Run(deadline, cancelled or (lambda: False))
+        run = _Run(Source(task), deadline, cancelled or (lambda: False))
         try:
             for route in self.routes:
                 accepted = self._on_route(task, route, run)
@@ -134,7 +137,7 @@ class Ladder:
             pass
         if run.cancelled():
             raise SummaryUnavailable("cancelled")
-        return self._extract(task, run)
+        return self._extract(run)
 
     # --------------------------------------------------------------------------------------------------------- results
     def _verified(self, accepted: _Accepted, run: _Run) -> Summary:
@@ -149,9 +152,9 @@ class Ladder:
             tokens=self._count(accepted.text),
         )
 
-    def _extract(self, task: SummaryTask, run: _Run) -> Summary:
+    def _extract(self, run: _Run) -> Summary:
         chosen = not self.routes
-        extract = digest(task, count=self._count)
+        extract = digest(run.whole, count=self._count)
         checks = {
             "attempts": run.attempts,
             "reasons": ["chosen by the setting"] if chosen else [entry["outcome"] for entry in run.attempts][-8:],
@@ -225,6 +228,7 @@ class Ladder:
     # -------------------------------------------------------------------------------------------------------- attempts
     def _climb(self, task: SummaryTask, route: str, run: _Run, room: int) -> _Accepted:
         """Rung by rung until an answer passes. Raises SummaryRejected when none did."""
+        source = run.source(task)
         complaint: Complaint | None = None
         spare: tuple[str, str, Verdict] | None = None  # an answer whose only fault is suspects, with rung and model
         verdict: Verdict | None = None
@@ -241,26 +245,25 @@ class Ladder:
                 if spare is None:
                     raise
                 break
-            verdict = verify.check(task, reply, count=self._count, prompt=prompt.evidence)
+            verdict = verify.check(source, reply, count=self._count, prompt=prompt.evidence)
             if verdict.ok:
                 return self._accept(verdict, rung.name, reply.model or route, run)
             run.note(route, rung.name, _why(verdict))
             if verdict.suspects and (spare is None or len(verdict.suspects) < len(spare[2].suspects)):
                 spare = (rung.name, reply.model or route, verdict)
             complaint = _complaint(verdict)
-        if spare is not None and (cleaned := self._struck(task, spare[2])):
+        if spare is not None and (cleaned := self._struck(source, spare[2])):
             return self._accept(cleaned, spare[0], spare[1], run)
         raise SummaryRejected(f"refused: {_why(verdict)}" if verdict else "no answer")
 
-    def _struck(self, task: SummaryTask, verdict: Verdict) -> Verdict | None:
+    def _struck(self, source: Source, verdict: Verdict) -> Verdict | None:
         """The answer without its suspects, when what is left is still a summary."""
         text, struck = verify.strike(verdict.text, verdict.suspects)
         hint, gone = verify.strike(verdict.hint, verdict.suspects)
-        again = verify.check(task, Reply(text), count=self._count)
-        left = verify.suspects(text, verify.Evidence(task, ""))
-        if again.reasons or any(name in verdict.suspects for name in left):
+        again = verify.check(source, Reply(text), count=self._count)
+        if again.reasons or any(name in verdict.suspects for name in again.suspects):
             return None
-        return replace(again, ok=True, suspects=verdict.suspects, struck=struck + gone, text=text, hint=hint)
+        return again._replace(ok=True, suspects=verdict.suspects, struck=struck + gone, text=text, hint=hint)
 
     def _accept(self, verdict: Verdict, rung: str, model: str, run: _Run) -> _Accepted:
         text = f"{verdict.text}\n{verdict.anchors}".strip()

@@ -11,9 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..records import SourceLine, SummaryTask, ToolCall
 from ..text import salience
@@ -62,8 +61,7 @@ demands, decisions, results, files, values, errors."""
 _ENDING: Final = 'End with: "Expand for details about: <what was left out, in a few words>"'
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(NamedTuple):
     """Messages for the model; ``text`` is all that it reads, ``left_out`` the characters of tool results not shown.
 
     ``evidence`` is the text without the complaint about an earlier answer, which names what the source lacks.
@@ -75,8 +73,7 @@ class Prompt:
     left_out: int
 
 
-@dataclass(frozen=True, slots=True)
-class Complaint:
+class Complaint(NamedTuple):
     """Why an earlier answer was refused, for the retry."""
 
     reasons: tuple[str, ...] = ()

@@ -9,18 +9,19 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-_FENCE = re.compile(r"```(?:json)?\s*(.*?)\s*(?:```|\Z)", re.DOTALL)
-_OPEN_ANSWER = re.compile(r'"answer"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
-_ADDRESS = re.compile(r"\b(?:msg|sum)_\d+\b")
-_REFUSAL = re.compile(
+from ..text.salience import lazy
+
+_FENCE = lazy(r"```(?:json)?\s*(.*?)\s*(?:```|\Z)", re.DOTALL)
+_OPEN_ANSWER = lazy(r'"answer"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
+_ADDRESS = lazy(r"\b(?:msg|sum)_\d+\b")
+_REFUSAL = lazy(
     r"\s*(?:I['’]?m sorry|I am sorry|Sorry|Unfortunately)[^.\n]{0,80}\b(?:can(?:['’]?t|not)|unable|won['’]t)\b[^.\n]{0,60}"
     r"\b(?:help|assist|comply|request|do that)\b",
     re.IGNORECASE,
 )
-_ERROR_PAGE = re.compile(
+_ERROR_PAGE = lazy(
     r"\s*(?:error code:? ?[45]\d\d|http(?: error)? ?[45]\d\d|\{['\"]error['\"]:|<!doctype html|<html|incorrect api key)",
     re.IGNORECASE,
 )
@@ -30,8 +31,7 @@ _LOOP_CHARS: Final = 2000
 _LOOP_RATIO: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """An answer and the addresses it cites. ``partial``: the JSON broke off."""
 
     answer: str

@@ -14,13 +14,13 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..records import SummaryTask
 from ..text import salience
-from ..text.salience import Haystack, Item
+from ..text.salience import Haystack, Item, lazy
 from .client import Reply
+from .source import RUN, Evidence, Source
 
 Count = Callable[[str], int]
 
@@ -28,21 +28,21 @@ _BAD_ENDS: Final = frozenset(
     {"length", "max_tokens", "model_length", "content_filter", "safety", "recitation", "refusal", "error", "tool_calls",
      "function_call", "tool_use", "pause_turn", "incomplete", "malformed_function_call"}
 )  # fmt: skip
-_HINT = re.compile(r"^[\s>*_#\"“-]*expand for details about[*_]*\s*[:：][*_]*\s*[\"“]?(.*?)[\s*_\"”]*$", re.IGNORECASE)
+_HINT = lazy(r"^[\s>*_#\"“-]*expand for details about[*_]*\s*[:：][*_]*\s*[\"“]?(.*?)[\s*_\"”]*$", re.IGNORECASE)
 
-_PREFACE = re.compile(
+_PREFACE = lazy(
     r"(?:sure|certainly|of course|okay|ok|here(?:'s| is| are)|below is|the following is)\b[^\n]{0,120}[:：]\s*\n+",
     re.IGNORECASE,
 )
-_WRAPPED = re.compile(r"```[a-z]*\n(.*)\n```", re.DOTALL | re.IGNORECASE)
+_WRAPPED = lazy(r"```[a-z]*\n(.*)\n```", re.DOTALL | re.IGNORECASE)
 
-_REFUSAL = re.compile(
+_REFUSAL = lazy(
     r"\W*(?:i'?m (?:really |very )?(?:sorry|afraid)|sorry,|i apologi[sz]e|unfortunately,? i|as an ai\b|"
     r"i (?:can(?:no|')t|cannot|am unable|'?m unable|am not able|'?m not able|won'?t|must decline)|"
     r"抱歉|对不起|很遗憾|我无法|我不能|申し訳|죄송)",
     re.IGNORECASE,
 )
-_ERROR_PAGE = re.compile(
+_ERROR_PAGE = lazy(
     r"\W*(?:error code:?\s*[45]\d\d\b|http(?:/\d(?:\.\d)?)?\s*(?:error:?)?\s*[45]\d\d\b|"
     r"[45]\d\d\s*[-:]?\s*(?:unauthorized|forbidden|not found|bad request|too many|internal server|"
     r"bad gateway|service un|gateway)|"
@@ -53,9 +53,9 @@ _ERROR_PAGE = re.compile(
     r"service unavailable|bad gateway)",
     re.IGNORECASE,
 )
-_MARKUP_PAGE = re.compile(r"\s*(?:<!doctype html|<html\b|<\?xml\b)", re.IGNORECASE)
+_MARKUP_PAGE = lazy(r"\s*(?:<!doctype html|<html\b|<\?xml\b)", re.IGNORECASE)
 # How reasoning begins that came without tags. A record may well begin with "First the user asked for a summary of ...".
-_THINKING = re.compile(
+_THINKING = lazy(
     r"\W*(?:<(?:think|thinking|reasoning|thought)\b|"
     r"(?:okay|ok|alright|hmm+)\b[,.]? (?:so,? |first,? )?(?:the user|let me|let's|i need|i should|i'?ll|i will|i have|we)\b|"
     r"(?:well|so|first|now)\b[,.]? (?:let me|let's|i need|i should|i'?ll|i will|we need|we should)\b|"
@@ -64,12 +64,11 @@ _THINKING = re.compile(
     r"the user (?:wants|is asking|asks|asked|has asked) (?:me|us) (?:to|for)\b)",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?<=[.!?])[ \t]+|(?<=[。！？])")
-_WORDS = re.compile(r"\w{4,}")
+_SENTENCE = lazy(r"(?<=[.!?])[ \t]+|(?<=[。！？])")
+_WORDS = lazy(r"\w{4,}")
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What was found. ``reasons`` refuse the answer; ``suspects`` ask for a retry and may be struck.
 
     ``text`` is the answer without preface and hint line; ``anchors`` is the line to append, or "".
@@ -103,8 +102,7 @@ class Verdict:
         return json.dumps(self.as_dict(), ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
+class Band(NamedTuple):
     """Least and greatest size of an acceptable answer, in tokens."""
 
     floor: int
@@ -167,6 +165,8 @@ def _is_loop(text: str) -> bool:
 
 
 _WINDOW: Final = 200
+#: Records of which that much is left were not condensed.
+_NEARLY_ALL: Final = 0.8
 
 
 def _is_listing(line: str) -> bool:
@@ -174,26 +174,58 @@ def _is_listing(line: str) -> bool:
     return line.count(", ") >= 6 and line.count(", ") * 40 > len(line)
 
 
-def _is_echo(text: str, haystacks: Iterable[Haystack]) -> bool:
-    """Is most of it copied in long runs? Quoting a sentence is not."""
+def _windows(text: str) -> list[str]:
     flat = salience.normal("\n".join(line for line in text[:60_000].splitlines() if not _is_listing(line)))
-    windows = [flat[n : n + _WINDOW] for n in range(0, len(flat) - _WINDOW + 1, _WINDOW)]
+    return [flat[n : n + _WINDOW] for n in range(0, len(flat) - _WINDOW + 1, _WINDOW)]
+
+
+def _copied(windows: list[str], *haystacks: Haystack) -> bool:
+    """Is most of it copied in long runs? Quoting a sentence is not."""
     if len(windows) < 2:
         return False
-    copied = sum(any(hay.contains(window) for hay in haystacks) for window in windows)
-    return copied > len(windows) / 2
+    return sum(any(hay.contains(window) for hay in haystacks) for window in windows) > len(windows) / 2
 
 
-def _is_unrelated(text: str, source: Haystack, items: tuple[Item, ...]) -> bool:
+def _without(prompt: str, texts: Iterable[str]) -> str:
+    for text in texts:
+        if text.strip():
+            prompt = prompt.replace(text.strip(), "")
+    return prompt
+
+
+def _is_echo(text: str, source: Source, prompt: str) -> bool:
+    """Is it the source, or the prompt, instead of an account of it? What came before may be taken up in the same words."""
+    windows = _windows(text)
+    task = source.task
+    if task.depth > 0:
+        return _is_deep_echo(windows, source, prompt)
+    return _copied(windows, source.haystack, Haystack(_without(prompt, [task.previous])))
+
+
+def _is_deep_echo(windows: list[str], source: Source, prompt: str) -> bool:
+    """Records may be condensed in their own sentences. Nearly all of them, or one of several, is a copy all the same."""
+    if not _copied(windows, source.haystack):
+        texts = [line.text for line in source.task.lines]
+        return _copied(windows, Haystack(_without(prompt, [*texts, source.task.previous])))
+    whole = len(source.haystack.text)
+    if len(windows) * _WINDOW >= _NEARLY_ALL * whole:
+        return True
+    lines = [Haystack(line.text) for line in source.task.lines]
+    return any(
+        len(line.text) < whole / 2 and sum(line.contains(window) for window in windows) >= _NEARLY_ALL * len(windows)
+        for line in lines
+    )
+
+
+def _is_unrelated(answer: Haystack, source: Source, evidence: Evidence) -> bool:
     """Shares neither names nor words with a source that has plenty of both."""
-    terms = [item for item in items if item.kind in salience.TERMS]
-    if len(terms) < 12 or any(source_term.key in salience.normal(text) for source_term in terms):
+    if len(source.terms) < 12 or any(answer.contains(term.key) for term in source.terms):
         return False
-    words = set(_WORDS.findall(text.casefold()))
-    return bool(words) and sum(source.contains(word) for word in words) < 0.2 * len(words)
+    words = set(_WORDS.findall(answer.text))
+    return bool(words) and sum(evidence.contains(word) for word in words) < 0.2 * len(words)
 
 
-def _form_reasons(reply: Reply, text: str, task: SummaryTask) -> list[str]:
+def _form_reasons(reply: Reply, text: str, source: Source) -> list[str]:
     """What is wrong with the answer as such, whatever its size is."""
     out = []
     finish = reply.finish_reason.lower()
@@ -207,18 +239,17 @@ def _form_reasons(reply: Reply, text: str, task: SummaryTask) -> list[str]:
         out.append("it is empty")
     elif _THINKING.match(text):
         out.append("it is reasoning, not a record")
-    elif len(text) < 700 and _REFUSAL.match(text) and not _tells(text, task):
+    elif len(text) < 700 and _REFUSAL.match(text) and not _tells(text, source):
         out.append("it refuses")
-    elif _is_error_page(text) and not _tells(text, task):
+    elif _is_error_page(text) and not _tells(text, source):
         out.append("it is an error page")
     return out
 
 
-def _tells(text: str, task: SummaryTask) -> bool:
+def _tells(text: str, source: Source) -> bool:
     """Does it hold several of the source's names? Then it is a record, however it opens."""
-    terms = [item for item in salience.salient(task.lines) if item.kind in salience.TERMS]
     haystack = Haystack(text)
-    return sum(haystack.has(item) for item in terms) >= 3
+    return sum(haystack.has(term) for term in source.terms) >= 3
 
 
 def _size_reasons(tokens: int, allowed: Band) -> list[str]:
@@ -230,77 +261,15 @@ def _size_reasons(tokens: int, allowed: Band) -> list[str]:
 
 
 # -------------------------------------------------------------------------------------------------------- suspects
-_SEPARATORS = re.compile(r"[-_./\\\s]+")
-_MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_RUN = re.compile(r"\d{3,}")
-#: Numbers that are figures of speech as often as facts.
-_ROUND: Final = frozenset({"100", "1000"})
-
-
-class Evidence:
-    """Everything a summary may know: the source, and what else the prompt said."""
-
-    def __init__(self, task: SummaryTask, prompt: str) -> None:
-        parts = [line.text for line in task.lines]
-        # The prompt may show an oversized result in part; the source itself is the evidence. Both are needed: times and
-        # addresses stand only in the prompt.
-        parts += [line.address for line in task.lines]
-        parts += [task.focus, task.memory_context, task.previous, prompt]
-        self.haystack = Haystack("\n".join(parts))
-        self._loose = _SEPARATORS.sub(" ", self.haystack.text)
-        self._numbers = frozenset(_RUN.findall(self.haystack.text))
-
-    def supports(self, item: Item) -> bool:
-        """Does the item occur, in this or an equivalent spelling?"""
-        key = item.key.rstrip(".…")
-        if self.haystack.contains(key) or _SEPARATORS.sub(" ", key).strip() in self._loose:
-            return True
-        if item.kind == salience.DATE:
-            return self._has_day(key)
-        if item.kind == salience.NUMBER:
-            return all(self._has_number(run) for run in _RUN.findall(key))
-        if item.kind in (salience.PATH, salience.URL):
-            return self._has_joined(key)
-        return False
-
-    def _has_number(self, run: str) -> bool:
-        return run in _ROUND or run in self._numbers or any(number.startswith(run) for number in self._numbers)
-
-    def _has_joined(self, path: str) -> bool:
-        """A folder named in one place and a file below it named in another."""
-        cuts = [n for n, char in enumerate(path) if char in "/:"]
-        return any(
-            self.haystack.contains(path[:n]) and self.haystack.contains(path[n + 1 :])
-            for n in cuts
-            if n >= 3 and len(path) - n > 4
-        )
-
-    def _has_day(self, key: str) -> bool:
-        numbers = [int(run) for run in re.findall(r"\d{1,4}", key)[:3]]
-        if len(numbers) < 3:
-            return all(self._has_number(run) for run in _RUN.findall(key))
-        year, month, day = numbers if numbers[0] > 31 else (numbers[2], numbers[1], numbers[0])
-        spellings = [f"{year}-{month:02}-{day:02}", f"{month}月{day}日", f"{month:02}月{day:02}日", f"{month}/{day}/"]
-        if 1 <= month <= 12:
-            name = _MONTH_NAMES[month - 1]
-            return any(self.haystack.contains(s) for s in spellings) or bool(
-                re.search(
-                    rf"\b{name}[a-z]*\.?[ -]0?{day}(?:st|nd|rd|th)?\b|\b0?{day}(?:st|nd|rd|th)?(?: of)? {name}",
-                    self.haystack.text,
-                )
-            )
-        return any(self.haystack.contains(spelling) for spelling in spellings)
-
-
 def _is_claim(item: Item) -> bool:
     """Is it something that would be harmful when invented? Ordinary words and words joined by a hyphen are not."""
     if item.kind in (salience.PATH, salience.URL, salience.HASH, salience.DATE):
         return True
     if item.kind == salience.NUMBER:
-        return _RUN.search(item.key) is not None
+        return RUN.search(item.key) is not None
     if item.kind != salience.IDENTIFIER:
         return False
-    if _RUN.search(item.key) or "_" in item.key or "." in item.key or "/" in item.key:
+    if RUN.search(item.key) or "_" in item.key or "." in item.key or "/" in item.key:
         return True
     return "-" in item.key and (any(c.isdigit() for c in item.key) or item.key.count("-") >= 3)
 
@@ -368,30 +337,28 @@ def anchor_room(task: SummaryTask, tokens: int) -> int:
 
 
 # ----------------------------------------------------------------------------------------------------------- check
-def check(task: SummaryTask, reply: Reply, *, count: Count, prompt: str = "") -> Verdict:
+def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Verdict:
     """Judge an answer. ``prompt`` is all that the model read: not invented, and not to be echoed."""
+    task = source.task
     text, hint = tidy(reply.text)
-    reasons = _form_reasons(reply, text, task)
+    reasons = _form_reasons(reply, text, source)
     tokens = count(text)
     if text and not reasons:
         reasons += _size_reasons(tokens, band(task))
     # A hopeless answer may be forty thousand words: nothing below is worth its time then.
     if reasons:
         return Verdict(False, tuple(reasons), (), (), 0.0, "", text[:2000], hint)
-    evidence = Evidence(task, prompt)
+    evidence = source.evidence(prompt)
+    answer = Haystack(text)
     if _is_loop(text):
         reasons.append("it repeats itself")
-    # What came before may be taken up again in the same words.
-    bare = prompt.replace(task.previous.strip(), "") if task.previous.strip() else prompt
-    if _is_echo(text, (Haystack("\n".join(line.text for line in task.lines)), Haystack(bare))):
+    if _is_echo(text, source, prompt):
         reasons.append("it copies the source")
-    items = salience.salient(task.lines)
-    if _is_unrelated(text, evidence.haystack, items):
+    if _is_unrelated(answer, source, evidence):
         reasons.append("it has nothing to do with the source")
     named = () if reasons else suspects(f"{text}\n{hint}", evidence)
-    share, missing = salience.recall(items, Haystack(text))
+    share, missing = salience.recall(source.items, answer)
     anchors = anchor_line(missing, room=anchor_room(task, tokens), count=count)
-    whole, _ = salience.recall(items, Haystack(f"{text}\n{anchors}"))
     return Verdict(
         ok=not reasons and not named,
         reasons=tuple(reasons),
@@ -401,5 +368,5 @@ def check(task: SummaryTask, reply: Reply, *, count: Count, prompt: str = "") ->
         anchors=anchors,
         text=text,
         hint=hint,
-        recall_with_anchors=whole,
+        recall_with_anchors=salience.with_more(source.items, missing, answer.plus(anchors)),
     )

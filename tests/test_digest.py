@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_lcm.llm.digest import digest
+from hermes_lcm.llm.digest import Digest
+from hermes_lcm.llm.digest import digest as digest_of
+from hermes_lcm.llm.source import Source
 from hermes_lcm.records import SourceLine, SummaryTask
 from hermes_lcm.text import salience
 from hermes_lcm.text.tokens import count
@@ -17,6 +19,10 @@ from hermes_lcm.text.tokens import count
 def task(*lines: tuple[str, str], target: int = 300, depth: int = 0) -> SummaryTask:
     made = tuple(SourceLine(f"msg_{n}", role, text, tokens=count(text)) for n, (role, text) in enumerate(lines, 1))
     return SummaryTask(depth, made, sum(line.tokens for line in made), target)
+
+
+def digest(what: SummaryTask) -> Digest:
+    return digest_of(Source(what), count=count)
 
 
 LOG = "\n".join(f"{n:05d} line of output about nothing in particular, number {n * 7919 % 10007}" for n in range(400))
@@ -48,18 +54,18 @@ WORK = (
 )
 def test_it_keeps_what_matters(kept):
     """Requests, demands, commands, errors, decisions, open points and the last state, verbatim."""
-    assert kept in digest(task(*WORK, target=500), count=count).text
+    assert kept in digest(task(*WORK, target=500)).text
 
 
 def test_it_says_what_it_is():
     """Nobody takes it for a summary."""
-    assert digest(task(*WORK), count=count).text.startswith("Extract made without a model (msg_1 to msg_6).")
+    assert digest(task(*WORK)).text.startswith("Extract made without a model (msg_1 to msg_6).")
 
 
 @pytest.mark.parametrize("target", [60, 200, 600, 3000], ids="target={}".format)
 def test_it_stays_within_its_target(target):
     """Also a digest has a budget."""
-    extract = digest(task(*WORK, target=target), count=count)
+    extract = digest(task(*WORK, target=target))
 
     assert count(extract.text) <= target * 1.1 + 10
 
@@ -73,7 +79,7 @@ def test_no_long_stretch_of_a_tool_result_is_copied(target):
         ("tool", '{"error": "' + LOG[:9000].replace("\n", " ") + '"}'),
         target=target,
     )
-    text = digest(source, count=count).text
+    text = digest(source).text
     longest = [
         difflib.SequenceMatcher(None, text, line.text[:9000], autojunk=False).find_longest_match().size
         for line in source.lines
@@ -91,7 +97,7 @@ def test_what_the_sentences_lack_is_anchored():
         for role, text in [("assistant", "then")]
     ]
     source = task(("user", "Look around."), *facts, ("tool", LOG), target=400)
-    extract = digest(source, count=count)
+    extract = digest(source)
 
     assert extract.recall >= 0.95
     assert extract.recall == salience.recall(salience.salient(source.lines), salience.Haystack(extract.text))[0]
@@ -99,8 +105,8 @@ def test_what_the_sentences_lack_is_anchored():
 
 def test_it_condenses_extracts():
     """One depth up: sections stay sections, addresses stay, and the machine's own lines are not quoted."""
-    below = [digest(task(*WORK, target=400), count=count).text for _ in range(2)]
-    text = digest(task(*(("summary", part) for part in below), target=500, depth=1), count=count).text
+    below = [digest(task(*WORK, target=400)).text for _ in range(2)]
+    text = digest(task(*(("summary", part) for part in below), target=500, depth=1)).text
 
     assert text.count("Extract made without a model") == 1
     assert text.count("Anchors: ") <= 1
@@ -114,17 +120,17 @@ def test_chinese_is_extracted_too():
         ("user", "请不要修改配置文件 conf/app.toml。会议在10月23日。"), ("assistant", "好的,已经完成修改。" * 30)
     )
 
-    assert "请不要修改配置文件 conf/app.toml。" in digest(source, count=count).text
+    assert "请不要修改配置文件 conf/app.toml。" in digest(source).text
 
 
 def test_it_has_a_hint():
     """So that the reader knows what to expand."""
-    assert "vite.config.ts" in digest(task(*WORK), count=count).hint
+    assert "vite.config.ts" in digest(task(*WORK)).hint
 
 
 def test_nothing_makes_an_empty_extract():
     """Not an exception."""
-    assert digest(SummaryTask(0, (), 0, 100), count=count).text == ""
+    assert digest(SummaryTask(0, (), 0, 100)).text == ""
 
 
 @settings(max_examples=80)
@@ -137,6 +143,6 @@ def test_nothing_makes_an_empty_extract():
 )
 def test_no_source_is_too_strange(lines, target):
     """It always succeeds: it is the last rung."""
-    extract = digest(task(*lines, target=target), count=count)
+    extract = digest(task(*lines, target=target))
 
     assert 0.0 <= extract.recall <= 1.0

@@ -20,6 +20,7 @@ from hermes_lcm.llm.breaker import Breaker, SpendGuard
 from hermes_lcm.llm.client import Reply
 from hermes_lcm.llm.ladder import Ladder, LadderSettings, split
 from hermes_lcm.records import SourceLine, Summary, SummaryTask, ToolCall
+from hermes_lcm.text import salience
 from hermes_lcm.text.tokens import count
 
 LATER = 10_000.0
@@ -226,6 +227,18 @@ def test_an_answer_with_suspects_survives_a_provider_that_fails_then():
     summary = summarise(model)
 
     assert (summary.quality, "ghost" in summary.text) == ("verified", False)
+
+
+def test_a_source_is_read_once(monkeypatch):
+    """However many attempts there are, and for the extract too."""
+    read: list[int] = []
+    ranked = salience.ranked
+    monkeypatch.setattr(salience, "ranked", lambda lines: read.append(1) or ranked(lines))
+    ghost = "\nIt touched src/ghost/file.py."
+    ladder(Scripted([lambda p: Reply(honest(p) + ghost), BAD[ECHO], BAD["tiny"]])).summarise(task(), deadline=LATER)
+    ladder(Scripted([lambda p: Reply(honest(p)[:40] + ghost * 9)])).summarise(task(), deadline=LATER)
+
+    assert len(read) == 2
 
 
 # ------------------------------------------------------------------------------------------------------------ routes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from typing import Any
 
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_lcm.llm.client import Reply
-from hermes_lcm.llm.verify import Evidence, Verdict, band, check, strike, suspects, tidy
+from hermes_lcm.llm.source import Source
+from hermes_lcm.llm.verify import Band, Verdict, band, check, strike, suspects, tidy
 from hermes_lcm.records import SourceLine, SummaryTask
 from hermes_lcm.text.tokens import count
 
@@ -52,7 +54,7 @@ GOOD = (
 
 
 def judged(text: str, source: SummaryTask = SOURCE, **more: Any) -> Verdict:
-    return check(source, Reply(text, **more), count=count)
+    return check(Source(source), Reply(text, **more), count=count)
 
 
 # --------------------------------------------------------------------------------------------------------- accepted
@@ -143,9 +145,60 @@ def test_an_answer_about_something_else_is_refused():
 def test_a_prompt_read_back_is_an_echo():
     """Also its instructions."""
     prompt = prose(1500, 40) + GOOD
-    verdict = check(SOURCE, Reply(prompt[:1200]), count=count, prompt=prompt)
+    verdict = check(Source(SOURCE), Reply(prompt[:1200]), count=count, prompt=prompt)
 
     assert "it copies the source" in verdict.reasons
+
+
+def records(*texts: str, target: int = 300, depth: int = 1) -> SummaryTask:
+    """Records to be condensed."""
+    lines = tuple(SourceLine(f"part_{n}", "summary", text, tokens=count(text)) for n, text in enumerate(texts, 1))
+    return SummaryTask(depth, lines, sum(line.tokens for line in lines), target)
+
+
+def sentences(seed: int, many: int = 20) -> str:
+    """Sentences of words that hardly repeat."""
+    rng = random.Random(seed)
+    words = [
+        "".join(rng.choices("bdfgklmnprst", k=3)) + rng.choice(("an", "eri", "o", "ung")) for _ in range(15 * many)
+    ]
+    return ". ".join(" ".join(words[n * 15 : n * 15 + 15]) for n in range(many)) + "."
+
+
+RECORDS = tuple(sentences(n) for n in range(4))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_records_may_be_condensed_in_their_own_sentences(depth):
+    """An extract of extracts: two sentences in five of each."""
+    text = ". ".join(sentence for record in RECORDS for sentence in record.split(". ")[:8])
+
+    assert judged(text, records(*RECORDS, depth=depth)).reasons == ()
+    assert judged(text, task(*RECORDS, target=600)).reasons == ("it copies the source",)
+
+
+DEEP_ECHOES = {
+    "all of it": (" ".join(RECORDS), 600, "too long"),
+    "nearly all of it": (" ".join(RECORDS)[:-1200], 2000, "copies"),
+    "one record of four": (RECORDS[1], 300, "copies"),
+}
+
+
+@pytest.mark.parametrize(("text", "target", "reason"), DEEP_ECHOES.values(), ids=DEEP_ECHOES.keys())
+def test_records_read_back_are_not_condensed(text, target, reason, monkeypatch):
+    """What is as long as its source gains nothing; one record alone loses the others."""
+    if reason == "copies":  # the band would be the first to say so
+        monkeypatch.setattr("hermes_lcm.llm.verify.band", lambda _: Band(1, 10**6))
+
+    assert reason in "; ".join(judged(text, records(*RECORDS, target=target)).reasons)
+
+
+def test_instructions_read_back_are_an_echo_at_every_depth():
+    """They are no records."""
+    told = sentences(9)
+    verdict = check(Source(records(*RECORDS)), Reply(told), count=count, prompt="\n".join([told, *RECORDS]))
+
+    assert verdict.reasons == ("it copies the source",)
 
 
 def test_a_quoted_demand_is_no_echo():
@@ -234,13 +287,13 @@ def test_ordinary_words_are_no_suspects(word):
 )
 def test_the_same_thing_in_another_spelling_is_no_suspect(there, here):
     """Models reformat numbers, dates and paths."""
-    assert suspects(f"It was {here}.", Evidence(task(there), "")) == ()
+    assert suspects(f"It was {here}.", Source(task(there)).evidence("")) == ()
 
 
 def test_what_the_prompt_says_is_no_suspect():
     """Times and addresses stand in the prompt only."""
     assert check(
-        SOURCE,
+        Source(SOURCE),
         Reply(GOOD + " It began on 2023-11-14 (msg_1)."),
         count=count,
         prompt="msg_1 | user | 2023-11-14 22:13 UTC",
@@ -310,7 +363,10 @@ def test_the_verdict_is_kept_as_bounded_json():
 def test_no_answer_is_too_strange(text, source, finish, reasoning, target):
     """Whatever a model writes about whatever there was: a verdict, as JSON, and never an exception."""
     verdict = check(
-        task(*source, target=target), Reply(text, finish, reasoning_only=reasoning), count=count, prompt=text[:50]
+        Source(task(*source, target=target)),
+        Reply(text, finish, reasoning_only=reasoning),
+        count=count,
+        prompt=text[:50],
     )
 
     assert json.loads(verdict.as_json())["ok"] in (True, False)

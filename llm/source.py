@@ -1,0 +1,122 @@
+"""
+What there is to summarise, read once.
+
+Owns what a summary should keep of its source (``Source``), and what it may know (``Evidence``: the source, and whatever
+else the prompt said). A source is read when it is first asked about, and shared by all attempts at it, by the striking
+and by the extract. For one thread at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Final
+
+from ..records import SummaryTask
+from ..text import salience
+from ..text.salience import Haystack, Item, Reading, lazy
+
+_SEPARATORS: Final = str.maketrans(dict.fromkeys("-_./\\", " "))
+_MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+#: Digits that are a fact when they stand together.
+RUN = lazy(r"\d{3,}")
+_INTEGER = lazy(r"\d{1,4}")
+#: Numbers that are figures of speech as often as facts.
+_ROUND: Final = frozenset({"100", "1000"})
+
+
+class Source:
+    """A task's lines as they are read."""
+
+    def __init__(self, task: SummaryTask) -> None:
+        self.task = task
+        self._evidence: tuple[str, Evidence] | None = None
+
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        """The lines, one by one."""
+        return tuple(Reading(line) for line in self.task.lines)
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """What a summary should keep, most important first."""
+        return salience.ranked(self.readings)
+
+    @cached_property
+    def terms(self) -> tuple[Item, ...]:
+        """The words and numbers among the items."""
+        return tuple(item for item in self.items if item.kind in salience.TERMS)
+
+    @cached_property
+    def haystack(self) -> Haystack:
+        """The lines' text."""
+        return Haystack("\n".join(line.text for line in self.task.lines))
+
+    def evidence(self, prompt: str) -> Evidence:
+        """What a model knew that read ``prompt``."""
+        if self._evidence is None or self._evidence[0] != prompt:
+            self._evidence = prompt, Evidence(self, prompt)
+        return self._evidence[1]
+
+
+class Evidence:
+    """Everything a summary may know."""
+
+    def __init__(self, source: Source, prompt: str) -> None:
+        task = source.task
+        # The prompt may show an oversized result in part; the source itself is the evidence. Both are needed: times
+        # and addresses stand only in the prompt.
+        rest = [line.address for line in task.lines]
+        rest += [task.focus, task.memory_context, task.previous, prompt]
+        self._haystacks = (source.haystack, Haystack("\n".join(rest)))
+
+    @cached_property
+    def _loose(self) -> str:
+        return " ".join(" ".join(hay.text for hay in self._haystacks).translate(_SEPARATORS).split())
+
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        return frozenset(run for hay in self._haystacks for run in RUN.findall(hay.text))
+
+    def contains(self, text: str) -> bool:
+        """Is this very text (in normal form) part of it?"""
+        return any(hay.contains(text) for hay in self._haystacks)
+
+    def supports(self, item: Item) -> bool:
+        """Does the item occur, in this or an equivalent spelling?"""
+        key = item.key.rstrip(".…")
+        if self.contains(key) or " ".join(key.translate(_SEPARATORS).split()) in self._loose:
+            return True
+        if item.kind == salience.DATE:
+            return self._has_day(key)
+        if item.kind == salience.NUMBER:
+            return all(self._has_number(run) for run in RUN.findall(key))
+        if item.kind in (salience.PATH, salience.URL):
+            return self._has_joined(key)
+        return False
+
+    def _has_number(self, run: str) -> bool:
+        return run in _ROUND or run in self._numbers or any(number.startswith(run) for number in self._numbers)
+
+    def _has_joined(self, path: str) -> bool:
+        """A folder named in one place and a file below it named in another."""
+        cuts = [n for n, char in enumerate(path) if char in "/:"]
+        return any(
+            self.contains(path[:n]) and self.contains(path[n + 1 :]) for n in cuts if n >= 3 and len(path) - n > 4
+        )
+
+    def _has_day(self, key: str) -> bool:
+        numbers = [int(run) for run in _INTEGER.findall(key)[:3]]
+        if len(numbers) < 3:
+            return all(self._has_number(run) for run in RUN.findall(key))
+        year, month, day = numbers if numbers[0] > 31 else (numbers[2], numbers[1], numbers[0])
+        spellings = [f"{year}-{month:02}-{day:02}", f"{month}月{day}日", f"{month:02}月{day:02}日", f"{month}/{day}/"]
+        if any(self.contains(spelling) for spelling in spellings):
+            return True
+        if not 1 <= month <= 12:
+            return False
+        name = _MONTH_NAMES[month - 1]
+        written = re.compile(
+            rf"\b{name}[a-z]*\.?[ -]0?{day}(?:st|nd|rd|th)?\b|\b0?{day}(?:st|nd|rd|th)?(?: of)? {name}"
+        )
+        return any(written.search(hay.text) for hay in self._haystacks)
