@@ -1,7 +1,8 @@
 """
 What the plugin registers with the host: the engine, hooks, commands, auxiliary tasks, the skill.
 
-Optional registrations are feature-detected; a host without one of them gets the rest.
+Optional registrations are feature-detected; a host without one of them gets the rest. Everything heavy is imported at its first use: a
+process that never builds an agent pays a few milliseconds.
 """
 
 from __future__ import annotations
@@ -12,25 +13,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import hooks
-from .binding import EXPANSION_TASK, ops_deps
-from .cli import handle, setup
-from .command import run
-from .engine import LCMEngine
-from .runtime import RUNTIMES
+from .prototype import Prototype
 
 logger = logging.getLogger("hermes_lcm")
 
+#: Callbacks of ``hooks.HOOKS``.
+HOOKS = ("pre_llm_call", "pre_api_request", "post_llm_call", "on_session_finalize", "subagent_start", "pre_gateway_dispatch")
 _TASKS = (
-    (EXPANSION_TASK, "LCM recall", "Answers questions from the conversation archive (lcm_expand_query)"),
+    ("lcm_summary", "LCM summaries", "Writes the summaries of the conversation archive (default: as context compression)"),
+    ("lcm_expansion", "LCM recall", "Answers questions from the conversation archive (lcm_expand_query)"),
 )
 
 
 def register_all(ctx: Any) -> None:
     """Register everything this host offers a place for."""
-    ctx.register_context_engine(LCMEngine())
-    for name, callback in hooks.HOOKS.items():
-        ctx.register_hook(name, callback)
+    ctx.register_context_engine(Prototype())
+    for name in HOOKS:
+        ctx.register_hook(name, _hook(name))
     _optional(ctx, "register_cli_command", _register_cli)
     _optional(ctx, "register_command", _register_slash)
     _optional(ctx, "register_auxiliary_task", _register_tasks)
@@ -45,10 +44,21 @@ def _optional(ctx: Any, feature: str, register: Callable[[Any], None]) -> None:
             logger.warning("%s refused by the host: %s", feature, exc)
 
 
+def _hook(name: str) -> Callable[..., None]:
+    def callback(**kwargs: Any) -> None:
+        from .hooks import HOOKS as CALLBACKS
+
+        CALLBACKS[name](**kwargs)
+
+    callback.__name__ = name
+    return callback
+
+
 def _register_slash(ctx: Any) -> None:
-    if not RUNTIMES.at().config.enable_slash_command:
-        return
-    ctx.register_command("lcm", slash, "Lossless context: status, doctor, backup, search", "status|doctor|help")
+    from . import config, host
+
+    if config.load(None, host.config_block()).enable_slash_command:
+        ctx.register_command("lcm", slash, "Lossless context: status, doctor, backup, search", "status|doctor|help")
 
 
 async def slash(raw_args: str = "") -> str:
@@ -58,6 +68,11 @@ async def slash(raw_args: str = "") -> str:
 
 def answer(raw_args: str = "") -> str:
     """The same, at once."""
+    from . import hooks
+    from .binding import ops_deps
+    from .command import run
+    from .runtime import RUNTIMES
+
     engine = hooks.command_engine()
     runtime = engine.runtime if engine is not None else RUNTIMES.at()
     session = runtime.known(engine.session_id) if engine is not None and engine.session_id else None
@@ -65,6 +80,16 @@ def answer(raw_args: str = "") -> str:
 
 
 def _register_cli(ctx: Any) -> None:
+    def setup(parser: Any) -> None:
+        from .cli import setup as fill
+
+        fill(parser)
+
+    def handle(args: Any) -> Any:
+        from .cli import handle as run
+
+        return run(args)
+
     ctx.register_cli_command("lcm", "Inspect and maintain the lossless context archive", setup, handle)
 
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # A folder's name stands for all modules in it. A new module at the top needs a place in here and in docs/design.md.
 LAYERS = {
-    8: "__init__ registration",
+    8: "__init__ registration prototype",
     7: "engine hooks",
     6: "tools command cli binding",
     5: "runtime swap plain",
@@ -33,7 +33,7 @@ HOST = {
     *("tools", "toolsets", "utils"),
 }
 
-MAY_IMPORT_HOST = {"__init__", "engine", "hooks", "host", "cli", "llm.client"}
+MAY_IMPORT_HOST = {"__init__", "prototype", "engine", "hooks", "host", "cli", "llm.client"}
 MAY_READ_ENVIRONMENT = {"config", "host"}
 MAY_CATCH_ALL = {"__init__", "registration", "engine", "hooks", "llm.client"}
 
