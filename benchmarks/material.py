@@ -132,8 +132,7 @@ def _swe(folder: Path) -> Iterator[list[Chat]]:
                 chat += [_result(call_id, "bash", str(m["content"])) for call_id in m.get("tool_call_ids") or ()]
             elif m["role"] != "system":
                 calls = [
-                    _call(c["id"], c["function"]["name"], c["function"]["arguments"])
-                    for c in m.get("tool_calls") or ()
+                    _call(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in m.get("tool_calls") or ()
                 ]
                 chat.append(_said(m["role"], _joined(m["content"]), calls))
         yield chat

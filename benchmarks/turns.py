@@ -4,8 +4,8 @@ How long a turn is held by a compaction when the model takes 3 s a call and a tu
 
     python benchmarks/turns.py [--quick] [--json FILE] [--scale 100] [--turns N] [--window 64000]
 
-Time runs faster by the scale: model, turns and the foreground budget alike. The plugin's own work does not, so in this run it
-weighs that much more than in life. For each compress() the time is therefore told twice: as it was, and as it would be at full
+Time runs faster by the scale: model, turns, the foreground budget and the plugin's own waiting times alike. Its own work does not,
+so in this run it weighs that much more than in life. For each compress() the time is therefore told twice: as it was, and as it would be at full
 length: own work as measured + scale x the time in which it waited for the model. Beside it the same conversation with
 nothing prepared ahead, for the number of model calls.
 """
@@ -25,6 +25,17 @@ from driving import Agent, SlowModel
 from kit import SPREAD, Report, home, spread
 
 MODEL_S, PERIOD_S, BUDGET_S = 3.0, 10.0, 20.0
+
+
+def hurry(scale: float) -> None:
+    """The plugin's own waiting times, divided by the scale like everybody's."""
+    from hermes_lcm import compact, prepare
+    from hermes_lcm.llm import ladder
+
+    for module, names in ((ladder, ("_LEAST_S",)), (compact, ("_REFUSED_S",)), (prepare, ("_LEASE_S", "_JOB_S"))):
+        for name in names:
+            if hasattr(module, name):
+                setattr(module, name, getattr(module, name) / scale)
 
 
 def run(turns: list[list[kit.Chat]], *, ahead: bool, scale: float, window: int, where: Path) -> dict[str, Any]:
@@ -75,6 +86,7 @@ def main() -> int:
     turns, made_of = material.turns(count)
     where = args.where or Path(tempfile.gettempdir())
     report = Report("turns", "compaction while turns keep coming", args.quick)
+    hurry(args.scale)
     found = {name: run(turns, ahead=ahead, scale=args.scale, window=args.window, where=where)
              for name, ahead in (("prepared ahead", True), ("inline", False))}  # fmt: skip
     _tell(report, found, args.scale, count)

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""
+How often the first search brings the evidence: questions of public test sets typed verbatim into lcm_grep.
+
+    python benchmarks/recall.py [--quick] [--json FILE] [--set locomo|beam|memdaily]
+
+Needs the data (LCM_DATA, or a folder data/ in a folder shared/ beside the checkout); a set that is missing is skipped. Each
+conversation is one session in a database of its own. A hit counts when it is an annotated evidence message; summaries
+do not count. R@k: the share of a question's evidence among the first k messages; MRR: one over the place of the first.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import kit
+from driving import Agent, hook
+from kit import SPREAD, Chat, InstantModel, Report, home, spread
+
+GOALS = {"locomo": 0.75, "beam": 0.56, "memdaily": 0.47}
+PLACES = (1, 5, 10, 20)
+
+
+class Doc(NamedTuple):
+    name: str
+    role: str
+    text: str
+
+
+class Asked(NamedTuple):
+    kind: str
+    question: str
+    evidence: frozenset[str]
+
+
+Case = tuple[str, list[Doc], list[Asked]]
+
+
+def locomo(folder: Path) -> Iterator[Case]:
+    kinds = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+    for path in sorted(folder.glob("*.json")):
+        for chat in json.loads(path.read_text(encoding="utf-8")):
+            said = chat["conversation"]
+            parts = [k for k in said if k.startswith("session_") and isinstance(said[k], list)]
+            docs = []
+            for part in sorted(parts, key=lambda k: int(k.split("_")[1])):
+                for t in said[part]:
+                    shares = f" [shares {t['blip_caption']}]" if t.get("blip_caption") else ""
+                    role = "user" if t["speaker"] == said["speaker_a"] else "assistant"
+                    docs.append(Doc(t["dia_id"], role, f"{t['speaker']}: {t['text']}{shares}"))
+            yield (
+                chat["sample_id"],
+                docs,
+                [
+                    Asked(kinds.get(q["category"], "?"), q["question"], frozenset(q["evidence"]))
+                    for q in chat["qa"]
+                    if q.get("evidence")
+                ],
+            )
+
+
+def beam(folder: Path) -> Iterator[Case]:
+    for chat in sorted(p for p in folder.iterdir() if p.is_dir()):
+        batches = json.loads((chat / "chat.json").read_text(encoding="utf-8"))
+        docs = [Doc(str(m["id"]), m["role"], m["content"]) for b in batches for turn in b["turns"] for m in turn]
+        asked = []
+        for kind, items in json.loads((chat / "probing_questions.json").read_text(encoding="utf-8")).items():
+            for q in items:
+                ids = q.get("source_chat_ids") or []
+                flat = ids if isinstance(ids, list) else [
+                    i for v in ids.values() for i in (v if isinstance(v, list) else [v])
+                ]  # fmt: skip
+                if flat:
+                    asked.append(Asked(kind, q["question"], frozenset(map(str, flat))))
+        yield chat.name, docs, asked
+
+
+def memdaily(folder: Path) -> Iterator[Case]:
+    for path in sorted(folder.glob("*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        items = found if isinstance(found, list) else [t for v in found.values() for t in v]
+        docs, asked = [], []
+        for t in items[:50]:
+            docs += [Doc(f"{t['tid']}:{m['mid']}", "user", m["message"]) for m in t["message_list"]]
+            asked += [
+                Asked("simple", q["question"], frozenset(f"{t['tid']}:{i}" for i in q["target_step_id"]))
+                for q in t["question_list"]
+            ]
+        yield path.stem, docs, asked
+
+
+SETS = {"locomo": locomo, "beam": beam, "memdaily": memdaily}
+
+
+def as_chat(docs: list[Doc]) -> tuple[list[Chat], dict[int, str]]:
+    """The conversation as the host would hold it (roles in turn), and which place of it is which document."""
+    chat: list[Chat] = []
+    places: dict[int, str] = {}
+    for doc in docs:
+        expected = "user" if not chat or chat[-1]["role"] == "assistant" else "assistant"
+        if doc.role != expected:
+            chat.append({"role": expected, "content": "go on" if expected == "user" else "ok"})
+        places[len(chat)] = doc.name
+        chat.append({"role": doc.role, "content": doc.text})
+    return chat, places
+
+
+class Score:
+    """Sums over questions."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.at = dict.fromkeys(PLACES, 0.0)
+        self.mrr = 0.0
+        self.empty = 0
+
+    def add(self, seen: list[str], evidence: frozenset[str]) -> None:
+        self.n += 1
+        for place in PLACES:
+            self.at[place] += len(evidence & set(seen[:place])) / len(evidence)
+        self.mrr += next((1 / rank for rank, name in enumerate(seen, 1) if name in evidence), 0.0)
+        self.empty += not seen
+
+    def row(self) -> list[float | int]:
+        n = max(1, self.n)
+        return [self.n, *(round(self.at[p] / n, 4) for p in PLACES), round(self.mrr / n, 4), round(self.empty / n, 4)]
+
+
+def ask_all(case: Case, where: Path, score: dict[str, Score], times: list[float], most: int) -> int:
+    """All questions about one conversation; how many of its messages could be told apart."""
+    name, docs, asked = case
+    chat, places = as_chat(docs)
+    with home(where):
+        agent = Agent(f"20260101_{name}", 2_000_000)
+        hook("pre_api_request", agent.session_id, chat)
+        session = agent.runtime.session(agent.session_id)
+        rows = sorted(agent.runtime.store.heads([_segment(session.conversation_id)]), key=lambda row: row.seq)
+        ident = {row.store_id: places[at] for at, row in enumerate(rows) if at in places}
+        for question in asked[:: max(1, len(asked) // most)] if most else asked:
+            began = time.perf_counter()
+            answer = agent.tool("lcm_grep", query=question.question, limit=40)
+            times.append(time.perf_counter() - began)
+            hits = [
+                hit.get("store_id") for hit in answer.get("results") or () if hit.get("type", "message") == "message"
+            ]
+            seen = list(dict.fromkeys(ident[i] for i in hits if i in ident))
+            for kind in ("all", question.kind):
+                score.setdefault(kind, Score()).add(seen, question.evidence)
+        agent.close()
+    return len(ident)
+
+
+def _segment(conversation_id: int) -> object:
+    from hermes_lcm.store import Segment
+
+    return Segment(conversation_id)
+
+
+def main() -> int:
+    parser = kit.arguments(__doc__ or "")
+    parser.add_argument("--set", choices=sorted(SETS), help="only this set")
+    args = parser.parse_args()
+    report = Report("recall", "evidence found by the first search", args.quick)
+    InstantModel().install()
+    folder = kit.data_folder()
+    where = args.where or Path(tempfile.gettempdir())
+    rows: list[list[object]] = []
+    times: list[list[object]] = []
+    for name, read in SETS.items():
+        if args.set not in (None, name):
+            continue
+        if folder is None or not (folder / name).is_dir():
+            report.note(f"skipped {name}: its data is not here; set LCM_DATA to a folder with {name}/")
+            continue
+        score: dict[str, Score] = {}
+        spent: list[float] = []
+        messages = 0
+        for n, case in enumerate(read(folder / name)):
+            if args.quick and n:
+                break
+            messages += ask_all(case, where, score, spent, 60 if args.quick else 0)
+        for kind, found in sorted(score.items(), key=lambda item: (item[0] != "all", item[0])):
+            if kind == "all" or len(score) > 2:
+                rows.append([f"{name}: {kind}", *found.row()])
+        times.append([f"{name}, {messages} messages", *spread(spent)])
+        report.budget(f"{name}: R@10", score["all"].at[10] / max(1, score["all"].n), GOALS[name], least=True)
+    if rows:
+        report.table("Evidence recall", ("", "questions", *(f"R@{p}" for p in PLACES), "MRR", "no hit"), rows)
+        report.table("Time of a search that brings 40 hits", ("", *SPREAD), times)
+    return report.finish(args.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
