@@ -4,10 +4,10 @@ How long a turn is held by a compaction when the model takes 3 s a call and a tu
 
     python benchmarks/turns.py [--quick] [--json FILE] [--scale 100] [--turns N] [--window 64000]
 
-Time runs faster by the scale: model, turns, the foreground budget and the plugin's own waiting times alike. Its own work does not,
-so in this run it weighs that much more than in life. For each compress() the time is therefore told twice: as it was, and as it would be at full
-length: own work as measured + scale x the time in which it waited for the model. Beside it the same conversation with
-nothing prepared ahead, for the number of model calls.
+Time runs faster by the scale: model, turns, the foreground budget and the plugin's own waiting times alike. Its own work does
+not, so in this run it weighs that much more than in life. For each compress() the time is therefore told twice: as it was,
+and as it would be at full length: own work as measured + scale x the time in which it waited for the model. Beside it the
+same conversation with nothing prepared ahead, for the number of model calls.
 """
 
 from __future__ import annotations
@@ -89,14 +89,17 @@ def main() -> int:
     hurry(args.scale)
     found = {name: run(turns, ahead=ahead, scale=args.scale, window=args.window, where=where)
              for name, ahead in (("prepared ahead", True), ("inline", False))}  # fmt: skip
-    _tell(report, found, args.scale, count)
+    _tell(report, found, count)
     messages = sum(map(len, turns))
-    report.note(f"{count} turns, {messages} messages of {made_of}; window {args.window}; a turn every "
-                f"{1000 * PERIOD_S / args.scale:.0f} ms, a model call {1000 * MODEL_S / args.scale:.0f} ms, scale {args.scale:g}")  # fmt: skip
+    report.note(f"{count} turns, {messages} messages of {made_of}; window {args.window}")
+    report.note(
+        f"a turn every {1000 * PERIOD_S / args.scale:.0f} ms, a model call {1000 * MODEL_S / args.scale:.0f} ms, "
+        f"foreground budget {1000 * BUDGET_S / args.scale:.0f} ms: scale {args.scale:g}"
+    )
     return report.finish(args.json)
 
 
-def _tell(report: Report, found: dict[str, dict[str, Any]], scale: float, count: int) -> None:
+def _tell(report: Report, found: dict[str, dict[str, Any]], count: int) -> None:
     rows = []
     for name, run_ in found.items():
         for what, key in (
@@ -108,12 +111,22 @@ def _tell(report: Report, found: dict[str, dict[str, Any]], scale: float, count:
                 rows.append([f"{name}: {what}", *spread(run_[key])])
         rows.append([f"{name}: a whole turn as it was", *spread(run_["turns"])])
     report.table("Times", ("", *SPREAD), rows)
+    columns = (
+        "compactions",
+        "model calls",
+        "while a turn waited",
+        "leaves prepared",
+        "repaired",
+        "provisional",
+        "most late ms",
+    )
+    rows = []
+    for name, r in found.items():
+        figures = (len(r["wall"]), r["calls"], r["inside"], r["prepared"], r["repaired"], r["provisional"])
+        rows.append([name, *figures, round(1000 * r["late"], 1)])
     report.table(
-        "Work",
-        ("", "compactions", "model calls", "while a turn waited", "leaves prepared", "repaired", "provisional", "most late ms"),
-        [[name, len(r["wall"]), r["calls"], r["inside"], r["prepared"], r["repaired"], r["provisional"], round(1000 * r["late"], 1)]
-         for name, r in found.items()],
-        "provisional: stand-in nodes shown in a prompt, summed over the compactions; most late: how far a turn began behind its time",
+        "Work", ("", *columns), rows,
+        "provisional: stand-in nodes shown in a prompt, summed over the compactions; most late: how far a turn began behind time",
     )  # fmt: skip
     for name, run_ in found.items():
         report.note(f"{name}: results {', '.join(run_['results'])}")
