@@ -285,7 +285,7 @@ class Worker:
         prototype = get_plugin_context_engine()
         if prototype is None:
             return
-        kind = type(prototype)
+        kind = type(copy.deepcopy(prototype))  # what an agent gets; the registered object only stands for it
         for name in _ENTRY_POINTS:
             if callable(getattr(kind, name, None)):
                 setattr(kind, name, self._timed(name, getattr(kind, name)))
