@@ -68,7 +68,7 @@ def test_new_compress_and_resume(tmp_path: Path) -> None:
 
 
 def test_undo_and_retry_keep_what_was_said(tmp_path: Path) -> None:
-    """The host takes turns out of its list; the store keeps them and the next message comes once."""
+    """The host takes messages out of its list, one of them to send it again: the store keeps all of them."""
     with ModelServer(Turns(lambda turn: [Reply(f"Reply {turn}.")])) as model:
         home = Home.make(tmp_path / "home", model.base_url)
         with home.process() as host:
@@ -77,6 +77,13 @@ def test_undo_and_retry_keep_what_was_said(tmp_path: Path) -> None:
                 host.cli_say(text=model.says(text))
             host.cli_say(text="/undo")
             host.cli_say(text=model.says("Three."))
+            undone = stored_rows(host, session)
+            said = list(model.truth)
+            retried = host.cli_say(text="/retry")["reply"]
             rows = stored_rows(host, session)
 
-    assert not (difference := compare(home.transcript(model.truth), rows)), difference
+    assert not (difference := compare(said, undone)), difference
+    assert retried == "Reply 3."
+    again = [row for row in rows if row["store_id"] not in {row["store_id"] for row in undone}]
+    assert [row["content"] for row in again if row["role"] == "assistant"] == ["Reply 3."]
+    assert [row["content"] for row in again if row["role"] == "user"] in ([], ["Three."])

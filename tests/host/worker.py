@@ -192,6 +192,8 @@ class Worker:
         if text.startswith("/"):
             self.cli.process_command(text)
             reply = None
+            while not self.cli._pending_input.empty():  # what a command wants to have sent
+                reply = self.cli.chat(self.cli._pending_input.get())
         else:
             reply = self.cli.chat(text)
         return {"reply": reply, "session_id": self.cli.session_id, "live": len(self.cli.conversation_history)}
