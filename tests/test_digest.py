@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_lcm.llm.digest import Digest
+from hermes_lcm.llm.digest import Digest, target_tokens
 from hermes_lcm.llm.digest import digest as digest_of
 from hermes_lcm.llm.source import Source
 from hermes_lcm.records import SourceLine, SummaryTask
@@ -131,6 +131,43 @@ def test_it_has_a_hint():
 def test_nothing_makes_an_empty_extract():
     """Not an exception."""
     assert digest(SummaryTask(0, (), 0, 100)).text == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "depth", "by_model", "extracted"),
+    [(12_000, 0, 1200, 2400), (4_000, 0, 500, 800), (40_000, 0, 1200, 4000), (300, 0, 160, 160),
+     (3_000, 1, 1000, 2100), (9_000, 1, 1500, 6300), (40_000, 3, 1500, 12_000), (300, 2, 200, 210)],
+)  # fmt: skip
+def test_an_extract_gets_more_room_than_a_summary(source, depth, by_model, extracted):
+    """It keeps what it quotes; a model condenses."""
+    assert target_tokens(source, depth, extractive=False) == by_model
+    assert target_tokens(source, depth, extractive=True) == extracted
+
+
+def test_with_its_own_room_an_extract_of_extracts_keeps_nearly_everything():
+    """Names and demands of messages survive two condensations."""
+    lines = [
+        SourceLine(f"msg_{n}", role, text, tokens=count(text))
+        for n in range(64)
+        for role, text in (
+            ("user", f"Please fix src/pkg{n}/mod_{n}.py. Never touch table_{n} of it."),
+            (
+                "assistant",
+                f"The cause was cache_{n * 37 + 100}. " + "I looked at the next part of it and went on. " * 30,
+            ),
+        )
+    ]
+    records = [tuple(lines[n : n + 8]) for n in range(0, len(lines), 8)]
+    for depth in range(3):
+        made = []
+        for part in records:
+            size = sum(line.tokens for line in part)
+            extract = digest(SummaryTask(depth, part, size, target_tokens(size, depth, extractive=True)))
+            made.append(SourceLine("part_1", "summary", extract.text, tokens=count(extract.text)))
+        records = [tuple(made[n : n + 4]) for n in range(0, len(made), 4)]
+
+    share, _ = salience.recall(salience.salient(lines), salience.Haystack(made[0].text))
+    assert (len(made), share >= 0.75, made[0].tokens < sum(line.tokens for line in lines) / 8) == (1, True, True)
 
 
 @settings(max_examples=80)
