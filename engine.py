@@ -72,7 +72,7 @@ class LCMEngine(ContextEngine):
         self._compression_cancelled_check: Callable[[], bool] | None = None
         self.born = 0
         #: The host's estimate of the request that is on its way, and what the provider counted for the last one.
-        self.requested_tokens = 0
+        self._requested_tokens = 0
         self._reported_tokens = -1
 
     @property
@@ -131,13 +131,16 @@ class LCMEngine(ContextEngine):
         self.last_prompt_tokens = _number(usage.get("prompt_tokens"), self.last_prompt_tokens)
         if usage.get("prompt_tokens"):
             self._reported_tokens = self.last_prompt_tokens
-            self.runtime.calibration.observe(self.model, self.requested_tokens, self._reported_tokens)
+            self.runtime.calibration.observe(self.model, self._requested_tokens, self._reported_tokens)
+            self._requested_tokens = 0
         self.last_completion_tokens = _number(usage.get("completion_tokens"), 0)
         self.last_total_tokens = _number(usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens)
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         """Is the prompt at its threshold, and has anything changed since a pass that could do nothing?"""
         used = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
+        if used != self._reported_tokens:
+            self._requested_tokens = used  # the host's estimate of the whole request, tool schemas included
         if not self.threshold_tokens or self._calibrated(used) < self.threshold_tokens:
             return self._rotation_waits()
         return used > self._stuck_at * _RETRY_GROWTH

@@ -112,17 +112,8 @@ def pre_llm_call(session_id: str = "", conversation_history: Messages | None = N
 
 
 @_survives("ingest")
-def pre_api_request(
-    session_id: str = "",
-    conversation_history: Messages | None = None,
-    platform: str = "",
-    approx_input_tokens: int | None = None,
-    **_: Any,
-) -> None:
+def pre_api_request(session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any) -> None:
     """Before every request: what the model is about to see is durable before it is sent (P1)."""
-    engine = ENGINES.of(session_id)
-    if engine is not None and isinstance(approx_input_tokens, int):
-        engine.requested_tokens = approx_input_tokens
     _take(session_id, conversation_history, platform)
 
 
