@@ -221,8 +221,17 @@ class Demo:
         """Everything, in order. Raises with the reason when something does not hold."""
         self.screen.heading(f"A real agent works in {ROOT.name}, window {WINDOW:,} tokens")
         with self.home.process(cwd=ROOT, on_event=self.event) as host:
-            self.session = host.open()["session_id"]
+            opened = host.open()
+            self.session = opened["session_id"]
             self.work(host)
+            # The scripted provider counts what the host estimates: there is no reason to compact early.
+            early = [
+                before for before, _after, _seconds in self.compactions if before < 0.9 * opened["threshold_tokens"]
+            ]
+            check(
+                not early,
+                f"it compacted at {early} prompt tokens, below the threshold of {opened['threshold_tokens']:,}",
+            )
             rows = stored_rows(host, self.session)
             self.compare(rows)
             spent = host.spent()
