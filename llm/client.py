@@ -9,7 +9,9 @@ is SummaryUnavailable with a reason that is safe to store and to show.
 from __future__ import annotations
 
 import inspect
+import math
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -17,6 +19,10 @@ from ..errors import SummaryTooLong, SummaryUnavailable
 from ..text.salience import lazy
 
 ChatMessage = Mapping[str, Any]
+
+#: The host's own auxiliary task for summaries, and the one that is registered for users who want another model for ours.
+SUMMARY_TASK: Final = "compression"
+OWN_SUMMARY_TASK: Final = "lcm_summary"
 
 
 class Reply(NamedTuple):
@@ -40,7 +46,7 @@ class Model(Protocol):
         timeout_s: float,
         route: str,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        task: str = "compression",
+        task: str = SUMMARY_TASK,
     ) -> Reply:
         """One answer. Raises SummaryTooLong or SummaryUnavailable, nothing else."""
 
@@ -229,18 +235,43 @@ def split_route(route: str, known_provider: Callable[[str], bool] = _known_provi
     return provider, model
 
 
+def _chosen(name: str) -> bool:
+    """Has the user chosen a model for this auxiliary task of the host's menu?"""
+    try:
+        from hermes_cli import config
+
+        # The host keeps what it read until the file changes; the read-only variant spares a copy of everything.
+        read = getattr(config, "load_config_readonly", None) or config.load_config
+        block = read()["auxiliary"][name]
+        values = [str(block.get(key) or "").strip().lower() for key in ("provider", "model", "base_url")]
+    except Exception:  # noqa: BLE001 - a setting that cannot be read was not made
+        return False
+    return any(value not in ("", "auto") for value in values)
+
+
+#: A change in the host's menu is noticed after that long: reading its configuration takes milliseconds.
+_LOOK_AGAIN_S: Final = 10.0
+
+
 class HostModel:
-    """Asks the host's auxiliary model. Holds no state but its settings; safe to share between threads.
+    """Asks the host's auxiliary model. Safe to share between threads.
 
     ``runtime`` returns what the host calls the main runtime; a thread that was not started by the host has none of
     its own.
     """
 
     def __init__(
-        self, *, reasoning_effort: str = "", runtime: Callable[[], Mapping[str, Any] | None] | None = None
+        self,
+        *,
+        reasoning_effort: str = "",
+        runtime: Callable[[], Mapping[str, Any] | None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._effort = reasoning_effort
         self._runtime = runtime
+        self._clock = clock
+        self._task = SUMMARY_TASK
+        self._look_again_at = -math.inf
 
     def complete(
         self,
@@ -250,9 +281,11 @@ class HostModel:
         timeout_s: float,
         route: str,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        task: str = "compression",
+        task: str = SUMMARY_TASK,
     ) -> Reply:
         """One answer of the model behind ``route`` ("" is what the host's own setting for ``task`` names)."""
+        if task == SUMMARY_TASK:
+            task = self._summary_task()
         provider, model = split_route(route)
         if provider:
             try:
@@ -261,6 +294,13 @@ class HostModel:
                 # ``anthropic/claude`` is a provider and a model to some, an aggregator's name of a model to others.
                 pass
         return self._complete(messages, max_tokens, timeout_s, ("", route.strip()), tools, task)
+
+    def _summary_task(self) -> str:
+        now = self._clock()
+        if now >= self._look_again_at:
+            self._task = OWN_SUMMARY_TASK if _chosen(OWN_SUMMARY_TASK) else SUMMARY_TASK
+            self._look_again_at = now + _LOOK_AGAIN_S
+        return self._task
 
     def _complete(
         self,

@@ -60,6 +60,63 @@ def test_the_host_decides_which_model_writes_summaries(host):
     assert host.calls == [{"task": "compression", "messages": ASK, "max_tokens": 500, "timeout": 7.5}]
 
 
+def configured(monkeypatch: pytest.MonkeyPatch, auxiliary: Any, reader: str = "load_config_readonly") -> None:
+    """Stands in for the host's configuration."""
+    module = ModuleType("hermes_cli.config")
+    setattr(module, reader, lambda: {"auxiliary": auxiliary})
+    package = ModuleType("hermes_cli")
+    package.config = module  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "hermes_cli", package)
+    monkeypatch.setitem(sys.modules, "hermes_cli.config", module)
+
+
+@pytest.mark.parametrize(
+    ("block", "task"),
+    [
+        ({"provider": "openrouter"}, "lcm_summary"),
+        ({"provider": "auto", "model": "small-one"}, "lcm_summary"),
+        ({"base_url": "http://localhost:8080/v1"}, "lcm_summary"),
+        ({"provider": "auto", "model": "", "base_url": "", "timeout": 120}, "compression"),
+        ({"provider": " Auto ", "model": None}, "compression"),
+        ("nonsense", "compression"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("reader", ["load_config_readonly", "load_config"])
+def test_a_model_chosen_for_our_summaries_is_asked(host, monkeypatch, block, task, reader):
+    """In the host's menu; otherwise the one that the host compresses with."""
+    configured(monkeypatch, {"compression": {"provider": "other"}, "lcm_summary": block}, reader)
+    ask()
+    ask(task="lcm_expansion")
+
+    assert [call["task"] for call in host.calls] == [task, "lcm_expansion"]
+
+
+def test_a_choice_is_noticed_while_the_process_runs(host, monkeypatch):
+    """Not at every call: reading the configuration takes longer than preparing the request."""
+    now = [100.0]
+    model = HostModel(clock=lambda: now[0])
+    configured(monkeypatch, {})
+    ask(model)
+    configured(monkeypatch, {"lcm_summary": {"model": "small-one"}})
+    ask(model)
+    now[0] += 11
+    ask(model)
+
+    assert [call["task"] for call in host.calls] == ["compression", "compression", "lcm_summary"]
+
+
+@pytest.mark.parametrize("auxiliary", [None, {}, []], ids=repr)
+def test_a_configuration_without_our_task_is_no_obstacle(host, monkeypatch, auxiliary):
+    """Nor one that cannot be read."""
+    configured(monkeypatch, auxiliary)
+    ask()
+    monkeypatch.setitem(sys.modules, "hermes_cli", None)
+    ask()
+
+    assert [call["task"] for call in host.calls] == ["compression"] * 2
+
+
 def test_the_function_is_looked_up_at_call_time(host):
     """Who replaces the host's function later is heard."""
     model = HostModel()
