@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import kit
+from driving import Agent, hook
 from kit import Chat, InstantModel, Report, Talk, home
 
 SETTINGS: dict[str, object] = {
@@ -37,60 +38,6 @@ BACKLOG = 1000
 SESSION = "20260101_000000_bench"
 
 
-class Plain:
-    """``LCMEngine.compress`` without the engine, for a checkout whose engine cannot be imported yet."""
-
-    def __init__(self) -> None:
-        from hermes_lcm.runtime import RUNTIMES
-
-        self.runtime = RUNTIMES.at()
-        self.reason = ""
-
-    def compress(self, messages: list[Chat], current: int) -> list[Chat]:
-        from hermes_lcm.compact import Request
-
-        began = time.monotonic()
-        config = self.runtime.config
-        lineage = self.runtime.take(SESSION, messages, source="compaction")
-        deadline = began + config.foreground_budget_ms / 1000
-        request = Request(messages, lineage, config.threshold_tokens(WINDOW), current, False, "", "", deadline)
-        outcome = self.runtime.swap.compact(self.runtime.session(SESSION), request)
-        self.reason = f"{outcome.reason}, {outcome.provisional} provisional"
-        return outcome.messages if outcome.messages is not None else messages
-
-
-class Whole:
-    """The engine as the host drives it."""
-
-    def __init__(self) -> None:
-        from hermes_lcm.engine import LCMEngine
-
-        self.engine = LCMEngine()
-        self.engine.on_session_start(SESSION, platform="cli")
-        self.engine.update_model(model="m", context_length=WINDOW)
-        self.runtime = self.engine.runtime
-        self.reason = ""
-
-    def compress(self, messages: list[Chat], current: int) -> list[Chat]:
-        out = self.engine.compress(messages, current_tokens=current)
-        found = self.engine.last_compression
-        self.reason = f"{found.get('result')}, {found.get('provisional_nodes')} provisional"
-        return out
-
-
-def compactor() -> Any:
-    """An engine on the present home, as a process that has just begun would have it."""
-    from hermes_lcm import hooks, runtime
-
-    runtime.RUNTIMES = hooks.RUNTIMES = runtime.Runtimes()
-    try:
-        from hermes_lcm import engine
-    except ImportError:
-        return Plain()
-    engine.RUNTIMES = runtime.RUNTIMES
-    return Whole()
-
-
 def tokens(messages: list[Chat]) -> int:
     from hermes_lcm import host
 
@@ -101,22 +48,23 @@ def one_pass(
     messages: list[Chat], model: InstantModel, profile: cProfile.Profile | None = None
 ) -> tuple[dict[str, float], list[Chat], str]:
     """Time of one compress() on the present home, the list being stored already."""
-    subject = compactor()
-    subject.runtime.take(SESSION, messages, source="bench")
+    agent = Agent(SESSION, WINDOW)
+    hook("pre_api_request", SESSION, messages)
     calls, spent = model.calls, model.seconds
     current = tokens(messages)
     began, processor = time.perf_counter(), time.process_time()
     if profile is not None:
         with profiled(profile):
-            out = subject.compress(messages, current)
+            out = agent.engine.compress(messages, current_tokens=current)
     else:
-        out = subject.compress(messages, current)
+        out = agent.engine.compress(messages, current_tokens=current)
     figures = {
         "seconds": time.perf_counter() - began, "processor": time.process_time() - processor,
         "model": model.seconds - spent, "calls": model.calls - calls, "before": current, "after": tokens(out),
     }  # fmt: skip
-    subject.runtime.db.close()
-    return figures, out, subject.reason
+    found = agent.engine.last_compression
+    agent.close()
+    return figures, out, f"{found.get('result')}, {found.get('provisional_nodes')} provisional"
 
 
 @contextlib.contextmanager
@@ -180,23 +128,23 @@ def work(found: list[dict[str, float]]) -> float:
 
 def own_history(size: int) -> list[Chat]:
     """A conversation of ``size`` messages as it becomes by compacting it again and again; the list that is left of it."""
-    subject, talk, shown, done = compactor(), Talk(size), [], 0
+    agent, talk, shown, done = Agent(SESSION, WINDOW), Talk(size), [], 0
     while done < size:
         step = min(2000, size - done)
         shown = [*shown, *talk.history(step)]
         done += step
-        subject.runtime.take(SESSION, shown, source="bench")
-        shown = subject.compress(shown, tokens(shown))
-    subject.runtime.db.close()
+        hook("pre_api_request", SESSION, shown)
+        shown = agent.engine.compress(shown, current_tokens=tokens(shown))
+    agent.close()
     return shown
 
 
 def other_history(size: int) -> list[Chat]:
     """Other sessions of a thousand messages each."""
-    subject = compactor()
+    agent = Agent(SESSION, WINDOW)
     for n in range(size // 1000):
-        subject.runtime.take(f"20250101_{n:06d}_other", Talk(n).history(1000), source="bench")
-    subject.runtime.db.close()
+        hook("pre_api_request", f"20250101_{n:06d}_other", Talk(n).history(1000))
+    agent.close()
     return []
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import kit
+from driving import fresh_process
 from kit import SPREAD, Bare, Chat, Report, Talk, home, reloaded, spread, timed
 
 SMALL, LARGE = 200, 5000
@@ -118,10 +119,11 @@ def _judge(report: Report, spent: dict[str, list[float]]) -> None:
         spent, key=lambda key: ("bare tool turn nothing".split().index(key.split()[0].rstrip(",")), key)
     ):
         base = floor.get(name.split()[0], "bare, two rows")
-        rows.append([name, *spread(spent[name]), round(middle(spent[name]) / middle(spent[base]), 2)])
+        rows.append([name, *spread(spent[name]), round(middle(spent[name]) / middle(spent[base]), 2),
+                     round(min(spent[name]) / min(spent[base]), 2)])  # fmt: skip
     report.table(
         "Two new messages (n, live list)",
-        ("", *SPREAD, "of bare"),
+        ("", *SPREAD, "of bare", "min of min"),
         rows,
         "tool round: both in one hook, beside one transaction of two rows; turn: question and answer in hooks of their own\n"
         "(each is durable before the host goes on), beside two transactions of one row.",
@@ -176,15 +178,6 @@ def runtime() -> Any:
     return hooks.RUNTIMES.at()
 
 
-def forget_process() -> None:
-    """What is left in a new process: nothing but the file."""
-    from hermes_lcm import hooks
-    from hermes_lcm.runtime import Runtimes
-
-    runtime().db.close()
-    hooks.RUNTIMES = Runtimes()
-
-
 def restart(report: Report, repetitions: int, where: Path | None) -> None:
     """A new process meets a list that is stored already."""
     sizes = (1000, LARGE)
@@ -210,11 +203,11 @@ def restart(report: Report, repetitions: int, where: Path | None) -> None:
                 elif case == "one inserted":
                     spot = next(i for i in range(spot, size) if shown[i]["role"] == "user")
                     shown.insert(spot, {"role": "user", "content": f"note {n} of the host"})
-                forget_process()
+                fresh_process()
                 spent.setdefault((case, size), []).append(timed(live.fire, "pre_api_request", messages=shown))
                 if case != "as stored":
                     live.messages = shown
-        forget_process()
+        fresh_process()
     rows = [
         [f"{case}, {size}", *spread(v), round(1e6 * middle(v) / size, 1)] for (case, size), v in sorted(spent.items())
     ]

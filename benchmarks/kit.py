@@ -57,7 +57,7 @@ _LITTLE = (
 _FOLDERS = "src core api auth billing cache worker tests utils models routes storage sync search report".split()
 _SUFFIXES = "py ts go rs yaml md sql json toml".split()
 _ERRORS = "ECONNRESET ETIMEDOUT KeyError ValueError NullPointer DEADLINE_EXCEEDED SIGTERM OOMKilled".split()
-_HAN = "数据库连接超时请检查配置文件服务器重启后恢复正常用户反馈页面加载缓慢我们决定升级版本明天上午发布"
+HAN = "数据库连接超时请检查配置文件服务器重启后恢复正常用户反馈页面加载缓慢我们决定升级版本明天上午发布"
 
 
 class Words:
@@ -140,7 +140,7 @@ class Talk:
 
     def user(self, chars: int = 0) -> Chat:
         if self.rng.random() < 0.04:
-            return {"role": "user", "content": "".join(self.rng.choices(_HAN, k=60))}
+            return {"role": "user", "content": "".join(self.rng.choices(HAN, k=60))}
         return {"role": "user", "content": self.prose(chars or self.size(170, 0.7))}
 
     def answer(self, chars: int = 0) -> Chat:

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""
+All benchmarks, one after the other, each in a process of its own; then docs/benchmarks.md from what they wrote.
+
+    scripts/bench [--quick] [--only NAME,NAME] [--docs] [--where FOLDER]
+
+Raw output: benchmarks/results/NAME.txt and NAME.json (with --quick: results/quick/, which no page is made of). A benchmark that
+fails leaves its old results alone. --docs only writes the page again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+NO_BENCHMARKS = {"run", "kit", "driving", "material"}
+TITLES = {
+    "ingest": "Keeping messages", "compress": "Compaction", "turns": "Compaction while turns keep coming",
+    "prefix": "What a compaction leaves of the prompt", "summaries": "Summaries", "recall": "Recall", "lookup": "Search",
+    "loading": "Loading", "tokens": "Token estimate", "disk": "Disk",
+}  # fmt: skip
+HEAD = """# Benchmarks
+
+<!-- Written by scripts/bench from benchmarks/results/*.json; do not edit. -->
+
+Every figure below is copied from a raw output file in `benchmarks/results/`. `scripts/bench` measures all of them again and
+writes this page; `scripts/bench --quick` is a smaller run that leaves the page alone. Seeds are fixed. Real transcripts and
+question sets are read from the folder that `LCM_DATA` names and are not part of this repository; what needs them is skipped
+without.
+
+Times depend on the machine, and this one was shared: read the ratios, which compare two things measured in turns in one run,
+before the milliseconds. Budgets that were missed are shown as missed.
+"""
+
+
+def names() -> list[str]:
+    found = {path.stem for path in HERE.glob("*.py")} - NO_BENCHMARKS
+    return sorted(found, key=lambda name: (list(TITLES).index(name) if name in TITLES else len(TITLES), name))
+
+
+def measure(name: str, folder: Path, arguments: list[str]) -> bool:
+    """Run one; its results replace the old ones only when it succeeds."""
+    fresh = folder / f"{name}.json.new"
+    command = [sys.executable, str(HERE / f"{name}.py"), "--json", str(fresh), *arguments]
+    print(f"\n== {name}", flush=True)
+    began = time.monotonic()
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=HERE)
+    print(done.stdout, end="")
+    print(
+        f"== {name}: {'done' if done.returncode == 0 else f'FAILED ({done.returncode})'} in {time.monotonic() - began:.0f} s"
+    )
+    if done.returncode != 0 or not fresh.exists():
+        fresh.unlink(missing_ok=True)
+        return False
+    (folder / f"{name}.txt").write_text(done.stdout, encoding="utf-8")
+    fresh.replace(folder / f"{name}.json")
+    return True
+
+
+def page() -> str:
+    """The page from the raw files."""
+    reports = [json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+               for name in names() if (RESULTS / f"{name}.json").exists()]  # fmt: skip
+    out = [HEAD, "## Budgets", ""]
+    rows = [[f"[{r['name']}](#{_anchor(r['name'])})", b["what"], b["value"], b["limit"], "holds" if b["holds"] else "**missed**"]
+            for r in reports for b in r["budgets"]]  # fmt: skip
+    out += _table(["benchmark", "what", "measured", "limit", ""], rows)
+    for report in reports:
+        out += ["", f"## {TITLES.get(report['name'], report['name'])}", "", *_about(report)]
+        for table in report["tables"]:
+            out += ["", f"**{table['title']}**", "", *_table(table["columns"], table["rows"])]
+            out += ["", table["note"].replace("\n", " ")] if table["note"] else []
+        out += ["", *(f"- {note}" for note in report["notes"])] if report["notes"] else []
+    return "\n".join(out).rstrip() + "\n"
+
+
+def _about(report: dict[str, Any]) -> list[str]:
+    machine = report["machine"]
+    load = f"load average {machine['load before']} before and {machine['load after']} after"
+    raw = f"results/{report['name']}.txt"
+    where = f"Python {machine['python']}, SQLite {machine['sqlite']}, {machine['processors']} processors"
+    about = f"`benchmarks/{report['name']}.py`: {report['about']}. Raw: [{raw}](../benchmarks/{raw})."
+    return [f"{about} {where}, {load}; {report['seconds']:.0f} s."]
+
+
+def _anchor(name: str) -> str:
+    return TITLES.get(name, name).lower().replace(" ", "-")
+
+
+def _table(columns: list[str], rows: list[list[Any]]) -> list[str]:
+    from kit import shown
+
+    figures = [all(isinstance(row[n], (int, float)) for row in rows) for n in range(len(columns))]
+    head = [f"| {' | '.join(columns)} |", f"|{'|'.join('---:' if right else '---' for right in figures)}|"]
+    return [*head, *(f"| {' | '.join(shown(cell).replace('|', '/') for cell in row)} |" for row in rows)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="smaller sizes; results go to results/quick/")
+    parser.add_argument("--only", default="", help=f"of {', '.join(names())}")
+    parser.add_argument(
+        "--docs", action="store_true", help="measure nothing, write the page from the results that are there"
+    )
+    parser.add_argument("--where", help="folder for temporary databases (on the disk to be measured)")
+    args = parser.parse_args()
+    folder = RESULTS / "quick" if args.quick else RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = [name for name in args.only.split(",") if name] or names()
+    unknown = sorted(set(wanted) - set(names()))
+    if unknown:
+        parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(names())}")
+    arguments = [*(["--quick"] if args.quick else []), *(["--where", args.where] if args.where else [])]
+    failed = [] if args.docs else [name for name in wanted if not measure(name, folder, arguments)]
+    if not args.quick:
+        PAGE.write_text(page(), encoding="utf-8")
+        print(f"\nwritten: {os.path.relpath(PAGE)}")
+    if failed:
+        print(f"FAILED: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
