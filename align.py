@@ -1,17 +1,19 @@
 """
 Alignment: which messages of a live list are which stored rows, which are new, which changed.
 
-Pure. The live list and the expected list (what the store says it should show) are compared by digest: common prefix first,
-then, behind the first difference, anchors that are unique in both lists, then runs between the anchors. Linear but for the
-sort of the anchors.
+Pure. The live list and the expected list (what the store says it should show) are compared by digest: common prefix first, then,
+behind the first difference, the longest common subsequence. What is left between its members is searched for rows that the host
+joined; then for rows that it edited or inserted. Costs the length of the lists times the number of differences among messages
+that occur in both; where there are too many of these, only messages that are unique on both sides are trusted.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple
 
 
@@ -71,17 +73,18 @@ class Plan:
     unaligned: bool = False
 
 
-Said = Callable[[int], Core]
+Said = Callable[[Sequence[int]], Mapping[int, Core]]
+"""What rows say; asked for only around differences."""
+
 _GLUE = {"user": "\n\n", "assistant": "\n"}
 _MAX_GLUED = 256
-_MAX_CELLS = 250_000
+_MAX_EDITS = 800
+_MAX_TRIES = 64
+_NOTHING = Core("")
 
 
 def align(live: Sequence[Live], expected: Sequence[Expected], said: Said, *, before: float = 0.0) -> Plan:
-    """Place every live message. ``said(store_id)`` tells what a row says; asked for only around differences.
-
-    ``before``: the position of the row in front of both lists, where they are the rest of longer ones.
-    """
+    """Place every live message. ``before``: the position of the row in front of both lists, where they are a rest of longer ones."""
     plan = Plan()
     at = 0
     while at < len(live) and at < len(expected) and live[at].digest == expected[at].digest:
@@ -94,153 +97,184 @@ def align(live: Sequence[Live], expected: Sequence[Expected], said: Said, *, bef
         plan.places.extend(Place(new=True) for _ in live[at:])
         return plan
     rest, stored = live[at:], expected[at:]
-    anchors = _anchors(rest, stored)
     before = expected[at - 1].pos if at else before
     a = b = 0
-    for i, j in anchors:
-        plan.places.extend(_between(rest[a:i], stored[b:j], before, stored[j].pos, said))
-        plan.places.append(Place((stored[j].store_id,)))
-        before = stored[j].pos
-        a, b = i + 1, j + 1
+    fixed = list(_fixed(rest, stored, said))
+    for i, j, stop, place in fixed:
+        plan.places.extend(_gap(rest[a:i], stored[b:j], before, stored[j].pos))
+        a, b = i + 1, stop
+        before = stored[b - 1].pos
+        if place.new and i < fixed[-1][0]:
+            before = _middle(before, stored[b].pos)
+            place = replace(place, pos=before)
+        plan.places.append(place)
     _end(plan, rest[a:], stored[b:], said)
     plan.unaligned = at == 0 and not any(place.ids or place.revises for place in plan.places)
     return plan
 
 
-def _anchors(live: Sequence[Live], expected: Sequence[Expected]) -> list[tuple[int, int]]:
-    """Pairs of equal digests that occur once on each side, longest increasing chain of them."""
-    here = Counter(item.digest for item in live)
-    there = Counter(item.digest for item in expected)
-    index = {item.digest: j for j, item in enumerate(expected) if there[item.digest] == 1}
-    pairs = [(i, index[item.digest]) for i, item in enumerate(live) if here[item.digest] == 1 and item.digest in index]
+def _fixed(live: Sequence[Live], stored: Sequence[Expected], said: Said) -> Iterator[tuple[int, int, int, Place]]:
+    """Live messages that show stored rows, in order: (place in ``live``, first place in ``stored``, stop there, what it is)."""
+    a = b = 0
+    for i, j in [*_common(live, stored), (len(live), len(stored))]:
+        for n, m, stop, place in _joined(live[a:i], stored[b:j], said):
+            yield a + n, b + m, b + stop, place
+        if i < len(live):
+            yield i, j, j + 1, Place((stored[j].store_id,))
+        a, b = i + 1, j + 1
+
+
+# -- the same message ------------------------------------------------------------------------------------
+def _common(live: Sequence[Live], stored: Sequence[Expected]) -> list[tuple[int, int]]:
+    """Pairs of equal digests, as many as there are in both lists in the same order."""
+    here, there = [item.digest for item in live], [item.digest for item in stored]
+    both = set(here) & set(there)
+    ones = [n for n, digest in enumerate(here) if digest in both]
+    others = [n for n, digest in enumerate(there) if digest in both]
+    pairs = _chain([here[n] for n in ones], [there[n] for n in others])
+    return [(ones[i], others[j]) for i, j in pairs]
+
+
+def _chain(here: Sequence[bytes], there: Sequence[bytes]) -> list[tuple[int, int]]:
+    """The longest common subsequence; where the lists differ too much, the one of their unique members and what lies between."""
+    pairs = _subsequence(here, there)
+    if pairs is not None:
+        return pairs
+    out: list[tuple[int, int]] = []
+    a = b = 0
+    for i, j in [*_unique(here, there), (len(here), len(there))]:
+        out.extend((a + n, b + m) for n, m in _subsequence(here[a:i], there[b:j]) or ())
+        if i < len(here):
+            out.append((i, j))
+        a, b = i + 1, j + 1
+    return out
+
+
+def _subsequence(here: Sequence[bytes], there: Sequence[bytes]) -> list[tuple[int, int]] | None:
+    """The longest common subsequence (Myers 1986); None when more than ``_MAX_EDITS`` members are not in it."""
+    n, m = len(here), len(there)
+    reach = {1: 0}
+    trace: list[dict[int, int]] = []
+    for edits in range(min(n + m, _MAX_EDITS) + 1):
+        for k in range(-edits, edits + 1, 2):
+            down = k == -edits or (k != edits and reach[k - 1] < reach[k + 1])
+            x = reach[k + 1] if down else reach[k - 1] + 1
+            while x < n and x - k < m and here[x] == there[x - k]:
+                x += 1
+            reach[k] = x
+        trace.append({k: reach[k] for k in range(-edits, edits + 1, 2)})
+        if trace[-1].get(n - m, -1) >= n:
+            return _walked(trace, n, m)
+    return None
+
+
+def _walked(trace: Sequence[dict[int, int]], n: int, m: int) -> list[tuple[int, int]]:
+    """The pairs on the way that ``_subsequence`` found, read from its end."""
+    out: list[tuple[int, int]] = []
+    x, k = n, n - m
+    for edits in range(len(trace) - 1, -1, -1):
+        if edits:
+            last = trace[edits - 1]
+            down = k == -edits or (k != edits and last[k - 1] < last[k + 1])
+            start = last[k + 1] if down else last[k - 1] + 1
+        else:
+            down, start = False, 0
+        out.extend((at, at - k) for at in range(x - 1, start - 1, -1))
+        x, k = (start, k + 1) if down else (start - 1, k - 1)
+    out.reverse()
+    return out
+
+
+def _unique(here: Sequence[bytes], there: Sequence[bytes]) -> list[tuple[int, int]]:
+    """Pairs that occur once on each side, longest increasing chain of them."""
+    mine, theirs = Counter(here), Counter(there)
+    index = {digest: j for j, digest in enumerate(there) if theirs[digest] == 1}
+    pairs = [(i, index[digest]) for i, digest in enumerate(here) if mine[digest] == 1 and digest in index]
     tails: list[int] = []
     ends: list[int] = []
     back: list[int] = []
     for n, (_, j) in enumerate(pairs):
         k = bisect_left(tails, j)
-        if k == len(tails):
-            tails.append(j)
-            ends.append(n)
-        else:
-            tails[k] = j
-            ends[k] = n
+        tails[k : k + 1], ends[k : k + 1] = [j], [n]
         back.append(ends[k - 1] if k else -1)
     chain = []
     n = ends[-1] if ends else -1
     while n >= 0:
         chain.append(pairs[n])
         n = back[n]
-    chain.reverse()
-    start = (chain[-1][0] + 1, chain[-1][1] + 1) if chain else (0, 0)
-    chain.extend((start[0] + i, start[1] + j) for i, j in _longest(live[start[0] :], expected[start[1] :]))
-    return chain
+    return chain[::-1]
 
 
-def _longest(live: Sequence[Live], stored: Sequence[Expected]) -> list[tuple[int, int]]:
-    """The longest common subsequence, for short stretches without unique messages; [] for stretches that are too long."""
-    n, m = len(live), len(stored)
-    if not n or not m or n * m > _MAX_CELLS:
-        return []
-    best = [[0] * (m + 1) for _ in range(n + 1)]
-    for i in range(n - 1, -1, -1):
-        row, below, mine = best[i], best[i + 1], live[i].digest
-        for j in range(m - 1, -1, -1):
-            row[j] = below[j + 1] + 1 if mine == stored[j].digest else max(below[j], row[j + 1])
-    out = []
-    i = j = 0
-    while i < n and j < m and best[i][j]:
-        if live[i].digest == stored[j].digest:
-            out.append((i, j))
-            i, j = i + 1, j + 1
-        elif best[i + 1][j] >= best[i][j + 1]:
-            i += 1
-        else:
-            j += 1
-    return out
+# -- joined rows -------------------------------------------------------------------------------------------
+def _joined(live: Sequence[Live], stored: Sequence[Expected], said: Said) -> Iterator[tuple[int, int, int, Place]]:
+    """Live messages that the host made of stored neighbours (and perhaps something new), wherever these stand."""
+    mine = [n for n, item in enumerate(live) if item.role in _GLUE]
+    theirs = [n for n, item in enumerate(stored) if item.role in _GLUE] if mine else []
+    if not theirs:
+        return
+    cores = said([stored[n].store_id for n in theirs])
+    begins: dict[tuple[str, str], list[int]] = {}
+    rows = [stored[n] for n in theirs]
+    for n, row in enumerate(rows):
+        begins.setdefault(_begin(row.role, cores[row.store_id]), []).append(n)
+    at = 0
+    for n in mine:
+        found = _glued(live[n], rows, begins, at, cores)
+        if found is not None:
+            places, place = found
+            yield n, theirs[places[0]], theirs[places[-1]] + 1, place
+            at = places[-1] + 1
 
 
-def _between(live: Sequence[Live], stored: Sequence[Expected], before: float, until: float, said: Said) -> list[Place]:
-    """A stretch without unique messages, with a fixed end on both sides (the start of the list counts as one)."""
-    out: list[Place] = []
-    a = b = 0
-    for i, j in [*_longest(live, stored), (len(live), len(stored))]:
-        stop = stored[j].pos if j < len(stored) else until
-        out.extend(_gap(live[a:i], stored[b:j], before, stop, said))
-        if i < len(live):
-            out.append(Place((stored[j].store_id,)))
-            before = stop
-        a, b = i + 1, j + 1
-    return out
+def _begin(role: str, core: Core) -> tuple[str, str]:
+    """What a message that begins with this one begins with: its first paragraph, or its first call."""
+    return role, core.text.split(_GLUE[role], 1)[0].rstrip() if core.text else _first_call(core)
 
 
-def _gap(live: Sequence[Live], stored: Sequence[Expected], before: float, until: float, said: Said) -> list[Place]:
-    """A stretch with nothing in common: rows that were glued together, rows that were edited, rows that were inserted."""
-    out: list[Place] = []
-    b = 0
-    for a, item in enumerate(live):
-        glued = _glued(item, stored[b:], said)
-        if glued is not None:
-            place, used = glued
-            before, b = stored[b + used - 1].pos, b + used
-            out.append(place)
-        elif len(live) - a == len(stored) - b and item.role == stored[b].role:
-            out.append(Place(new=True, pos=stored[b].pos, revises=stored[b].store_id))
-            before, b = stored[b].pos, b + 1
-            continue
-        else:
-            out.append(Place(new=True))
-        if out[-1].new:
-            before = (before + (stored[b].pos if b < len(stored) else until)) / 2
-            out[-1] = replace(out[-1], pos=before)
-    return out
+def _first_call(core: Core) -> str:
+    return f"\0{core.call_ids[0]}" if core.call_ids else ""
 
 
-def _end(plan: Plan, live: Sequence[Live], stored: Sequence[Expected], said: Said) -> None:
-    """Behind the last anchor: continue while equal, then what is left is new."""
-    a = b = 0
-    while a < len(live) and b < len(stored):
-        if live[a].digest == stored[b].digest:
-            plan.places.append(Place((stored[b].store_id,)))
-            a, b = a + 1, b + 1
-            continue
-        glued = _glued(live[a], stored[b:], said)
-        if glued is not None:
-            plan.places.append(glued[0])
-            a, b = a + 1, b + glued[1]
-        elif _same_but_edited(live[a], stored[b], said):
-            plan.places.append(Place(new=True, pos=stored[b].pos, revises=stored[b].store_id))
-            a, b = a + 1, b + 1
-        else:
-            break
-    if a < len(live):
-        plan.retracted = tuple(item.store_id for item in stored[b:])
-        plan.places.extend(Place(new=True) for _ in live[a:])
-    else:
-        plan.leftover = tuple(stored[b:])
+def _glued(
+    live: Live, stored: Sequence[Expected], begins: Mapping[tuple[str, str], Sequence[int]], at: int, cores: Mapping[int, Core]
+) -> tuple[list[int], Place] | None:
+    """Is this message made of rows from ``at`` on? All of it, or (the user's words only) its beginning.
 
-
-def _glued(live: Live, stored: Sequence[Expected], said: Said) -> tuple[Place, int] | None:
-    """Is this message made of stored neighbours (and perhaps something new) that the host joined in place?"""
-    glue = _GLUE.get(live.role)
-    if glue is None or not stored or stored[0].role != live.role:
-        return None
+    Rows between them may be left out: the host dropped these before it joined the others.
+    """
     whole = live.core()
-    left, calls = whole.text, whole.call_ids
-    ids: list[int] = []
-    for item in stored[:_MAX_GLUED]:
-        if item.role != live.role:
-            break
-        piece = said(item.store_id)
-        rest = _without(left, piece.text, glue)
-        if rest is None or calls[: len(piece.call_ids)] != piece.call_ids:
-            break
-        left, calls = rest, calls[len(piece.call_ids) :]
-        ids.append(item.store_id)
-        if not left and not calls and len(ids) > 1:
-            return Place(tuple(ids)), len(ids)
-    if not ids or not left or left == whole.text or calls or live.role != "user":
+    best: tuple[list[int], Place] | None = None
+    for start in _starting(live.role, whole, begins, at)[:_MAX_TRIES]:
+        left, used = whole, []
+        nexts = [start]
+        while nexts and len(used) < _MAX_GLUED:
+            taken = next(((n, rest) for n in nexts if (rest := _less(left, cores[stored[n].store_id], _GLUE[live.role]))), None)
+            if taken is None:
+                break
+            used.append(taken[0])
+            left = taken[1]
+            nexts = _starting(live.role, left, begins, used[-1] + 1)[:_MAX_TRIES] if left != _NOTHING else []
+        ids = tuple(stored[n].store_id for n in used)
+        if left == _NOTHING and len(used) > 1:
+            return used, Place(ids)
+        if best is None and used and left.text not in ("", whole.text) and not left.call_ids and live.role == "user":
+            best = used, Place(ids, new=True, rest=left.text)
+    return best
+
+
+def _starting(role: str, core: Core, begins: Mapping[tuple[str, str], Sequence[int]], at: int) -> list[int]:
+    """Rows from ``at`` on that the message may begin with."""
+    keys = {_begin(role, core), (role, _first_call(core))}
+    lists = [begins[key] for key in keys if key in begins]
+    return sorted(n for rows in lists for n in islice(rows, bisect_left(rows, at), bisect_left(rows, at) + _MAX_TRIES))
+
+
+def _less(whole: Core, piece: Core, glue: str) -> Core | None:
+    """The message without the piece at its beginning; None when it does not begin so."""
+    rest = _without(whole.text, piece.text, glue)
+    if rest is None or whole.call_ids[: len(piece.call_ids)] != piece.call_ids:
         return None
-    return Place(tuple(ids), new=True, rest=left), len(ids)
+    return Core(rest, whole.call_ids[len(piece.call_ids) :])
 
 
 def _without(text: str, piece: str, glue: str) -> str | None:
@@ -256,11 +290,44 @@ def _without(text: str, piece: str, glue: str) -> str | None:
     return behind.lstrip() if behind.startswith(glue) else None
 
 
+# -- other messages ------------------------------------------------------------------------------------------
+def _gap(live: Sequence[Live], stored: Sequence[Expected], before: float, until: float) -> list[Place]:
+    """A stretch with nothing in common, between rows that are shown: as many of the same roles were edited, others inserted."""
+    out: list[Place] = []
+    b = 0
+    for a, item in enumerate(live):
+        if len(live) - a == len(stored) - b and item.role == stored[b].role:
+            before = stored[b].pos
+            out.append(Place(new=True, pos=before, revises=stored[b].store_id))
+            b += 1
+        else:
+            before = _middle(before, stored[b].pos if b < len(stored) else until)
+            out.append(Place(new=True, pos=before))
+    return out
+
+
+def _middle(before: float, until: float) -> float:
+    return (before + until) / 2
+
+
+def _end(plan: Plan, live: Sequence[Live], stored: Sequence[Expected], said: Said) -> None:
+    """Behind the last row that is shown: rows that were edited, then what is left is new."""
+    at = 0
+    while at < min(len(live), len(stored)) and _same_but_edited(live[at], stored[at], said):
+        plan.places.append(Place(new=True, pos=stored[at].pos, revises=stored[at].store_id))
+        at += 1
+    if at < len(live):
+        plan.retracted = tuple(item.store_id for item in stored[at:])
+        plan.places.extend(Place(new=True) for _ in live[at:])
+    else:
+        plan.leftover = tuple(stored[at:])
+
+
 def _same_but_edited(live: Live, stored: Expected, said: Said) -> bool:
     """At the open end: an edit of the row, not another message in its place."""
     if live.role != stored.role:
         return False
     if live.role == "tool":
         return live.answers == stored.answers
-    old, new = said(stored.store_id).text, live.core().text
+    old, new = said([stored.store_id])[stored.store_id].text, live.core().text
     return bool(old) and bool(new) and (new.startswith(old) or old.startswith(new))

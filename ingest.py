@@ -145,7 +145,7 @@ class Ingest:
         lineage = self._lineage_ids(session)
         reads = [self._read(message, n + known, lineage) for n, message in enumerate(messages[known:])]
         theirs = [(n, read) for n, read in enumerate(reads) if read.core is not None or read.ids]
-        plan = align([_live(read) for _, read in theirs], expected, self._core, before=before)
+        plan = align([_live(read) for _, read in theirs], expected, self._cores, before=before)
         if known == 0 and plan.unaligned:
             self.unaligned += 1
             plan.retracted = ()  # a foreign list is no proof that the user took anything back
@@ -267,11 +267,12 @@ class Ingest:
         """What a live list that shows ``assembly`` (None: no summaries yet) should show behind it."""
         return self._expected(session, assembly)
 
-    def _core(self, store_id: int) -> Core:
-        found = self._store.rows([store_id])
-        if not found:
-            return Core("")
-        return Core(content.canonical_text(found[0].text), tuple(call.id for call in found[0].calls))
+    def _cores(self, store_ids: Sequence[int]) -> dict[int, Core]:
+        """What rows say, for the search for joined and edited ones."""
+        cores = dict.fromkeys(store_ids, Core(""))
+        for row in self._store.rows(store_ids):
+            cores[row.store_id] = Core(content.canonical_text(row.text), tuple(call.id for call in row.calls))
+        return cores
 
     # -- storing ----------------------------------------------------------------------------------------
     def _store_new(self, session: Session, changes: _Changes, entries: list[Entry], last_seq: int, source: str) -> int:
