@@ -118,7 +118,7 @@ class Script:
             if answer.get("content_truncated"):
                 more = {"store_id": self._hits[0], "content_offset": answer["next_content_offset"]}
                 return Reply("It goes on.", [("lcm_expand", more)])
-            self.found = next((line for line in lines_of(self.evidence) if self.wanted in line), None)
+            self.found = next((line for line in lines_of(self.evidence) if line.startswith(self.wanted[:40])), None)
             self._hits.pop(0)
         if self.found is not None:
             return Reply(f"The line reads:\n\n{self.found}")
@@ -144,8 +144,10 @@ def lines_of(result: str) -> list[str]:
 
 
 def telling_line() -> str:
-    """The line that will be asked for: the one of the target's first page with the most different long words."""
-    lines = (ROOT / TARGET).read_text().split("\n")[:PAGE]
+    """The line that will be asked for: of the target's first page, in no other file, with the most different long words."""
+    elsewhere = "\n".join((ROOT / name).read_text(errors="replace") for name in tracked_files() if name != TARGET)
+    lines = [line for line in (ROOT / TARGET).read_text().split("\n")[:PAGE] if line.strip() and line not in elsewhere]
+    check(lines, f"every line of {TARGET} stands in another file as well")
     return max(lines, key=lambda line: len({word for word in line.split() if word.isalpha() and len(word) > 5}))
 
 
