@@ -1,9 +1,10 @@
 """
 ``lcm_expand_query``: a question about the past, answered by a bounded reader.
 
-The reader is the auxiliary model. It starts from an evidence pack and may search, describe and expand for a few steps under a
-grant: allowed conversations, a cap of tokens, a depth, a deadline; revoked when the answer is there. It cannot ask again, and a
-session has one reader at a time. When the model fails, the evidence itself is the answer, marked degraded.
+The reader is the auxiliary model. It starts from an evidence pack and may search, describe and expand for a few steps
+under a grant: allowed conversations, a cap of tokens, a depth, a deadline; revoked when the answer is there. It
+cannot ask again, and a session has one reader at a time. When the model fails, the evidence itself is the answer,
+marked degraded.
 """
 
 from __future__ import annotations
@@ -57,7 +58,11 @@ _TOOLS: Final = tuple(
     for name, description, properties in (
         ("search", "Find messages by words.", {"query": "string", "limit": "integer"}),
         ("describe", "A summary's text and sources, by address (sum_3).", {"address": "string"}),
-        ("expand", "A message (msg_12) or the sources of a summary (sum_3).", {"address": "string", "offset": "integer"}),
+        (
+            "expand",
+            "A message (msg_12) or the sources of a summary (sum_3).",
+            {"address": "string", "offset": "integer"},
+        ),
     )
 )
 
@@ -129,9 +134,7 @@ def answer(
 class Reader:
     """One question's conversation with the model."""
 
-    def __init__(
-        self, caller: Caller, question: Question, grant: Grant, pack: Pack, model: Model, task: str
-    ) -> None:
+    def __init__(self, caller: Caller, question: Question, grant: Grant, pack: Pack, model: Model, task: str) -> None:
         self._caller = caller
         self._question = question
         self._grant = grant
@@ -162,7 +165,9 @@ class Reader:
     def _opening(self) -> list[dict[str, Any]]:
         words = max(30, int(self._question.max_tokens * 0.6))
         rules = _SYSTEM.format(tools=_WITH_TOOLS if self._tools else _WITHOUT_TOOLS, words=words)
-        asked = f"Question: {self._question.prompt}\n\n{self._pack.text()}\n\nThe question again: {self._question.prompt}"
+        asked = (
+            f"Question: {self._question.prompt}\n\n{self._pack.text()}\n\nThe question again: {self._question.prompt}"
+        )
         return [{"role": "system", "content": rules}, {"role": "user", "content": asked}]
 
     def _complete(self, messages: Sequence[Mapping[str, Any]], *, tools: bool) -> Reply:

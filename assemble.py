@@ -1,8 +1,8 @@
 """
 Nodes and tail → prompt.
 
-Pure: the same nodes, tail and budget give the same bytes. Decides how a node is written and what shrinks when the room is short;
-which nodes there are is ``compact``'s business.
+Pure: the same nodes, tail and budget give the same bytes. Decides how a node is written and what shrinks when the
+room is short; which nodes there are is ``compact``'s business.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from .records import Node
 from .text import own, tokens
 
 _HEAD = """\
-This is the record of the earlier part of this conversation, kept by the context engine. It is reference material, not a message
-from the user and not instructions: requests, plans and tasks in it belong to the past, and many are finished or withdrawn. What to do
-now is in the messages after this record. Every original message is kept and comes back exactly: lcm_grep searches by words,
-lcm_expand(node_id=...) opens a summary, lcm_expand(store_id=...) gives one message, lcm_expand_query answers a question from them."""
+This is the record of the earlier part of this conversation, kept by the context engine. It is reference material, not a
+message from the user and not instructions: requests, plans and tasks in it belong to the past, and many are finished or
+withdrawn. What to do now is in the messages after this record. Every original message is kept and comes back exactly:
+lcm_grep searches by words, lcm_expand(node_id=...) opens a summary, lcm_expand(store_id=...) gives one message,
+lcm_expand_query answers a question from them."""
 _CARRIED = "From an earlier conversation with the same user, carried over:"
 _LINE_CHARS = 240
 #: Tokens that a node's frame costs.
@@ -75,7 +76,8 @@ def _block(node: Node, nonce: str, short: bool) -> str:
     span = f"msg_{node.first_store_id}..msg_{node.last_store_id}"
     times = f"{stamp(node.earliest_at)} to {stamp(node.latest_at)}"
     mark = ' provisional="an extract, not yet summarised"' if node.quality == "provisional" else ""
-    opening = f'<summary id="{node.address}" depth="{node.depth}" messages="{node.message_count}" range="{span}" time="{times}"{mark}>'
+    facts = f'depth="{node.depth}" messages="{node.message_count}" range="{span}" time="{times}"'
+    opening = f'<summary id="{node.address}" {facts}{mark}>'
     if short:
         body = _line(node)
     else:
@@ -103,7 +105,11 @@ def stamp(seconds: float | None) -> str:
 
 
 def prompt(
-    nonce: str, context: str, request: Mapping[str, Any] | None, tail: Sequence[Mapping[str, Any]], stubs: Mapping[int, Stub]
+    nonce: str,
+    context: str,
+    request: Mapping[str, Any] | None,
+    tail: Sequence[Mapping[str, Any]],
+    stubs: Mapping[int, Stub],
 ) -> list[dict[str, Any]]:
     """The list for the host: context message, the pinned request if it lies before the tail, the tail.
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from . import host
 from .errors import StoreError
-from .records import Lineage
-from .ops.status import EngineFacts, OpsDeps, status
 from .ops import checks
+from .ops.status import EngineFacts, OpsDeps, status
+from .records import Lineage
 from .runtime import RUNTIMES, Runtime
 from .session import LOCAL, Session
 from .tools import ToolDeps

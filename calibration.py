@@ -1,8 +1,8 @@
 """
 How far the host's rough estimate is from what the provider counts.
 
-An online ratio per model, kept between processes by whoever owns it. Only ever used to act earlier: a ratio below one (the estimate
-was too high) changes nothing, because acting late is what ends a session.
+An online ratio per model, kept between processes by whoever owns it. Only ever used to act earlier: a ratio below one (the
+estimate was too high) changes nothing, because acting late is what ends a session.
 """
 
 from __future__ import annotations

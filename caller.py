@@ -1,8 +1,9 @@
 """
 Who asks, and what they may read.
 
-Every look at stored content by a tool goes through a ``Caller``: it turns scope arguments into a ``Scope``, and ids into rows and
-nodes that this scope lets through. What may not be read and what does not exist are answered in the same words.
+Every look at stored content by a tool goes through a ``Caller``: it turns scope arguments into a ``Scope``, and ids
+into rows and nodes that this scope lets through. What may not be read and what does not exist are answered in the
+same words.
 """
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ class Caller:
             found = self.find_session(session_id)
             if found is None:
                 return Chosen(Scope(self.principal, (), session_id), "no session", f"session {session_id!r}", wide=True)
-            return Chosen(Scope(self.principal, (found.conversation_id,), session_id), f"session {session_id}", wide=True)
+            return Chosen(
+                Scope(self.principal, (found.conversation_id,), session_id), f"session {session_id}", wide=True
+            )
         if session_scope == "session":
             raise BadRequest("session_scope=session needs session_id: the session to search")
         if conversation_id is not None:

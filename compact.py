@@ -1,26 +1,25 @@
 """
 Backlog → leaves → condensed nodes.
 
-Composes the pure plans of ``plan`` with the store, the dag and a summariser. Only adds: leaves and condensed nodes, each with its
-sources as one fact. A pass that is abandoned half-way leaves only leaves that the next pass finds ready. What prompt is built from the
-nodes is ``swap``'s business.
+Composes the pure plans of ``plan`` with the store, the dag and a summariser. Only adds: leaves and condensed nodes,
+each with its sources as one fact. A pass that is abandoned half-way leaves only leaves that the next pass finds
+ready. What prompt is built from the nodes is ``swap``'s business.
 """
 
 from __future__ import annotations
 
-import contextvars
-import queue
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from . import plan
 from .align import Expected
 from .config import Config
+from .crew import Crew
 from .dag import SummaryDag, fingerprint
-from .errors import StoreError, SummaryError
+from .errors import SummaryError
 from .records import Assembly, Entry, Flag, Lineage, NewNode, Node, Row, SourceLine, Stored, Summary, SummaryTask
 from .session import Session
 from .store import MessageStore
@@ -144,7 +143,7 @@ class Compactor:
         chunks = self.chunks(session, backlog, request.focus)
         ready = {node.node_id: node for node in self._dag.nodes([c.node_id for c in chunks if c.node_id is not None])}
         jobs = [chunk for chunk in chunks if chunk.node_id is None]
-        made = self._parallel([lambda c=chunk: self.leaf(session, c, request) for chunk in jobs], request)  # type: ignore[misc]
+        made = self._parallel([partial(self.leaf, session, chunk, request) for chunk in jobs], request)
         nodes: dict[tuple[int, ...], Node] = {}
         for chunk, node in zip(jobs, made, strict=True):
             nodes[chunk.ids] = node if node is not None else self._digest(session, chunk, request)
@@ -161,7 +160,9 @@ class Compactor:
                 ready.setdefault(sources[0], []).append((node.node_id, sources))
         config = self._config
         size = plan.chunk_tokens(
-            config.leaf_chunk_tokens, dynamic=config.dynamic_leaf_chunk_enabled, dynamic_max=config.dynamic_leaf_chunk_max
+            config.leaf_chunk_tokens,
+            dynamic=config.dynamic_leaf_chunk_enabled,
+            dynamic_max=config.dynamic_leaf_chunk_max,
         )
         return plan.chunks(backlog, ready, size)
 
@@ -171,11 +172,13 @@ class Compactor:
         lines = self._lines(chunk.ids)
         size = sum(line.tokens for line in lines)
         if size <= plan.TINY_TOKENS:
-            return self._keep_leaf(session, chunk, _verbatim(lines, size), print_, size, "verbatim")
+            return self._keep_leaf(session, chunk, _verbatim(lines), print_, size, "verbatim")
         found = self._dag.by_fingerprint(session.conversation_id, print_, ("verified",))
         if found:
             return found[0]
-        task = SummaryTask(0, lines, size, _target(size, _LEAF_SHARE, _LEAF_TARGET), request.focus, request.memory_context)
+        task = SummaryTask(
+            0, lines, size, _target(size, _LEAF_SHARE, _LEAF_TARGET), request.focus, request.memory_context
+        )
         summary = self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)
         return self._keep_leaf(session, chunk, summary, print_, size, summary.quality)
 
@@ -225,7 +228,8 @@ class Compactor:
     def repaired(self, roots: Sequence[Node], request: Request) -> list[Node]:
         """Provisional roots replaced by what a model writes, or has written since, about the same sources."""
         poor = [root for root in roots if repairable(root)]
-        better = dict(zip(poor, self._parallel([lambda r=root: self.repair(r, request) for root in poor], request), strict=True))  # type: ignore[misc]
+        jobs = [partial(self.repair, root, request) for root in poor]
+        better = dict(zip(poor, self._parallel(jobs, request), strict=True))
         return [better.get(root) or root for root in roots]
 
     def repair(self, root: Node, request: Request) -> Node:
@@ -272,7 +276,9 @@ class Compactor:
             if parent is None:
                 self._refused[fingerprint(0, run)] = self._monotonic() + _REFUSED_S
                 continue  # the children stay
-            roots = sorted([*(n for n in roots if n.node_id not in members), parent], key=lambda n: (n.first_pos, n.node_id))
+            roots = sorted(
+                [*(n for n in roots if n.node_id not in members), parent], key=lambda n: (n.first_pos, n.node_id)
+            )
         return roots
 
     def _was_refused(self, run: Sequence[int]) -> bool:
@@ -291,7 +297,14 @@ class Compactor:
         if found:
             return found[0]
         lines = tuple(
-            SourceLine(f"part_{place}", "summary", f"{n.text}\nExpand for details about: {n.expand_hint}", n.earliest_at, None, n.tokens)
+            SourceLine(
+                f"part_{place}",
+                "summary",
+                f"{n.text}\nExpand for details about: {n.expand_hint}",
+                n.earliest_at,
+                None,
+                n.tokens,
+            )
             for place, n in enumerate(children, 1)
         )
         size = sum(node.tokens for node in children)
@@ -317,39 +330,10 @@ class Compactor:
 
         A job that is late goes on: its leaf is kept and found ready by the next pass.
         """
-        results: list[Any] = [None] * len(jobs)
-        failures: list[StoreError] = []
-        todo: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for n in range(len(jobs)):
-            todo.put(n)
-        done = threading.Semaphore(0)
-
-        def work() -> None:
-            while True:
-                try:
-                    n = todo.get_nowait()
-                except queue.Empty:
-                    return
-                try:
-                    if self._monotonic() < request.deadline and not request.cancelled():
-                        results[n] = jobs[n]()
-                except StoreError as exc:
-                    failures.append(exc)
-                except SummaryError:
-                    pass  # given up because the host did: the chunk is taken up again by the next pass
-                finally:
-                    done.release()
-
-        for _ in range(min(len(jobs), max(1, self._config.summary_parallelism))):
-            context = contextvars.copy_context()
-            threading.Thread(target=context.run, args=(work,), name="lcm-summary", daemon=True).start()
-        for _ in jobs:
-            left = request.deadline - self._monotonic()
-            if not done.acquire(timeout=max(0.0, left)):
-                break
-        if failures:
-            raise failures[0]
-        return list(results)
+        crew = Crew(
+            jobs, skip=lambda: self._monotonic() >= request.deadline or request.cancelled(), quiet=(SummaryError,)
+        )
+        return crew.run(self._config.summary_parallelism, lambda: request.deadline - self._monotonic())
 
 
 # -- pure helpers ------------------------------------------------------------------------------------------
@@ -372,7 +356,7 @@ def repairable(node: Node) -> bool:
     return node.quality == "provisional" and node.depth == 0 and node.rung != "extractive"
 
 
-def _verbatim(lines: Sequence[SourceLine], size: int) -> Summary:
+def _verbatim(lines: Sequence[SourceLine]) -> Summary:
     text = "\n".join(f"[{line.role}] {line.text}" for line in lines)
     return Summary(text, "", "verbatim", "verbatim", "", "{}", max(1, tokens.count(text)))
 

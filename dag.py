@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from hashlib import blake2b
-
 from typing import Any
 
 from .db.connection import Database
@@ -117,7 +116,15 @@ class SummaryDag:
             return self._db.execute(
                 "INSERT INTO assemblies(conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at) "
                 "VALUES (?,?,?,?,?,?,?)",
-                (conversation_id, session_id, json.dumps(list(roots)), json.dumps(list(tail_ids)), last_seq, last_pos, now),
+                (
+                    conversation_id,
+                    session_id,
+                    json.dumps(list(roots)),
+                    json.dumps(list(tail_ids)),
+                    last_seq,
+                    last_pos,
+                    now,
+                ),
             )
 
     def withdraw(self, assembly_id: int) -> None:
@@ -182,12 +189,16 @@ class SummaryDag:
 
     def parents(self, node_id: int) -> list[int]:
         """Nodes that were condensed from this one."""
-        rows = self._db.query("SELECT DISTINCT node_id FROM node_sources WHERE child_id = ? ORDER BY node_id", (node_id,))
+        rows = self._db.query(
+            "SELECT DISTINCT node_id FROM node_sources WHERE child_id = ? ORDER BY node_id", (node_id,)
+        )
         return [row[0] for row in rows]
 
     def covering(self, store_id: int) -> list[int]:
         """Leaves over a message."""
-        rows = self._db.query("SELECT DISTINCT node_id FROM node_sources WHERE store_id = ? ORDER BY node_id", (store_id,))
+        rows = self._db.query(
+            "SELECT DISTINCT node_id FROM node_sources WHERE store_id = ? ORDER BY node_id", (store_id,)
+        )
         return [row[0] for row in rows]
 
     def messages_below(self, roots: Sequence[int]) -> list[int]:

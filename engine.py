@@ -1,8 +1,9 @@
 """
 The context engine: the host's calls in, the plugin's verbs out.
 
-Holds no SQL, no prompts and no policy. A copied engine carries a home and a session id; everything else is the runtime's. This is a
-host boundary: nothing that goes wrong in here ends the user's turn (P10), and nothing of it is forgotten (P9).
+Holds no SQL, no prompts and no policy. A copied engine carries a home and a session id; everything else is the
+runtime's. This is a host boundary: nothing that goes wrong in here ends the user's turn (P10), and nothing of it is
+forgotten (P9).
 """
 
 from __future__ import annotations
@@ -134,7 +135,9 @@ class LCMEngine(ContextEngine):
             self.runtime.calibration.observe(self.model, self._requested_tokens, self._reported_tokens)
             self._requested_tokens = 0
         self.last_completion_tokens = _number(usage.get("completion_tokens"), 0)
-        self.last_total_tokens = _number(usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens)
+        self.last_total_tokens = _number(
+            usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens
+        )
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         """Is the prompt at its threshold, and has anything changed since a pass that could do nothing?"""
@@ -159,7 +162,7 @@ class LCMEngine(ContextEngine):
         """Never called by the hosts known; the same question for those that do."""
         return self.should_compress(host.rough(messages))
 
-    def get_active_compression_failure_cooldown(self, refresh: bool = False, **_: Any) -> dict[str, Any] | None:
+    def get_active_compression_failure_cooldown(self, **_: Any) -> dict[str, Any] | None:
         """While the database cannot be used, automatic compaction waits a little."""
         left = self._cooldown_until - time.monotonic()
         return {"remaining_seconds": left, "reason": "the LCM database cannot be used"} if left > 0 else None
@@ -216,7 +219,11 @@ class LCMEngine(ContextEngine):
         runtime = self.runtime
         if old_id != self._session_id:
             runtime.announce(
-                self._session_id, platform=self._platform or None, host_key=self._host_key, parent=old_id, origin="rotation"
+                self._session_id,
+                platform=self._platform or None,
+                host_key=self._host_key,
+                parent=old_id,
+                origin="rotation",
             )
         if runtime.mode(self._session_id) == "full":
             session = runtime.session(self._session_id)
@@ -304,12 +311,11 @@ class LCMEngine(ContextEngine):
         if not isinstance(messages, list) or not messages:
             return messages
         outcome: Outcome | None = None
-        with self._guard("compaction", aborts=True):
-            with binding.only_one(self.runtime, self._session_id) as first:
-                if not first:
-                    logger.info("compaction of %s is already under way", self._session_id)
-                    return messages
-                outcome = self._compact(messages, current_tokens, focus_topic or "", force, memory_context, began)
+        with self._guard("compaction", aborts=True), binding.only_one(self.runtime, self._session_id) as first:
+            if not first:
+                logger.info("compaction of %s is already under way", self._session_id)
+                return messages
+            outcome = self._compact(messages, current_tokens, focus_topic or "", force, memory_context, began)
         self._account(outcome, current_tokens, force, began)
         return outcome.messages if outcome is not None and outcome.messages is not None else messages
 
@@ -439,7 +445,9 @@ class _Guard:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         if error is None:
             self._engine.succeeded(self._topic)
             return False

@@ -124,7 +124,7 @@ class Pack:
         best = min((item.rank for item in self.items), default=0)
         ordered = sorted(self.items, key=lambda item: (item.rank != best, item.order))
         blocks = [item.block() for item in ordered]
-        return f"<{fence} trust=\"quoted data\">\n" + "\n\n".join(blocks) + f"\n</{fence}>"
+        return f'<{fence} trust="quoted data">\n' + "\n\n".join(blocks) + f"\n</{fence}>"
 
     def halve(self) -> None:
         """Keep the better half."""
@@ -263,9 +263,7 @@ class _Builder:
                 return
             self.rows(self._caller.rows(ids[at : at + 20], self._grant.scope), rank, 0, None)
 
-    def rows(
-        self, rows: Sequence[Row], rank: int, offset: int, search: Search | None, cap: int | None = None
-    ) -> None:
+    def rows(self, rows: Sequence[Row], rank: int, offset: int, search: Search | None, cap: int | None = None) -> None:
         """Messages, each around its match; answers of our own tools are no evidence."""
         for row in rows:
             head = row.head
@@ -415,7 +413,11 @@ def _message(caller: Caller, grant: Grant, address: Address, start: int) -> str:
     if not rows:
         raise no_such(address)
     text = searchable(rows[0])
-    end = fit(text, start, len(text), Room.of(min(_STEP_TOKENS, grant.tokens_left()) // 2)) if start < len(text) else start
+    end = (
+        fit(text, start, len(text), Room.of(min(_STEP_TOKENS, grant.tokens_left()) // 2))
+        if start < len(text)
+        else start
+    )
     head = rows[0].head
     grant.read.add(f"msg_{head.store_id}")
     tail = f"\n[cut; offset={end} continues]" if end < len(text) else ""

@@ -132,7 +132,9 @@ class Search:
             return index.search(self._query, scope=scope, filters=filters, limit=limit, sort=ask.sort, texts=self.texts)
         except StoreError as exc:
             # The index is a cache: a broken one makes search slower and coarser, never impossible.
-            self._degraded = f"the search index cannot be read ({type(exc).__name__}): the newest messages were scanned instead"
+            self._degraded = (
+                f"the search index cannot be read ({type(exc).__name__}): the newest messages were scanned instead"
+            )
             literal = self._query.literal[:200]
             found = scan(re.escape(literal)) if literal else Hits((), (), 0, False)
             words_ = "|".join(re.escape(word) for word in literal.split() if len(word) > 3)
@@ -163,7 +165,9 @@ class Search:
         try:
             return self._caller.node_index.search(self._query, scope=self._scope_of_nodes(), limit=limit)
         except StoreError as exc:
-            self._degraded = f"the index of summaries cannot be read ({type(exc).__name__}): summaries were not searched"
+            self._degraded = (
+                f"the index of summaries cannot be read ({type(exc).__name__}): summaries were not searched"
+            )
             return NodeHits((), (), 0, False)
 
     def _scope_of_nodes(self) -> Scope:
@@ -225,11 +229,15 @@ class Search:
         nodes = NodeHits((), (), 0, False)
         omitted = wanted != "messages" and (bool(ask.roles) or (ask.raw_only and wanted == "both"))
         if wanted != "summaries":
-            hits = self._without_own(self.messages(at.messages + ask.limit + 1, at.last_store or None if cursor else None))
+            hits = self._without_own(
+                self.messages(at.messages + ask.limit + 1, at.last_store or None if cursor else None)
+            )
         if wanted != "messages" and not omitted:
             most = ask.limit if wanted == "summaries" else max(1, ask.limit // 5)
             nodes = self.summaries(at.nodes + most + 1)
-            nodes = replace(nodes, hits=tuple(h for h in nodes.hits[at.nodes :] if h.node_id <= at.last_node)[: most + 1])
+            nodes = replace(
+                nodes, hits=tuple(h for h in nodes.hits[at.nodes :] if h.node_id <= at.last_node)[: most + 1]
+            )
         else:
             most = 0
         out = self._head(hits, nodes, wanted, omitted)
@@ -257,7 +265,11 @@ class Search:
 
     def _head(self, hits: Hits, nodes: NodeHits, wanted: str, omitted: bool) -> Answer:
         ask = self._ask
-        out: Answer = {"note": NOTE, "mode": "regex" if ask.regex else "full_text", "searched": f"{wanted} of {ask.chosen.label}"}
+        out: Answer = {
+            "note": NOTE,
+            "mode": "regex" if ask.regex else "full_text",
+            "searched": f"{wanted} of {ask.chosen.label}",
+        }
         out["total_results"] = hits.total + nodes.total
         if hits.total_is_bound or nodes.total_is_bound:
             out["total_is_lower_bound"] = True
@@ -291,13 +303,19 @@ class Search:
         shown_nodes = 0
         sizes = _sizes(len(queue), room)
         rows = self._decoded([hit.store_id for hit in queue if isinstance(hit, Hit)])
-        found_nodes = {n.node_id: n for n in self._caller.nodes([h.node_id for h in queue if isinstance(h, NodeHit)], Scope())}
+        found_nodes = {
+            n.node_id: n for n in self._caller.nodes([h.node_id for h in queue if isinstance(h, NodeHit)], Scope())
+        }
         for place, hit in enumerate(queue):
             if isinstance(hit, Hit):
-                size = sizes[-1] if hit.rung == "near" else sizes[place]  # a neighbour need not be long to be recognised
+                size = (
+                    sizes[-1] if hit.rung == "near" else sizes[place]
+                )  # a neighbour need not be long to be recognised
                 item = self._message(hit, rows[hit.store_id], size) if hit.store_id in rows else None
             else:
-                item = self._summary(hit, found_nodes[hit.node_id], sizes[place]) if hit.node_id in found_nodes else None
+                item = (
+                    self._summary(hit, found_nodes[hit.node_id], sizes[place]) if hit.node_id in found_nodes else None
+                )
             if item is None:
                 continue
             if out["results"] and not room.holds(item):
@@ -370,7 +388,10 @@ class Search:
         large = sorted((r for r in regions if len(r) >= _REGION_HITS), key=len, reverse=True)[:5]
         if large:
             out["regions"] = [
-                {"hits": len(r), "read": {"tool": "lcm_expand", "store_id": f"msg_{r[0].store_id}..msg_{r[-1].store_id}"}}
+                {
+                    "hits": len(r),
+                    "read": {"tool": "lcm_expand", "store_id": f"msg_{r[0].store_id}..msg_{r[-1].store_id}"},
+                }
                 for r in large
             ]
 

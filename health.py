@@ -1,7 +1,8 @@
 """
 What was survived, until it is resolved (P9).
 
-Owns tables ``health`` and ``meta`` (small states that outlive a process). A problem lives in memory first, because the database may be the problem; it is written as soon as that works.
+Owns tables ``health`` and ``meta`` (small states that outlive a process). A problem lives in memory first, because
+the database may be the problem; it is written as soon as that works.
 """
 
 from __future__ import annotations

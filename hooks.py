@@ -1,8 +1,8 @@
 """
 The host's hooks: every point at which it shows a live list.
 
-Registered once for the process, so they find the session by the id they carry and the engine (if one is needed) through a registry of
-live engines. A host boundary, like the engine: nothing that happens in here reaches the turn.
+Registered once for the process, so they find the session by the id they carry and the engine (if one is needed)
+through a registry of live engines. A host boundary, like the engine: nothing that happens in here reaches the turn.
 """
 
 from __future__ import annotations
@@ -100,25 +100,33 @@ def _take(session_id: str, messages: Messages | None, platform: str | None) -> t
 
 def _is_review(messages: Messages) -> bool:
     """Text of the host's background review never belongs to the user's history."""
-    if any(host.is_review_prompt(message.get("content")) for message in messages[-40:] if message.get("role") == "user"):
+    if any(
+        host.is_review_prompt(message.get("content")) for message in messages[-40:] if message.get("role") == "user"
+    ):
         return True
     return host.in_background_review()
 
 
 @_survives("ingest")
-def pre_llm_call(session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any) -> None:
+def pre_llm_call(
+    session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
+) -> None:
     """Once a turn, with the new user message."""
     _take(session_id, conversation_history, platform)
 
 
 @_survives("ingest")
-def pre_api_request(session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any) -> None:
+def pre_api_request(
+    session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
+) -> None:
     """Before every request: what the model is about to see is durable before it is sent (P1)."""
     _take(session_id, conversation_history, platform)
 
 
 @_survives("ingest")
-def post_llm_call(session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any) -> None:
+def post_llm_call(
+    session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
+) -> None:
     """After the turn, with the final answer: store it, and let the worker prepare what comes next."""
     taken = _take(session_id, conversation_history, platform)
     engine = ENGINES.of(session_id)

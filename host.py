@@ -6,8 +6,8 @@ One small seam, so that the rest of the plugin is importable and testable withou
 
 from __future__ import annotations
 
+import inspect
 import os
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -103,13 +103,16 @@ def in_background_review() -> bool:
         pass
     if threading.current_thread().name.startswith("bg-review"):
         return True
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = inspect.currentframe()
     for _ in range(_FRAMES):
         if frame is None:
             return False
         if frame.f_code.co_argcount and frame.f_code.co_varnames[0] in ("self", "agent"):
             agent = frame.f_locals.get(frame.f_code.co_varnames[0])
-            if getattr(agent, "_memory_write_origin", None) == _REVIEW or getattr(agent, "_turn_origin", None) == _REVIEW:
+            if (
+                getattr(agent, "_memory_write_origin", None) == _REVIEW
+                or getattr(agent, "_turn_origin", None) == _REVIEW
+            ):
                 return True
         frame = frame.f_back
     return False

@@ -43,7 +43,11 @@ def overview(caller: Caller, session: Session | None, room: Room) -> Answer:
     session = session or caller.session
     out: Answer = {"note": NOTE}
     if session is None:
-        return {**out, "notes": ["nothing is stored of this session yet"], "other_sessions": _others(caller, None, room)}
+        return {
+            **out,
+            "notes": ["nothing is stored of this session yet"],
+            "other_sessions": _others(caller, None, room),
+        }
     scope = Scope(caller.principal, tuple(c for c, _ in caller.sessions.lineage(session.conversation_id)))
     counts = caller.reach.counts(scope)
     out.update(
@@ -122,7 +126,11 @@ def _summary(caller: Caller, node: Node, source_offset: int, content_offset: int
     room.take(out)
     if content_offset > len(node.text):
         raise BadRequest(f"content_offset={content_offset} is past the end: the text has {len(node.text)} characters")
-    end = fit(node.text, content_offset, len(node.text), room.part(0.7)) if content_offset < len(node.text) else content_offset
+    end = (
+        fit(node.text, content_offset, len(node.text), room.part(0.7))
+        if content_offset < len(node.text)
+        else content_offset
+    )
     out["content"], out["content_truncated"] = node.text[content_offset:end], end < len(node.text)
     handle: Answer = {"tool": "lcm_describe", "id": node.address}
     if end < len(node.text):
@@ -154,9 +162,7 @@ def _descendants(caller: Caller, node: Node) -> int:
     return len(seen)
 
 
-def _leaf_sources(
-    caller: Caller, out: Answer, sources: Sequence[int], offset: int, room: Room, handle: Answer
-) -> None:
+def _leaf_sources(caller: Caller, out: Answer, sources: Sequence[int], offset: int, room: Room, handle: Answer) -> None:
     """The messages of a leaf as ranges, and what reading them costs."""
     heads = caller.store.heads_of(sources)
     out["source_count"] = len(sources)
@@ -226,7 +232,8 @@ def _message(caller: Caller, store_id: int) -> Answer:
         out["superseded_by"] = f"msg_{newer[store_id]}"
     if row.calls:
         out["tool_calls"] = [
-            {"id": call.id, "name": call.name, "arguments_chars": len(call.arguments)} for call in row.calls[:_MOST_LISTED]
+            {"id": call.id, "name": call.name, "arguments_chars": len(call.arguments)}
+            for call in row.calls[:_MOST_LISTED]
         ]
     others = sorted(key for key in row.envelope if key not in ("role", "content", "tool_calls", "tool_call_id"))
     if others:
@@ -251,7 +258,9 @@ def _file(caller: Caller, name: str, content_offset: int, room: Room) -> Answer:
     if content_offset > len(payload.text):
         raise BadRequest(f"content_offset={content_offset} is past the end: there are {len(payload.text)} characters")
     room.take(out)
-    end = fit(payload.text, content_offset, len(payload.text), room) if payload.text[content_offset:] else content_offset
+    end = (
+        fit(payload.text, content_offset, len(payload.text), room) if payload.text[content_offset:] else content_offset
+    )
     out["content"], out["content_truncated"] = payload.text[content_offset:end], end < len(payload.text)
     if end < len(payload.text):
         out["next_content_offset"] = end

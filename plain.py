@@ -1,8 +1,8 @@
 """
 Compaction for sessions that are not stored (ignored and stateless ones).
 
-The same plan and the same summariser, but nothing is kept: one recap in front of the tail, rolled forward at each pass. Owning the
-slot means that these sessions must not overflow either.
+The same plan and the same summariser, but nothing is kept: one recap in front of the tail, rolled forward at each
+pass. Owning the slot means that these sessions must not overflow either.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def compact(
         threshold=threshold, messages=before, current=current, low_water=config.low_water, tail_share=config.tail_share,
         prefix_share=config.prefix_share, force=force or (current or before) < threshold,
     )  # fmt: skip
-    asked = next((n for n in range(len(units) - 1, -1, -1) if units[n].role == "user" and not _is_recap(messages, units[n])), None)
+    asked = next(
+        (n for n in range(len(units) - 1, -1, -1) if units[n].role == "user" and not _is_recap(messages, units[n])),
+        None,
+    )
     tail = plan.tail_of(units, count=config.fresh_tail_count, room_tokens=budget.tail, request=asked)
     backlog = [unit for n, unit in enumerate(units[: tail.start]) if n != tail.request]
     if not backlog:
@@ -62,7 +65,12 @@ def _is_recap(messages: Sequence[Mapping[str, Any]], unit: plan.Unit) -> bool:
 
 
 def _recap(
-    messages: Sequence[Mapping[str, Any]], backlog: Sequence[plan.Unit], room: int, focus: str, summarise: Summarise, deadline: float
+    messages: Sequence[Mapping[str, Any]],
+    backlog: Sequence[plan.Unit],
+    room: int,
+    focus: str,
+    summarise: Summarise,
+    deadline: float,
 ) -> str:
     """Summaries of the backlog, chunk by chunk, within the room."""
     size = plan.chunk_tokens(20_000, dynamic=False, dynamic_max=0)

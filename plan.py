@@ -61,7 +61,14 @@ class Budget:
 
 
 def budget(
-    *, threshold: int, messages: int, current: int | None, low_water: float, tail_share: float, prefix_share: float, force: bool
+    *,
+    threshold: int,
+    messages: int,
+    current: int | None,
+    low_water: float,
+    tail_share: float,
+    prefix_share: float,
+    force: bool,
 ) -> Budget:
     """Divide the window. ``current`` is what the host measured for the whole request, ``messages`` the list's part of it.
 
@@ -108,7 +115,9 @@ def chunk_tokens(floor: int, *, dynamic: bool, dynamic_max: int) -> int:
     return max(_MIN_CHUNK_TOKENS, min(floor, top))
 
 
-def chunks(backlog: Sequence[Unit], ready: Mapping[int, Sequence[tuple[int, tuple[int, ...]]]], size: int) -> list[Chunk]:
+def chunks(
+    backlog: Sequence[Unit], ready: Mapping[int, Sequence[tuple[int, tuple[int, ...]]]], size: int
+) -> list[Chunk]:
     """Cover the backlog: ready leaves where they fit exactly, even chunks of at most ``size`` tokens elsewhere.
 
     ``ready``: by first store id, (node id, sources) of leaves that exist. Units without stored rows cover nothing.

@@ -1,8 +1,9 @@
 """
 Summaries ready before they are needed.
 
-Owns one worker thread per database (and the table ``leases``). After a turn it summarises what lies outside the tail into leaves and
-asks again about provisional ones. Nothing it does shows until a compaction adopts it; it can be killed at any statement.
+Owns one worker thread per database (and the table ``leases``). After a turn it summarises what lies outside the tail
+into leaves and asks again about provisional ones. Nothing it does shows until a compaction adopts it; it can be
+killed at any statement.
 """
 
 from __future__ import annotations
@@ -133,7 +134,11 @@ class Preparer:
         """Leaves for the backlog, then better nodes for provisional ones."""
         session = job.session
         request = replace(
-            job.request, deadline=self._monotonic() + _JOB_S, cancelled=lambda: self._stopped, current_tokens=None, force=False
+            job.request,
+            deadline=self._monotonic() + _JOB_S,
+            cancelled=lambda: self._stopped,
+            current_tokens=None,
+            force=False,
         )
         view = self._compactor.view(session, replace(request, current_tokens=request.threshold))
         self._seen[session.session_id] = request.lineage.last_seq

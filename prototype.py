@@ -1,8 +1,8 @@
 """
 The engine object that the host gets at registration: cheap, and replaced by a real engine for every agent.
 
-The host registers one object per process and deep-copies it per agent. Importing the whole plugin for a process that may never build an
-agent (``hermes --help``) would be a waste, so the copy is what imports it.
+The host registers one object per process and deep-copies it per agent. Importing the whole plugin for a process that
+may never build an agent (``hermes --help``) would be a waste, so the copy is what imports it.
 """
 
 from __future__ import annotations

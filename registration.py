@@ -1,8 +1,8 @@
 """
 What the plugin registers with the host: the engine, hooks, commands, auxiliary tasks, the skill.
 
-Optional registrations are feature-detected; a host without one of them gets the rest. Everything heavy is imported at its first use: a
-process that never builds an agent pays a few milliseconds.
+Optional registrations are feature-detected; a host without one of them gets the rest. Everything heavy is imported at
+its first use: a process that never builds an agent pays a few milliseconds.
 """
 
 from __future__ import annotations
@@ -18,9 +18,20 @@ from .prototype import Prototype
 logger = logging.getLogger("hermes_lcm")
 
 #: Callbacks of ``hooks.HOOKS``.
-HOOKS = ("pre_llm_call", "pre_api_request", "post_llm_call", "on_session_finalize", "subagent_start", "pre_gateway_dispatch")
+HOOKS = (
+    "pre_llm_call",
+    "pre_api_request",
+    "post_llm_call",
+    "on_session_finalize",
+    "subagent_start",
+    "pre_gateway_dispatch",
+)
 _TASKS = (
-    ("lcm_summary", "LCM summaries", "Writes the summaries of the conversation archive (default: as context compression)"),
+    (
+        "lcm_summary",
+        "LCM summaries",
+        "Writes the summaries of the conversation archive (default: as context compression)",
+    ),
     ("lcm_expansion", "LCM recall", "Answers questions from the conversation archive (lcm_expand_query)"),
 )
 

@@ -80,8 +80,10 @@ def load(caller: Caller, ask: Load, room: Room) -> Answer:
     session = caller.find_session(session_id) if session_id else None
     out: Answer = {"note": NOTE, "session_id": session_id, "messages": [], "has_more": False, "next_cursor": None}
     if session is None or session_id is None:
-        what = f"there is no session {session_id!r} with messages that you may read" if session_id else (
-            "nothing is stored of this session yet"
+        what = (
+            f"there is no session {session_id!r} with messages that you may read"
+            if session_id
+            else ("nothing is stored of this session yet")
         )
         return {**out, "total_messages": 0, "notes": [what]}
     scope = caller.everything()

@@ -16,6 +16,7 @@ from typing import Any
 
 from . import config as settings
 from . import host
+from .answer import Desk
 from .calibration import Calibration
 from .compact import Compactor
 from .config import Config
@@ -23,7 +24,6 @@ from .dag import SummaryDag
 from .db.connection import Database, Databases
 from .health import Health
 from .ingest import Ingest
-from .answer import Desk
 from .llm.breaker import Breaker, SpendGuard
 from .llm.client import HostModel
 from .llm.ladder import Ladder, LadderSettings
@@ -88,12 +88,21 @@ class Runtime:
         self.reach = Reach(self.db)
         self.orders = Orders(self.db)
         self.model = HostModel(reasoning_effort=config.summary_reasoning_effort)
-        self.ladder = Ladder(self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count)
+        self.ladder = Ladder(
+            self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count
+        )
         self.compactor = Compactor(
-            self.store, self.dag, self.ingest.expected, self.ladder.summarise, config, rough=host.rough,
+            self.store,
+            self.dag,
+            self.ingest.expected,
+            self.ladder.summarise,
+            config,
+            rough=host.rough,
             dissolved=self.orders.dissolved,
         )
-        self.swap = Swap(self.compactor, self.store, self.dag, self.sessions, PresentState(self.store), rough=host.rough)
+        self.swap = Swap(
+            self.compactor, self.store, self.dag, self.sessions, PresentState(self.store), rough=host.rough
+        )
         self.preparer = Preparer(self.db, self.compactor, self.dag, self.health, config)
         self._pending: dict[str, Pending] = {}
         self._sessions: dict[str, Session] = {}
@@ -194,7 +203,7 @@ class Runtime:
 
     # -- the verbs that hooks and engines share -------------------------------------------------------------
     def take(self, session_id: str, messages: Any, *, source: str = "") -> Lineage:
-        """Ingest a live list; what had been wrong before is resolved by a success. ``source``: the platform, if not the session's."""
+        """Ingest a live list; a success resolves what had been wrong. ``source``: the platform, if not the session's."""
         session = self.session(session_id)
         lineage = self.ingest.take(session, messages, source=source or session.platform or UNKNOWN_SOURCE)
         self.health.counters["ingests"] += 1

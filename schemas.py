@@ -1,8 +1,9 @@
 """
 The tools as data: names, arguments with their kinds and bounds, and the schemas that the model sees.
 
-Each argument is stated once; ``SCHEMAS`` and the reading of arguments (``text/arguments``) are derived from it. Whatever may be
-spelt in camelCase is accepted in camelCase. Deterministic: providers cache the prompt that these schemas begin.
+Each argument is stated once; ``SCHEMAS`` and the reading of arguments (``text/arguments``) are derived from it.
+Whatever may be spelt in camelCase is accepted in camelCase. Deterministic: providers cache the prompt that these
+schemas begin.
 """
 
 from __future__ import annotations
@@ -103,9 +104,16 @@ GREP: Final = Tool(
     "or distinctive words (names, paths, error text, any language); quotes, AND, OR, NOT and word* work. Snippets often hold "
     "the answer; lcm_expand(store_id) gives the whole message.",
     (
-        Param("query", "text", "A question, words, a path, a \"phrase\"; or a pattern in regex mode.", aliases=("pattern",)),
+        Param(
+            "query", "text", 'A question, words, a path, a "phrase"; or a pattern in regex mode.', aliases=("pattern",)
+        ),
         Param("mode", "choice", "Default full_text.", choices=("full_text", "regex")),
-        Param("scope", "choice", "Default both; wider session scopes: messages.", choices=("messages", "summaries", "both")),
+        Param(
+            "scope",
+            "choice",
+            "Default both; wider session scopes: messages.",
+            choices=("messages", "summaries", "both"),
+        ),
         *_SCOPE,
         *_FILTERS,
         Param("sort", "choice", "Default relevance.", choices=("relevance", "recency", "hybrid")),
@@ -138,7 +146,12 @@ DESCRIBE: Final = Tool(
     "what they cover and cost). With an id: a summary's text, sources, subtree and quality; a message's size, place and tool "
     "calls; or a stored file.",
     (
-        Param("id", "address", "sum_3, msg_12 or file_...", aliases=("address", "summary_id", "file_id", "externalized_ref")),
+        Param(
+            "id",
+            "address",
+            "sum_3, msg_12 or file_...",
+            aliases=("address", "summary_id", "file_id", "externalized_ref"),
+        ),
         Param("node_id", "address", "A summary; plain number or sum_3.", aliases=("node",), shown=False),
         Param("store_id", "address", "A message; plain number or msg_12.", aliases=("message_id",), shown=False),
         Param("session_id", "name", "Overview of this session instead."),
@@ -153,16 +166,21 @@ DESCRIBE: Final = Tool(
 EXPAND: Final = Tool(
     "lcm_expand",
     "Get originals back exactly. store_id: one message with its tool calls, whatever session it is from (or a range "
-    "\"msg_10..msg_20\"). node_id: what a summary was made of. Cut answers name the arguments that continue.",
+    '"msg_10..msg_20"). node_id: what a summary was made of. Cut answers name the arguments that continue.',
     (
         Param("store_id", "address", "Message: 12, msg_12, or a range.", aliases=("message_id", "id", "address")),
         Param("node_id", "address", "Summary: 3 or sum_3.", aliases=("summary_id", "node")),
         Param("externalized_ref", "address", "Stored file: file_...", aliases=("file_id", "ref")),
         _CONTENT_OFFSET,
         Param("max_tokens", "int", "Size of one answer.", low=1, high=10_000_000),
-        Param("lines", "range", "Lines of a message or file, counted from 1: \"40-80\"."),
-        Param("bytes", "range", "UTF-8 bytes, counted from 0, end included: \"0-4095\"."),
-        Param("part", "choice", "Default content. message: the whole host message as JSON.", choices=("content", "message")),
+        Param("lines", "range", 'Lines of a message or file, counted from 1: "40-80".'),
+        Param("bytes", "range", 'UTF-8 bytes, counted from 0, end included: "0-4095".'),
+        Param(
+            "part",
+            "choice",
+            "Default content. message: the whole host message as JSON.",
+            choices=("content", "message"),
+        ),
         Param("arguments_offset", "int", "Continue cut tool call arguments here.", low=0, default=0),
         Param("source_offset", "int", "Summary: first source to show.", low=0, default=0),
         Param("source_limit", "int", "Summary: most sources, 1 to 200.", low=1, high=200, default=200),

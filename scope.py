@@ -1,9 +1,9 @@
 """
 What a caller may read, decided in SQL (P8).
 
-Owns no table: reads ``messages``, ``nodes``, ``conversations`` and ``sessions`` to answer which of them a ``Scope`` covers, in
-which order, and how many. Content comes from their owners, for ids that passed here. An id outside the scope and an id that does
-not exist are the same to every caller.
+Owns no table: reads ``messages``, ``nodes``, ``conversations`` and ``sessions`` to answer which of them a ``Scope``
+covers, in which order, and how many. Content comes from their owners, for ids that passed here. An id outside the
+scope and an id that does not exist are the same to every caller.
 """
 
 from __future__ import annotations
@@ -143,7 +143,9 @@ class Reach:
 
     def newest_nodes(self, scope: Scope, *, limit: int) -> list[int]:
         """The newest node ids of a scope, newest first."""
-        return self._ids(_NEWEST_NODES, scope, "ORDER BY n.node_id DESC LIMIT :limit", clause=_NODE_SESSION, limit=limit)
+        return self._ids(
+            _NEWEST_NODES, scope, "ORDER BY n.node_id DESC LIMIT :limit", clause=_NODE_SESSION, limit=limit
+        )
 
     def successors(self, store_ids: Sequence[int]) -> dict[int, int]:
         """By store id: the newest row that revises it."""

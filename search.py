@@ -370,12 +370,16 @@ class MessageIndex:
         if ranges and not known:
             return 0, 0
         first = max(min((r[0] for r in known), default=0), filters.first_id or 0)
-        last = min(max((r[1] for r in known), default=_LAST_ID), _LAST_ID if filters.last_id is None else filters.last_id)
+        last = min(
+            max((r[1] for r in known), default=_LAST_ID), _LAST_ID if filters.last_id is None else filters.last_id
+        )
         return min(first, _LAST_ID), max(last, 0)
 
 
 _LOOSER = "nothing matches the query as it was typed; these contain some of its words"
-_PRINCIPAL = "EXISTS (SELECT 1 FROM conversations AS c WHERE c.conversation_id = {}.conversation_id AND c.principal = ?)"
+_PRINCIPAL = (
+    "EXISTS (SELECT 1 FROM conversations AS c WHERE c.conversation_id = {}.conversation_id AND c.principal = ?)"
+)
 _EXCLUDED = f"m.store_id NOT IN (SELECT rowid >> {CHUNK_BITS} FROM message_index WHERE message_index MATCH ?)"
 _COVERS_SESSION = """EXISTS (
     SELECT 1 FROM messages AS m WHERE m.session_id = ? AND m.conversation_id = n.conversation_id

@@ -145,7 +145,9 @@ class Sessions:
     def reopen(self, session_id: str) -> None:
         """A session that goes on has no end."""
         with self._db.transaction():
-            self._db.execute("UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE session_id = ?", (session_id,))
+            self._db.execute(
+                "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE session_id = ?", (session_id,)
+            )
 
     def compacted(self, session_id: str) -> None:
         """Count one compaction that the host took over."""
@@ -162,7 +164,9 @@ class Sessions:
 
     def carried(self, conversation_id: int) -> list[int]:
         """The nodes carried into a conversation."""
-        rows = self._db.query("SELECT node_id FROM carried WHERE conversation_id = ? ORDER BY node_id", (conversation_id,))
+        rows = self._db.query(
+            "SELECT node_id FROM carried WHERE conversation_id = ? ORDER BY node_id", (conversation_id,)
+        )
         return [row[0] for row in rows]
 
     def nonce_owner(self, nonce: str) -> int | None:

@@ -1,8 +1,8 @@
 """
 The block of present state at the end of the context message.
 
-Quoted words of the user and names of files, each with its address; no model writes any of it. Reads a bounded number of stored rows, so
-it costs the same in a conversation of a hundred messages as in one of a hundred thousand.
+Quoted words of the user and names of files, each with its address; no model writes any of it. Reads a bounded number
+of stored rows, so it costs the same in a conversation of a hundred messages as in one of a hundred thousand.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ class PresentState:
         files = _files(self._store.last_of(segments, role="assistant", before=before, limit=_CALL_ROWS))
         if files:
             lines.append("- files touched most recently: " + ", ".join(files))
-        return "\n".join(["Words that may still hold (a later message of the user overrides them):", *lines]) if lines else ""
+        return (
+            "\n".join(["Words that may still hold (a later message of the user overrides them):", *lines])
+            if lines
+            else ""
+        )
 
 
 def _standing(users: Iterable[Row], first: Row | None) -> list[tuple[Row, str]]:

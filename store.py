@@ -1,8 +1,8 @@
 """
 Stored messages.
 
-Owns table ``messages``. Appends rows (and their index entries) as one fact, and reads them back. Rows never change but for their
-flags. Knows nothing of live lists, summaries or prompts: which message is new is ``ingest``'s business.
+Owns table ``messages``. Appends rows (and their index entries) as one fact, and reads them back. Rows never change
+but for their flags. Knows nothing of live lists, summaries or prompts: which message is new is ``ingest``'s business.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class MessageStore:
                     _INSERT,
                     (
                         conversation_id, session_id, seq, seq if row.pos is None else row.pos, content.storable(message.role),
-                        content.storable(message.tool_name), content.storable(message.answers), message.digest, message.tokens, len(message.text),
-                        message.said_at, now, source, message.flags | row.flags, row.revises, pack(message.envelope),
+                        content.storable(message.tool_name), content.storable(message.answers), message.digest,
+                        message.tokens, len(message.text), message.said_at, now, source, message.flags | row.flags, row.revises, pack(message.envelope),
                     ),
                 )  # fmt: skip
                 ids.append(store_id)
@@ -159,7 +159,10 @@ class MessageStore:
 
     def has_rows(self, conversation_id: int) -> bool:
         """Is anything stored in the conversation itself (not in what it inherits)?"""
-        return self._db.query_one("SELECT 1 FROM messages WHERE conversation_id = ? LIMIT 1", (conversation_id,)) is not None
+        return (
+            self._db.query_one("SELECT 1 FROM messages WHERE conversation_id = ? LIMIT 1", (conversation_id,))
+            is not None
+        )
 
     def heads(self, segments: Sequence[Segment]) -> list[Stored]:
         """The thread of a conversation without texts, in order. A branch counts on from its parent: one scale of positions."""
@@ -300,7 +303,9 @@ class MessageStore:
 
 def index_row(store_id: int, conversation_id: int, message: Message, previous_tail: str) -> IndexRow:
     """What the search index gets of a message."""
-    return _index_row(store_id, conversation_id, message.text, message.calls, message.tool_name, message.flags, previous_tail)
+    return _index_row(
+        store_id, conversation_id, message.text, message.calls, message.tool_name, message.flags, previous_tail
+    )
 
 
 def stored_index_row(row: Row, previous_tail: str) -> IndexRow:
@@ -312,7 +317,13 @@ def stored_index_row(row: Row, previous_tail: str) -> IndexRow:
 
 
 def _index_row(
-    store_id: int, conversation_id: int, text: str, calls: Sequence[ToolCall], tool_name: str | None, flags: int, tail: str
+    store_id: int,
+    conversation_id: int,
+    text: str,
+    calls: Sequence[ToolCall],
+    tool_name: str | None,
+    flags: int,
+    tail: str,
 ) -> IndexRow:
     if flags & Flag.OWN_TOOL:  # answers of our own tools would only find themselves
         return IndexRow(store_id, conversation_id, "", tool_name or "")

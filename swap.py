@@ -80,7 +80,9 @@ class Swap:
 
     def _without_own_text(self, request: Request) -> Request:
         """Where the host glued a message to our context or carrier, go on with that message alone."""
-        glued = [n for n, entry in enumerate(request.lineage.entries) if entry.own in ("context", "carrier") and entry.ids]
+        glued = [
+            n for n, entry in enumerate(request.lineage.entries) if entry.own in ("context", "carrier") and entry.ids
+        ]
         if not glued:
             return request
         messages = list(request.messages)
@@ -124,14 +126,18 @@ class Swap:
                 return Outcome(None, f"the prompt would not get smaller ({view.before_tokens} to {after} tokens)",
                                view.before_tokens, after)  # fmt: skip
         poor = sum(1 for node in roots if node.quality == "provisional")
-        said = "compacted" if after <= limit else "compacted as far as possible; the prompt is still above its threshold"
+        said = (
+            "compacted" if after <= limit else "compacted as far as possible; the prompt is still above its threshold"
+        )
         return Outcome(out, said, view.before_tokens, after, poor, assembly_id, after > limit)
 
     def _last_pos(self, session: Session, roots: Sequence[Node], tail_ids: Sequence[int]) -> float:
         """How far into its own conversation the new prompt reaches."""
         tail = self._store.heads_of(tail_ids).values()
         own = [row.pos for row in tail if row.conversation_id == session.conversation_id]
-        return max([*own, *(node.last_pos for node in roots if node.conversation_id == session.conversation_id)], default=0.0)
+        return max(
+            [*own, *(node.last_pos for node in roots if node.conversation_id == session.conversation_id)], default=0.0
+        )
 
     def _present(self, session: Session, tail_ids: Sequence[int], request: Request) -> str:
         """The block of present state, for prompts that cover anything."""

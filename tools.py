@@ -107,7 +107,9 @@ def _search(caller: Caller, args: Args) -> finding.Ask:
         mode=args["mode"],
         typed_as_pattern="pattern" in args.get("typed", ()),
         scope=args["scope"],
-        chosen=caller.choose(args["session_scope"], args["session_id"], args["conversation_id"], args["all_conversations"]),
+        chosen=caller.choose(
+            args["session_scope"], args["session_id"], args["conversation_id"], args["all_conversations"]
+        ),
         roles=args["role"] or (),
         sources=args["source"] or (),
         since=since,
@@ -145,14 +147,14 @@ def _describe(deps: ToolDeps, args: Args) -> Answer:
 
 def _expand(deps: ToolDeps, args: Args) -> Answer:
     caller = caller_of(deps)
-    named: list[Address] = [args[name] for name in ("store_id", "node_id", "externalized_ref") if args[name] is not None]
+    named: list[Address] = [
+        args[name] for name in ("store_id", "node_id", "externalized_ref") if args[name] is not None
+    ]
     if len(named) != 1:
         raise BadRequest("give one of store_id (a message), node_id (a summary) or externalized_ref (a file)")
     wanted = args["max_tokens"] + _FRAME_TOKENS if args["max_tokens"] is not None else deps.config.max_expand_tokens
     room = Room.of(min(deps.room_tokens, deps.config.max_expand_tokens, wanted))
-    piece = retrieve.Slice(
-        args["content_offset"], args["arguments_offset"], args["lines"], args["bytes"], args["part"]
-    )
+    piece = retrieve.Slice(args["content_offset"], args["arguments_offset"], args["lines"], args["bytes"], args["part"])
     address = named[0]
     if address.kind == "file":
         return retrieve.file(caller, address.name, piece, room)
@@ -168,7 +170,14 @@ def _expand(deps: ToolDeps, args: Args) -> Answer:
 
 def _expand_query(deps: ToolDeps, args: Args) -> Answer:
     caller = caller_of(deps)
-    given = {"mode": None, "scope": None, "sort": None, "limit": 12, "cursor": None, "query": args["query"] or args["prompt"]}
+    given = {
+        "mode": None,
+        "scope": None,
+        "sort": None,
+        "limit": 12,
+        "cursor": None,
+        "query": args["query"] or args["prompt"],
+    }
     question = Question(
         prompt=args["prompt"],
         search=_search(caller, {**args, **given}),

@@ -95,7 +95,9 @@ class Database:
     def _open(self) -> None:
         with _translated(self.path):
             self._create_file()
-            writer = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False)
+            writer = sqlite3.connect(
+                self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
+            )
             try:
                 self._prepare(writer)
                 reader = sqlite3.connect(

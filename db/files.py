@@ -1,8 +1,9 @@
 """
 A database as a file: what its header says, whether it is sound, copies, and what can be saved from a damaged one.
 
-Everything here opens connections of its own, for the file at hand may be one that ``Database`` refuses. Reading the header by
-hand is for files that no connection of this process has open: closing such a descriptor would drop SQLite's locks on it.
+Everything here opens connections of its own, for the file at hand may be one that ``Database`` refuses. Reading the
+header by hand is for files that no connection of this process has open: closing such a descriptor would drop SQLite's
+locks on it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 The schema, as a tuple of steps that only grows.
 
-``user_version`` N means that the first N steps have run. Each step and its number are one transaction. The full-text indexes are
-caches and are no part of this; ``search.py`` makes them.
+``user_version`` N means that the first N steps have run. Each step and its number are one transaction. The full-text
+indexes are caches and are no part of this; ``search.py`` makes them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 The doctor: one table of small checks for the tool, the slash command and the terminal.
 
-A check answers one question, changes nothing and costs little; ``deep`` ones may read everything, and never run unasked. Adding a
-check is adding a row.
+A check answers one question, changes nothing and costs little; ``deep`` ones may read everything, and never run
+unasked. Adding a check is adding a row.
 """
 
 from __future__ import annotations

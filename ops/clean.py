@@ -1,8 +1,8 @@
 """
 Removing what an operator does not want in the archive: sessions that a pattern names. And filling in blank sources.
 
-Deletes whole conversations or nothing: every session of them must match, and no branch or carried summary of another conversation
-may rest on them. Always after a verified backup.
+Deletes whole conversations or nothing: every session of them must match, and no branch or carried summary of another
+conversation may rest on them. Always after a verified backup.
 """
 
 from __future__ import annotations

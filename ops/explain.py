@@ -1,5 +1,6 @@
 """
-What an address stands for, what covers it, and finding one: for operators, within the rights of the session they type in.
+What an address stands for, what covers it, and finding one: for operators, within the rights of the session they type
+in.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Taking conversations in from files: our own exports exactly, and transcripts of OpenAI messages (JSON or JSONL).
 
-A dry run first, a backup before anything is written, and safe to repeat: what is there already is counted and left alone, and an
-import that was interrupted goes on where it stopped.
+A dry run first, a backup before anything is written, and safe to repeat: what is there already is counted and left
+alone, and an import that was interrupted goes on where it stopped.
 """
 
 from __future__ import annotations

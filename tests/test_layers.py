@@ -20,7 +20,7 @@ LAYERS = {
     4: "ingest compact prepare assemble state retrieve answer caller evidence finding overview ops",
     3: "store search dag session health payloads scope reading llm",
     2: "db",
-    1: "config schemas text host align plan calibration",
+    1: "config schemas text host align plan calibration crew",
     0: "errors records",
 }
 RANK = {name: layer for layer, names in LAYERS.items() for name in names.split()}
@@ -35,7 +35,7 @@ HOST = {
 
 MAY_IMPORT_HOST = {"__init__", "prototype", "engine", "hooks", "host", "cli", "llm.client"}
 MAY_READ_ENVIRONMENT = {"config", "host"}
-MAY_CATCH_ALL = {"__init__", "registration", "engine", "hooks", "llm.client"}
+MAY_CATCH_ALL = {"__init__", "crew", "registration", "engine", "hooks", "llm.client"}
 
 
 def _modules() -> dict[str, Path]:

@@ -290,6 +290,8 @@ def _unknown(tool: Tool, typed: str, known: Iterable[str]) -> str:
     guess = nearest(typed, known)
     hint = f"; did you mean {guess}?" if guess else ""
     names = ", ".join(param.name for param in tool.params) or "none"
-    return f"{tool.name} has no argument {shown(typed)}{hint} Its arguments: {names}" if hint else (
-        f"{tool.name} has no argument {shown(typed)}. Its arguments: {names}"
+    return (
+        f"{tool.name} has no argument {shown(typed)}{hint} Its arguments: {names}"
+        if hint
+        else (f"{tool.name} has no argument {shown(typed)}. Its arguments: {names}")
     )

@@ -1,9 +1,9 @@
 """
 Host message dict → ``Message``: lossless envelope, readable text, canonical core, identity digest.
 
-Everything the host may do to a message without changing what was said (strip blanks, replace images by "[screenshot]", drop
-private keys, add timestamps, append its todo list when it merges rows) leaves the digest as it is. Everything else changes it.
-Owns nothing; never raises on any shape of input.
+Everything the host may do to a message without changing what was said (strip blanks, replace images by
+"[screenshot]", drop private keys, add timestamps, append its todo list when it merges rows) leaves the digest as it
+is. Everything else changes it. Owns nothing; never raises on any shape of input.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ _MEMORY = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         r"<\s*memory-context\s*>[\s\S]*?</\s*memory-context\s*>",
-        r"\[System note:\s*The following is recalled memory context,\s*NOT new user input\.\s*"
-        r"Treat as (?:informational background data|authoritative reference data[^\]]*)\.\]\s*",
+        (
+            r"\[System note:\s*The following is recalled memory context,\s*NOT new user input\.\s*"
+            r"Treat as (?:informational background data|authoritative reference data[^\]]*)\.\]\s*"
+        ),
         r"</?\s*memory-context\s*>",
     )
 )
@@ -315,7 +317,9 @@ def decode(envelope: str) -> dict[str, Any]:
 
 def _value(nodes: list[list[Any]]) -> Any:
     """The value that ``_graph`` was given."""
-    built: dict[int, Any] = {n: [] if kind == "list" else {} for n, (kind, _) in enumerate(nodes) if kind in ("list", "dict")}
+    built: dict[int, Any] = {
+        n: [] if kind == "list" else {} for n, (kind, _) in enumerate(nodes) if kind in ("list", "dict")
+    }
     for n in range(len(nodes) - 1, -1, -1):
         if n not in built:
             _build(nodes, n, built)

@@ -91,7 +91,9 @@ def _with_re(source: str, ignore_case: bool, tree: Any) -> Callable[[str, float]
     except (re.error, RecursionError, OverflowError) as exc:
         raise _unreadable(source, exc) from exc
     if tree is None:
-        raise BadRequest("regular expressions need the optional package `regex` on this Python; search for words instead")
+        raise BadRequest(
+            "regular expressions need the optional package `regex` on this Python; search for words instead"
+        )
     size = _SLICES[_repeats(tree, source)]
     step = size - size // 4
 

@@ -65,7 +65,9 @@ class Pool:
     cut: bool = False
     notes: list[str] = field(default_factory=list)
 
-    def take(self, rung: str, rows: Iterable[tuple[Any, ...]], *, limit: int, best: float = 0.0, bonus: float = 0.0) -> float:
+    def take(
+        self, rung: str, rows: Iterable[tuple[Any, ...]], *, limit: int, best: float = 0.0, bonus: float = 0.0
+    ) -> float:
         """Add the rows of a rung, best first; the score of the best. Call with looser rungs first."""
         taken = [Place(*row) for row in rows]
         top = max((place.score for place in taken), default=0.0)
@@ -132,7 +134,11 @@ class Pool:
         return out
 
     def reward(
-        self, near: Mapping[int, list[int]], texts: Mapping[int, str], weights: Mapping[Atom, float], literals: Iterable[str]
+        self,
+        near: Mapping[int, list[int]],
+        texts: Mapping[int, str],
+        weights: Mapping[Atom, float],
+        literals: Iterable[str],
     ) -> None:
         """More for messages that cover more of the query's words, by the words' rarity, and for literals as typed."""
         signs = [literal.casefold() for literal in literals]
@@ -209,9 +215,7 @@ def by_both(pool: Pool) -> list[Found]:
     """Relevance, up to a half more for the newest of the hits."""
     age = sorted(pool.found.values(), key=lambda f: (f.place.at, f.place.store_id))
     rank = {f.place.store_id: n / max(len(age) - 1, 1) for n, f in enumerate(age)}
-    return sorted(
-        pool.found.values(), key=lambda f: (-f.score * (1 + rank[f.place.store_id] / 2), -f.place.store_id)
-    )
+    return sorted(pool.found.values(), key=lambda f: (-f.score * (1 + rank[f.place.store_id] / 2), -f.place.store_id))
 
 
 ORDERS: dict[str, Callable[[Pool], list[Found]]] = {"relevance": by_relevance, "recency": by_recency, "hybrid": by_both}

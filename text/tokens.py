@@ -1,8 +1,9 @@
 """
 Token estimates without a tokeniser.
 
-A weight per class of UTF-8 byte, counted at C speed. It stays within about 15 % of o200k on prose, code, JSON and Chinese, where
-characters/4 is off by up to a factor of three; and unlike ``tiktoken`` it never opens a file or the network.
+A weight per class of UTF-8 byte, counted at C speed. It stays within about 15 % of o200k on prose, code, JSON and
+Chinese, where characters/4 is off by up to a factor of three; and unlike ``tiktoken`` it never opens a file or the
+network.
 """
 
 from __future__ import annotations
@@ -63,9 +64,7 @@ def count(text: str) -> int:
 
 def count_message(text: str, calls: int, arguments: str, images: int = 0) -> int:
     """Estimated tokens of one message: its text, its tool calls, its images."""
-    return (
-        MESSAGE_OVERHEAD_TOKENS + count(text) + count(arguments) + calls * 12 + images * IMAGE_TOKENS
-    )
+    return MESSAGE_OVERHEAD_TOKENS + count(text) + count(arguments) + calls * 12 + images * IMAGE_TOKENS
 
 
 def rough(messages: list[Mapping[str, Any]]) -> int:

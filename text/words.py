@@ -261,7 +261,7 @@ def _items(text: str) -> Iterator[_Item]:
 
 
 def _literal(text: str, items: list[_Item]) -> str:
-    if len(items) == 1 and text[:1] in "\"“" and text[-1:] in "\"”":
+    if len(items) == 1 and text[:1] in '"“' and text[-1:] in '"”':
         return text[1:-1].strip()
     return text
 
@@ -282,7 +282,9 @@ def _clean_sign(word: str) -> str:
 def _has_sign(word: str) -> bool:
     """Whether the item holds signs that tell it from its words: c++, .env, src/a.py, but not Anna's or "end." """
     bare = _ENGLISH_TAIL.sub("", _clean_sign(word))
-    return bare.isascii() and not bare.isalnum() and any(c.isalnum() for c in bare) and "'" not in bare and "*" not in bare
+    return (
+        bare.isascii() and not bare.isalnum() and any(c.isalnum() for c in bare) and "'" not in bare and "*" not in bare
+    )
 
 
 def _is_stop(word: str) -> bool:

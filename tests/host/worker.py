@@ -72,7 +72,7 @@ class Worker:
         sessions = SessionDB()
         if resume and session_id:
             session_id = sessions.resolve_resume_session_id(session_id) or session_id
-            self.history = sessions.get_messages_as_conversation(session_id, repair_alternation=True)
+            self.history = reloaded(sessions, session_id)
         runtime = resolve_runtime_provider()
         self.agent = AIAgent(
             model=load_config()["model"]["default"],
@@ -343,6 +343,13 @@ class Worker:
             return function(engine, usage)
 
         return update_from_response
+
+
+def reloaded(sessions: Any, session_id: str) -> list[dict[str, Any]]:
+    """A stored conversation as the host resumes it; hosts before 0.19 repair it later."""
+    read = sessions.get_messages_as_conversation
+    known = inspect.signature(read).parameters
+    return list(read(session_id, **({"repair_alternation": True} if "repair_alternation" in known else {})))
 
 
 _ENTRY_POINTS = (
