@@ -67,11 +67,12 @@ def run(turns: list[list[kit.Chat]], *, ahead: bool, scale: float, window: int, 
         counters = dict(agent.runtime.health.counters)
         provisional = sum(c.get("provisional_nodes", 0) for c in passes)
         agent.close()
+    inside = sum(any(a < c["ended"] and b > c["began"] for c in passes) for a, b in model.waits)
     waited = [model.waited(c["began"], c["ended"]) for c in passes]
     wall = [c["ended"] - c["began"] for c in passes]
     life = [w - m + m * scale for w, m in zip(wall, waited, strict=True)]
     return {"wall": wall, "life": life, "own": [w - m for w, m in zip(wall, waited, strict=True)], "calls": model.calls,
-            "inside": len(model.waits), "turns": spent, "late": late, "provisional": provisional,
+            "inside": inside, "turns": spent, "late": late, "provisional": provisional,
             "results": sorted({str(c.get("result")) for c in passes}), "prepared": counters.get("leaves_prepared", 0),
             "repaired": counters.get("nodes_repaired", 0)}  # fmt: skip
 
