@@ -84,9 +84,9 @@ def test_defaults_outlast_a_small_window(tmp_path: Path) -> None:
 
     assert [outcome["failed"] for outcome in outcomes] == [None] * 24
     assert [outcome["final"] for outcome in outcomes] == [f"Noted, part {turn}." for turn in range(24)]
-    # The provider counts what the host estimates, so there is no reason to compact any earlier.
+    # The provider counts about what the host estimates, so there is no reason to compact much earlier.
     assert compacted_at
-    assert min(compacted_at) >= opened["threshold_tokens"]
+    assert min(compacted_at) >= 0.9 * opened["threshold_tokens"]
     assert not (difference := compare(home.transcript(model.truth), rows)), difference
 
 
