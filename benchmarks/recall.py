@@ -176,7 +176,9 @@ def main() -> int:
         if args.set not in (None, name):
             continue
         if folder is None or not (folder / name).is_dir():
-            report.note(f"skipped {name}: its data is not here; set LCM_DATA to a folder with {name}/")
+            report.note(
+                f"skipped {name}: its data is not here (the top of benchmarks/recall.py says where it is looked for)"
+            )
             continue
         score: dict[str, Score] = {}
         spent: list[float] = []

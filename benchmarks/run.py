@@ -34,8 +34,8 @@ HEAD = """# Benchmarks
 
 Every figure below is copied from a raw output file in `benchmarks/results/`. `scripts/bench` measures all of them again and
 writes this page; `scripts/bench --quick` is a smaller run that leaves the page alone. Seeds are fixed. Real transcripts and
-question sets are read from the folder that `LCM_DATA` names and are not part of this repository; what needs them is skipped
-without.
+question sets are not part of this repository (the top of `benchmarks/recall.py` says where they are looked for); what needs
+them is skipped without.
 
 Times depend on the machine, and this one was shared: read the ratios, which compare two things measured in turns in one run,
 before the milliseconds. Budgets that were missed are shown as missed.
