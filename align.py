@@ -1,10 +1,11 @@
 """
 Alignment: which messages of a live list are which stored rows, which are new, which changed.
 
-Pure. The live list and the expected list (what the store says it should show) are compared by digest: common prefix first, then,
-behind the first difference, the longest common subsequence. What is left between its members is searched for rows that the host
-joined; then for rows that it edited or inserted. Costs the length of the lists times the number of differences among messages
-that occur in both; where there are too many of these, only messages that are unique on both sides are trusted.
+Pure. The live list and the expected list (what the store says it should show) are compared by digest: common prefix
+first, then, behind the first difference, the longest common subsequence. What is left between its members is searched
+for rows that the host joined; then for rows that it edited or inserted. Costs the length of the lists times the
+number of differences among messages that occur in both; where there are too many of these, only messages that are
+unique on both sides are trusted.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ _NOTHING = Core("")
 
 
 def align(live: Sequence[Live], expected: Sequence[Expected], said: Said, *, before: float = 0.0) -> Plan:
-    """Place every live message. ``before``: the position of the row in front of both lists, where they are a rest of longer ones."""
+    """Place every live message. ``before``: the position of the row in front of both lists, if they are a rest of longer ones."""
     plan = Plan()
     at = 0
     while at < len(live) and at < len(expected) and live[at].digest == expected[at].digest:
@@ -236,7 +237,11 @@ def _first_call(core: Core) -> str:
 
 
 def _glued(
-    live: Live, stored: Sequence[Expected], begins: Mapping[tuple[str, str], Sequence[int]], at: int, cores: Mapping[int, Core]
+    live: Live,
+    stored: Sequence[Expected],
+    begins: Mapping[tuple[str, str], Sequence[int]],
+    at: int,
+    cores: Mapping[int, Core],
 ) -> tuple[list[int], Place] | None:
     """Is this message made of rows from ``at`` on? All of it, or (the user's words only) its beginning.
 
@@ -245,10 +250,13 @@ def _glued(
     whole = live.core()
     best: tuple[list[int], Place] | None = None
     for start in _starting(live.role, whole, begins, at)[:_MAX_TRIES]:
-        left, used = whole, []
+        left = whole
+        used: list[int] = []
         nexts = [start]
         while nexts and len(used) < _MAX_GLUED:
-            taken = next(((n, rest) for n in nexts if (rest := _less(left, cores[stored[n].store_id], _GLUE[live.role]))), None)
+            taken = next(
+                ((n, rest) for n in nexts if (rest := _less(left, cores[stored[n].store_id], _GLUE[live.role]))), None
+            )
             if taken is None:
                 break
             used.append(taken[0])

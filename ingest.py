@@ -1,8 +1,9 @@
 """
 Host messages → stored messages, each exactly once.
 
-Owns the windows (what each session's live list looked like last time) and turns alignment plans into appended rows. Idempotent:
-every hook may hand over the list as often as it likes. Knows nothing of summaries beyond which text is our own.
+Owns the windows (what each session's live list looked like last time) and turns alignment plans into appended rows.
+Idempotent: every hook may hand over the list as often as it likes. Knows nothing of summaries beyond which text is
+our own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .align import Core, Expected, Live, Place, Plan, align
 from .dag import SummaryDag
 from .errors import Overtaken
 from .records import Assembly, Entry, Flag, Lineage, Message, Stored
-from .session import Session, Sessions
+from .session import Cut, Session, Sessions
 from .store import MessageStore, NewRow, Segment
 from .text import content, own
 
@@ -249,8 +250,9 @@ class Ingest:
         if session.parent_id is None or self._store.has_rows(session.conversation_id):
             return False
         shared = self._store.heads_of([store_id for place in places for store_id in place.ids])
-        parent = [row.seq for row in shared.values() if row.conversation_id != session.conversation_id]
-        self._sessions.fork_at(session.conversation_id, max(parent, default=0))
+        rows = [row for row in shared.values() if row.conversation_id != session.conversation_id]
+        cut = Cut(max((row.seq for row in rows), default=0), max((row.pos for row in rows), default=0.0))
+        self._sessions.fork_at(session.conversation_id, cut)
         return True
 
     def _own_rows(self, session: Session, retracted: Sequence[int]) -> tuple[int, ...]:
@@ -258,9 +260,9 @@ class Ingest:
         if session.parent_id is None or not retracted:
             return tuple(retracted)
         heads = self._store.heads_of(retracted)
-        inherited = [row.seq for row in heads.values() if row.conversation_id != session.conversation_id]
+        inherited = [row.pos for row in heads.values() if row.conversation_id != session.conversation_id]
         if inherited:
-            self._sessions.fork_at(session.conversation_id, min(inherited) - 1)
+            self._sessions.inherit_before(session.conversation_id, min(inherited))
         return tuple(i for i in retracted if i in heads and heads[i].conversation_id == session.conversation_id)
 
     def expected(self, session: Session, assembly: Assembly | None) -> list[Expected]:

@@ -1,16 +1,20 @@
 """
 Sessions (the host's ids), conversations (trains of thought) and principals (whom a conversation belongs to).
 
-Owns tables ``conversations``, ``sessions`` and ``carried``. Nothing here deletes: an ended session is a session with an end.
+Owns tables ``conversations``, ``sessions`` and ``carried``, and ``inherits:`` among the small facts. Nothing here deletes: an
+ended session is a session with an end.
 """
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .db.connection import Database
+from .db.meta import Meta
 
 #: Who sits at the terminal, and what runs in their name: sees everything.
 LOCAL = "local"
@@ -43,6 +47,17 @@ class Session:
     fork_seq: int | None
 
 
+class Cut(NamedTuple):
+    """How much of an ancestor a branch inherits: rows up to a sequence number that stand no further than a position."""
+
+    seq: int = 2**62
+    pos: float = math.inf
+
+    def within(self, other: Cut) -> Cut:
+        """What is left of both."""
+        return Cut(min(self.seq, other.seq), min(self.pos, other.pos))
+
+
 def principal_of(platform: str, host_key: str | None, session_id: str) -> str:
     """Whom a new session belongs to. A gateway names its chat in the session key; without one a session is alone."""
     if host_key:
@@ -58,6 +73,7 @@ class Sessions:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self._meta = Meta(db)
 
     def find(self, session_id: str) -> Session | None:
         """A session that is known, or None."""
@@ -130,10 +146,19 @@ class Sessions:
                 {"child": child},
             )
 
-    def fork_at(self, conversation_id: int, seq: int) -> None:
-        """A branch inherits its parent's messages up to ``seq``."""
+    def fork_at(self, conversation_id: int, cut: Cut) -> None:
+        """A branch begins: it inherits its parent's messages up to ``cut``."""
         with self._db.transaction():
-            self._db.execute("UPDATE conversations SET fork_seq = ? WHERE conversation_id = ?", (seq, conversation_id))
+            self._db.execute(
+                "UPDATE conversations SET fork_seq = ? WHERE conversation_id = ?", (cut.seq, conversation_id)
+            )
+            self._meta.note(f"inherits:{conversation_id}", cut.pos)
+
+    def inherit_before(self, conversation_id: int, pos: float) -> None:
+        """A branch takes back what it inherited from a position on. Not a matter of sequence numbers: rows that the host edited
+        or inserted before that position may be among the newest."""
+        with self._db.transaction():
+            self._meta.note(f"inherits:{conversation_id}", math.nextafter(pos, -math.inf))
 
     def end(self, session_id: str, *, now: float, reason: str) -> None:
         """Note that the host ended a session. Nothing else changes."""
@@ -174,14 +199,24 @@ class Sessions:
         row = self._db.query_one("SELECT conversation_id FROM conversations WHERE nonce = ?", (nonce,))
         return int(row[0]) if row else None
 
-    def lineage(self, conversation_id: int) -> list[tuple[int, int | None]]:
-        """(conversation, last inherited seq) from the oldest ancestor to the conversation itself (None: all of it)."""
-        out: list[tuple[int, int | None]] = [(conversation_id, None)]
+    def lineage(self, conversation_id: int) -> list[tuple[int, Cut | None]]:
+        """(conversation, how much of it counts) from the oldest ancestor to the conversation itself (None: all of it).
+
+        A branch counts on from its parent, so what a branch leaves out its own branches leave out of every ancestor.
+        """
+        out: list[tuple[int, Cut | None]] = [(conversation_id, None)]
+        cut = Cut()
         row = self._parent(conversation_id)
         while row is not None and row[0] is not None and row[0] not in {item[0] for item in out}:
-            out.append((int(row[0]), row[1]))
+            cut = cut.within(self._cut(out[-1][0], row[1]))
+            out.append((int(row[0]), cut))
             row = self._parent(int(row[0]))
         return out[::-1]
+
+    def _cut(self, conversation_id: int, fork_seq: int | None) -> Cut:
+        """What a branch inherits, by its own account."""
+        pos = self._meta.value(f"inherits:{conversation_id}")
+        return Cut(Cut().seq if fork_seq is None else fork_seq, math.inf if pos is None else float(pos))
 
     def _parent(self, conversation_id: int) -> tuple[int | None, int | None] | None:
         row = self._db.query_one(

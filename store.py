@@ -16,6 +16,7 @@ from .db.connection import Database
 from .errors import Overtaken, StoreCorrupt
 from .records import Flag, Message, Row, Stored, ToolCall
 from .search import CONTEXT_CHARS, IndexRow, MessageIndex
+from .session import Cut
 from .text import content
 
 HEAD_COLUMNS = (
@@ -44,15 +45,15 @@ class NewRow:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows of one conversation up to ``last_seq`` (None: all). A branch is its parents' segments and its own."""
+    """Rows of one conversation up to ``cut`` (None: all). A branch is its parents' segments and its own."""
 
     conversation_id: int
-    last_seq: int | None = None
+    cut: Cut | None = None
 
     @property
-    def end(self) -> int:
-        """The last sequence number that counts."""
-        return 2**62 if self.last_seq is None else self.last_seq
+    def end(self) -> Cut:
+        """The last row that counts."""
+        return self.cut or Cut()
 
 
 def pack(envelope: str) -> bytes:
@@ -170,8 +171,8 @@ class MessageStore:
             head(row)
             for segment in segments
             for row in self._db.query(
-                f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND seq <= ? ORDER BY pos, seq",
-                (segment.conversation_id, segment.end),
+                f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? ORDER BY pos, seq",
+                (segment.conversation_id, *segment.end),
             )
         ]
         return out if len(segments) == 1 else sorted(out, key=lambda row: (row.pos, row.store_id))
@@ -182,9 +183,9 @@ class MessageStore:
         A position is never larger than its row's sequence number, so both lie behind the smaller of the two.
         """
         rows = self._db.query(
-            f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND seq > ? AND seq <= ? AND (pos > ? OR seq > ?) "
-            "ORDER BY pos, seq",
-            (segment.conversation_id, min(pos, seq), segment.end, pos, seq),
+            f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND seq > ? AND seq <= ? AND pos <= ? "
+            "AND (pos > ? OR seq > ?) ORDER BY pos, seq",
+            (segment.conversation_id, min(pos, seq), *segment.end, pos, seq),
         )
         return [head(row) for row in rows]
 
@@ -236,9 +237,9 @@ class MessageStore:
         """The oldest message of a role in a thread."""
         for segment in segments:
             rows = self._db.query(
-                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND role = ? "
-                "AND flags & 3 = 0 ORDER BY seq LIMIT 1",
-                (segment.conversation_id, segment.end, role),
+                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? "
+                "AND role = ? AND flags & 3 = 0 ORDER BY seq LIMIT 1",
+                (segment.conversation_id, *segment.end, role),
             )
             if rows:
                 return decode(rows[0])
@@ -249,9 +250,9 @@ class MessageStore:
         out: list[Row] = []
         for segment in reversed(segments):
             rows = self._db.query(
-                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND store_id < ? "
-                "AND role = ? AND flags & 1 = 0 AND chars < 100000 ORDER BY seq DESC LIMIT ?",
-                (segment.conversation_id, segment.end, before, role, limit - len(out)),
+                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? "
+                "AND store_id < ? AND role = ? AND flags & 1 = 0 AND chars < 100000 ORDER BY seq DESC LIMIT ?",
+                (segment.conversation_id, *segment.end, before, role, limit - len(out)),
             )
             out.extend(decode(row) for row in rows)
             if len(out) >= limit:
