@@ -121,14 +121,20 @@ class NodeHits:
     notes: tuple[str, ...] = ()
 
 
+_TABLES = ("message_index", "message_terms", "node_index", "node_terms")
+_PRESENT = f"SELECT name FROM sqlite_master WHERE name IN {_TABLES} ORDER BY rowid"
+
+
 def prepare(db: Database) -> bool:
     """Make the indexes where they are missing. True: they were, so they must be rebuilt when there are messages."""
-    present = {name for (name,) in db.query("SELECT name FROM sqlite_master WHERE name LIKE 'message\\_%' ESCAPE '\\'")}
-    wanted = {"message_index", "message_terms"}
-    nodes = {name for (name,) in db.query("SELECT name FROM sqlite_master WHERE name IN ('node_index', 'node_terms')")}
-    if wanted <= present and len(nodes) == 2:
+    if len(db.query(_PRESENT)) == len(_TABLES):
         return False
     with db.transaction():
+        present = [name for (name,) in db.fetch(_PRESENT)]
+        if len(present) == len(_TABLES):  # another process made them while we waited for the lock
+            return False
+        for name in reversed(present):
+            db.execute(f"DROP TABLE {name}")
         for statement in SCHEMA:
             db.execute(statement)
     return True

@@ -140,7 +140,7 @@ class Database:
             raise StoreTooNew(
                 f"{self.path} has schema {version}, this release knows {len(migrations.STEPS)}: update the plugin"
             )
-        connection.execute("PRAGMA journal_mode=WAL")
+        self._use_wal(connection)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA cache_size=-16000")
@@ -148,6 +148,18 @@ class Database:
         connection.execute("PRAGMA journal_size_limit=67108864")
         connection.execute("PRAGMA temp_store=MEMORY")
         migrations.migrate(connection)
+
+    def _use_wal(self, connection: sqlite3.Connection) -> None:
+        """SQLite does not wait for a lock here, and processes that start together all ask for it."""
+        end = self._clock() + BUSY_TIMEOUT_MS / 1000
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as exc:
+                if not isinstance(translate(exc, self.path), StoreBusy) or self._clock() > end:
+                    raise
+                time.sleep(0.02)
 
     # -- writing ------------------------------------------------------------------------------------
     @contextmanager
