@@ -61,6 +61,13 @@ demands, decisions, results, files, values, errors."""
 _ENDING: Final = 'End with: "Expand for details about: <what was left out, in a few words>"'
 
 
+_REFUSED: Final = "An earlier attempt at this record was refused."
+_BEGINS: Final = "source begins; lines that start with this mark name address, speaker and time"
+
+#: All that the prompts say by themselves: no record has it in it.
+OWN_WORDS: Final = (_RULES, _LEAF, _ARCS, _DURABLE, _DETAILED, _BULLETS, _ENDING, _REFUSED, _BEGINS)
+
+
 class Prompt(NamedTuple):
     """Messages for the model; ``text`` is all that it reads, ``left_out`` the characters of tool results not shown.
 
@@ -240,7 +247,7 @@ def _context(task: SummaryTask, custom_instructions: str, fence: str) -> list[st
 
 
 def _complaint(complaint: Complaint) -> str:
-    out = ["An earlier attempt at this record was refused."]
+    out = [_REFUSED]
     if complaint.reasons:
         out.append("Reason: " + "; ".join(complaint.reasons) + ".")
     if complaint.suspects:
@@ -277,7 +284,7 @@ def build(
     parts = [
         instruction,
         *_context(task, custom_instructions, fence),
-        f"{fence} source begins; lines that start with this mark name address, speaker and time",
+        f"{fence} {_BEGINS}",
         *source,
         f"{fence} source ends",
     ]

@@ -10,6 +10,7 @@ credentials is a good record.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import zlib
@@ -19,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from ..records import SummaryTask
 from ..text import salience
 from ..text.salience import Haystack, Item, lazy
+from . import prompts
 from .client import Reply
 from .source import RUN, Evidence, Source
 
@@ -33,6 +35,17 @@ _HINT = lazy(r"^[\s>*_#\"“-]*expand for details about[*_]*\s*[:：][*_]*\s*[\"
 _PREFACE = lazy(
     r"(?:sure|certainly|of course|okay|ok|here(?:'s| is| are)|below is|the following is)\b[^\n]{0,120}[:：]\s*\n+",
     re.IGNORECASE,
+)
+#: What some servers leave at the end of an answer.
+_END_TOKENS: Final = (
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "</s>",
+    "<eos>",
 )
 _WRAPPED = lazy(r"```[a-z]*\n(.*)\n```", re.DOTALL | re.IGNORECASE)
 
@@ -65,6 +78,7 @@ _THINKING = lazy(
     re.IGNORECASE,
 )
 _SENTENCE = lazy(r"(?<=[.!?])[ \t]+|(?<=[。！？])")
+_SEVERAL: Final = 20
 _WORDS = lazy(r"\w{4,}")
 
 
@@ -121,6 +135,8 @@ def band(task: SummaryTask) -> Band:
 def tidy(text: str) -> tuple[str, str]:
     """The record itself and its hint: no "Here is the summary:", no code fence around everything, no hint line."""
     text = text.strip()
+    while found := next((token for token in _END_TOKENS if text.endswith(token)), ""):
+        text = text.removesuffix(found).rstrip()
     text = _PREFACE.sub("", text, count=1) if _PREFACE.match(text) else text
     wrapped = _WRAPPED.fullmatch(text)
     lines = (wrapped[1] if wrapped else text).splitlines()
@@ -165,6 +181,15 @@ def _is_loop(text: str) -> bool:
 
 
 _WINDOW: Final = 200
+#: That many characters of our own instructions in one piece are no accident.
+_OWN_RUN: Final = 60
+_MARK = lazy(
+    r"^~{4,} ?(?:source (?:begins|ends)|(?:msg|sum|part)_\d+ \|)|"
+    r"<\|(?:im_start|im_end|start_header_id|eot_id|begin_of_text|end_of_text|endoftext|user|assistant|system|end)\|>|"
+    r"<(?:start|end)_of_turn>|\[/?INST\]|<<SYS>>",
+    re.MULTILINE,
+)
+_CALL = lazy(r"^\[calls [^\]\s]{1,80}\] \{", re.MULTILINE)
 #: Records of which that much is left were not condensed.
 _NEARLY_ALL: Final = 0.8
 
@@ -217,12 +242,31 @@ def _is_deep_echo(windows: list[str], source: Source, prompt: str) -> bool:
     )
 
 
-def _is_unrelated(answer: Haystack, source: Source, evidence: Evidence) -> bool:
-    """Shares neither names nor words with a source that has plenty of both."""
+@functools.cache
+def _own_words() -> Haystack:
+    return Haystack("\n".join(prompts.OWN_WORDS))
+
+
+def _plays_on(text: str, source: Source) -> bool:
+    """Does it go on with the prompt or the conversation: our instructions or marks, a template's tokens, a call?
+
+    A conversation about just these may hold them.
+    """
+    flat = salience.normal(text[:60_000])
+    runs = {flat[n : n + _OWN_RUN] for n in range(0, len(flat) - _OWN_RUN + 1, _OWN_RUN)}
+    marks = {salience.normal(match[0]) for match in _MARK.finditer(text[:60_000])}
+    told = [run for run in runs if _own_words().contains(run)]
+    return _CALL.search(text) is not None or not all(source.haystack.contains(part) for part in (*told, *marks))
+
+
+def _is_unrelated(answer: Haystack, share: float, source: Source) -> bool:
+    """Holds nothing of a source that has plenty to hold, or shares neither names nor words with it."""
+    if share == 0.0 and len(source.items) >= _SEVERAL:
+        return True
     if len(source.terms) < 12 or any(answer.contains(term.key) for term in source.terms):
         return False
     words = set(_WORDS.findall(answer.text))
-    return bool(words) and sum(evidence.contains(word) for word in words) < 0.2 * len(words)
+    return bool(words) and sum(source.haystack.contains(word) for word in words) < 0.3 * len(words)
 
 
 def _form_reasons(reply: Reply, text: str, source: Source) -> list[str]:
@@ -354,10 +398,12 @@ def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Ve
         reasons.append("it repeats itself")
     if _is_echo(text, source, prompt):
         reasons.append("it copies the source")
-    if _is_unrelated(answer, source, evidence):
+    if _plays_on(text, source):
+        reasons.append("it goes on with the prompt or the conversation")
+    share, missing = salience.recall(source.items, answer)
+    if _is_unrelated(answer, share, source):
         reasons.append("it has nothing to do with the source")
     named = () if reasons else suspects(f"{text}\n{hint}", evidence)
-    share, missing = salience.recall(source.items, answer)
     anchors = anchor_line(missing, room=anchor_room(task, tokens), count=count)
     return Verdict(
         ok=not reasons and not named,

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hermes_lcm.llm import prompts
 from hermes_lcm.llm.client import Reply
 from hermes_lcm.llm.source import Source
 from hermes_lcm.llm.verify import Band, Verdict, band, check, strike, suspects, tidy
@@ -199,6 +200,45 @@ def test_instructions_read_back_are_an_echo_at_every_depth():
     verdict = check(Source(records(*RECORDS)), Reply(told), count=count, prompt="\n".join([told, *RECORDS]))
 
     assert verdict.reasons == ("it copies the source",)
+
+
+PLAYED_ON = {
+    "instructions": prompts.OWN_WORDS[1],
+    "instructions in the middle": GOOD + " " + prompts.OWN_WORDS[0][200:420],
+    "a retry's complaint": GOOD + "\n\n~~~~ source ends\n\nAn earlier attempt at this record was refused.",
+    "a title": GOOD + "\n~~~~ msg_7 | user | 2023-11-14",
+    "a template": GOOD + "\n<|im_start|>user\nThanks!",
+    "another template": "<start_of_turn>model\n" + GOOD,
+    "a call": GOOD + '\n[calls terminal] {"command": "cat src/importer/run.py"}',
+}
+
+
+@pytest.mark.parametrize("text", PLAYED_ON.values(), ids=PLAYED_ON.keys())
+def test_going_on_with_the_prompt_is_no_record(text):
+    """What small models write: the instructions, the fences, the next message."""
+    assert judged(text).reasons == ("it goes on with the prompt or the conversation",)
+
+
+def test_a_conversation_about_prompts_may_be_recorded():
+    """Ours, for one."""
+    told = f"{prompts.OWN_WORDS[1]} Use <|im_start|> there."
+    source = task(f"{SOURCE.lines[0].text} The prompt says: {told}", *(line.text for line in SOURCE.lines[1:]))
+
+    assert judged(f'{GOOD} The prompt said "{told}"', source).reasons == ()
+
+
+@pytest.mark.parametrize("token", ["<|im_end|>", "<end_of_turn>\n", "</s>", "<|eot_id|><|endoftext|>"])
+def test_what_ends_an_answer_is_no_part_of_it(token):
+    """Some servers leave it there."""
+    assert judged(GOOD + token)[:2] == (True, ())
+    assert judged(GOOD + token).text == GOOD
+
+
+def test_an_answer_that_holds_nothing_is_refused():
+    """However well its words fit: of twenty things one is worth a word."""
+    source = task("Look at " + " ".join(f"src/pkg/module_{n}.py" for n in range(20)), prose(2000))
+
+    assert "nothing to do" in "; ".join(judged(" ".join(sorted(set(WORDS)) * 2), source).reasons)
 
 
 def test_a_quoted_demand_is_no_echo():
