@@ -11,14 +11,17 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import host
+from .caller import Payload
 from .errors import StoreError
 from .ops import checks
 from .ops.status import EngineFacts, OpsDeps, status
-from .records import Lineage
+from .payloads import Payloads
+from .records import Lineage, Row, Scope
 from .runtime import RUNTIMES, Runtime
 from .session import LOCAL, Session
 from .tools import ToolDeps
@@ -94,11 +97,12 @@ def tool_deps(engine: LCMEngine, session_id: str, lineage: Lineage | None) -> To
     principal = session.principal if session is not None else runtime.principal(session_id)
     ops = ops_deps(runtime, session, engine)
     return ToolDeps(
-        store=runtime.store,
+        store=runtime.view_store,
         dag=runtime.dag,
         sessions=runtime.sessions,
         search=runtime.index,
         nodes=runtime.node_index,
+        payloads=Shelf(runtime.payloads),
         config=runtime.config,
         session=session,
         principal=None if principal == LOCAL else principal,
@@ -131,7 +135,7 @@ def ops_deps(runtime: Runtime, session: Session | None, engine: LCMEngine | None
     """What status, doctor and commands work with."""
     return OpsDeps(
         db=runtime.db,
-        store=runtime.store,
+        store=runtime.view_store,
         dag=runtime.dag,
         sessions=runtime.sessions,
         health=runtime.health,
@@ -143,7 +147,25 @@ def ops_deps(runtime: Runtime, session: Session | None, engine: LCMEngine | None
         plugin_dir=Path(__file__).resolve().parent,
         home=engine.home if engine is not None else host.hermes_home(),
         clock=time.time,
+        payload_dir=runtime.payloads.folder,
+        payloads=runtime.payloads,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Payload files as tools see them."""
+
+    payloads: Payloads
+
+    def open(self, name: str, scope: Scope) -> Payload | None:
+        """The file of this name if the scope may read it."""
+        found = self.payloads.open(name, scope)
+        return Payload(found.name, found.text, found.facts) if found is not None else None
+
+    def whole(self, row: Row) -> Row:
+        """A message with its payloads back in their places."""
+        return self.payloads.whole(row)
 
 
 def engine_facts(runtime: Runtime, session: Session | None, engine: LCMEngine | None) -> EngineFacts:

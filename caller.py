@@ -45,6 +45,9 @@ class Payloads(Protocol):
     def open(self, name: str, scope: Scope) -> Payload | None:
         """The file of this name if the scope may read it, else None."""
 
+    def whole(self, row: Row) -> Row:
+        """A message with what its placeholders stand for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -130,11 +133,11 @@ class Caller:
         return self.store.rows([store_id for store_id in store_ids if store_id in readable])
 
     def row(self, store_id: int) -> Row:
-        """One message. Raises NotFound."""
+        """One message, exactly as it was said. Raises NotFound."""
         found = self.rows([store_id])
         if not found:
             raise no_such(f"msg_{store_id}")
-        return found[0]
+        return self.payloads.whole(found[0]) if self.payloads is not None else found[0]
 
     def nodes(self, node_ids: Iterable[int], scope: Scope | None = None) -> list[Node]:
         """Those of the nodes that may be read, in the order asked for."""

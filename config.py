@@ -172,16 +172,6 @@ def one_of(*words: str) -> Kind[str]:
     return Kind("one of " + ", ".join(filter(None, words)), read)
 
 
-def some_of(*words: str) -> Kind[tuple[str, ...]]:
-    def read(raw: object) -> tuple[str, ...]:
-        chosen = _items(raw)
-        if not set(chosen) <= set(words):
-            raise ValueError(raw)
-        return chosen
-
-    return Kind("a list of " + ", ".join(words), read)
-
-
 FLAG: Final = Kind("true or false", _flag)
 TEXT: Final = Kind("text", _text)
 ITEMS: Final = Kind("a comma-separated list", _items)
@@ -290,7 +280,9 @@ class Config:
     )
     sensitive_patterns_enabled: bool = knob(False, FLAG, "Redact secrets before anything is stored. Not reversible.")
     sensitive_patterns: tuple[str, ...] = knob(
-        SENSITIVE_PATTERNS, some_of(*SENSITIVE_PATTERNS), "Kinds of secrets to redact, when redaction is enabled."
+        SENSITIVE_PATTERNS,
+        ITEMS,
+        "Kinds of secrets to redact, when redaction is enabled; `all`: every kind there is.",
     )
     large_output_externalization_enabled: bool = knob(
         False, FLAG, "Keep oversized messages in files beside the database."

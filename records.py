@@ -24,6 +24,8 @@ class Flag:
     PINNED = 16  # exempt from transcript GC
     QUARANTINED = 32  # not representable as JSON; the envelope holds an escaped rendering
     OWN_TOOL = 64  # an answer of one of our own lcm_* tools, or the call that asked for it
+    REDACTED = 128  # secrets were taken out; the digest is still that of what the host showed
+    EXTERNALISED = 256  # the envelope holds placeholders of payload files
 
 
 @dataclass(frozen=True, slots=True)

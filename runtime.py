@@ -22,12 +22,14 @@ from .compact import Compactor
 from .config import Config
 from .dag import SummaryDag
 from .db.connection import Database, Databases
+from .door import build as build_door
 from .health import Health
 from .ingest import Ingest
 from .llm.breaker import Breaker, SpendGuard
 from .llm.client import HostModel
 from .llm.ladder import Ladder, LadderSettings
 from .ops.orders import Orders
+from .payloads import unfolded
 from .prepare import Preparer
 from .records import Lineage
 from .scope import Reach
@@ -71,7 +73,9 @@ class Runtime:
         self.sessions = Sessions(self.db)
         self.store = MessageStore(self.db, self.index)
         self.dag = SummaryDag(self.db, self.node_index)
-        self.ingest = Ingest(self.store, self.sessions, self.dag)
+        self.payloads, self.whole_store, self.view_store = unfolded(self.db, self.index, path, self.health)
+        self.door = build_door(config, self.payloads, self.health)
+        self.ingest = Ingest(self.whole_store, self.sessions, self.dag, door=self.door)
         self.breaker = Breaker(
             threshold=config.summary_circuit_breaker_failure_threshold,
             cooldown_s=config.summary_circuit_breaker_cooldown_seconds,
@@ -100,9 +104,8 @@ class Runtime:
             rough=host.rough,
             dissolved=self.orders.dissolved,
         )
-        self.swap = Swap(
-            self.compactor, self.store, self.dag, self.sessions, PresentState(self.store), rough=host.rough
-        )
+        state = PresentState(self.store)
+        self.swap = Swap(self.compactor, self.whole_store, self.dag, self.sessions, state, rough=host.rough)
         self.preparer = Preparer(self.db, self.compactor, self.dag, self.health, config)
         self._pending: dict[str, Pending] = {}
         self._sessions: dict[str, Session] = {}
@@ -122,7 +125,7 @@ class Runtime:
 
     def rebuild_indexes(self) -> None:
         """Make both search indexes again from what is stored."""
-        self.index.rebuild(self.store.index_rows())
+        self.index.rebuild(self.view_store.index_rows())
         self.node_index.rebuild((node.node_id, node.text) for nodes in self.dag.every() for node in nodes)
 
     # -- sessions ---------------------------------------------------------------------------------------

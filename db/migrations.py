@@ -142,7 +142,26 @@ CREATE TABLE leases(
 ) WITHOUT ROWID;
 """
 
-STEPS: tuple[str, ...] = (_CORE,)
+# Which file a message shows is noted before its row is written, so by its digest; the row's flag says that it does.
+_PAYLOADS = """
+CREATE TABLE payloads(
+  sha TEXT PRIMARY KEY,
+  kind TEXT NOT NULL,
+  mime TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  chars INTEGER NOT NULL,
+  created_at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE payload_refs(
+  sha TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  PRIMARY KEY(sha, digest)
+) WITHOUT ROWID;
+CREATE INDEX messages_externalised ON messages(digest) WHERE flags & 256;
+"""
+
+STEPS: tuple[str, ...] = (_CORE, _PAYLOADS)
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import KNOBS, Config, shown
 from ..errors import LcmError, StoreError
+from ..text.redact import CATALOGUE
 from . import gitinfo, presets
 from .backup import backup_folder, rotate_path
 from .orders import Orders
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ..dag import SummaryDag
     from ..db.connection import Database
     from ..health import Health, Problem
+    from ..payloads import Payloads
     from ..records import Assembly
     from ..search import MessageIndex, NodeIndex
     from ..session import Session, Sessions
@@ -92,6 +94,7 @@ class OpsDeps:
     home: Path
     clock: Callable[[], float] = time.time
     payload_dir: Path | None = None
+    payloads: Payloads | None = None
     trusted: bool = False  # asked at a terminal of this machine: may read every conversation
 
 
@@ -276,7 +279,7 @@ def _settings(deps: OpsDeps) -> dict[str, Any]:
         "sensitive_patterns": {
             "enabled": config.sensitive_patterns_enabled,
             "patterns": list(config.sensitive_patterns),
-            "unknown": [problem.value for problem in config.problems if "sensitive_patterns" in problem.name.lower()],
+            "unknown": [name for name in config.sensitive_patterns if name != "all" and name not in CATALOGUE],
             "source": config.provenance("sensitive_patterns"),
             "placeholder_format": PLACEHOLDER_FORMAT,
         },
@@ -366,7 +369,7 @@ def _size(path: Path) -> int:
 
 def _folder_size(folder: Path) -> int:
     try:
-        return sum(_size(entry) for entry in folder.iterdir())
+        return sum(_size(entry) for entry in folder.rglob("*") if entry.is_file())
     except OSError:
         return 0
 

@@ -161,7 +161,6 @@ REFUSED: list[Any] = [
     ("low_water", "0"),
     ("enable_slash_command", "maybe"),
     ("archive_scope", "world"),
-    ("sensitive_patterns", "api_key,bearer_tokne"),
     ("summary_model", 5),
     ("summary_model", "lone \udc80 surrogate"),
     ("ignore_session_patterns", {"a": 1}),

@@ -278,6 +278,7 @@ def test_provisional_nodes_are_reported_with_their_reason(world: World) -> None:
 def test_inline_payloads_are_named_by_address(world: World) -> None:
     """Bytes inside messages make everything larger."""
     blob = "QUJD" * 1000
+    world.runtime.ingest._door = None  # as before there was a guard, or where it could not write its files
     world.say(f"look data:image/png;base64,{blob}", blob, session="pictures")
     said = finding(doctor(world.deps()), "inline_payloads")["data"]
 

@@ -17,7 +17,7 @@ LAYERS = {
     7: "engine hooks",
     6: "tools command cli binding",
     5: "runtime swap plain",
-    4: "ingest compact prepare assemble state retrieve answer caller evidence finding overview ops",
+    4: "ingest door compact prepare assemble state retrieve answer caller evidence finding overview ops",
     3: "store search dag session health payloads scope reading llm",
     2: "db",
     1: "config schemas text host align plan calibration crew",

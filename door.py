@@ -1,0 +1,282 @@
+"""
+The door: what happens to a message on its way into the store.
+
+Composes noise (not stored at all), redaction (secrets leave) and the guard (payloads go into files). Who a message is has been
+decided before: its digest stays that of what the host shows, so that the host's copy is recognised whatever the row holds.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from .config import Config
+from .health import Health
+from .payloads import Payloads
+from .records import Flag, Message
+from .text import content, deep, guard
+from .text.explore import explore
+from .text.guard import LiteralLostError, Ref
+from .text.noise import Noise
+from .text.redact import Redactor
+
+IGNORED: Final = "ignored_messages"
+_NAMES = frozenset(("role", "tool_call_id", "message_uid", "timestamp", "name", "tool_name", "type", "id", "call_id"))
+_LEAST_SAVED = 400  # what a placeholder with its description costs: shorter strings stay
+
+
+class Door:
+    """One per process and database; stateless but for the counters in health."""
+
+    def __init__(
+        self, payloads: Payloads, health: Health, *, noise: Noise, redactor: Redactor | None, threshold: int | None
+    ) -> None:
+        self._payloads = payloads
+        self._health = health
+        self._noise = noise
+        self._redactor = redactor
+        self._threshold = threshold
+
+    def __call__(self, message: Mapping[str, Any], read: Message) -> Message | None:
+        if self._noise and self._is_noise(message, read):
+            self._health.counters[IGNORED] += 1
+            return None
+        if self._redactor is not None:
+            read = redacted(read, self._redactor)
+        return self._folded(read)
+
+    def _is_noise(self, message: Mapping[str, Any], read: Message) -> bool:
+        body = message.get("content")
+        return (
+            self._noise.match(read.text if body is None or isinstance(body, str) else body, timed_out=self._slow)
+            is not None
+        )
+
+    def _slow(self, pattern: str) -> None:
+        self._health.degraded(
+            "slow pattern", f"LCM_IGNORE_MESSAGE_PATTERNS: {pattern!r} took too long for a message, which was kept",
+            severity="warning", remedy="simplify the pattern",
+        )  # fmt: skip
+
+    # -- payloads -----------------------------------------------------------------------------------
+    def _folded(self, read: Message) -> Message:
+        """The message with payloads in files; unchanged when it has none, or they could not be written."""
+        if read.flags & Flag.OWN_TOOL:
+            return read  # what our tools read back from files must not go there again
+        large = self._threshold is not None and len(read.envelope) > self._threshold
+        if not large and not guard.suspicious(read.envelope):
+            return read
+        try:
+            data = json.loads(read.envelope)
+            fold = _Folding(self._payloads, self._threshold)
+            view, stored = fold.message(data, literals=guard.MARK in read.envelope)
+        except (LiteralLostError, RecursionError):
+            return read
+        if not fold.refs:
+            return read
+        self._payloads.refer(read.digest, fold.refs.values(), fold.chars)
+        shown = content.decode(_dumped(view))
+        return replace(
+            read,
+            text=content.text_of(shown.get("content")),
+            calls=content.calls_of(shown),
+            envelope=_dumped(stored),
+            flags=read.flags | Flag.EXTERNALISED,
+        )
+
+
+class _Folding:
+    """One message on its way into files. ``refs`` and ``chars`` by digest."""
+
+    def __init__(self, payloads: Payloads, threshold: int | None) -> None:
+        self._payloads = payloads
+        self._threshold = threshold
+        self.refs: dict[str, Ref] = {}
+        self.chars: dict[str, int] = {}
+
+    def message(self, data: Any, *, literals: bool) -> tuple[Any, Any]:
+        """(as it is read and searched, as it is stored)."""
+        spans: dict[str, list[guard.Span]] = {}
+        deep.mapped(data, lambda text: self._look(text, spans))
+        if not spans and not self._has_large(data):
+            return data, data
+        view = deep.mapped(
+            data, lambda text: guard.fold(text, self._keep, found=spans.get(text, []), literals=literals)
+        )
+        return view, deep.mapped(view, self._as_file)
+
+    @staticmethod
+    def _look(text: str, spans: dict[str, list[guard.Span]]) -> str:
+        if len(text) >= guard.MIN_CHARS and text not in spans:
+            found = guard.spans(text)
+            if found:
+                spans[text] = found
+        return text
+
+    def _is_large(self, text: str) -> bool:
+        return self._threshold is not None and len(text) > self._threshold and len(text) > _LEAST_SAVED
+
+    def _has_large(self, data: Any) -> bool:
+        large = False
+
+        def look(text: str) -> str:
+            nonlocal large
+            large = large or self._is_large(text)
+            return text
+
+        deep.mapped(data, look)
+        return large
+
+    def _as_file(self, text: str) -> str:
+        """A text that is too long as a placeholder, and what it looks like."""
+        if not self._is_large(text):
+            return text
+        kind, description = explore(text)
+        ref = self._keep(text, guard.TEXT, _MIMES.get(kind, "text/plain"))
+        return text if ref is None else f"{ref}\n{description}"
+
+    def _keep(self, text: str, kind: str, mime: str) -> Ref | None:
+        ref = self._payloads.keep(text, kind, mime)
+        if ref is not None:
+            self.refs[ref.sha] = ref
+            self.chars[ref.sha] = len(text)
+        return ref
+
+
+_MIMES = {"json": "application/json", "table": "text/csv", "markup": "text/html"}
+
+
+def _dumped(data: Any) -> str:
+    """JSON that ``content.decode`` reads, lone surrogates escaped."""
+    if set(data) == {content._ESCAPE}:  # noqa: SLF001 - the escaped form is already what encode makes
+        return json.dumps(data, separators=(",", ":"))
+    return content.encode(data)[0]
+
+
+# -- secrets ---------------------------------------------------------------------------------------------
+def redacted(read: Message, redactor: Redactor) -> Message:
+    """The message without its secrets, flagged if it had any."""
+    data = json.loads(read.envelope)
+    if set(data) == {content._ESCAPE}:  # noqa: SLF001 - see above
+        clean = {content._ESCAPE: _clean_graph(data[content._ESCAPE], redactor)}  # noqa: SLF001
+    else:
+        clean = clean_message(data, redactor)
+    if clean == data:
+        return read
+    shown = content.decode(json.dumps(clean))
+    return replace(
+        read,
+        text=content.text_of(shown.get("content")),
+        calls=content.calls_of(shown),
+        envelope=_dumped(clean),
+        flags=read.flags | Flag.REDACTED,
+    )
+
+
+def clean_message(message: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """A host message without secrets; names and ids stay. Also what the live prompt should show of it."""
+    return {
+        key: value if key in _NAMES else _clean(value, redactor, key, calls=key == "tool_calls")
+        for key, value in message.items()
+    }
+
+
+def _clean(value: Any, redactor: Redactor, key: str = "", *, calls: bool = False) -> Any:
+    if isinstance(value, str):
+        return redactor.value(key, value)
+    if isinstance(value, dict):
+        return {
+            redactor.text(name): item
+            if calls and name in _NAMES
+            else _clean(item, redactor, name, calls=calls and name == "function")
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return _clean_list(value, redactor, calls=calls)
+    return value
+
+
+def _clean_list(items: list[Any], redactor: Redactor, *, calls: bool) -> list[Any]:
+    """Items one by one, and texts that follow each other also as one."""
+    out = [_clean(item, redactor, calls=calls) for item in items]
+    at = 0
+    while at < len(out):
+        stop = at
+        while stop < len(out) and _part(out[stop]) is not None:
+            stop += 1
+        if stop - at > 1:
+            texts = redactor.pieces([str(_part(item)) for item in out[at:stop]])
+            out[at:stop] = [_with_text(item, text) for item, text in zip(out[at:stop], texts, strict=True)]
+        at = stop + 1
+    return out
+
+
+def _part(item: Any) -> str | None:
+    if isinstance(item, str):
+        return item
+    text = item.get("text") if isinstance(item, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def _with_text(item: Any, text: str) -> Any:
+    return text if isinstance(item, str) else {**item, "text": text}
+
+
+def _clean_graph(nodes: list[list[Any]], redactor: Redactor) -> list[list[Any]]:
+    """The escaped form of a message that is not JSON: flat, so every leaf is looked at whatever the depth."""
+    out = [[kind, _LEAVES[kind](payload, redactor) if kind in _LEAVES else payload] for kind, payload in nodes]
+    for kind, payload in nodes:
+        for key, item in payload if kind == "dict" else ():
+            if (
+                nodes[key][0] == nodes[item][0] == "value"
+                and isinstance(nodes[key][1], str)
+                and isinstance(nodes[item][1], str)
+            ):
+                name = nodes[key][1]
+                out[item] = ["value", nodes[item][1] if name in _NAMES else redactor.value(name, nodes[item][1])]
+    return out
+
+
+def _clean_bytes(payload: str, redactor: Redactor) -> str:
+    try:
+        text = base64.b64decode(payload).decode("latin-1")
+    except (binascii.Error, ValueError):
+        return payload
+    return base64.b64encode(redactor.text(text).encode("latin-1")).decode("ascii")
+
+
+def _clean_pairs(payload: str, redactor: Redactor) -> str:
+    text = base64.b64decode(payload).decode("utf-8", "surrogatepass")
+    return base64.b64encode(redactor.text(text).encode("utf-8", "surrogatepass")).decode("ascii")
+
+
+_LEAVES: Mapping[str, Callable[[Any, Redactor], Any]] = {
+    "value": lambda payload, redactor: redactor.text(payload) if isinstance(payload, str) else payload,
+    "repr": lambda payload, redactor: redactor.text(payload),
+    "bytes": _clean_bytes,
+    "text": _clean_pairs,
+}
+
+
+# -- building --------------------------------------------------------------------------------------------
+def build(config: Config, payloads: Payloads, health: Health) -> Door:
+    """The door that the settings ask for; what is wrong with them goes into health."""
+    noise = Noise(config.ignore_message_patterns)
+    for n, problem in enumerate(noise.problems):
+        health.degraded(
+            f"message pattern {n + 1}", problem, severity="warning", remedy="see LCM_IGNORE_MESSAGE_PATTERNS"
+        )
+    redactor = Redactor(config.sensitive_patterns) if config.sensitive_patterns_enabled else None
+    for name in redactor.unknown if redactor is not None else ():
+        health.degraded(
+            f"sensitive pattern {name}", f"LCM_SENSITIVE_PATTERNS: {name!r} is not a known kind of secret", severity="warning",
+            remedy="see docs/configuration.md",
+        )  # fmt: skip
+    threshold = (
+        config.large_output_externalization_threshold_chars if config.large_output_externalization_enabled else None
+    )
+    return Door(payloads, health, noise=noise, redactor=redactor, threshold=threshold)

@@ -1,0 +1,299 @@
+"""
+Payloads: what is too large, or no text at all, and therefore lies in files beside the database.
+
+Owns the folder ``<database>-payloads`` and the tables ``payloads`` (what each file is) and ``payload_refs`` (messages, by digest,
+that may show it). A file is named by the SHA-256 of its text, so it is written once, never changed, and there before any row
+refers to it. Who may read a file is decided by the messages that show it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+import time
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from .db.connection import Database
+from .health import Health
+from .records import Flag, Row, Scope
+from .scope import Reach
+from .search import MessageIndex
+from .store import MessageStore
+from .text import content, deep, guard
+from .text.guard import Ref
+
+TEXTS: Final = frozenset((guard.TEXT,))
+ALL: Final = frozenset((guard.TEXT, guard.DATA_URI, guard.BASE64, guard.LITERAL))
+TOPIC: Final = "payload files"
+_MISSING = "payload missing"
+_CACHED_CHARS = 40_000_000
+#: Files younger than this may belong to a row that is being written.
+_YOUNG_S = 3600.0
+_NOTE = "INSERT OR IGNORE INTO payloads(sha, kind, mime, bytes, chars, created_at) VALUES (?,?,?,?,?,?)"
+_REFER = "INSERT OR IGNORE INTO payload_refs(sha, digest) VALUES (?,?)"
+_SHOWN_BY = """
+SELECT m.store_id FROM payload_refs AS r JOIN messages AS m ON m.digest = r.digest AND m.flags & 256
+ WHERE r.sha = ? ORDER BY m.store_id
+"""
+_REFERRED = """
+SELECT DISTINCT r.sha FROM payload_refs AS r
+ WHERE EXISTS (SELECT 1 FROM messages AS m WHERE m.digest = r.digest AND m.flags & 256)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A stored file: its text and what is known about it."""
+
+    name: str
+    text: str
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The files: how many there are, which nothing refers to, and which are referred to but missing."""
+
+    files: int
+    bytes: int
+    orphans: tuple[Path, ...]
+    missing: tuple[str, ...]
+
+
+def folder_of(database: Path) -> Path:
+    """Where the files of a database lie."""
+    return database.with_name(f"{database.stem}-payloads")
+
+
+class Payloads:
+    """The files of one database."""
+
+    def __init__(self, db: Database, folder: Path, health: Health, *, clock: Callable[[], float] = time.time) -> None:
+        self.folder = folder
+        self._db = db
+        self._health = health
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._cache: OrderedDict[str, str] = OrderedDict()
+
+    # -- writing ------------------------------------------------------------------------------------
+    def keep(self, text: str, kind: str, mime: str) -> Ref | None:
+        """Write a text into its file, durably. None when that failed: the text must stay where it is."""
+        raw = text.encode("utf-8", "surrogatepass")
+        ref = Ref(sha256(raw).hexdigest(), kind, mime, len(raw))
+        path = self.path(ref.sha)
+        try:
+            if not path.exists():
+                self._write(path, _deflated(raw, kind))
+        except OSError as exc:
+            full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+            self._health.degraded(
+                TOPIC,
+                f"{path.parent}: {exc.strerror or exc}; payloads stay in the database",
+                severity="warning",
+                remedy="free disk space" if full else "make the folder writable for this user",
+            )
+            return None
+        self._health.resolved(TOPIC)
+        return ref
+
+    def refer(self, digest: bytes, found: Iterable[Ref], chars: dict[str, int]) -> None:
+        """Note which message (known by its digest) shows which files. Before its row is written: never the other way round."""
+        each = list({ref.sha: ref for ref in found}.values())
+        now = self._clock()
+        with self._db.transaction():
+            self._db.executemany(_NOTE, [(r.sha, r.kind, r.mime, r.bytes, chars.get(r.sha, 0), now) for r in each])
+            self._db.executemany(_REFER, [(r.sha, digest) for r in each])
+
+    def path(self, sha: str) -> Path:
+        """Where the file of a digest lies."""
+        return self.folder / sha[:2] / f"{sha}.z"
+
+    def _write(self, path: Path, data: bytes) -> None:
+        self._make_folder(path.parent)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+        try:
+            with os.fdopen(os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+
+    def _make_folder(self, folder: Path) -> None:
+        for each in (self.folder, folder):
+            if not each.is_dir():
+                each.mkdir(mode=0o700, parents=True, exist_ok=True)
+                each.chmod(0o700)
+                _sync(each.parent)
+
+    # -- reading ------------------------------------------------------------------------------------
+    def text(self, ref: Ref) -> str | None:
+        """The text behind a placeholder; None (and a note in health) when its file is gone or damaged."""
+        return self._text(ref.sha)
+
+    def _text(self, sha: str) -> str | None:
+        with self._lock:
+            if sha in self._cache:
+                self._cache.move_to_end(sha)
+                return self._cache[sha]
+        try:
+            raw = zlib.decompress(self.path(sha).read_bytes())
+        except (OSError, zlib.error) as exc:
+            raw, why = b"", f"{type(exc).__name__}"
+        else:
+            why = "" if sha256(raw).hexdigest() == sha else "its content is not what was written"
+        if why:
+            remedy = f"put {sha}.z back from a backup of {self.folder}"
+            self._health.degraded(_MISSING, f"file_{sha[:16]} cannot be read: {why}", remedy=remedy)
+            return None
+        text = raw.decode("utf-8", "surrogatepass")
+        with self._lock:
+            self._cache[sha] = text
+            while len(self._cache) > 1 and sum(map(len, self._cache.values())) > _CACHED_CHARS:
+                self._cache.popitem(last=False)
+        return text
+
+    def whole(self, row: Row) -> Row:
+        """The message exactly as the host said it. What cannot be read stays a placeholder, and the row stays flagged."""
+        return self._unfolded(row, ALL)
+
+    def view(self, row: Row) -> Row:
+        """The message as it is read and searched: large texts in full, encoded bytes as placeholders."""
+        return self._unfolded(row, TEXTS)
+
+    def _unfolded(self, row: Row, kinds: frozenset[str]) -> Row:
+        if not row.head.flags & Flag.EXTERNALISED:
+            return row
+        lost = False
+
+        def payload(ref: Ref) -> str | None:
+            nonlocal lost
+            text = self.text(ref)
+            lost = lost or text is None
+            return text
+
+        def change(text: str) -> str:
+            return guard.unfold(text, payload, kinds=kinds)
+
+        if row.head.flags & Flag.QUARANTINED:
+            envelope = content.decode(json.dumps(deep.mapped(json.loads(content.encode(row.envelope)[0]), change)))
+        else:
+            envelope = deep.mapped(row.envelope, change)
+        flags = row.head.flags if lost or kinds != ALL else row.head.flags & ~Flag.EXTERNALISED
+        body = content.text_of(envelope.get("content"))
+        return Row(replace(row.head, flags=flags), body, content.calls_of(envelope), envelope)
+
+    def open(self, name: str, scope: Scope) -> Opened | None:
+        """The file of this name if the scope may read a message that shows it."""
+        prefix = name.removeprefix("file_").lower()
+        if len(prefix) < 16 or prefix.strip("0123456789abcdef"):
+            return None
+        rows = self._db.query(
+            "SELECT sha, kind, mime, bytes FROM payloads WHERE sha >= ? AND sha < ? ORDER BY sha",
+            (prefix, prefix + "g"),
+        )
+        for sha, kind, mime, size in rows:
+            shown = self._shown_by(sha, scope)
+            text = self._text(sha) if shown else None
+            if text is not None:
+                text = guard.unfold(text, self.text, kinds=ALL - TEXTS) if kind == guard.TEXT else text
+                facts = {
+                    "kind": kind,
+                    "mime": mime,
+                    "bytes": size,
+                    "sha256": sha,
+                    "messages": [f"msg_{n}" for n in shown[:20]],
+                }
+                return Opened(name, text, facts)
+        return None
+
+    def _shown_by(self, sha: str, scope: Scope) -> list[int]:
+        """Readable messages that really show the file: equal digests may hide different images."""
+        ids = [int(row[0]) for row in self._db.query(_SHOWN_BY, (sha,))]
+        readable = Reach(self._db).messages(ids, scope) if ids else ()
+        store = MessageStore(self._db, MessageIndex(self._db))
+        return [row.store_id for row in store.rows([n for n in ids if n in readable]) if self._shows(row, sha)]
+
+    def _shows(self, row: Row, sha: str) -> bool:
+        text = content.encode(row.envelope)[0]
+        if sha in text:
+            return True
+        inner = (self._text(ref.sha) for _, _, ref in guard.refs(text) if ref.kind == guard.TEXT)
+        return any(sha in each for each in inner if each is not None)
+
+    # -- upkeep -------------------------------------------------------------------------------------
+    def survey(self) -> Survey:
+        """Look at every file and every reference."""
+        present = {path.stem: path for path in self._files()}
+        wanted = {str(row[0]) for row in self._db.query(_REFERRED)}
+        size = sum(path.stat().st_size for path in present.values())
+        before = self._clock() - _YOUNG_S
+        orphans = tuple(
+            path for sha, path in sorted(present.items()) if sha not in wanted and path.stat().st_mtime < before
+        )
+        return Survey(len(present), size, orphans, tuple(sorted(wanted - set(present))))
+
+    def sweep(self) -> int:
+        """Remove files that nothing refers to (a crash, or deleted sessions, left them behind). How many there were."""
+        found = self.survey().orphans
+        for path in found:
+            path.unlink(missing_ok=True)
+        gone = [(path.stem,) for path in found]
+        with self._db.transaction():
+            self._db.executemany("DELETE FROM payload_refs WHERE sha = ?", gone)
+            self._db.executemany("DELETE FROM payloads WHERE sha = ?", gone)
+        return len(found)
+
+    def _files(self) -> Iterator[Path]:
+        if self.folder.is_dir():
+            yield from (path for path in self.folder.glob("??/*.z") if not path.name.startswith("."))
+
+
+class UnfoldedStore(MessageStore):
+    """The same messages with what their placeholders stand for: ``unfold`` is ``Payloads.whole`` or ``Payloads.view``."""
+
+    def __init__(self, db: Database, index: MessageIndex, unfold: Callable[[Row], Row]) -> None:
+        super().__init__(db, index)
+        self._unfold = unfold
+
+    def rows(self, store_ids: Sequence[int]) -> list[Row]:
+        return [self._unfold(row) for row in super().rows(store_ids)]
+
+    def every(self, *, size: int = 500) -> Iterator[list[Row]]:
+        for rows in super().every(size=size):
+            yield [self._unfold(row) for row in rows]
+
+
+def unfolded(
+    db: Database, index: MessageIndex, path: Path, health: Health
+) -> tuple[Payloads, UnfoldedStore, UnfoldedStore]:
+    """(the files of a database, its messages exactly as they were said, its messages as they are read and searched)."""
+    payloads = Payloads(db, folder_of(path), health)
+    return payloads, UnfoldedStore(db, index, payloads.whole), UnfoldedStore(db, index, payloads.view)
+
+
+def _deflated(raw: bytes, kind: str) -> bytes:
+    """Encoded bytes have no repetitions to look for: counting their characters saves as much, four times as fast."""
+    strategy = zlib.Z_DEFAULT_STRATEGY if kind in (guard.TEXT, guard.LITERAL) else zlib.Z_HUFFMAN_ONLY
+    packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, strategy)
+    return packer.compress(raw) + packer.flush()
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

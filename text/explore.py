@@ -1,0 +1,144 @@
+"""
+What a text that went into a file looks like, in a few lines, without a model: for the row that stands for it, and for summaries.
+
+Pure, deterministic and linear. Quotes lines exactly; says how much it left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+MOST_CHARS: Final = 1800
+_PARSED_CHARS = 2_000_000  # larger texts are judged by their beginning
+_LINE_CHARS = 160
+_ERROR = re.compile(
+    r"\b(error|exception|traceback|fatal|fail(?:ed|ure)?|panic|critical|denied|refused|warning)\b", re.IGNORECASE
+)
+_STAMP = re.compile(r"^\W?\d{2,4}[-/.:]\d{2}[-/.:]\d{2}|^\[?\w{3} \d{1,2} \d\d:\d\d")
+_OUTLINE = re.compile(
+    r"^\s{0,8}(?:export |public |private |static |async |pub )*(?:def|class|function|func|fn|struct|interface|impl|module|"
+    r"package|trait|enum)\s+[\w$.:<>]+.*$"
+)
+_HEADING = re.compile(r"^#{1,6} \S.*$")
+_TAG = re.compile(r"<([A-Za-z][\w:.-]*)")
+
+
+def explore(text: str) -> tuple[str, str]:
+    """(kind of text, a description of at most MOST_CHARS)."""
+    sample = text[:_PARSED_CHARS]
+    lines = sample.splitlines()
+    told = ((kind, look(sample, lines)) for kind, look in _LOOKS)
+    kind, found = next(((kind, found) for kind, found in told if found), ("text", []))
+    body = "\n".join(found or _plain(lines))
+    total = text.count("\n") + 1
+    head = f"{kind}, {len(text):,} characters, {total:,} lines"
+    return kind, f"{head}\n{body}"[:MOST_CHARS]
+
+
+def _short(line: str, size: int = _LINE_CHARS) -> str:
+    line = " ".join(line.split())
+    return line if len(line) <= size else line[: size - 1] + "…"
+
+
+# ------------------------------------------------------------------------------------------------ JSON
+def _json(sample: str, _lines: list[str]) -> list[str]:
+    stripped = sample.lstrip()
+    if stripped[:1] not in ("{", "["):
+        return []
+    try:
+        value = json.loads(stripped)
+    except (ValueError, RecursionError):
+        return []
+    return _shape(value, "$", 0)[:40]
+
+
+def _shape(value: Any, path: str, depth: int) -> list[str]:
+    if isinstance(value, dict):
+        out = [f"{path}: object with {len(value)} keys: {_short(', '.join(map(str, list(value)[:20])))}"]
+        if depth < 2:
+            for key in list(value)[:8]:
+                if isinstance(value[key], (dict, list)):
+                    out += _shape(value[key], f"{path}.{_short(str(key), 40)}", depth + 1)
+                else:
+                    out.append(
+                        f"{path}.{_short(str(key), 40)}: {_short(json.dumps(value[key], ensure_ascii=False), 80)}"
+                    )
+        return out
+    if isinstance(value, list):
+        out = [f"{path}: list of {len(value)}"]
+        return out + (_shape(value[0], f"{path}[0]", depth + 1) if value and depth < 2 else [])
+    return [f"{path}: {_short(json.dumps(value, ensure_ascii=False), 80)}"]
+
+
+# ------------------------------------------------------------------------------------------------ tables, markup
+def _table(_sample: str, lines: list[str]) -> list[str]:
+    rows = [line for line in lines[:50] if line.strip()]
+    if len(rows) < 4:
+        return []
+    for delimiter, name in ((",", "comma"), ("\t", "tab"), (";", "semicolon"), ("|", "bar")):
+        widths = {len(row) for row in csv.reader(rows, delimiter=delimiter)}
+        if len(widths) == 1 and widths.pop() > 2:
+            columns = next(csv.reader(rows[:1], delimiter=delimiter))
+            return [
+                f"{name}-separated table with {len(columns)} columns",
+                *map(_short, rows[:3]),
+                f"… {_short(lines[-1])}",
+            ]
+    return []
+
+
+def _markup(sample: str, _lines: list[str]) -> list[str]:
+    if not sample.lstrip().startswith("<"):
+        return []
+    tags: dict[str, int] = {}
+    for found in _TAG.finditer(sample):
+        tags[found[1]] = tags.get(found[1], 0) + 1
+    if sum(tags.values()) < 3:
+        return []
+    most = sorted(tags.items(), key=lambda item: (-item[1], item[0]))[:15]
+    return ["elements: " + ", ".join(f"{name} × {count}" for name, count in most)]
+
+
+# ------------------------------------------------------------------------------------------------ lines
+def _log(_sample: str, lines: list[str]) -> list[str]:
+    head = lines[:200]
+    if not head or sum(1 for line in head if _STAMP.match(line)) < len(head) // 2:
+        return []
+    return [f"from: {_short(lines[0])}", f"to: {_short(lines[-1])}", *_errors(lines, 8)]
+
+
+def _code(_sample: str, lines: list[str]) -> list[str]:
+    found = [line for line in lines if len(line) < 400 and _OUTLINE.match(line)]
+    if len(found) < 3:
+        return []
+    rest = [f"… {len(found) - 25} more definitions"] if len(found) > 25 else []
+    return ["definitions:", *(_short(line, 100) for line in found[:25]), *rest]
+
+
+def _errors(lines: list[str], most: int) -> list[str]:
+    found = [line for line in lines if len(line) < 4000 and _ERROR.search(line)]
+    if not found:
+        return []
+    head = f"lines that speak of errors: {len(found)}"
+    return [head, *(_short(line) for line in (found if len(found) <= most else [*found[: most - 2], *found[-2:]]))]
+
+
+def _plain(lines: list[str]) -> list[str]:
+    headings = [_short(line, 100) for line in lines if len(line) < 400 and _HEADING.match(line)][:12]
+    told = [line for line in lines if line.strip()]
+    out = [*map(_short, told[:5])]
+    if headings:
+        out += ["headings:", *headings]
+    out += _errors(lines[5:], 4)
+    if len(told) > 5:
+        out += ["…", *map(_short, told[-2:])]
+    return out
+
+
+_LOOKS: tuple[tuple[str, Callable[[str, list[str]], list[str]]], ...] = (
+    ("json", _json), ("table", _table), ("markup", _markup), ("log", _log), ("code", _code),
+)  # fmt: skip

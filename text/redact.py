@@ -1,0 +1,301 @@
+"""
+Secrets in texts, and the placeholders that stand for them.
+
+Pure and linear: each kind of secret has literals that it cannot do without; only where one stands is anything tried, and every
+try is bounded. Finds secrets also where they are quoted inside JSON inside JSON, percent-encoded, or in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+DEFAULT: Final = ("api_key", "bearer_token", "password_assignment", "private_key")
+_DEPTH = 2  # base64 inside base64 is opened this deep
+_ENCODED = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}+={0,2}")
+_DONE = "[redacted:"
+
+# What stands between a name and its value, and the value: quoted (at any depth of escaping) or not.
+_END = r"[\w.-]{0,40}+(?:\\{0,8}[\"'])?+\s{0,8}+(?::=|=>|[=:]|%3[dDaA])\s{0,8}+"
+_QUOTED = r"(?P<bs>\\{0,8}+)(?P<q>[\"'`])(?P<quoted>(?:(?!(?<!\\)(?P=bs)(?P=q))[^\r\n]){1,4096}+)"
+_BARE = r"(?P<bare>[^\s\"'`,;&<>(){}\[\]\\%|]{LEAST,4096}+)(?P<after>[\s\S]?)"
+
+Match = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kind of secret. ``anchors``: lower-case literals, one of which begins every match of ``find``."""
+
+    kind: str
+    anchors: tuple[str, ...]
+    find: Callable[[str, int], Match | None]
+    digest: bool = True
+    key: re.Pattern[str] | None = None  # names of JSON keys whose whole value is the secret
+
+
+def _shape(pattern: str, group: int = 0, *, back: int = 0) -> Callable[[str, int], Match | None]:
+    """A secret that is known by its own shape; the anchor stands at its beginning (or ``back`` characters into it)."""
+    compiled = re.compile(pattern)
+
+    def find(text: str, at: int) -> Match | None:
+        found = compiled.match(text, max(0, at - back))
+        return found.span(group) if found else None
+
+    return find
+
+
+def _assigned(name: str, *, least: int, word_value: bool = False) -> Callable[[str, int], Match | None]:
+    """The value that a name is given."""
+    compiled = re.compile(f"(?i:{name})" + _END + "(?:" + _QUOTED + "|" + _BARE.replace("LEAST", str(least)) + ")")
+
+    def find(text: str, at: int) -> Match | None:
+        found = compiled.match(text, at)
+        if found is None:
+            return None
+        if found["quoted"] is not None:
+            return found.span("quoted") if _is_value(found["quoted"]) else None
+        return found.span("bare") if _plausible(found["bare"], found["after"], word_value) else None
+
+    return find
+
+
+_EMPTY = re.compile(
+    r"(?i)(?:none|null|nil|true|false|undefined|str|string|int|bool|bytes|any|optional|required|secret|password|token|value|"
+    r"x+|\*+|\.+|-+|_+|changeme|redacted|example|placeholder)\W?"
+)
+_CODE = re.compile(
+    r"(?:self|this|os|process|env|config|settings|args|kwargs|request|req|data|params|options|props|ctx|event)\."
+)
+_NAME = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+|[a-z]+(?:_[a-z]+)+|[A-Z]+(?:_[A-Z]+)+")
+
+
+def _is_value(text: str) -> bool:
+    """Is this something that was filled in?"""
+    text = text.strip()
+    return bool(text) and _DONE not in text and not _EMPTY.fullmatch(text) and text[:2] not in ("${", "{{", "<%", "$(")
+
+
+def _plausible(text: str, after: str, word_value: bool) -> bool:
+    """Is an unquoted word a secret rather than code or prose?"""
+    if (
+        not _is_value(text)
+        or text[0] in "$<*"
+        or _CODE.match(text)
+        or after in ("(", "[")
+        or _NAME.fullmatch(text.rstrip(".:,"))
+    ):
+        return False
+    if any(char.isdigit() or (not char.isalnum() and char not in "._-:/") for char in text):
+        return True
+    return len(text) >= 20 or (word_value and after in ("", "\n", "\r", ",", ";", "&", '"', "'", "\\", "}"))
+
+
+def _private_key(text: str, at: int) -> Match | None:
+    """A PEM block; one that is cut off goes as far as it looks like one."""
+    head = _PEM_HEAD.match(text, at)
+    if head is None:
+        return None
+    body = _PEM_BODY.match(text, head.end())
+    return (at, body.end()) if body else (at, head.end())
+
+
+_PEM_HEAD = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_BODY = re.compile(
+    r"(?:[A-Za-z0-9+/=\s]++|\\{1,8}[nrt/]|[\w-]{1,30}: [^\n\\-]{1,200}|[\"',+]\s{0,40})*+"
+    r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
+)
+_PHRASE = r"(?:password|passwd|passphrase|passcode|pwd)"
+_API = r"(?:api[\s_.-]?(?:key|token|secret)|access[\s_.-]?token|secret[\s_.-]?key|client[\s_.-]?secret|apikey)"
+
+RULES: tuple[Rule, ...] = (
+    Rule("private_key", ("-----begin ",), _private_key),
+    Rule(
+        "api_key", ("api", "access", "secret", "client"), _assigned(_API, least=6),
+        key=re.compile(rf"(?i)[\w.-]{{0,40}}{_API}[\w.-]{{0,20}}"),
+    ),
+    Rule(
+        "bearer_token", ("bearer",),
+        _shape(r"(?i:bearer)(?:\s|%20|\+){1,4}(?P<v>(?=[A-Za-z._~+/=-]{0,400}+\d|[\w.~+/=-]{24})[\w.~+/=-]{8,4096})", 1),
+    ),
+    Rule(
+        "bearer_token", ("token",), _assigned(r"token(?!s)", least=12),
+        key=re.compile(r"(?i)(?:[\w.-]{0,40}[_-])?token|[a-z]{1,20}Token|authorization"),
+    ),
+    Rule(
+        "password_assignment", ("passw", "passp", "passc", "pwd"), _assigned(_PHRASE, least=3, word_value=True), digest=False,
+        key=re.compile(rf"(?i)[\w.-]{{0,40}}{_PHRASE}[\w.-]{{0,20}}"),
+    ),
+    Rule("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _shape(r"gh[pousr]_[A-Za-z0-9]{30,255}")),
+    Rule("github_token", ("github_pat_",), _shape(r"github_pat_\w{22,255}")),
+    Rule("gitlab_token", ("glpat-", "gldt-", "glrt-"), _shape(r"gl(?:pat|dt|rt)-[\w-]{20,255}")),
+    Rule("aws_key", ("akia", "asia", "abia", "acca"), _shape(r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])")),
+    Rule("aws_key", ("aws_secret", "secretaccesskey"), _assigned(r"(?:aws_secret_access_key|secretaccesskey)", least=16)),
+    Rule("slack_token", ("xox",), _shape(r"xox[abeoprs]-[A-Za-z0-9-]{10,255}")),
+    Rule("slack_token", ("hooks.slack.com/",), _shape(r"hooks\.slack\.com/(?:services|workflows)/([\w/+-]{20,255})", 1)),
+    Rule("google_key", ("aiza",), _shape(r"AIza[\w-]{35}")),
+    Rule("google_key", ("ya29.",), _shape(r"ya29\.[\w-]{20,2048}")),
+    Rule("anthropic_key", ("sk-ant-",), _shape(r"sk-ant-[\w-]{20,255}")),
+    Rule("openai_key", ("sk-",), _shape(r"(?<![A-Za-z0-9])sk-(?!ant-)(?:proj-|svcacct-|or-v1-)?(?=[\w-]{0,60}\d)[\w-]{20,255}")),
+    Rule("stripe_key", ("sk_live", "sk_test", "rk_live", "rk_test", "whsec_"),
+         _shape(r"(?:[sr]k_(?:live|test)|whsec)_\w{16,255}")),
+    Rule("npm_token", ("npm_",), _shape(r"npm_[A-Za-z0-9]{36}")),
+    Rule("pypi_token", ("pypi-ageicHlwaS".lower(),), _shape(r"pypi-AgEIcHlwaS[\w-]{50,1024}")),
+    Rule("huggingface_token", ("hf_",), _shape(r"hf_[A-Za-z]{30,50}(?!\w)|hf_[A-Za-z0-9]{30,50}(?!\w)")),
+    Rule("sendgrid_key", ("sg.",), _shape(r"SG\.[\w-]{16,32}\.[\w-]{30,64}")),
+    Rule("jwt", ("eyj",), _shape(r"eyJ[\w-]{8,400}+\.eyJ[\w-]{8,8192}+\.[\w-]{8,4096}")),
+    Rule(
+        "url_credentials", ("://",), _shape(r"://[^\s/:@\"'`<>\\]{0,256}:([^\s/@\"'`<>\\]{1,256})@[\w\[]", 1), digest=False,
+    ),
+    Rule(
+        "connection_string", ("accountkey", "sharedaccesskey", "sharedsecret", "sig="),
+        _shape(r"(?i:accountkey|sharedaccesskey|sharedsecret|sig)=([\w+/=%-]{16,512})", 1),
+    ),
+    Rule("basic_auth", ("basic ",),
+        _shape(r"(?i:basic) ((?=[A-Za-z+/=]{0,200}\d|[\w+/]{0,200}=)[A-Za-z0-9+/]{8,1024}={0,2})(?![\w.])", 1),
+        digest=False),
+    Rule(
+        "env_assignment", ("key", "token", "secret", "passw", "credential", "dsn"),
+        _assigned(r"(?-i:KEY|TOKEN|SECRET|PASSW(?:OR)?D|CREDENTIALS?|DSN)", least=6),
+    ),
+)  # fmt: skip
+CATALOGUE: Final = tuple(dict.fromkeys(rule.kind for rule in RULES))
+
+
+def placeholder(kind: str, secret: str, *, digest: bool = True) -> str:
+    """What stands for a secret. The digest lets equal secrets be recognised; passwords have none, they could be guessed."""
+    if not digest:
+        return f"{_DONE}{kind}]"
+    return f"{_DONE}{kind}:{hashlib.sha256(secret.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}]"
+
+
+class Redactor:
+    """Finds the secrets of some kinds. ``unknown``: names that are no kind; without any known one the default kinds count."""
+
+    def __init__(self, names: Iterable[str] = DEFAULT) -> None:
+        wanted = list(dict.fromkeys(names))
+        self.unknown = tuple(name for name in wanted if name not in CATALOGUE and name != "all")
+        known = set(CATALOGUE) if "all" in wanted else set(wanted) & set(CATALOGUE)
+        self.kinds = tuple(kind for kind in CATALOGUE if kind in (known or set(DEFAULT)))
+        self._rules = [rule for rule in RULES if rule.kind in self.kinds]
+        self._anchors = [(anchor, rule) for rule in self._rules for anchor in rule.anchors]
+
+    def text(self, text: str) -> str:
+        """The text without its secrets; the same object when it has none."""
+        return self._text(text, _DEPTH)
+
+    def _text(self, text: str, depth: int) -> str:
+        found = list(self._found(text))
+        out = _replaced(
+            text,
+            [
+                (start, stop, placeholder(rule.kind, text[start:stop], digest=rule.digest))
+                for start, stop, rule in found
+            ],
+        )
+        return self._decoded(out, depth - 1) if depth and len(out) >= 24 else out
+
+    def _found(self, text: str) -> Iterator[tuple[int, int, Rule]]:
+        """(start, stop, rule) of every secret; they may overlap."""
+        lowered = text.lower()
+        if len(lowered) != len(text):
+            lowered = "".join(char.lower() if char.isascii() else "\ufffd" for char in text)
+        for anchor, rule in self._anchors:
+            at = lowered.find(anchor)
+            while at >= 0:
+                match = rule.find(text, at)
+                if match and not _is_placeholder(text, at):
+                    yield match[0], match[1], rule
+                at = lowered.find(anchor, max(at + 1, match[1] if match else 0))
+
+    def _decoded(self, text: str, depth: int) -> str:
+        """Secrets in what base64 words of the text say."""
+        edits: list[tuple[int, int, str]] = []
+        for word in _ENCODED.finditer(text):
+            said = _said(word[0])
+            if said is None:
+                continue
+            clean = self._text(said, depth)
+            if clean != said:
+                coded = base64.b64encode(clean.encode()).decode()
+                edits.append((*word.span(), coded))
+        return _replaced(text, edits)
+
+    def value(self, key: str, text: str) -> str:
+        """The value of a JSON key: the whole of it when the key names a secret."""
+        if len(key) <= 80 and text and _is_value(text):
+            for rule in self._rules:
+                if rule.key is not None and rule.key.fullmatch(key):
+                    return placeholder(rule.kind, text, digest=rule.digest)
+        return self.text(text)
+
+    def pieces(self, texts: Sequence[str]) -> list[str]:
+        """Texts that follow each other (streamed parts): a secret may begin in one and end in a later one."""
+        out = [self.text(text) for text in texts]
+        if len(out) < 2:
+            return out
+        joined = "".join(out)
+        edits = [(a, b, placeholder(r.kind, joined[a:b], digest=r.digest)) for a, b, r in self._found(joined)]
+        return _split(out, _merged(edits)) if edits else out
+
+
+def _is_placeholder(text: str, at: int) -> bool:
+    """Does this stand in a placeholder of ours?"""
+    begin = text.rfind(_DONE, max(0, at - 60), at)
+    return begin >= 0 and text.find("]", begin, at) < 0
+
+
+def _said(word: str) -> str | None:
+    """What a base64 word says, if that is text."""
+    body = word.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        begin = base64.b64decode(body[:32])
+        if any(byte < 9 or 13 < byte < 32 for byte in begin):
+            return None
+        body = body[: len(body) - 1] if len(body) % 4 == 1 else body
+        return base64.b64decode(body + "=" * (-len(body) % 4)).decode("utf-8")
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _merged(edits: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Edits in order; of overlapping ones the first, longest one, stretched over the others."""
+    out: list[tuple[int, int, str]] = []
+    for start, stop, text in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
+        if out and start < out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], stop), out[-1][2])
+        else:
+            out.append((start, stop, text))
+    return out
+
+
+def _replaced(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
+    if not edits:
+        return text
+    out: list[str] = []
+    at = 0
+    for start, stop, new in _merged(edits):
+        out += [text[at:start], new]
+        at = stop
+    return "".join([*out, text[at:]])
+
+
+def _split(texts: Sequence[str], edits: Sequence[tuple[int, int, str]]) -> list[str]:
+    """Edits of the joined texts, applied to each: the placeholder goes where the secret began."""
+    out: list[str] = []
+    begin = 0
+    for text in texts:
+        end = begin + len(text)
+        mine = [
+            (max(start, begin) - begin, min(stop, end) - begin, new if start >= begin else "")
+            for start, stop, new in edits
+            if start < end and stop > begin
+        ]
+        out.append(_replaced(text, mine))
+        begin = end
+    return out
