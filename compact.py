@@ -225,18 +225,24 @@ class Compactor:
         found = self._parallel([lambda: self.leaf(session, chunk, salted)], salted)[0]
         return found if found is not None else self._digest(session, chunk, salted)
 
-    def repaired(self, roots: Sequence[Node], request: Request) -> list[Node]:
-        """Provisional roots replaced by what a model writes, or has written since, about the same sources."""
+    def repaired(self, roots: Sequence[Node], request: Request, *, ask: bool = True) -> list[Node]:
+        """Provisional roots replaced by what a model has written since, or (``ask``) writes now, about the same sources."""
+        if not ask:
+            return [self._better(root) or root if repairable(root) else root for root in roots]
         poor = [root for root in roots if repairable(root)]
         jobs = [partial(self.repair, root, request) for root in poor]
         better = dict(zip(poor, self._parallel(jobs, request), strict=True))
         return [better.get(root) or root for root in roots]
 
+    def _better(self, root: Node) -> Node | None:
+        found = self._dag.by_fingerprint(root.conversation_id, root.fingerprint, ("verified",))
+        return found[0] if found else None
+
     def repair(self, root: Node, request: Request) -> Node:
         """The verified node over the sources of a provisional one, by asking a model if there is none; or the same node."""
-        found = self._dag.by_fingerprint(root.conversation_id, root.fingerprint, ("verified",))
-        if found:
-            return found[0]
+        found = self._better(root)
+        if found is not None:
+            return found
         sources = self._dag.sources(root.node_id)
         lines = self._lines(sources)
         size = sum(line.tokens for line in lines)
@@ -252,10 +258,13 @@ class Compactor:
             now=self._clock(),
         )  # fmt: skip
 
-    def condense(self, session: Session, roots: list[Node], room: int, request: Request) -> list[Node]:
+    def condense(
+        self, session: Session, roots: list[Node], room: int, request: Request, *, ask: bool = True
+    ) -> list[Node]:
         """Fold the oldest nodes of a depth together while the prefix is larger than its room.
 
-        A run that no model could condense is left alone for a while, and the next one is tried.
+        Without ``ask`` only into parents that are ready. A run that no model could condense is left alone for a while, and
+        the next one is tried.
         """
         config = self._config
         first = True
@@ -272,7 +281,10 @@ class Compactor:
                 break
             first = False
             members = set(run)
-            parent = self.parent(session, [node for node in roots if node.node_id in members], request)
+            children = [node for node in roots if node.node_id in members]
+            parent = self.parent(session, children, request) if ask else self.ready_parent(session, children)
+            if parent is None and not ask:
+                break
             if parent is None:
                 self._refused[fingerprint(0, run)] = self._monotonic() + _REFUSED_S
                 continue  # the children stay
@@ -288,14 +300,20 @@ class Compactor:
     def _sound(self, node: Node) -> bool:
         return node.quality != "provisional" or node.rung == "extractive"
 
+    def ready_parent(self, session: Session, children: Sequence[Node]) -> Node | None:
+        """The node that was condensed from exactly these before, unless an operator dissolved it."""
+        print_ = fingerprint(children[0].depth + 1, [node.node_id for node in children])
+        found = self._dag.by_fingerprint(session.conversation_id, print_, ("verified", "provisional"))
+        return found[0] if found and found[0].node_id not in self._dissolved() else None
+
     def parent(self, session: Session, children: Sequence[Node], request: Request) -> Node | None:
         """Condense nodes of one depth into one above; None when no model did, for children are never given up for less."""
+        found = self.ready_parent(session, children)
+        if found is not None:
+            return found
         ids = tuple(node.node_id for node in children)
         depth = children[0].depth + 1
         print_ = fingerprint(depth, ids)
-        found = self._dag.by_fingerprint(session.conversation_id, print_, ("verified", "provisional"))
-        if found:
-            return found[0]
         lines = tuple(
             SourceLine(
                 f"part_{place}",

