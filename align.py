@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import takewhile
 from typing import NamedTuple
 
 
@@ -78,7 +78,7 @@ Said = Callable[[Sequence[int]], Mapping[int, Core]]
 """What rows say; asked for only around differences."""
 
 _GLUE = {"user": "\n\n", "assistant": "\n"}
-_MAX_GLUED = 256
+_MAX_JOINED = 256
 _MAX_EDITS = 800
 _MAX_TRIES = 64
 _NOTHING = Core("")
@@ -115,20 +115,28 @@ def align(live: Sequence[Live], expected: Sequence[Expected], said: Said, *, bef
 
 
 def _fixed(live: Sequence[Live], stored: Sequence[Expected], said: Said) -> Iterator[tuple[int, int, int, Place]]:
-    """Live messages that show stored rows, in order: (place in ``live``, first place in ``stored``, stop there, what it is)."""
-    a = b = 0
-    for i, j in [*_common(live, stored), (len(live), len(stored))]:
-        for n, m, stop, place in _joined(live[a:i], stored[b:j], said):
-            yield a + n, b + m, b + stop, place
-        if i < len(live):
-            yield i, j, j + 1, Place((stored[j].store_id,))
-        a, b = i + 1, j + 1
+    """Live messages that show rows, in order: (place in ``live``, first place in ``stored``, stop there, what it is)."""
+    joined = _joined(live, stored, said)
+    flat = [(i, piece) for i, item in enumerate(live) for piece in joined.get(i, (_Piece(item.digest),))]
+    found: dict[int, list[tuple[_Piece, int | None]]] = {}
+    rows = dict(_common([piece.digest for _, piece in flat], [item.digest for item in stored]))
+    for n, (i, piece) in enumerate(flat):
+        found.setdefault(i, []).append((piece, rows.get(n)))
+    for i, pieces in found.items():
+        shown = [(piece, j) for piece, j in takewhile(lambda item: item[1] is not None, pieces) if j is not None]
+        if not shown:
+            continue
+        ids = tuple(stored[j].store_id for _, j in shown)
+        behind = shown[-1][0].behind
+        if behind == _NOTHING:
+            yield i, shown[0][1], shown[-1][1] + 1, Place(ids)
+        elif live[i].role == "user" and not behind.call_ids:
+            yield i, shown[0][1], shown[-1][1] + 1, Place(ids, new=True, rest=behind.text)
 
 
 # -- the same message ------------------------------------------------------------------------------------
-def _common(live: Sequence[Live], stored: Sequence[Expected]) -> list[tuple[int, int]]:
+def _common(here: Sequence[bytes], there: Sequence[bytes]) -> list[tuple[int, int]]:
     """Pairs of equal digests, as many as there are in both lists in the same order."""
-    here, there = [item.digest for item in live], [item.digest for item in stored]
     both = set(here) & set(there)
     ones = [n for n, digest in enumerate(here) if digest in both]
     others = [n for n, digest in enumerate(there) if digest in both]
@@ -207,24 +215,32 @@ def _unique(here: Sequence[bytes], there: Sequence[bytes]) -> list[tuple[int, in
 
 
 # -- joined rows -------------------------------------------------------------------------------------------
-def _joined(live: Sequence[Live], stored: Sequence[Expected], said: Said) -> Iterator[tuple[int, int, int, Place]]:
-    """Live messages that the host made of stored neighbours (and perhaps something new), wherever these stand."""
-    mine = [n for n, item in enumerate(live) if item.role in _GLUE]
-    theirs = [n for n, item in enumerate(stored) if item.role in _GLUE] if mine else []
-    if not theirs:
-        return
-    cores = said([stored[n].store_id for n in theirs])
-    begins: dict[tuple[str, str], list[int]] = {}
-    rows = [stored[n] for n in theirs]
-    for n, row in enumerate(rows):
-        begins.setdefault(_begin(row.role, cores[row.store_id]), []).append(n)
-    at = 0
-    for n in mine:
-        found = _glued(live[n], rows, begins, at, cores)
-        if found is not None:
-            places, place = found
-            yield n, theirs[places[0]], theirs[places[-1]] + 1, place
-            at = places[-1] + 1
+class _Piece(NamedTuple):
+    """A message, or what was one before the host joined it to others. ``behind``: what follows it."""
+
+    digest: bytes
+    behind: Core = _NOTHING
+
+
+def _joined(live: Sequence[Live], stored: Sequence[Expected], said: Said) -> dict[int, list[_Piece]]:
+    """Live messages that the host may have made of rows (and something new), taken apart.
+
+    Rows that say the same are read once; those that occur once, on both sides, are not read at all.
+    """
+    there = Counter(item.digest for item in stored)
+    here = Counter(item.digest for item in live)
+    mine = [n for n, item in enumerate(live) if item.role in _GLUE and item.digest not in there]
+    some = {item.digest: item for item in stored if item.role in _GLUE} if mine else {}
+    rows = [item for digest, item in some.items() if there[digest] > min(1, here[digest])]
+    cores = said([item.store_id for item in rows]) if rows else {}
+    begins: dict[tuple[str, str], list[tuple[Core, bytes]]] = {}
+    for item in rows:
+        core = cores[item.store_id]
+        begins.setdefault(_begin(item.role, core), []).append((core, item.digest))
+    for same in begins.values():
+        same.sort(key=lambda item: -len(item[0].text))
+    parts = {n: _taken_apart(live[n].role, live[n].core(), begins) for n in mine} if begins else {}
+    return {n: pieces for n, pieces in parts.items() if pieces}
 
 
 def _begin(role: str, core: Core) -> tuple[str, str]:
@@ -236,45 +252,28 @@ def _first_call(core: Core) -> str:
     return f"\0{core.call_ids[0]}" if core.call_ids else ""
 
 
-def _glued(
-    live: Live,
-    stored: Sequence[Expected],
-    begins: Mapping[tuple[str, str], Sequence[int]],
-    at: int,
-    cores: Mapping[int, Core],
-) -> tuple[list[int], Place] | None:
-    """Is this message made of rows from ``at`` on? All of it, or (the user's words only) its beginning.
-
-    Rows between them may be left out: the host dropped these before it joined the others.
-    """
-    whole = live.core()
-    best: tuple[list[int], Place] | None = None
-    for start in _starting(live.role, whole, begins, at)[:_MAX_TRIES]:
+def _taken_apart(
+    role: str, whole: Core, begins: Mapping[tuple[str, str], Sequence[tuple[Core, bytes]]]
+) -> list[_Piece]:
+    """The rows that a message begins with, one behind the other: so that nothing is left, or as far as the longest rows go."""
+    best: list[_Piece] = []
+    for longest in (True, False):
+        out: list[_Piece] = []
         left = whole
-        used: list[int] = []
-        nexts = [start]
-        while nexts and len(used) < _MAX_GLUED:
-            taken = next(
-                ((n, rest) for n in nexts if (rest := _less(left, cores[stored[n].store_id], _GLUE[live.role]))), None
+        while left != _NOTHING and len(out) < _MAX_JOINED:
+            tries = [*begins.get(_begin(role, left), ()), *begins.get((role, _first_call(left)), ())]
+            tries = tries[:_MAX_TRIES] if longest else tries[: -_MAX_TRIES - 1 : -1]
+            found = next(
+                ((rest, name) for core, name in tries if (rest := _less(left, core, _GLUE[role])) is not None), None
             )
-            if taken is None:
+            if found is None or found[0] == left:
                 break
-            used.append(taken[0])
-            left = taken[1]
-            nexts = _starting(live.role, left, begins, used[-1] + 1)[:_MAX_TRIES] if left != _NOTHING else []
-        ids = tuple(stored[n].store_id for n in used)
-        if left == _NOTHING and len(used) > 1:
-            return used, Place(ids)
-        if best is None and used and left.text not in ("", whole.text) and not left.call_ids and live.role == "user":
-            best = used, Place(ids, new=True, rest=left.text)
+            left = found[0]
+            out.append(_Piece(found[1], left))
+        if left == _NOTHING:
+            return out
+        best = best or out
     return best
-
-
-def _starting(role: str, core: Core, begins: Mapping[tuple[str, str], Sequence[int]], at: int) -> list[int]:
-    """Rows from ``at`` on that the message may begin with."""
-    keys = {_begin(role, core), (role, _first_call(core))}
-    lists = [begins[key] for key in keys if key in begins]
-    return sorted(n for rows in lists for n in islice(rows, bisect_left(rows, at), bisect_left(rows, at) + _MAX_TRIES))
 
 
 def _less(whole: Core, piece: Core, glue: str) -> Core | None:
