@@ -149,6 +149,7 @@ def ops_deps(runtime: Runtime, session: Session | None, engine: LCMEngine | None
         clock=time.time,
         payload_dir=runtime.payloads.folder,
         payloads=runtime.payloads,
+        door=runtime.door,
     )
 
 

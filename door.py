@@ -45,6 +45,10 @@ class Door:
         if self._noise and self._is_noise(message, read):
             self._health.counters[IGNORED] += 1
             return None
+        return self.kept(read)
+
+    def kept(self, read: Message) -> Message:
+        """A message that is wanted, as it is stored."""
         if self._redactor is not None:
             read = redacted(read, self._redactor)
         return self._folded(read)

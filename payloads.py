@@ -166,7 +166,7 @@ class Payloads:
         return text
 
     def whole(self, row: Row) -> Row:
-        """The message exactly as the host said it. What cannot be read stays a placeholder, and the row stays flagged."""
+        """The message exactly as the host said it. What cannot be read stays a placeholder."""
         return self._unfolded(row, ALL)
 
     def view(self, row: Row) -> Row:
@@ -176,22 +176,15 @@ class Payloads:
     def _unfolded(self, row: Row, kinds: frozenset[str]) -> Row:
         if not row.head.flags & Flag.EXTERNALISED:
             return row
-        lost = False
-
-        def payload(ref: Ref) -> str | None:
-            nonlocal lost
-            text = self.text(ref)
-            lost = lost or text is None
-            return text
 
         def change(text: str) -> str:
-            return guard.unfold(text, payload, kinds=kinds)
+            return guard.unfold(text, self.text, kinds=kinds)
 
         if row.head.flags & Flag.QUARANTINED:
             envelope = content.decode(json.dumps(deep.mapped(json.loads(content.encode(row.envelope)[0]), change)))
         else:
             envelope = deep.mapped(row.envelope, change)
-        flags = row.head.flags if lost or kinds != ALL else row.head.flags & ~Flag.EXTERNALISED
+        flags = row.head.flags if kinds != ALL else row.head.flags & ~Flag.EXTERNALISED
         body = content.text_of(envelope.get("content"))
         return Row(replace(row.head, flags=flags), body, content.calls_of(envelope), envelope)
 

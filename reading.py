@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from .errors import BadRequest
 from .records import Flag, Node, Row, Stored, ToolCall
-from .text import content, tokens
+from .text import content, guard, tokens
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: Characters of one answer, whatever its tokens: the host cuts longer ones by itself.
@@ -25,9 +25,10 @@ _CHARS_PER_TOKEN: Final = 4
 #: The least that a page moves forward, however little room it is given.
 _LEAST_TOKENS, _LEAST_CHARS = 16, 48
 _RENDERED_CHARS: Final = 2000
+_MOST_FILES: Final = 10
 _FLAGS: Final = {
     Flag.RETRACTED: "retracted", Flag.HOST_NOTE: "host_note", Flag.FILTERED: "filtered", Flag.UNALIGNED: "unaligned",
-    Flag.QUARANTINED: "quarantined",
+    Flag.QUARANTINED: "quarantined", Flag.REDACTED: "redacted",
 }  # fmt: skip
 
 Answer = dict[str, Any]
@@ -166,6 +167,8 @@ def show(row: Row, room: Room, part: Part = Part(), extra: Mapping[str, Any] | N
     calls = part.arguments_offset > 0 or part.offset == 0
     only_calls = part.arguments_offset > 0 and part.offset == 0
     out = Shown(item)
+    if row.head.flags & Flag.EXTERNALISED:
+        room.take(_files(item, row))
     if only_calls:
         item["content_omitted"] = True
     else:
@@ -191,6 +194,7 @@ def _text(out: Shown, text: str | None, part: Part, room: Room) -> None:
         raise BadRequest(f"content_offset={part.offset} is past the end: the content has {len(text)} characters")
     start = min(part.offset, stop)
     limit = stop if part.most_chars is None else min(stop, start + part.most_chars)
+    limit = _before_file(out, text, start, limit)
     end = fit(text, start, limit, room) if limit > start else start
     piece = text[start:end]
     item["content"], item["content_truncated"] = piece, end < stop
@@ -201,6 +205,22 @@ def _text(out: Shown, text: str | None, part: Part, room: Room) -> None:
     if end < stop or start:
         item["content_chars"] = len(text)
     room.take(piece)
+
+
+def _files(item: Answer, row: Row) -> list[Answer]:
+    """Which stored files stand in a message; the first one also by itself, as that is what most have."""
+    found = {ref.name: ref for _, _, ref in guard.refs(content.encode(row.envelope)[0])}
+    files = [{"externalized_ref": r.name, "kind": r.kind, "mime": r.mime, "bytes": r.bytes} for r in found.values()]
+    if files:
+        item["externalized"] = files[:_MOST_FILES]
+    return files[:_MOST_FILES]
+
+
+def _before_file(out: Shown, text: str, start: int, limit: int) -> int:
+    """Where a text that holds placeholders ends on a page: in front of the first one. What follows is counted in the original."""
+    if "externalized" in out.item:
+        return next((at for at, _, _ in guard.refs(text) if start <= at < limit), limit)
+    return limit
 
 
 def _rendering(item: Answer, row: Row, room: Room) -> None:
@@ -232,7 +252,7 @@ def _arguments(out: Shown, calls: Sequence[ToolCall], part: Part, room: Room) ->
             out.next_arguments = begin
             break
         low = max(begin, part.arguments_offset) - begin
-        high = min(len(call.arguments), low + left)
+        high = _before_file(out, call.arguments, low, min(len(call.arguments), low + left))
         stop = fit(call.arguments, low, high, room) if high > low else low
         piece = _call(call, call.arguments[low:stop])
         left -= stop - low

@@ -16,6 +16,7 @@ from ..errors import LcmError, StoreBusy, StoreError
 from . import check_content as content
 from . import check_engine as engine
 from . import check_file as file
+from .check_payloads import payload_files
 from .findings import FAIL, PASS, WARN, Finding, fail, warn
 from .status import OpsDeps, database_state
 
@@ -49,6 +50,7 @@ CHECKS: tuple[Check, ...] = (
     Check("sources", content.sources),
     Check("largest_rows", content.largest),
     Check("inline_payloads", content.inline_payloads),
+    Check("payload_files", payload_files),
     Check("lifecycle", content.lifecycle),
     Check("problems", engine.problems, reads=False),
     Check("settings", engine.settings, reads=False),

@@ -21,6 +21,7 @@ from ..records import Flag, Row
 from ..scope import Reach
 from ..session import Session
 from ..store import Segment, unpack
+from ..text import content
 from .explain import readable
 from .render import moment
 
@@ -93,8 +94,11 @@ def lines(deps: OpsDeps, conversation_id: int) -> Iterator[str]:
     seq = 0
     while rows := deps.db.query(_PAGE, (conversation_id, seq)):
         for row in rows:
-            known = json.dumps(dict(zip(_FIELDS, row, strict=False)), ensure_ascii=False)
-            yield f'{known[:-1]}, "message": {unpack(row[-1])}}}'
+            fields, envelope = dict(zip(_FIELDS, row, strict=False)), unpack(row[-1])
+            if fields["flags"] & Flag.EXTERNALISED and deps.payloads is not None:
+                whole = deps.payloads.whole(deps.store.rows([fields["store_id"]])[0])
+                fields["flags"], envelope = whole.head.flags, content.encode(whole.envelope)[0]
+            yield f'{json.dumps(fields, ensure_ascii=False)[:-1]}, "message": {envelope}}}'
         seq = rows[-1][2]
 
 

@@ -23,6 +23,7 @@ from . import backup
 from .status import exists
 
 if TYPE_CHECKING:
+    from ..door import Door
     from .status import OpsDeps
 
 SOURCE = "import"
@@ -178,7 +179,7 @@ def take_in(deps: OpsDeps, path: Path, progress: Progress = silent) -> Imported:
             session = sessions[part[0].session_id]
             stored_at = part[0].stored_at
             new = deps.store.append(
-                session.conversation_id, session.session_id, done, [_row(line, ids) for line in part],
+                session.conversation_id, session.session_id, done, [_row(line, ids, deps.door) for line in part],
                 source=part[0].source, now=now if stored_at is None else stored_at,
             )  # fmt: skip
             ids.update({line.old_id: store_id for line, store_id in zip(part, new, strict=True)})
@@ -213,10 +214,12 @@ def _known_ids(deps: OpsDeps, sessions: dict[str, Session], lines: Sequence[Line
     return {line.old_id: row[0] for line, row in zip(lines, deps.db.query(sql, (conversation,)), strict=True)}
 
 
-def _row(line: Line, ids: dict[int, int]) -> NewRow:
+def _row(line: Line, ids: dict[int, int], door: Door | None) -> NewRow:
     message = content.read(line.message)
     if line.envelope is not None:
         message = replace(message, envelope=line.envelope)
+    if door is not None:
+        message = door.kept(message)
     return NewRow(
         message,
         pos=line.pos if line.pos != line.seq else None,

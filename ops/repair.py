@@ -110,12 +110,18 @@ def repair(deps: OpsDeps, progress: Progress = silent) -> Repaired:
     """Repair what the diagnosis names; nothing at all when it names nothing."""
     found = diagnose(deps, progress)
     if found.well:
-        return Repaired(found)
+        return Repaired(found, notes=_swept(deps))
     if not found.damaged:
         kept = backup.back_up(deps, progress).path
         reindex(deps, progress)
         return Repaired(found, kept, indexed=True)
     return _rescue(deps, found, progress)
+
+
+def _swept(deps: OpsDeps) -> tuple[str, ...]:
+    """Payload files that belong to no message are removed."""
+    gone = deps.payloads.sweep() if deps.payloads is not None and deps.db.path.exists() else 0
+    return (f"{gone} payload files that no message shows were removed",) if gone else ()
 
 
 def reindex(deps: OpsDeps, progress: Progress = silent) -> None:

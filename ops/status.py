@@ -28,6 +28,7 @@ from .survey import Survey
 if TYPE_CHECKING:
     from ..dag import SummaryDag
     from ..db.connection import Database
+    from ..door import Door
     from ..health import Health, Problem
     from ..payloads import Payloads
     from ..records import Assembly
@@ -95,6 +96,7 @@ class OpsDeps:
     clock: Callable[[], float] = time.time
     payload_dir: Path | None = None
     payloads: Payloads | None = None
+    door: Door | None = None
     trusted: bool = False  # asked at a terminal of this machine: may read every conversation
 
 

@@ -186,7 +186,7 @@ def _repair(deps: OpsDeps, words: Words) -> Answer:
         "notes": list(done.notes),
     }
     if found.well:
-        return Answer("Nothing to repair: the file and its search indexes are sound.", data)
+        return Answer("\n".join(["Nothing to repair: the file and its search indexes are sound.", *done.notes]), data)
     lines = [f"The file is damaged: {each}" for each in found.damaged[:5]]
     lines += [f"Search index: {each}" for each in found.indexes[:5]]
     if not words.apply:

@@ -209,7 +209,7 @@ class Redactor:
             at = lowered.find(anchor)
             while at >= 0:
                 match = rule.find(text, at)
-                if match and not _is_placeholder(text, at):
+                if match and not _is_placeholder(text, at) and not _is_placeholder(text, match[0]):
                     yield match[0], match[1], rule
                 at = lowered.find(anchor, max(at + 1, match[1] if match else 0))
 
@@ -236,12 +236,12 @@ class Redactor:
 
     def pieces(self, texts: Sequence[str]) -> list[str]:
         """Texts that follow each other (streamed parts): a secret may begin in one and end in a later one."""
-        out = [self.text(text) for text in texts]
-        if len(out) < 2:
-            return out
-        joined = "".join(out)
-        edits = [(a, b, placeholder(r.kind, joined[a:b], digest=r.digest)) for a, b, r in self._found(joined)]
-        return _split(out, _merged(edits)) if edits else out
+        out = list(texts)
+        if len(out) > 1:
+            joined = "".join(out)
+            found = self._found(joined)
+            out = _split(out, _merged((a, b, placeholder(r.kind, joined[a:b], digest=r.digest)) for a, b, r in found))
+        return [self.text(text) for text in out]
 
 
 def _is_placeholder(text: str, at: int) -> bool:

@@ -1,0 +1,194 @@
+"""The guard: what is no text is found wherever it stands, what is text is left alone, and nothing is lost."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_lcm.text import explore, guard
+from hermes_lcm.text.guard import Ref
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("LCM_DATA") or ROOT.parent / "shared" / "data")
+RAW = random.Random(1).randbytes(6000)
+BLOB = base64.b64encode(RAW).decode()
+WRAPPED = base64.encodebytes(RAW).decode()
+
+
+def only(text: str) -> str:
+    """The one run of a text."""
+    (span,) = guard.spans(text)
+    return text[span.start : span.stop]
+
+
+SHAPES = {
+    "plain": (f"look: {BLOB} end", BLOB),
+    "data uri": (f"<img src='data:image/png;base64,{BLOB}'>", f"data:image/png;base64,{BLOB}"),
+    "uri with parameters": (
+        f"(data:text/plain;charset=utf-8;base64,{BLOB})",
+        f"data:text/plain;charset=utf-8;base64,{BLOB}",
+    ),
+    "wrapped": (f"head\n\n{WRAPPED}\n\ntail", WRAPPED.rstrip("\n")),
+    "wrapped with CRLF": ("head. " + WRAPPED.replace("\n", "\r\n"), WRAPPED.replace("\n", "\r\n").rstrip("\r\n")),
+    "JSON-escaped": (json.dumps({"a": WRAPPED}), json.dumps(WRAPPED)[1:-3]),
+    "twice escaped": (json.dumps({"a": json.dumps(WRAPPED)}), json.dumps(json.dumps(WRAPPED))[3:-6]),
+    "escaped slashes": ('{"a": "' + BLOB.replace("/", "\\/") + '"}', BLOB.replace("/", "\\/")),
+    "url-safe": (f"t={base64.urlsafe_b64encode(RAW).decode()}&", base64.urlsafe_b64encode(RAW).decode()),
+}
+
+
+@pytest.mark.parametrize(("text", "run"), SHAPES.values(), ids=SHAPES)
+def test_encoded_bytes_are_found(text: str, run: str) -> None:
+    """Plain, wrapped, escaped, inside whatever."""
+    assert only(text) == run
+
+
+def test_the_last_padding_belongs_to_the_run() -> None:
+    """Or what is left over would be no base64."""
+    text = base64.b64encode(RAW[:3001]).decode()
+    assert only(f"{text} x") == text
+
+
+LOOKALIKES: dict[str, str] = {
+    "hashes, one a line": "\n".join(random.Random(n).randbytes(32).hex() for n in range(300)),
+    "one long hex text": RAW.hex(),
+    "words, one a line": "\n".join(f"word{n}" * 3 for n in range(2000)),
+    "prose": "The quick brown fox jumps over the lazy dog. " * 400,
+    "minified code": 'var a=function(b,c){return b?c:d(e.f,"g")};' * 300,
+    "a ruler": "-" * 9000,
+    "bases": "ACGTTGCA" * 1000,
+    "paths": "\n".join(f"com/example/SomeVeryLongClassName{n:05d}FactoryBeanThing" for n in range(900)),
+    "backslashes": "\\" * 9000,
+    "a short blob": BLOB[:1500],
+    "numbers": ",".join(map(str, range(5000))),
+}
+
+
+@pytest.mark.parametrize("text", LOOKALIKES.values(), ids=LOOKALIKES)
+def test_text_is_left_alone(text: str) -> None:
+    """What a person or a program wrote is no payload."""
+    assert guard.spans(text) == []
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from texts(item)
+
+
+def messages() -> Iterator[str]:
+    """Texts of real conversations."""
+    for path in sorted(DATA.rglob("*.json*")) + sorted(DATA.rglob("*.traj")):
+        said = path.read_text(encoding="utf-8")
+        for part in said.splitlines() if path.suffix == ".jsonl" else [said]:
+            yield from texts(json.loads(part))
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="no folder of real conversations (LCM_DATA)")
+def test_ordinary_messages_hold_no_payloads() -> None:
+    """No false positive on two thousand messages; the longest ones are the likeliest to hold one."""
+    longest = sorted(messages(), key=len, reverse=True)[:2000]
+    found = [(text[s.start : s.stop][:60], s.stop - s.start) for text in longest for s in guard.spans(text)]
+
+    assert len(longest) == 2000
+    assert [each for each in found if not each[0].startswith("data:")] == []
+
+
+# -- folding ---------------------------------------------------------------------------------------------
+class Shelf(dict[str, str]):
+    """Keeps texts by digest."""
+
+    def keep(self, text: str, kind: str, mime: str) -> Ref:
+        from hashlib import sha256
+
+        raw = text.encode("utf-8", "surrogatepass")
+        ref = Ref(sha256(raw).hexdigest(), kind, mime, len(raw))
+        self[ref.sha] = text
+        return ref
+
+    def text(self, ref: Ref) -> str | None:
+        return self.get(ref.sha)
+
+
+KINDS = frozenset((guard.TEXT, guard.DATA_URI, guard.BASE64, guard.LITERAL))
+LITERAL = str(Ref("ab" * 32, guard.BASE64, "image/png", 5))
+piece = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        [BLOB, WRAPPED, f"data:image/png;base64,{BLOB}", json.dumps(WRAPPED), LITERAL, LITERAL[:40], "[lcm:file "]
+    ),
+    st.binary(min_size=1600, max_size=3000).map(lambda raw: base64.b64encode(raw).decode()),
+)
+
+
+@given(st.lists(piece, max_size=6).map("".join))
+def test_what_was_folded_unfolds_to_the_same_text(text: str) -> None:
+    """Payloads, text around them, and text that only looks like a placeholder."""
+    shelf = Shelf()
+    assert guard.unfold(guard.fold(text, shelf.keep), shelf.text, kinds=KINDS) == text
+
+
+def test_a_payload_that_cannot_be_kept_stays() -> None:
+    """Failure to write loses nothing."""
+    assert guard.fold(f"x {BLOB}", lambda *_: None) == f"x {BLOB}"
+
+
+HOSTILE = {
+    "backslashes": "\\" * 5_000_000,
+    "line ends": "\n" * 5_000_000,
+    "almost runs": ("a" * 2000 + " ") * 2500,
+    "lines of two lengths": ("aB3" * 15 + "\n" + "x" * 44 + "\n") * 55_000,
+    "escaped line ends": ("x" * 50 + "\\n") * 100_000,
+    "a blob": base64.b64encode(random.Random(2).randbytes(3_700_000)).decode(),
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_five_megabytes_of_anything_are_looked_through_at_once(text: str) -> None:
+    """Linear, whatever it is (a tenth of a second on an idle machine; a loaded one gets ten times that)."""
+    began = time.perf_counter()
+    guard.spans(text)
+
+    assert time.perf_counter() - began < 1.0
+
+
+# -- exploring -------------------------------------------------------------------------------------------
+LOOKS = {
+    "json": (json.dumps({"users": [{"name": "Ada"}], "total": 12}), "$.total: 12"),
+    "table": ("name,age,town\nAda,36,London\nBob,3,Paris\nEve,9,Rome", "3 columns"),
+    "log": (
+        "2026-01-02 10:00:00 start\n2026-01-02 10:00:01 ERROR disk gone\n2026-01-02 10:00:02 end",
+        "ERROR disk gone",
+    ),
+    "code": ("import os\ndef one():\n    pass\nclass Two:\n    def three(self): ...\n", "class Two:"),
+    "markup": ("<html><p>a</p><p>b</p></html>", "p × 2"),
+    "text": ("# Title\nsome words\n## Part\nmore", "## Part"),
+}
+
+
+@pytest.mark.parametrize(("kind", "case"), LOOKS.items(), ids=LOOKS)
+def test_a_description_says_what_there_is(kind: str, case: tuple[str, str]) -> None:
+    """Kind of text, and what someone would look for in it."""
+    text, holds = case
+    found, said = explore.explore(text)
+
+    assert found == kind
+    assert holds in said
+
+
+@given(st.text())
+def test_descriptions_are_short(text: str) -> None:
+    """Whatever the text."""
+    assert len(explore.explore(text)[1]) <= explore.MOST_CHARS

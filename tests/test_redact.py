@@ -1,0 +1,200 @@
+"""Redaction: secrets are found wherever they hide, code and prose are left alone, and time stays linear."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_lcm.text.redact import CATALOGUE, DEFAULT, Redactor, placeholder
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("LCM_DATA") or ROOT.parent / "shared" / "data")
+EVERYTHING = Redactor(["all"])
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA7bq\nxyz+/9==\n-----END RSA PRIVATE KEY-----"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+
+# kind, text, the secret in it
+SECRETS = [
+    ("api_key", "api_key = 'k9f8e7d6c5b4'", "k9f8e7d6c5b4"),
+    ("api_key", '{"access_token": "t0ken-Value-123"}', "t0ken-Value-123"),
+    ("api_key", "client_secret: 8Qz77LkPq", "8Qz77LkPq"),
+    ("api_key", "X-Api-Key: 8Qz77LkPq", "8Qz77LkPq"),
+    ("bearer_token", "Authorization: Bearer abcDEF123.ghi", "abcDEF123.ghi"),
+    ("bearer_token", "auth_token=9f8e7d6c5b4a39281706", "9f8e7d6c5b4a39281706"),
+    ("password_assignment", "password: hunter2", "hunter2"),
+    ("password_assignment", "passwd=correcthorse\n", "correcthorse"),
+    ("password_assignment", 'passphrase = "four words with spaces"', "four words with spaces"),
+    ("password_assignment", r'{"password": "quo\"ted12"}', r"quo\"ted12"),
+    ("password_assignment", "?user=x&pwd%3Dgeheim77&z=1", "geheim77"),
+    ("private_key", PEM, "MIIEowIBAAKCAQEA7bq"),
+    ("private_key", json.dumps(PEM), "MIIEowIBAAKCAQEA7bq"),
+    ("github_token", "git clone https://ghp_" + "a1B2" * 9 + "@github.com/x", "ghp_" + "a1B2" * 9),
+    ("gitlab_token", "glpat-abcdefghij1234567890", "glpat-abcdefghij1234567890"),
+    ("aws_key", "AKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLE"),
+    (
+        "aws_key",
+        "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    ),
+    ("slack_token", "xoxb-123456789012-abcdefABCDEF", "xoxb-123456789012-abcdefABCDEF"),
+    ("google_key", "AIza" + "Sy0a1" * 7, "AIza" + "Sy0a1" * 7),
+    ("anthropic_key", "sk-ant-api03-abcdefghij0123456789", "sk-ant-api03-abcdefghij0123456789"),
+    ("openai_key", "sk-proj-abcdefghij0123456789", "sk-proj-abcdefghij0123456789"),
+    ("jwt", JWT, JWT),
+    ("url_credentials", "postgres://app:s3cr3t@db/prod", "s3cr3t"),
+    ("connection_string", "AccountKey=abcdefghijklmnop0123456789==;", "abcdefghijklmnop0123456789=="),
+    ("env_assignment", "export DEPLOY_SECRET=zz11yy22xx", "zz11yy22xx"),
+    ("basic_auth", "Authorization: Basic dXNlcjpwYXNzd29yZA==", "dXNlcjpwYXNzd29yZA=="),
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "secret"), SECRETS, ids=[f"{k}-{n}" for n, (k, *_) in enumerate(SECRETS)])
+def test_a_secret_leaves_the_text(kind: str, text: str, secret: str) -> None:
+    """Its placeholder says of which kind it was."""
+    clean = Redactor([kind]).text(text)
+
+    assert secret not in clean
+    assert f"[redacted:{kind}" in clean
+
+
+@pytest.mark.parametrize(("kind", "text", "secret"), SECRETS, ids=[f"{k}-{n}" for n, (k, *_) in enumerate(SECRETS)])
+@pytest.mark.parametrize("depth", [1, 2, 3], ids="depth={}".format)
+def test_escaping_hides_nothing(depth: int, kind: str, text: str, secret: str) -> None:
+    """JSON inside JSON inside JSON; and it stays JSON."""
+    for _ in range(depth):
+        text = json.dumps({"command": text})
+    clean = EVERYTHING.text(text)
+
+    assert secret not in clean
+    for _ in range(depth):
+        clean = json.loads(clean)["command"]
+
+
+@pytest.mark.parametrize(("kind", "text", "secret"), SECRETS, ids=[f"{k}-{n}" for n, (k, *_) in enumerate(SECRETS)])
+def test_base64_hides_nothing(kind: str, text: str, secret: str) -> None:
+    """What is left decodes to the text without the secret."""
+    coded = base64.b64encode(f"some words before; {text}".encode()).decode()
+    clean = EVERYTHING.text(f"payload {coded} end")
+
+    assert coded not in clean
+    assert secret not in base64.b64decode(clean.split()[1]).decode()
+
+
+INNOCENT = [
+    "def login(password: str, token: str | None = None) -> bool:",
+    "password=self.password, api_key=os.environ['X']",
+    "the password is required: see below",
+    "password = get_password()",
+    "api_key: str = config.api_key",
+    "Set OPENAI_API_KEY=<your key> or api_key=${API_KEY}",
+    "max_tokens: 12345678901234567",
+    "the access token: what it is for",
+    "Bearer authentication is used",
+    "https://example.org:8080/path@2",
+    "task-1234567890-abcdefghijk and risk-averse-2",
+]
+
+
+@pytest.mark.parametrize("text", INNOCENT)
+def test_code_and_prose_are_left_alone(text: str) -> None:
+    """What is destroyed here does not come back."""
+    assert EVERYTHING.text(text) == text
+
+
+@pytest.mark.parametrize(("_kind", "text", "secret"), SECRETS, ids=[f"{k}-{n}" for n, (k, *_) in enumerate(SECRETS)])
+def test_redacting_twice_is_redacting_once(_kind: str, text: str, secret: str) -> None:
+    """A placeholder is no secret."""
+    once = EVERYTHING.text(text)
+    assert EVERYTHING.text(once) == once
+
+
+def test_equal_secrets_have_equal_placeholders() -> None:
+    """A short digest, so that they can be told apart."""
+    assert placeholder("api_key", "a") == "[redacted:api_key:ca978112ca1b]"
+
+
+def test_passwords_have_no_digest() -> None:
+    """It could be found by guessing."""
+    assert Redactor().text("password=hunter2") == "password=[redacted:password_assignment]"
+
+
+def test_the_default_is_the_documented_four() -> None:
+    """A token known by its shape alone is left to the further kinds."""
+    assert Redactor().kinds == tuple(kind for kind in CATALOGUE if kind in DEFAULT)
+
+
+def test_unknown_names_are_reported_and_the_others_count() -> None:
+    """A typing error does not switch redaction off."""
+    redactor = Redactor(["jwt", "bearer_tokne"])
+    assert (redactor.unknown, redactor.kinds) == (("bearer_tokne",), ("jwt",))
+
+
+def test_without_any_known_name_the_default_counts() -> None:
+    """Enabled means enabled."""
+    assert set(Redactor(["nonsense"]).kinds) == set(DEFAULT)
+
+
+@pytest.mark.parametrize("at", range(1, 20), ids="cut={}".format)
+def test_a_secret_that_is_split_over_parts_is_found(at: int) -> None:
+    """Streamed parts are one text."""
+    text = "the password=geheim-7777 is it"
+    clean = EVERYTHING.pieces([text[:at], text[at : at + 2], text[at + 2 :]])
+
+    assert "geheim" not in "".join(clean)
+    assert "7777" not in "".join(clean)
+
+
+@pytest.mark.parametrize(
+    "key", ["password", "db_password", "apiKey", "client_secret", "refresh_token", "Authorization"]
+)
+def test_the_value_of_a_telling_key_is_a_secret(key: str) -> None:
+    """Whatever it looks like."""
+    assert Redactor().value(key, "plainword").startswith("[redacted:")
+
+
+@given(st.text())
+def test_any_text_is_taken(text: str) -> None:
+    """And a second look finds nothing more."""
+    once = EVERYTHING.text(text)
+    assert EVERYTHING.text(once) == once
+
+
+HOSTILE = {
+    "names without values": "api_key" * 700_000,
+    "open quotes": 'pwd= "x ' * 600_000,
+    "a value without end": 'pwd="' + "a" * 5_000_000,
+    "keys without end": "-----BEGIN PRIVATE KEY-----" * 180_000,
+    "almost tokens": "eyJaaaaaaaa" * 450_000,
+    "almost URLs": "://a:" * 1_000_000,
+    "backslashes": "\\" * 5_000_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_time_is_linear(text: str) -> None:
+    """Twice the text costs about twice the time, however it was made to hurt."""
+
+    def seconds(part: str) -> float:
+        began = time.perf_counter()
+        Redactor().text(part)
+        return time.perf_counter() - began
+
+    assert seconds(text) < 12 * seconds(text[: len(text) // 4]) + 0.5
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="no folder of real conversations (LCM_DATA)")
+def test_real_conversations_lose_next_to_nothing(record_property: Any) -> None:
+    """False positives are reported; there is hardly a secret in these texts."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(DATA.rglob("*.json*")))
+    lost = Redactor().text(text).count("[redacted:")
+    record_property("redacted", lost)
+
+    assert lost <= len(text) // 50_000
