@@ -78,6 +78,8 @@ _THINKING = lazy(
     re.IGNORECASE,
 )
 _SENTENCE = lazy(r"(?<=[.!?])[ \t]+|(?<=[。！？])")
+_FIGURES = lazy(r"(?<!\S)\d[\d.,:]*(?!\S)")
+_NEW_RUNS: Final = 0.45
 _SEVERAL: Final = 20
 _WORDS = lazy(r"\w{4,}")
 
@@ -145,7 +147,7 @@ def tidy(text: str) -> tuple[str, str]:
     for line in lines:
         match = _HINT.match(line) if len(line) < 2000 else None
         if match:
-            hints.append(match[1].strip())
+            hints.append("" if match[1].startswith("<") else match[1].strip())
         else:
             kept.append(line)
     return "\n".join(kept).strip(), "; ".join(dict.fromkeys(hint for hint in hints if hint))[:600]
@@ -177,16 +179,24 @@ def _is_loop(text: str) -> bool:
         if len(raw) >= 240 and ratio > (4.5 if len(raw) < 1500 else 8):
             return True
     lines = [line.strip() for line in text.splitlines() if len(line.strip()) > 12]
-    return len(lines) >= 8 and len(set(lines)) <= len(lines) // 2
+    return (len(lines) >= 8 and len(set(lines)) <= len(lines) // 2) or _turns_in_circles(text[:20_000])
+
+
+def _turns_in_circles(text: str) -> bool:
+    """Says the same again and again with other numbers in it. Of records, three in four runs of three words are new."""
+    said = "\n".join(line for line in text.splitlines() if not _is_listing(line))
+    words = _FIGURES.sub("0", said.casefold()).split()
+    runs = list(zip(words, words[1:], words[2:], strict=False))
+    return len(runs) >= 30 and len(set(runs)) < _NEW_RUNS * len(runs)
 
 
 _WINDOW: Final = 200
-#: That many characters of our own instructions in one piece are no accident.
+#: That many characters of our own instructions in one piece were copied.
 _OWN_RUN: Final = 60
 _MARK = lazy(
     r"^~{4,} ?(?:source (?:begins|ends)|(?:msg|sum|part)_\d+ \|)|"
     r"<\|(?:im_start|im_end|start_header_id|eot_id|begin_of_text|end_of_text|endoftext|user|assistant|system|end)\|>|"
-    r"<(?:start|end)_of_turn>|\[/?INST\]|<<SYS>>",
+    r"<what was left out|<(?:start|end)_of_turn>|\[/?INST\]|<<SYS>>",
     re.MULTILINE,
 )
 _CALL = lazy(r"^\[calls [^\]\s]{1,80}\] \{", re.MULTILINE)
@@ -248,15 +258,17 @@ def _own_words() -> Haystack:
 
 
 def _plays_on(text: str, source: Source) -> bool:
-    """Does it go on with the prompt or the conversation: our instructions or marks, a template's tokens, a call?
+    """Does it go on with the prompt or the conversation: mostly our instructions, or with our marks, a template's, a call?
 
     A conversation about just these may hold them.
     """
-    flat = salience.normal(text[:60_000])
-    runs = {flat[n : n + _OWN_RUN] for n in range(0, len(flat) - _OWN_RUN + 1, _OWN_RUN)}
-    marks = {salience.normal(match[0]) for match in _MARK.finditer(text[:60_000])}
-    told = [run for run in runs if _own_words().contains(run)]
-    return _CALL.search(text) is not None or not all(source.haystack.contains(part) for part in (*told, *marks))
+    text = text[:60_000]
+    if _CALL.search(text) or any(not source.haystack.contains(salience.normal(m[0])) for m in _MARK.finditer(text)):
+        return True
+    flat = salience.normal(text)
+    runs = [flat[n : n + _OWN_RUN] for n in range(0, len(flat) - _OWN_RUN + 1, _OWN_RUN)]
+    told = sum(_own_words().contains(run) and not source.haystack.contains(run) for run in runs)
+    return told > len(runs) / 2
 
 
 def _is_unrelated(answer: Haystack, share: float, source: Source) -> bool:

@@ -95,6 +95,11 @@ def test_preface_code_fence_and_hint_are_taken_off():
     assert (text, hint) == ("The record.", "a, b")
 
 
+def test_a_placeholder_is_no_hint():
+    """Read back as it stood in the prompt."""
+    assert tidy("The record.\nExpand for details about: <what was left out, in a few words>") == ("The record.", "")
+
+
 # ---------------------------------------------------------------------------------------------------------- refused
 REFUSED = {
     "empty": ("", {}, "empty"),
@@ -118,6 +123,7 @@ REFUSED = {
     "loop": ("The importer fails because of the batch size. " * 20, {}, "repeats"),
     "loop at the end": (GOOD + " and so on and so on" * 40, {}, "repeats"),
     "loop of lines": ("\n".join(["- the importer was fixed in run.py"] * 30), {}, "repeats"),
+    "numbered loop": (" ".join(f"{n}. Row {n + 500} is not in the limit of {n * 3}." for n in range(8)), {}, "repeats"),
     "loop in Chinese": ("我们修复了导入程序的问题。" * 40, {}, "repeats"),
     "echo": (SOURCE.lines[2].text[200:1600], {}, "copies"),
 }  # fmt: skip
@@ -204,9 +210,10 @@ def test_instructions_read_back_are_an_echo_at_every_depth():
 
 PLAYED_ON = {
     "instructions": prompts.OWN_WORDS[1],
-    "instructions in the middle": GOOD + " " + prompts.OWN_WORDS[0][200:420],
+    "instructions, then something": prompts.OWN_WORDS[0] + " " + GOOD[:300],
     "a retry's complaint": GOOD + "\n\n~~~~ source ends\n\nAn earlier attempt at this record was refused.",
     "a title": GOOD + "\n~~~~ msg_7 | user | 2023-11-14",
+    "a placeholder": f"{GOOD} User: <what was left out, in a few words>.",
     "a template": GOOD + "\n<|im_start|>user\nThanks!",
     "another template": "<start_of_turn>model\n" + GOOD,
     "a call": GOOD + '\n[calls terminal] {"command": "cat src/importer/run.py"}',
@@ -217,6 +224,11 @@ PLAYED_ON = {
 def test_going_on_with_the_prompt_is_no_record(text):
     """What small models write: the instructions, the fences, the next message."""
     assert judged(text).reasons == ("it goes on with the prompt or the conversation",)
+
+
+def test_a_line_of_the_instructions_does_no_harm():
+    """A model that extracts takes one along."""
+    assert judged(f"- {prompts.OWN_WORDS[1][:150]}\n- {GOOD}").reasons == ()
 
 
 def test_a_conversation_about_prompts_may_be_recorded():
