@@ -147,6 +147,9 @@ class Ingest:
         reads = [self._read(message, n + known, lineage) for n, message in enumerate(messages[known:])]
         theirs = [(n, read) for n, read in enumerate(reads) if read.core is not None or read.ids]
         plan = align([_live(read) for _, read in theirs], expected, self._cores, before=before)
+        if window is not None and expected and any(place.new for place in plan.places):
+            # The window lacks what the host had left out before; what looks new may be that, shown by somebody with an older list.
+            return self._align(session, messages, None, 0, source)
         if known == 0 and plan.unaligned:
             self.unaligned += 1
             plan.retracted = ()  # a foreign list is no proof that the user took anything back
@@ -212,10 +215,28 @@ class Ingest:
         text = messages[0].get("content")
         context = own.read_context(text) if isinstance(text, str) else None
         lineage = self._lineage_ids(session)
+        if context is None and self._overwritten(session, messages, lineage):
+            return self._dag.latest_assembly(session.conversation_id)
         if context is None or not self._is_ours(context.nonce, lineage):
             return None
         assembly = self._dag.assembly(context.assembly_id)
         return assembly if assembly is not None and assembly.conversation_id in lineage else None
+
+    def _overwritten(self, session: Session, messages: Sequence[Mapping[str, Any]], lineage: frozenset[int]) -> bool:
+        """Did the host write the user's request over our context message?
+
+        Host 0.19 does, at the end of a turn that was compacted between two requests: it puts the clean text of the request
+        where the request stood before. Our carrier behind it and the pinned request give it away.
+        """
+        if len(messages) < 2 or messages[0].get("role") != "user" or messages[1].get("role") != "assistant":
+            return False
+        text = messages[1].get("content")
+        carrier = own.read_carrier(text) if isinstance(text, str) else None
+        if carrier is None or not self._is_ours(carrier[0], lineage):
+            return False
+        assembly = self._dag.latest_assembly(session.conversation_id)
+        pinned = self._store.heads_of(assembly.tail_ids[:1]) if assembly is not None else {}
+        return any(row.digest == content.said(messages[0]).digest for row in pinned.values())
 
     def _expected(self, session: Session, assembly: Assembly | None) -> list[Expected]:
         """What the live list should show: from the conversation's start, or from the tail that an assembly recorded.

@@ -493,6 +493,20 @@ def test_lists_of_any_age_in_any_order_store_each_message_once(world: World, see
     assert digests(world.stored()) == digests(messages)
 
 
+@pytest.mark.parametrize("at", [0, 2, 5])
+def test_a_list_from_before_a_drop_stores_nothing_again(world: World, at: int) -> None:
+    """The host left out a row; a caller that still has it shows it again: nothing is new, and nothing is taken back."""
+    messages = chat().turns(4)
+    world.take(messages)
+    changed = Chat([*messages[:at], *messages[at + 1 :]]).user("new")
+    world.take(changed)
+    world.take(messages)
+    world.take(changed)
+
+    assert texts(world.stored()) == [*texts(messages), "new"]
+    assert world.flagged(Flag.RETRACTED) == []
+
+
 def test_a_foreign_list_is_kept_and_takes_nothing_back(world: World, meet: Any) -> None:
     """A list that has nothing in common with what is stored is stored, marked, and retracts nothing."""
     messages, foreign = chat().turns(3), chat().turns(3, first=50)

@@ -290,6 +290,7 @@ def test_a_failing_statement_leaves_nothing_half_done(tmp_path: Path, number: in
     assert world.health.problems() == []
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("error", [MemoryError("no more"), sqlite3.OperationalError("odd")], ids=["memory", "sqlite"])
 def test_an_error_that_nobody_expects_ends_one_worker_only(tmp_path: Path, error: Exception) -> None:
     """It is remembered, and the next turn starts another worker."""
