@@ -145,10 +145,12 @@ class Ingest:
             expected = self._expected(session, assembly)
         lineage = self._lineage_ids(session)
         reads = [self._read(message, n + known, lineage) for n, message in enumerate(messages[known:])]
+        if window is None and self._overwritten(session, messages, lineage):
+            reads[0] = _Read(None, b"", "context")
         theirs = [(n, read) for n, read in enumerate(reads) if read.core is not None or read.ids]
         plan = align([_live(read) for _, read in theirs], expected, self._cores, before=before)
         if window is not None and expected and any(place.new for place in plan.places):
-            # The window lacks what the host had left out before; what looks new may be that, shown by somebody with an older list.
+            # The window lacks what the host left out before; what looks new may be that, shown by somebody with an older list.
             return self._align(session, messages, None, 0, source)
         if known == 0 and plan.unaligned:
             self.unaligned += 1

@@ -753,3 +753,19 @@ def test_random_conversations_stay_covered(tmp_path: Path, seed: int) -> None:
         assert world.gaps(live) == ([], [])
         assert pairs.problems(live) == []
     assert len(world.stored()) == said
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
+def test_a_request_written_over_the_context_is_not_stored_again(world: World, restart: bool) -> None:
+    """Host 0.19 puts the clean request where it stood before the compaction, over our context message: nothing is new or lost."""
+    messages = chat().user("find the leak").rounds(60)
+    compacted = world.compact(messages)
+    overwritten = Chat([{"role": "user", "content": "find the leak"}, *compacted[1:]]).says("found it")
+    if restart:
+        world = world.restart()
+        overwritten = reload(overwritten)
+    world.take(overwritten)
+    again = world.compact(Chat(overwritten).turns(40, first=300))
+
+    assert len(world.stored()) == len(messages) + 1 + 80
+    assert world.gaps(again) == ([], [])
