@@ -25,11 +25,12 @@ from kit import Chat, Report
 from hermes_lcm import plan
 from hermes_lcm.config import Config
 from hermes_lcm.llm.digest import digest, target_tokens
+from hermes_lcm.llm.haystack import Haystack, recall
 from hermes_lcm.llm.source import Source
 from hermes_lcm.llm.verify import band
 from hermes_lcm.records import SourceLine, SummaryTask
 from hermes_lcm.text import pairs
-from hermes_lcm.text.salience import Haystack, Item, ranked, recall
+from hermes_lcm.text.salience import Item, ranked
 from hermes_lcm.text.tokens import MESSAGE_OVERHEAD_TOKENS, count
 
 DEEPEST = 2

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 from ..records import SourceLine, SummaryTask
 from ..text import salience
-from ..text.salience import Haystack, Item, Reading, lazy
+from ..text.salience import Item, Reading, lazy
+from .haystack import Haystack, recall, with_more
 from .source import Source
 from .verify import anchor_line
 
@@ -270,16 +271,16 @@ def digest(source: Source, *, count: Count) -> Digest:
     room = max(40, min(task.target_tokens, int(task.source_tokens * 0.7)))
     sentences = int(room * _SENTENCES_SHARE)
     body = _with_title(task, pieces, sentences, count)
-    _, missing = salience.recall(source.items, Haystack(body))
+    _, missing = recall(source.items, Haystack(body))
     # What the names do not need goes to sentences, and within limits the other way round.
     spare = room - count(body) - count(anchor_line(missing, room=2 * room, count=count))
     sentences = max(int(room * _LEAST_SENTENCES_SHARE), sentences + spare * 9 // 10)
     body = _with_title(task, pieces, sentences, count)
     haystack = Haystack(body)
-    _, missing = salience.recall(source.items, haystack)
+    _, missing = recall(source.items, haystack)
     anchors = anchor_line(missing, room=room - count(body), count=count)
-    recall = salience.with_more(source.items, missing, haystack.plus(anchors))
-    return Digest(f"{body}\n{anchors}".strip(), _hint(source.items), recall)
+    share = with_more(source.items, missing, haystack.plus(anchors))
+    return Digest(f"{body}\n{anchors}".strip(), _hint(source.items), share)
 
 
 def _with_title(task: SummaryTask, pieces: list[_Piece], room: int, count: Count) -> str:

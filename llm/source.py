@@ -14,7 +14,8 @@ from typing import Final
 
 from ..records import SummaryTask
 from ..text import salience
-from ..text.salience import Haystack, Item, Reading, lazy
+from ..text.salience import Item, Reading, lazy
+from .haystack import Haystack
 
 _SEPARATORS: Final = str.maketrans(dict.fromkeys("-_./\\", " "))
 _MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

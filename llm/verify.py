@@ -19,9 +19,10 @@ from typing import Any, Final, NamedTuple
 
 from ..records import SummaryTask
 from ..text import salience
-from ..text.salience import Haystack, Item, lazy
+from ..text.salience import Item, lazy
 from . import prompts
 from .client import Reply
+from .haystack import Haystack, recall, with_more
 from .source import RUN, Evidence, Source
 
 Count = Callable[[str], int]
@@ -412,7 +413,7 @@ def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Ve
         reasons.append("it copies the source")
     if _plays_on(text, source):
         reasons.append("it goes on with the prompt or the conversation")
-    share, missing = salience.recall(source.items, answer)
+    share, missing = recall(source.items, answer)
     if _is_unrelated(answer, share, source):
         reasons.append("it has nothing to do with the source")
     named = () if reasons else suspects(f"{text}\n{hint}", evidence)
@@ -426,5 +427,5 @@ def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Ve
         anchors=anchors,
         text=text,
         hint=hint,
-        recall_with_anchors=salience.with_more(source.items, missing, answer.plus(anchors)),
+        recall_with_anchors=with_more(source.items, missing, answer.plus(anchors)),
     )

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermes_lcm.llm.haystack import Haystack, recall
 from hermes_lcm.records import SourceLine
 from hermes_lcm.text import salience
-from hermes_lcm.text.salience import Haystack, Item, directives, kind_of, open_points, phrases, recall, salient, terms
+from hermes_lcm.text.salience import Item, directives, kind_of, open_points, phrases, salient, terms
 
 
 def line(role: str, text: str, n: int = 1) -> SourceLine:
