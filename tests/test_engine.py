@@ -1,0 +1,335 @@
+"""The real engine at the host's boundary: hooks, copies, failures, /new, hand-overs (P1, P9, P10)."""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import Chat, Script, chat, texts, tokens_of
+
+from hermes_lcm.records import Flag
+
+
+class Host:
+    """The real engine on a home of its own, with a scripted summariser, called as the host calls it."""
+
+    def __init__(self, home: Path, script: Script | None = None) -> None:
+        from hermes_lcm import engine, hooks
+
+        self.home = home
+        self.hooks = hooks
+        self.engine: Any = engine.LCMEngine()
+        self.script = script or Script()
+        self.engine.update_model("m", 5_333)
+        self.engine.on_session_start("s", hermes_home=str(home), platform="cli")
+        self.runtime.compactor._summarise = self.script
+        self.runtime.ladder.summarise = self.script
+
+    @property
+    def runtime(self) -> Any:
+        return self.engine.runtime
+
+    def says(self, messages: Chat, session_id: str = "s") -> None:
+        self.hooks.pre_api_request(session_id=session_id, conversation_history=messages, platform="cli")
+
+    def stored(self) -> list[Any]:
+        return [row.envelope for rows in self.runtime.store.every() for row in rows]
+
+    def topics(self) -> set[str]:
+        return {problem.topic for problem in self.runtime.health.problems()}
+
+
+@pytest.fixture
+def host(hermes_home: Path) -> Iterator[Host]:
+    host = Host(hermes_home)
+    yield host
+    host.runtime.preparer.stop()
+    host.runtime.db.close()
+
+
+def test_hooks_store_what_the_host_shows(host: Host) -> None:
+    """Before a request leaves, its messages are durable."""
+    messages = chat().turns(3)
+    host.says(messages)
+
+    assert host.stored() == messages
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {},
+        {"current_tokens": 9000},
+        {"focus_topic": "parser"},
+        {"force": True},
+        {"memory_context": "likes tea"},
+        {"current_tokens": None, "focus_topic": None, "force": False, "memory_context": "", "of_a_newer_host": 1},
+    ],
+    ids=lambda wishes: " ".join(wishes) or "bare",
+)
+def test_compress_takes_what_hosts_pass(host: Host, wishes: dict[str, Any]) -> None:
+    """Every keyword of every host, known or not."""
+    messages = chat().turns(30)
+    compacted = host.engine.compress(messages, **wishes)
+
+    assert tokens_of(compacted) < 4000
+    assert host.engine._last_compression_made_progress is True
+    assert host.engine._last_compress_aborted is False
+
+
+def test_the_same_list_comes_back_when_nothing_can_be_done(host: Host) -> None:
+    """The very object, untouched: the host compares."""
+    messages = chat().turns(1)
+    before = copy.deepcopy(messages)
+
+    assert host.engine.compress(messages, force=True) is messages
+    assert messages == before
+    assert host.engine._last_compression_made_progress is False
+
+
+@pytest.mark.parametrize("where", ["take", "compact"])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("bug"), MemoryError(), RecursionError(), UnicodeEncodeError("u", "x", 0, 1, "r")]
+)
+def test_a_failure_inside_gives_the_list_back(host: Host, monkeypatch: Any, where: str, error: Exception) -> None:
+    """Whatever breaks, the host goes on with its own messages, and health remembers why."""
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(host.runtime.ingest if where == "take" else host.runtime.swap, where, broken)
+    messages = chat().turns(30)
+
+    assert host.engine.compress(messages) is messages
+    assert host.engine._last_compress_aborted is True
+    assert "compaction" in host.topics()
+
+
+@pytest.mark.parametrize("call", ["pre_llm_call", "pre_api_request", "post_llm_call"])
+def test_a_failure_in_a_hook_reaches_nobody(host: Host, monkeypatch: Any, call: str) -> None:
+    """Hooks never raise; health remembers."""
+    monkeypatch.setattr(host.runtime.ingest, "take", lambda *_, **__: 1 / 0)
+    getattr(host.hooks, call)(session_id="s", conversation_history=chat().turns(1), platform="cli")
+
+    assert "ingest" in host.topics()
+
+
+@pytest.mark.parametrize("messages", [None, [], [None], ["text"], [{}], [{"role": "user"}], "text"], ids=str)
+def test_lists_that_are_none_break_nothing(host: Host, messages: Any) -> None:
+    """Whatever a host calls a list."""
+    host.says(messages)
+    host.engine.has_content_to_compress(messages or [])
+    host.engine.on_session_end("s", messages)
+    host.engine.on_turn_complete(messages)
+
+    assert host.engine.compress(messages) is messages
+
+
+@pytest.mark.parametrize("length", [0, None, -5, "x", 10**9])
+def test_a_window_of_any_length_gives_a_threshold(host: Host, length: Any) -> None:
+    """An unknown window gets a stated fallback."""
+    host.engine.update_model("m", length)
+
+    assert host.engine.threshold_tokens > 0
+    assert host.engine.fallback_context is (length != 10**9)
+
+
+def test_below_the_threshold_nothing_is_asked(host: Host) -> None:
+    """should_compress is a comparison."""
+    assert host.engine.should_compress(host.engine.threshold_tokens - 1) is False
+    assert host.engine.should_compress(host.engine.threshold_tokens) is True
+
+
+def test_a_pass_without_progress_is_not_repeated_at_once(host: Host) -> None:
+    """The same size again is not tried again; a larger one is."""
+    messages = chat().user("word " * 20_000)
+    size = tokens_of(messages)
+    assert host.engine.compress(messages, current_tokens=size) is messages
+
+    assert host.engine.should_compress(size) is False
+    assert host.engine.should_compress(size * 2) is True
+
+
+def test_copies_are_independent_and_open_nothing(host: Host) -> None:
+    """Fifty copies: no connection, no file, no state shared."""
+    host.says(chat().turns(2))
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    copies = [copy.deepcopy(host.engine) for _ in range(50)]
+    for n, each in enumerate(copies):
+        each.update_model("m", 8000 + n)
+        each.on_session_start(f"copy {n}", hermes_home=str(host.home), platform="cli")
+        each.last_prompt_tokens = n
+    after = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+    assert after == before
+    assert [each.last_prompt_tokens for each in copies] == list(range(50))
+    assert len({id(each.runtime) for each in copies}) == 1
+    assert host.engine.session_id == "s"
+
+
+def test_clones_are_copies(host: Host) -> None:
+    """What newer hosts ask for instead of a deep copy."""
+    assert host.engine.clone_for_agent("agent", session_id="x").session_id == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("threshold_tokens", 1234),
+        ("threshold_percent", 0.5),
+        ("last_prompt_tokens", -1),
+        ("compression_count", 7),
+        ("context_length", 99),
+        ("protect_first_n", 3),
+        ("protect_last_n", 9),
+        ("last_compression_rough_tokens", 5),
+        ("awaiting_real_usage_after_compression", True),
+        ("_compression_cancelled_check", None),
+        ("_session_id", "other"),
+    ],
+)
+def test_the_host_may_write_what_it_writes(host: Host, name: str, value: Any) -> None:
+    """Attributes that hosts set on an engine keep what they are set to."""
+    setattr(host.engine, name, value)
+
+    assert getattr(host.engine, name) == value
+
+
+def test_a_lowered_threshold_counts(host: Host) -> None:
+    """The host lowers the threshold when the compression model's window is smaller."""
+    host.engine.threshold_tokens = 2000
+
+    assert tokens_of(host.engine.compress(chat().turns(20), current_tokens=3900)) < 2000
+
+
+@pytest.mark.parametrize("kind", ["ignore", "stateless"])
+def test_sessions_that_are_not_stored_are_compacted(monkeypatch: Any, hermes_home: Path, kind: str) -> None:
+    """An ignored or stateless session must not overflow either, and nothing of it is kept."""
+    monkeypatch.setenv(f"LCM_{kind.upper()}_SESSION_PATTERNS", "s")
+    host = Host(hermes_home)
+    messages = chat().turns(30)
+    host.says(messages)
+    compacted = host.engine.compress(messages)
+    for n in range(5):
+        compacted = host.engine.compress(Chat(compacted).turns(30, first=100 * (n + 1)))
+
+    assert tokens_of(compacted) < 4000
+    assert host.stored() == []
+    assert not (hermes_home / "lcm.db").exists() or host.runtime.store.count() == 0
+
+
+def test_the_background_review_is_not_stored(host: Host) -> None:
+    """The review runs under its parent's session id; its words are not the user's."""
+    messages = chat().turns(2)
+    host.says(messages)
+    review = messages.copy().user("Review the conversation above and update the skill library.").says("noted")
+    host.says(review)
+    thread = threading.Thread(target=lambda: host.says(messages.copy().user("hidden")), name="bg-review-1")
+    thread.start()
+    thread.join()
+    host.engine.on_session_end("s", [])
+
+    assert host.stored() == messages
+
+
+def test_a_user_who_says_what_the_review_says_is_stored(host: Host) -> None:
+    """In the user's own thread, words like the review's are the user's."""
+    messages = chat().turns(1).user("Review the conversation above and tell me what we forgot.").says("this")
+    host.says(messages)
+
+    assert host.stored() == messages
+
+
+def test_the_end_of_a_session_takes_nothing_back(host: Host) -> None:
+    """An empty or foreign list at the end changes nothing that is stored."""
+    messages = chat().turns(3)
+    host.says(messages)
+    host.engine.on_session_end("s", [])
+    host.engine.on_session_end("s", chat().turns(1, first=70))
+    host.says(messages.user("go on"))
+
+    rows = [row for rows in host.runtime.store.every() for row in rows]
+    assert len(rows) == 7 + 2
+    assert not any(row.head.flags & Flag.RETRACTED for row in rows if row.envelope in messages)
+
+
+def test_in_place_compaction_announces_the_same_id(host: Host) -> None:
+    """end(pre), start(boundary) with one id: stored once, counted once, the next turns go on."""
+    messages = chat().turns(30)
+    host.says(messages)
+    compacted = Chat(host.engine.compress(messages))
+    host.engine.on_session_end("s", messages)
+    host.engine.on_session_start("s", boundary_reason="compression", old_session_id="s", platform="cli")
+    host.says(compacted.user("next"))
+
+    assert texts(host.stored()) == [*texts(messages), "next"]
+    assert host.engine.compactions == 1
+
+
+def test_rotating_compaction_continues_under_the_new_id(host: Host) -> None:
+    """The prompt goes on under another id: stored once."""
+    messages = chat().turns(30)
+    host.says(messages)
+    compacted = Chat(host.engine.compress(messages))
+    host.engine.on_session_end("s", messages)
+    host.engine.on_session_start("s2", boundary_reason="compression", old_session_id="s", platform="cli")
+    host.says(compacted.user("next"), "s2")
+
+    assert texts(host.stored()) == [*texts(messages), "next"]
+    sessions = host.runtime.sessions
+    assert sessions.find("s").conversation_id == sessions.find("s2").conversation_id
+
+
+def test_a_new_conversation_deletes_nothing(host: Host) -> None:
+    """/new: what was said stays, the next words belong to another conversation."""
+    messages = chat().turns(3)
+    host.says(messages)
+    host.engine.on_session_end("s", messages)
+    host.engine.on_session_reset()
+    host.engine.bind_session_state(None, "t")
+    host.says(chat().user("fresh start"), "t")
+
+    assert texts(host.stored()) == [*texts(messages), "fresh start"]
+    sessions = host.runtime.sessions
+    assert sessions.find("s").conversation_id != sessions.find("t").conversation_id
+
+
+def test_two_compactions_of_one_session_do_not_meet(host: Host) -> None:
+    """A second pass while one runs gets its own list back at once."""
+    host.script.moves[:] = ["hang"]
+    messages = chat().turns(30)
+    first = threading.Thread(target=lambda: host.engine.compress(messages.copy()), daemon=True)
+    first.start()
+    while not host.script.tasks:
+        time.sleep(0.005)
+    second = host.engine.compress(messages)
+    host.script.release.set()
+    first.join(10)
+
+    assert second is messages
+
+
+def test_a_database_that_cannot_be_used_costs_no_turn(host: Host, monkeypatch: Any) -> None:
+    """The host's list comes back, a short cooldown is announced, and status knows the remedy."""
+    from hermes_lcm.errors import StoreFull
+
+    def full(*_: Any, **__: Any) -> None:
+        raise StoreFull("no room")
+
+    messages = chat().turns(30)
+    with monkeypatch.context() as patch:
+        patch.setattr(host.runtime.db, "transaction", full)
+        host.says(messages)
+        assert host.engine.compress(messages) is messages
+        assert host.engine.get_active_compression_failure_cooldown() is not None
+        assert "ingest" in host.topics()
+    host.says(messages)
+
+    assert texts(host.stored()) == texts(messages)
+    assert "ingest" not in host.topics()
