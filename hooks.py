@@ -86,7 +86,9 @@ def _survives(topic: str) -> Callable[[Callable[..., None]], Callable[..., None]
     return wrap
 
 
-def _take(session_id: str, messages: Messages | None, platform: str | None) -> tuple[Runtime, Any] | None:
+def _take(
+    session_id: str, messages: Messages | None, platform: str | None, *, thorough: bool = True
+) -> tuple[Runtime, Any] | None:
     """Ingest, unless the list is not the user's conversation."""
     if not session_id or not messages or _is_review(messages):
         return None
@@ -95,7 +97,7 @@ def _take(session_id: str, messages: Messages | None, platform: str | None) -> t
         return None
     if platform:
         runtime.announce(session_id, platform=platform)
-    return runtime, runtime.take(session_id, messages)
+    return runtime, runtime.take(session_id, messages, thorough=thorough)
 
 
 def _is_review(messages: Messages) -> bool:
@@ -120,7 +122,7 @@ def pre_api_request(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
     """Before every request: what the model is about to see is durable before it is sent (P1)."""
-    _take(session_id, conversation_history, platform)
+    _take(session_id, conversation_history, platform, thorough=False)
 
 
 @_survives("ingest")

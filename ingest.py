@@ -13,7 +13,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import is_, itemgetter
 from typing import Any
 
 from .align import Core, Expected, Live, Place, Plan, align
@@ -33,8 +32,18 @@ class _Window:
     """A live list as it was seen last, and the expected rows that it did not show (it may have been an old state)."""
 
     objects: list[Mapping[str, Any]]
-    contents: list[Any]
-    keys: list[tuple[Any, Any, Any]]
+    columns: _Columns
+    lineage: Lineage
+    pending: tuple[Expected, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A live list that was aligned, with the rows of it that were read anew."""
+
+    messages: Sequence[Mapping[str, Any]]
+    start: int
+    rows: _Columns | None
     lineage: Lineage
     pending: tuple[Expected, ...]
 
@@ -77,31 +86,47 @@ class Ingest:
         self.unaligned = 0
 
     # -- entry ----------------------------------------------------------------------------------------
-    def take(self, session: Session, messages: Sequence[Mapping[str, Any]], *, source: str) -> Lineage:
-        """Store what is new in a live list. Raises StoreError; then nothing was stored and the next call does it."""
+    def take(
+        self, session: Session, messages: Sequence[Mapping[str, Any]], *, source: str, thorough: bool = True
+    ) -> Lineage:
+        """Store what is new in a live list. Raises StoreError; then nothing was stored and the next call does it.
+
+        Without ``thorough`` a change inside an old message may be noticed only by the next thorough call.
+        """
         with self._session_lock(session.session_id):
             window = self._windows.get(session.session_id)
-            contents = _contents(messages)
-            known = _common(window, messages, contents)
-            if window is not None and known == len(messages):
-                return self._seen(window, messages, contents)
-            for attempt in range(_RETRIES):
-                try:
-                    lineage, pending = self._align(session, messages, window if known else None, known, source)
-                    break
-                except Overtaken:
-                    window, known = None, 0
-                    if attempt == _RETRIES - 1:
-                        raise
-            keys = [*(window.keys[:known] if window is not None else ()), *map(_key, messages[known:])]
-            self._remember(session.session_id, _Window(list(messages), contents, keys, lineage, pending))
+            known = start = 0
+            rows: _Columns | None = None
+            if window is not None:
+                known, start, rows = _common(window, messages, thorough=thorough)
+                if known == len(messages):
+                    return self._seen(window, messages, start, rows)
+            lineage, pending = self._aligned(session, messages, window, known, source)
+            self._remember(session.session_id, window, _Seen(messages, start, rows, lineage, pending))
             return lineage
 
-    def _seen(self, window: _Window, messages: Sequence[Mapping[str, Any]], contents: list[Any]) -> Lineage:
+    def _aligned(
+        self,
+        session: Session,
+        messages: Sequence[Mapping[str, Any]],
+        window: _Window | None,
+        known: int,
+        source: str,
+    ) -> tuple[Lineage, tuple[Expected, ...]]:
+        """Align, and again from the start when another writer was faster."""
+        for _ in range(_RETRIES - 1):
+            try:
+                return self._align(session, messages, window if known else None, known, source)
+            except Overtaken:
+                window, known = None, 0
+        return self._align(session, messages, None, 0, source)
+
+    def _seen(self, window: _Window, messages: Sequence[Mapping[str, Any]], start: int, rows: _Columns) -> Lineage:
         """A list that shows nothing unknown: the same one, or an earlier state of it (which does not replace the later one)."""
         size = len(messages)
         if size == len(window.objects):
-            window.objects, window.contents = list(messages), contents
+            window.objects = list(messages)
+            window.columns.replace_from(start, rows)
             return replace(window.lineage, stored=0)
         return replace(window.lineage, entries=window.lineage.entries[:size], stored=0)
 
@@ -123,7 +148,13 @@ class Ingest:
         with self._lock:
             return self._locks.setdefault(session_id, threading.RLock())
 
-    def _remember(self, session_id: str, window: _Window) -> None:
+    def _remember(self, session_id: str, window: _Window | None, seen: _Seen) -> None:
+        if window is None or seen.rows is None:
+            window = _Window(list(seen.messages), _Columns.of(seen.messages), seen.lineage, seen.pending)
+        else:
+            window.objects[seen.start :] = seen.messages[seen.start :]
+            window.columns.replace_from(seen.start, seen.rows)
+            window.lineage, window.pending = seen.lineage, seen.pending
         with self._lock:
             self._windows[session_id] = window
             self._windows.move_to_end(session_id)
@@ -375,22 +406,48 @@ class _Changes:
 
 
 # -- pure helpers ------------------------------------------------------------------------------------------
-_CONTENT = itemgetter("content")
-_NEWEST = 64  # of messages that are the very same objects, so many are looked at for changes beside the text
-
-
-def _contents(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The contents of a list; those that can change in place as copies."""
-    try:
-        contents = list(map(_CONTENT, messages))
-    except KeyError:
-        contents = [message.get("content") for message in messages]
-    if not set(map(type, contents)) <= _PLAIN:
-        contents = [_snapshot(item) for item in contents]
-    return contents
-
-
+_NEWEST = 256  # of messages that are the very same objects, so many are looked at inside
 _PLAIN = {str, type(None)}
+
+
+@dataclass(slots=True)
+class _Columns:
+    """What counts of a list's messages, column by column: lists of objects are compared in C."""
+
+    contents: list[Any]
+    roles: list[Any]
+    calls: list[Any]
+    answers: list[Any]
+
+    @classmethod
+    def of(cls, messages: Sequence[Mapping[str, Any]]) -> _Columns:
+        """Contents that can change in place are copied."""
+        contents = [message.get("content") for message in messages]
+        if not set(map(type, contents)) <= _PLAIN:
+            contents = [_snapshot(item) for item in contents]
+        return cls(
+            contents,
+            [message.get("role") for message in messages],
+            [message.get("tool_calls") for message in messages],
+            [message.get("tool_call_id") for message in messages],
+        )
+
+    def all(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
+        """The columns."""
+        return self.contents, self.roles, self.calls, self.answers
+
+    def common(self, other: _Columns, start: int) -> int:
+        """How many leading rows are equal, where ``other`` begins at row ``start`` of this one."""
+        size = min(len(self.contents) - start, len(other.contents))
+        for mine, theirs in zip(self.all(), other.all(), strict=True):
+            if mine[start : start + size] != theirs[:size]:
+                size = next(n for n in range(size) if mine[start + n] != theirs[n])
+        return start + size
+
+    def replace_from(self, start: int, other: _Columns) -> None:
+        """Rows from ``start`` on are those of ``other``."""
+        for mine, theirs in zip(self.all(), other.all(), strict=True):
+            mine[start:] = theirs
 
 
 def _snapshot(item: Any) -> Any:
@@ -399,25 +456,25 @@ def _snapshot(item: Any) -> Any:
     return dict(item) if isinstance(item, dict) else item
 
 
-def _key(message: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """What counts beside the text."""
-    return message.get("role"), message.get("tool_calls"), message.get("tool_call_id")
+def _common(window: _Window, messages: Sequence[Mapping[str, Any]], *, thorough: bool) -> tuple[int, int, _Columns]:
+    """(how many leading messages are as they were, from which row on they were looked at, these rows).
 
-
-def _common(window: _Window | None, messages: Sequence[Mapping[str, Any]], contents: list[Any]) -> int:
-    """How many leading messages are as they were. Lists compare identity first, in C; only what is not identical costs."""
-    if window is None:
-        return 0
+    A terminal hands over the same objects at every hook. What the host changes inside them is near the end of the list, so only
+    a thorough look (once a turn) reads all of them.
+    """
     size = min(len(window.objects), len(messages))
-    if contents[:size] == window.contents[:size]:
-        same = size
-    else:
-        same = next(n for n, (old, new) in enumerate(zip(window.contents, contents, strict=False)) if old != new)
-    identical = all(map(is_, window.objects[:same], messages))
-    for n in range(max(0, same - _NEWEST) if identical else 0, same):
-        if window.keys[n] != _key(messages[n]):
-            return n
-    return same
+    start = 0
+    if (
+        not thorough
+        and size > _NEWEST
+        and messages[0] is window.objects[0]
+        and messages[size - 1] is window.objects[size - 1]
+    ):
+        old = size - _NEWEST
+        if window.objects[:old] == messages[:old]:  # identity first, in C
+            start = old
+    rows = _Columns.of(messages[start:])
+    return window.columns.common(rows, start), start, rows
 
 
 def _live(read: _Read) -> Live:

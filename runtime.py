@@ -205,10 +205,11 @@ class Runtime:
         self.sessions.carry(new.conversation_id, [node.node_id for node in roots if depth < 0 or node.depth >= depth])
 
     # -- the verbs that hooks and engines share -------------------------------------------------------------
-    def take(self, session_id: str, messages: Any, *, source: str = "") -> Lineage:
+    def take(self, session_id: str, messages: Any, *, source: str = "", thorough: bool = True) -> Lineage:
         """Ingest a live list; a success resolves what had been wrong. ``source``: the platform, if not the session's."""
         session = self.session(session_id)
-        lineage = self.ingest.take(session, messages, source=source or session.platform or UNKNOWN_SOURCE)
+        source = source or session.platform or UNKNOWN_SOURCE
+        lineage = self.ingest.take(session, messages, source=source, thorough=thorough)
         self.health.counters["ingests"] += 1
         self.health.counters["messages_stored"] += lineage.stored
         self.health.resolved("ingest")

@@ -443,3 +443,15 @@ def test_a_foreign_list_is_not_stored_again(world: World) -> None:
         world.take(reload(again))
 
     assert len(world.stored()) == 12
+
+
+def test_a_change_inside_an_old_message_is_noticed_by_the_next_thorough_look(world: World) -> None:
+    """Hooks on the way to the model look at the newest messages only; the turn's end looks at all of them."""
+    messages = chat().turns(300)
+    world.take(messages)
+    messages[3]["content"] += " and more"
+    session = world.session()
+    hasty = world.ingest.take(session, messages, source="test", thorough=False)
+    thorough = world.ingest.take(session, messages, source="test")
+
+    assert (hasty.stored, thorough.stored) == (0, 1)
