@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .align import Core, Expected, Live, Place, Plan, align
+from .columns import Columns
 from .dag import SummaryDag
 from .errors import Overtaken
 from .records import Assembly, Entry, Flag, Lineage, Message, Stored
@@ -32,7 +33,7 @@ class _Window:
     """A live list as it was seen last, and the expected rows that it did not show (it may have been an old state)."""
 
     objects: list[Mapping[str, Any]]
-    columns: _Columns
+    columns: Columns
     lineage: Lineage
     pending: tuple[Expected, ...]
 
@@ -43,7 +44,7 @@ class _Seen:
 
     messages: Sequence[Mapping[str, Any]]
     start: int
-    rows: _Columns | None
+    rows: Columns | None
     lineage: Lineage
     pending: tuple[Expected, ...]
 
@@ -96,7 +97,7 @@ class Ingest:
         with self._session_lock(session.session_id):
             window = self._windows.get(session.session_id)
             known = start = 0
-            rows: _Columns | None = None
+            rows: Columns | None = None
             if window is not None:
                 known, start, rows = _common(window, messages, thorough=thorough)
                 if known == len(messages):
@@ -121,7 +122,7 @@ class Ingest:
                 window, known = None, 0
         return self._align(session, messages, None, 0, source)
 
-    def _seen(self, window: _Window, messages: Sequence[Mapping[str, Any]], start: int, rows: _Columns) -> Lineage:
+    def _seen(self, window: _Window, messages: Sequence[Mapping[str, Any]], start: int, rows: Columns) -> Lineage:
         """A list that shows nothing unknown: the same one, or an earlier state of it (which does not replace the later one)."""
         size = len(messages)
         if size == len(window.objects):
@@ -150,7 +151,7 @@ class Ingest:
 
     def _remember(self, session_id: str, window: _Window | None, seen: _Seen) -> None:
         if window is None or seen.rows is None:
-            window = _Window(list(seen.messages), _Columns.of(seen.messages), seen.lineage, seen.pending)
+            window = _Window(list(seen.messages), Columns.of(seen.messages), seen.lineage, seen.pending)
         else:
             window.objects[seen.start :] = seen.messages[seen.start :]
             window.columns.replace_from(seen.start, seen.rows)
@@ -407,56 +408,9 @@ class _Changes:
 
 # -- pure helpers ------------------------------------------------------------------------------------------
 _NEWEST = 256  # of messages that are the very same objects, so many are looked at inside
-_PLAIN = {str, type(None)}
 
 
-@dataclass(slots=True)
-class _Columns:
-    """What counts of a list's messages, column by column: lists of objects are compared in C."""
-
-    contents: list[Any]
-    roles: list[Any]
-    calls: list[Any]
-    answers: list[Any]
-
-    @classmethod
-    def of(cls, messages: Sequence[Mapping[str, Any]]) -> _Columns:
-        """Contents that can change in place are copied."""
-        contents = [message.get("content") for message in messages]
-        if not set(map(type, contents)) <= _PLAIN:
-            contents = [_snapshot(item) for item in contents]
-        return cls(
-            contents,
-            [message.get("role") for message in messages],
-            [message.get("tool_calls") for message in messages],
-            [message.get("tool_call_id") for message in messages],
-        )
-
-    def all(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
-        """The columns."""
-        return self.contents, self.roles, self.calls, self.answers
-
-    def common(self, other: _Columns, start: int) -> int:
-        """How many leading rows are equal, where ``other`` begins at row ``start`` of this one."""
-        size = min(len(self.contents) - start, len(other.contents))
-        for mine, theirs in zip(self.all(), other.all(), strict=True):
-            if mine[start : start + size] != theirs[:size]:
-                size = next(n for n in range(size) if mine[start + n] != theirs[n])
-        return start + size
-
-    def replace_from(self, start: int, other: _Columns) -> None:
-        """Rows from ``start`` on are those of ``other``."""
-        for mine, theirs in zip(self.all(), other.all(), strict=True):
-            mine[start:] = theirs
-
-
-def _snapshot(item: Any) -> Any:
-    if isinstance(item, list):
-        return [dict(part) if isinstance(part, dict) else part for part in item]
-    return dict(item) if isinstance(item, dict) else item
-
-
-def _common(window: _Window, messages: Sequence[Mapping[str, Any]], *, thorough: bool) -> tuple[int, int, _Columns]:
+def _common(window: _Window, messages: Sequence[Mapping[str, Any]], *, thorough: bool) -> tuple[int, int, Columns]:
     """(how many leading messages are as they were, from which row on they were looked at, these rows).
 
     A terminal hands over the same objects at every hook. What the host changes inside them is near the end of the list, so only
@@ -473,7 +427,7 @@ def _common(window: _Window, messages: Sequence[Mapping[str, Any]], *, thorough:
         old = size - _NEWEST
         if window.objects[:old] == messages[:old]:  # identity first, in C
             start = old
-    rows = _Columns.of(messages[start:])
+    rows = Columns.of(messages[start:])
     return window.columns.common(rows, start), start, rows
 
 

@@ -20,7 +20,7 @@ LAYERS = {
     4: "ingest door compact prepare assemble state retrieve answer caller evidence finding overview ops",
     3: "store search dag session health payloads scope reading llm",
     2: "db",
-    1: "config schemas text host align plan calibration crew",
+    1: "config schemas text host align plan calibration columns crew",
     0: "errors records",
 }
 RANK = {name: layer for layer, names in LAYERS.items() for name in names.split()}
