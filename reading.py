@@ -202,7 +202,7 @@ def _text(out: Shown, text: str | None, part: Part, room: Room) -> None:
         item["content_offset"] = start
     if end < stop:
         out.next_offset = item["next_content_offset"] = end
-    if end < stop or start:
+    if (end < stop or start) and "externalized" not in item:
         item["content_chars"] = len(text)
     room.take(piece)
 
@@ -256,7 +256,7 @@ def _arguments(out: Shown, calls: Sequence[ToolCall], part: Part, room: Room) ->
         stop = fit(call.arguments, low, high, room) if high > low else low
         piece = _call(call, call.arguments[low:stop])
         left -= stop - low
-        if stop < len(call.arguments) or low:
+        if (stop < len(call.arguments) or low) and "externalized" not in out.item:
             piece["arguments_chars"] = len(call.arguments)
         room.take(piece)
         shown.append(piece)

@@ -15,9 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from world import World, chat, tokens_of
 
+from hermes_lcm.binding import Shelf
 from hermes_lcm.errors import StoreError
-from hermes_lcm.records import Flag, Scope
+from hermes_lcm.records import Flag, NewNode, Scope
 from hermes_lcm.text import guard
+from hermes_lcm.tools import ToolDeps, call
 
 BLOB = base64.b64encode(random.Random(3).randbytes(60_000)).decode()
 URI = f"data:image/png;base64,{BLOB}"
@@ -283,3 +285,74 @@ def test_any_conversation_comes_back_exactly(
 
     assert whole(world) == list(live)
     assert all(not row.head.flags & Flag.EXTERNALISED for rows in world.runtime.whole_store.every() for row in rows)
+
+
+# -- through the tools -------------------------------------------------------------------------------------
+def ask(world: World, name: str, **args: Any) -> dict[str, Any]:
+    """One tool call of the local user."""
+    runtime = world.runtime
+    deps = ToolDeps(
+        store=runtime.view_store, dag=runtime.dag, sessions=runtime.sessions, search=runtime.index, nodes=runtime.node_index,
+        config=runtime.config, session=runtime.known("s"), principal=None, room_tokens=8000, model=runtime.model, lineage=None,
+        status=dict, doctor=lambda _: {}, clock=lambda: 0.0, payloads=Shelf(runtime.payloads),
+    )  # fmt: skip
+    answer: dict[str, Any] = json.loads(call(deps, name, args))
+    assert "error" not in answer, answer
+    return answer
+
+
+def paged(world: World, **args: Any) -> str:
+    """All pages of an expansion, joined."""
+    text, offset = "", 0
+    while True:
+        page = ask(world, "lcm_expand", content_offset=offset, **args)
+        text += page["content"]
+        if not page["content_truncated"]:
+            return text
+        offset = page["next_content_offset"]
+
+
+def test_a_message_is_paged_as_it_was_said(world: World) -> None:
+    """With its payload in its place."""
+    world.take(chat().user(f"before {URI} after"))
+    assert paged(world, store_id=1) == f"before {URI} after"
+
+
+def test_a_file_is_paged_by_its_reference(world: World) -> None:
+    """The list of a session names it."""
+    world.take(chat().user(f"before {URI} after"))
+    item = ask(world, "lcm_load_session", session_id="s")["messages"][0]
+
+    assert paged(world, externalized_ref=item["externalized"][0]["externalized_ref"]) == URI
+
+
+def test_a_list_ends_in_front_of_a_payload_and_goes_on_exactly_there(world: World) -> None:
+    """Bytes do not fill the reader's window; the handle gives them."""
+    world.take(chat().user(f"before {URI} after"))
+    item = ask(world, "lcm_load_session", session_id="s")["messages"][0]
+    rest = ask(world, "lcm_expand", store_id=1, content_offset=item["next_content_offset"])
+
+    assert item["content"] == "before "
+    assert rest["content"].startswith(URI[:1000])
+
+
+def test_the_sources_of_a_summary_page_through_a_payload(world: World) -> None:
+    """Every page moves on; joined they are what was said."""
+    live = chat().user(f"before {URI} after").says("fine")
+    ids = [entry.ids[0] for entry in world.take(live).entries]
+    new = NewNode(1, 0, "verified", "text", "", 5, 50, tuple(ids), b"f")
+    node = world.dag.add(new, now=1.0)
+    got: dict[int, str] = {}
+    page = {"next_source_offset": 0, "next_content_offset": 0, "has_more": True}
+    for _ in range(40):
+        if not page["has_more"]:
+            break
+        answer = ask(
+            world, "lcm_expand", node_id=node.node_id, source_offset=page["next_source_offset"],
+            content_offset=page["next_content_offset"] or 0,
+        )  # fmt: skip
+        for item in answer["expanded"]:
+            got[item["store_id"]] = got.get(item["store_id"], "") + item["content"]
+        page = answer["pagination"]
+
+    assert list(got.values()) == [f"before {URI} after", "fine"]
