@@ -20,6 +20,8 @@ from .config import Config
 from .crew import Crew
 from .dag import SummaryDag, fingerprint
 from .errors import SummaryError
+from .llm.digest import target_tokens
+from .llm.ladder import EXTRACTIVE
 from .records import Assembly, Entry, Flag, Lineage, NewNode, Node, Row, SourceLine, Stored, Summary, SummaryTask
 from .session import Session
 from .store import MessageStore
@@ -31,9 +33,6 @@ Summarise = Callable[..., Summary]
 #: Tokens that a node's frame costs in a prompt.
 FRAME_TOKENS = 45
 _REFUSED_S = 900.0
-_LEAF_SHARE, _DEEP_SHARE = 8, 3
-_LEAF_TARGET = (160, 1200)
-_DEEP_TARGET = (200, 1500)
 _CONDENSE_SHARE = 0.75  # condense until the prefix is this much of its room, so that it is not condensed at every pass
 _OWN_ANSWER_CHARS = 160
 
@@ -176,9 +175,7 @@ class Compactor:
         found = self._dag.by_fingerprint(session.conversation_id, print_, ("verified",))
         if found:
             return found[0]
-        task = SummaryTask(
-            0, lines, size, _target(size, _LEAF_SHARE, _LEAF_TARGET), request.focus, request.memory_context
-        )
+        task = SummaryTask(0, lines, size, self._target(size, 0), request.focus, request.memory_context)
         summary = self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)
         return self._keep_leaf(session, chunk, summary, print_, size, summary.quality)
 
@@ -197,6 +194,10 @@ class Compactor:
             ),
             now=self._clock(),
         )  # fmt: skip
+
+    def _target(self, source_tokens: int, depth: int) -> int:
+        """How long a summary should be."""
+        return target_tokens(source_tokens, depth, self._config.summary_model.strip().lower() == EXTRACTIVE)
 
     def _lines(self, ids: Sequence[int]) -> tuple[SourceLine, ...]:
         return tuple(source_line(row) for row in self._store.rows(ids) if not row.head.flags & Flag.FILTERED)
@@ -246,7 +247,7 @@ class Compactor:
         sources = self._dag.sources(root.node_id)
         lines = self._lines(sources)
         size = sum(line.tokens for line in lines)
-        task = SummaryTask(0, lines, size, _target(size, _LEAF_SHARE, _LEAF_TARGET), "", request.memory_context)
+        task = SummaryTask(0, lines, size, self._target(size, 0), "", request.memory_context)
         summary = self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)
         if summary.quality != "verified":
             return root
@@ -326,7 +327,7 @@ class Compactor:
             for place, n in enumerate(children, 1)
         )
         size = sum(node.tokens for node in children)
-        task = SummaryTask(depth, lines, size, _target(size, _DEEP_SHARE, _DEEP_TARGET), request.focus)
+        task = SummaryTask(depth, lines, size, self._target(size, depth), request.focus)
         summary = self._parallel(
             [lambda: self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)], request
         )[0]
@@ -377,10 +378,6 @@ def repairable(node: Node) -> bool:
 def _verbatim(lines: Sequence[SourceLine]) -> Summary:
     text = "\n".join(f"[{line.role}] {line.text}" for line in lines)
     return Summary(text, "", "verbatim", "verbatim", "", "{}", max(1, tokens.count(text)))
-
-
-def _target(size: int, share: int, bounds: tuple[int, int]) -> int:
-    return max(bounds[0], min(bounds[1], size // share))
 
 
 def _print(depth: int, ids: Sequence[int], focus: str, salt: int = 0) -> bytes:
