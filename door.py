@@ -22,7 +22,7 @@ from .text import content, deep, guard
 from .text.explore import explore
 from .text.guard import LiteralLostError, Ref
 from .text.noise import Noise
-from .text.redact import Redactor
+from .text.redact import CATALOGUE, Redactor
 
 IGNORED: Final = "ignored_messages"
 _NAMES = frozenset(("role", "tool_call_id", "message_uid", "timestamp", "name", "tool_name", "type", "id", "call_id"))
@@ -266,6 +266,11 @@ _LEAVES: Mapping[str, Callable[[Any, Redactor], Any]] = {
 }
 
 
+def shown(message: Mapping[str, Any], envelope: Mapping[str, Any]) -> dict[str, Any]:
+    """A live message as a prompt should show it once its row is redacted: the row's words, the host's other keys."""
+    return {**message, **{key: envelope[key] for key in ("content", "tool_calls") if key in envelope}}
+
+
 # -- building --------------------------------------------------------------------------------------------
 def build(config: Config, payloads: Payloads, health: Health) -> Door:
     """The door that the settings ask for; what is wrong with them goes into health."""
@@ -278,7 +283,7 @@ def build(config: Config, payloads: Payloads, health: Health) -> Door:
     for name in redactor.unknown if redactor is not None else ():
         health.degraded(
             f"sensitive pattern {name}", f"LCM_SENSITIVE_PATTERNS: {name!r} is not a known kind of secret", severity="warning",
-            remedy="see docs/configuration.md",
+            remedy=f"the kinds are {', '.join(CATALOGUE)}, or all",
         )  # fmt: skip
     threshold = (
         config.large_output_externalization_threshold_chars if config.large_output_externalization_enabled else None

@@ -19,7 +19,7 @@ from .reading import Answer, Room, iso, node_frame, said
 from .records import Flag, Node, Row, Scope
 from .search import Filters, Hit, Hits, NodeHit, NodeHits
 from .store import stored_index_row
-from .text import excerpt, words
+from .text import excerpt, guard, words
 from .text.pattern import compile_pattern
 from .text.words import Query
 
@@ -445,7 +445,7 @@ def _place(row: Row, text: str, start: int, stop: int) -> Answer:
     out: Answer = {"chars": len(text)}
     if start < len(row.text):
         if isinstance(row.envelope.get("content"), str) and start:
-            out["content_offset"] = start
+            out["content_offset"] = guard.in_original(text, start) if row.head.flags & Flag.EXTERNALISED else start
         return out
     out["in"] = "tool_calls"
     offset = _argument_at(row, start - len(row.text) - bool(row.text))

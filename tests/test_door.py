@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from world import Chat, World, chat, texts
 
+from hermes_lcm.door import shown
 from hermes_lcm.records import Flag
 
 SECRET = "zQ9-geheim-4711"
@@ -188,3 +189,12 @@ def test_a_turn_with_five_megabytes_is_not_held_up(tmp_path: Path) -> None:
     world.take(Chat().user(f"data:image/png;base64,{blob}"))
 
     assert spent[0] < 1.0
+
+
+def test_a_prompt_can_show_what_the_row_says(tmp_path: Path) -> None:
+    """The words of the row, the keys of the host."""
+    world = World(tmp_path, **ON)
+    (message,) = live = chat().user(f"password={SECRET}", custom=1)
+    world.take(live)
+
+    assert shown(message, world.stored()[0]) == {**message, "content": "password=[redacted:password_assignment]"}

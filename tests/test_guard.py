@@ -192,3 +192,13 @@ def test_a_description_says_what_there_is(kind: str, case: tuple[str, str]) -> N
 def test_descriptions_are_short(text: str) -> None:
     """Whatever the text."""
     assert len(explore.explore(text)[1]) <= explore.MOST_CHARS
+
+
+@pytest.mark.parametrize("word", ["first", "second", "third"])
+def test_an_offset_behind_placeholders_is_found_in_the_original(word: str) -> None:
+    """What a search finds in the short form is continued in the long one."""
+    shelf = Shelf()
+    text = f"first {BLOB} second {BLOB[:3000]} third"
+    short = guard.fold(text, shelf.keep)
+
+    assert guard.in_original(short, short.index(word)) == text.index(word)

@@ -7,16 +7,20 @@ import json
 import os
 import random
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from ops_world import World as Home
 from world import World, chat, tokens_of
 
 from hermes_lcm.binding import Shelf
 from hermes_lcm.errors import StoreError
+from hermes_lcm.ops.check_payloads import payload_files
+from hermes_lcm.ops.repair import repair
 from hermes_lcm.records import Flag, NewNode, Scope
 from hermes_lcm.text import guard
 from hermes_lcm.tools import ToolDeps, call
@@ -356,3 +360,22 @@ def test_the_sources_of_a_summary_page_through_a_payload(world: World) -> None:
         page = answer["pagination"]
 
     assert list(got.values()) == [f"before {URI} after", "fine"]
+
+
+def test_the_doctor_names_what_is_missing(tmp_path: Path) -> None:
+    """And what lies there for nothing, which repair removes."""
+    home = Home(tmp_path / "home")
+    home.say(URI)
+    payloads = home.runtime.payloads
+    ref = payloads.keep(BLOB, guard.BASE64, "x/y")
+    assert ref is not None
+    os.utime(payloads.path(ref.sha), (1, 1))
+    deps = replace(home.deps(), payloads=payloads)
+    before = payload_files(deps, False)
+    notes = repair(deps).notes
+    (kept,) = payloads.folder.rglob("*.z")
+    after = payload_files(deps, False)
+    kept.unlink()
+
+    assert [before.status, after.status, payload_files(deps, False).status] == ["warn", "pass", "fail"]
+    assert notes == ("1 payload files that no message shows were removed",)

@@ -160,6 +160,17 @@ def _encoded(sample: str) -> bool:
     return len(counts) >= 30 and upper >= size * 0.12 and lower >= size * 0.12 and digits >= size * 0.03
 
 
+def in_original(text: str, at: int) -> int:
+    """An offset in a text with placeholders as offset in what they stand for (which has one byte a character)."""
+    shift = 0
+    for start, stop, ref in refs(text):
+        if stop <= at:
+            shift += ref.bytes - (stop - start)
+        elif start < at:
+            return start + shift
+    return at + shift
+
+
 # ------------------------------------------------------------------------------------------------ folding
 Keep = Callable[[str, str, str], "Ref | None"]
 """Keeps (text, kind, mime) in a file; None when that failed, which leaves the text where it is."""
