@@ -51,6 +51,11 @@ class Request:
     deadline: float = 0.0
     cancelled: Callable[[], bool] = lambda: False
     salt: int = 0  # the dissolved node that is written anew
+    ahead: bool = False  # a plan for later: the list will have grown to the threshold by then
+
+
+#: A prompt below this share of the threshold lasts for a while.
+ENOUGH = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +101,20 @@ class Compactor:
         """Measure the list and decide what stays raw."""
         units = self._units(session, request)
         before = self._rough(request.messages)
+        messages, current = before, request.current_tokens
+        if request.ahead:  # as it will be when the threshold is reached
+            overhead = min(max(0, (current or 0) - before), request.threshold // 2)
+            messages = max(before, request.threshold - overhead)
+            current = messages + overhead
         config = self._config
         budget = plan.budget(
             threshold=request.threshold,
-            messages=before,
-            current=request.current_tokens,
+            messages=messages,
+            current=current,
             low_water=config.low_water,
             tail_share=config.tail_share,
             prefix_share=config.prefix_share,
-            force=request.force or (request.current_tokens or before) < request.threshold,
+            force=request.force or (current or before) < request.threshold,
         )
         asked = _latest_request(units, request.messages)
         tail = plan.tail_of(units, count=config.fresh_tail_count, room_tokens=budget.tail, request=asked)

@@ -73,7 +73,7 @@ class LCMEngine(ContextEngine):
         self._compression_cancelled_check: Callable[[], bool] | None = None
         self.born = 0
         #: The host's estimate of the request that is on its way, and what the provider counted for the last one.
-        self._requested_tokens = 0
+        self._requested_tokens = self._estimated_tokens = 0
         self._reported_tokens = -1
 
     @property
@@ -143,7 +143,8 @@ class LCMEngine(ContextEngine):
         """Is the prompt at its threshold, and has anything changed since a pass that could do nothing?"""
         used = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
         if used != self._reported_tokens:
-            self._requested_tokens = used  # the host's estimate of the whole request, tool schemas included
+            # The host's estimate of the whole request, tool schemas included.
+            self._requested_tokens = self._estimated_tokens = used
         if not self.threshold_tokens or self._calibrated(used) < self.threshold_tokens:
             return self._rotation_waits()
         return used > self._stuck_at * _RETRY_GROWTH
@@ -273,9 +274,9 @@ class LCMEngine(ContextEngine):
     def prepare(self, messages: Sequence[Mapping[str, Any]], lineage: Lineage) -> None:
         """Let the worker look at the session."""
         runtime = self.runtime
-        runtime.preparer.after_turn(
-            runtime.session(self._session_id), Request(list(messages), lineage, self.threshold_tokens, None)
-        )
+        threshold = int(self.threshold_tokens / runtime.calibration.factor(self.model))
+        request = Request(list(messages), lineage, threshold, self._estimated_tokens)
+        runtime.preparer.after_turn(runtime.session(self._session_id), request)
 
     def _take(self, session_id: str, messages: Sequence[Mapping[str, Any]]) -> Lineage | None:
         runtime = self.runtime

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from .compact import Compactor, Request, repairable
+from .compact import ENOUGH, Compactor, Request, View, repairable
 from .config import Config
 from .dag import SummaryDag, fingerprint
 from .db.connection import Database
@@ -27,8 +27,7 @@ _LEASE_S = 180.0
 _IDLE_S = 30.0
 _JOB_S = 600.0
 _MIN_NEW_ROWS = 4
-#: The leaf floor is made for large windows; in a small one a compaction would come before it is reached.
-_FLOOR_SHARE, _MIN_FLOOR_TOKENS = 0.25, 4000
+_MIN_FLOOR_TOKENS = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +138,12 @@ class Preparer:
             job.request,
             deadline=self._monotonic() + _JOB_S,
             cancelled=lambda: self._stopped,
-            current_tokens=None,
-            force=False,
+            ahead=True,
         )
-        view = self._compactor.view(session, replace(request, current_tokens=request.threshold))
+        view = self._compactor.view(session, request)
         self._seen[session.session_id] = request.lineage.last_seq
         chunks = self._compactor.chunks(session, view.backlog)
-        floor = min(self._config.leaf_chunk_tokens, max(_MIN_FLOOR_TOKENS, int(request.threshold * _FLOOR_SHARE)))
-        if sum(chunk.tokens for chunk in chunks if chunk.node_id is None) >= floor:
+        if sum(chunk.tokens for chunk in chunks if chunk.node_id is None) >= self._floor(view):
             for chunk in chunks:
                 if chunk.node_id is not None or request.cancelled():
                     continue
@@ -167,6 +164,16 @@ class Preparer:
                     self._release(f"repair:{root.node_id}")
                     return
                 self._health.counters["nodes_repaired"] += 1
+
+    def _floor(self, view: View) -> int:
+        """From how many unprepared tokens on it is worth to ask a model.
+
+        The larger the chunk the fewer calls; but what is still unprepared when the threshold is reached must fit into the
+        prompt raw, or the user waits for it. In a small window that is less than the configured floor.
+        """
+        budget = view.budget
+        fits = int(budget.threshold * ENOUGH) - budget.overhead - view.tail.tokens - budget.prefix
+        return min(self._config.leaf_chunk_tokens, max(_MIN_FLOOR_TOKENS, fits))
 
     def _lease(self, name: str) -> bool:
         """Take a piece of work, unless another process has it."""

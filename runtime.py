@@ -6,6 +6,7 @@ Engines come and go (the host deep-copies one per agent); what they work with li
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
@@ -256,7 +257,16 @@ class Runtimes:
                 config = settings.load(None, _block())
                 path = Path(config.database_path).expanduser() if config.database_path else Path(key) / "lcm.db"
                 self._by_home[key] = Runtime(path, config, self._databases)
+                if len(self._by_home) == 1:
+                    atexit.register(self.stop)
             return self._by_home[key]
+
+    def stop(self) -> None:
+        """The process ends: workers take nothing new, states are kept."""
+        for runtime in self.all():
+            runtime.preparer.stop()
+            if runtime.db.is_open:
+                runtime.save_states()
 
     def all(self) -> list[Runtime]:
         """Every runtime of this process."""

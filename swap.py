@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from . import assemble
-from .compact import Compactor, Request, View
+from .compact import ENOUGH, Compactor, Request, View
 from .dag import SummaryDag
 from .errors import SummaryUnavailable
 from .records import Entry, Node
@@ -22,7 +22,6 @@ from .state import PresentState
 from .store import MessageStore, Segment
 
 _STUB_MIN_TOKENS = 600
-_ENOUGH = 0.85  # of the threshold: a prompt below it lasts for a while
 _STUB_KEEP_CHARS = (6000, 1500, 300)
 
 
@@ -106,7 +105,7 @@ class Swap:
         start = next((n for n in left if n != view.tail.request), len(view.units))
         raw = sum(view.units[n].tokens for n in {*left, *range(start, len(view.units))})
         prefix = min(assemble.prefix_tokens([*roots, *ready]), view.budget.prefix)
-        if raw + prefix + view.budget.overhead > view.budget.threshold * _ENOUGH:
+        if raw + prefix + view.budget.overhead > view.budget.threshold * ENOUGH:
             return None
         request_at = view.tail.request if view.tail.request is not None and view.tail.request < start else None
         return replace(view, tail=replace(view.tail, start=start, request=request_at, tokens=raw)), ready
