@@ -277,15 +277,17 @@ class Ingest:
 
         Behind an assembly: its tail, what stands behind the last message that it reaches, and what came after it.
         """
+        own = session.conversation_id
+        gone = self._sessions.taken_back(own) if session.parent_id is not None else None
         segments = [Segment(*item) for item in self._sessions.lineage(session.conversation_id)]
         if assembly is None:
-            return _thread(self._store.heads(segments))
+            return _thread(self._store.heads(segments), own, gone)
         rows = {row.store_id: row for row in self._store.heads_of(assembly.tail_ids).values()}
         at = [segment.conversation_id for segment in segments].index(assembly.conversation_id)
         for n, segment in enumerate(segments[at:]):
             for row in self._store.heads_behind(segment, pos=assembly.last_pos, seq=0 if n else assembly.last_seq):
                 rows.setdefault(row.store_id, row)
-        return _thread(sorted(rows.values(), key=lambda row: (row.pos, row.seq)))
+        return _thread(sorted(rows.values(), key=lambda row: (row.pos, row.seq)), own, gone)
 
     def _expected_after(self, window: _Window, known: int) -> tuple[list[Expected], float]:
         """The rest of the window's list as expected rows, and the position of the row in front of them."""
@@ -307,7 +309,9 @@ class Ingest:
         shared = self._store.heads_of([store_id for place in places for store_id in place.ids])
         rows = [row for row in shared.values() if row.conversation_id != session.conversation_id]
         cut = Cut(max((row.seq for row in rows), default=0), max((row.pos for row in rows), default=0.0))
-        self._sessions.fork_at(session.conversation_id, cut)
+        gone = self._sessions.taken_back(session.parent_id) or frozenset()
+        own_gone = [row.store_id for row in self._store.retracted(session.parent_id)]
+        self._sessions.fork_at(session.conversation_id, cut, [*gone, *own_gone])
         return True
 
     def _own_rows(self, session: Session, retracted: Sequence[int]) -> tuple[int, ...]:
@@ -439,8 +443,11 @@ def _live(read: _Read) -> Live:
     return Live(core.role, read.digest, core.answers, lambda: Core(content.canonical_text(core.text), ids))
 
 
-def _thread(heads: Sequence[Stored]) -> list[Expected]:
-    """Rows as the live list shows them: revisions in the place of what they revise, nothing that was taken back."""
+def _thread(heads: Sequence[Stored], own_id: int, gone: frozenset[int] | None) -> list[Expected]:
+    """Rows as the live list shows them: revisions in the place of what they revise, nothing that was taken back.
+
+    ``gone``: which inherited rows were taken back before conversation ``own_id`` branched off (None: whatever is by now).
+    """
     latest: dict[int, Stored] = {row.revises: row for row in heads if row.revises is not None}
     present = {row.store_id for row in heads} if latest else set()
     out: list[Expected] = []
@@ -450,6 +457,8 @@ def _thread(heads: Sequence[Stored]) -> list[Expected]:
         shown = row
         while shown.store_id in latest:
             shown = latest[shown.store_id]
-        if not shown.flags & Flag.RETRACTED:
+        inherited = gone is not None and shown.conversation_id != own_id
+        hidden = shown.store_id in gone if inherited and gone is not None else shown.flags & Flag.RETRACTED
+        if not hidden:
             out.append(Expected(shown.store_id, row.pos, shown.role, shown.digest, shown.answers))
     return out

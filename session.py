@@ -146,19 +146,28 @@ class Sessions:
                 {"child": child},
             )
 
-    def fork_at(self, conversation_id: int, cut: Cut) -> None:
-        """A branch begins: it inherits its parent's messages up to ``cut``."""
+    def fork_at(self, conversation_id: int, cut: Cut, without: Sequence[int] = ()) -> None:
+        """A branch begins: it inherits its parent's messages up to ``cut``, but for those taken back by then (``without``)."""
         with self._db.transaction():
             self._db.execute(
                 "UPDATE conversations SET fork_seq = ? WHERE conversation_id = ?", (cut.seq, conversation_id)
             )
-            self._meta.note(f"inherits:{conversation_id}", cut.pos)
+            self._meta.note(f"inherits:{conversation_id}", {"pos": cut.pos, "without": sorted(without)})
 
     def inherit_before(self, conversation_id: int, pos: float) -> None:
         """A branch takes back what it inherited from a position on. Not a matter of sequence numbers: rows that the host edited
         or inserted before that position may be among the newest."""
         with self._db.transaction():
-            self._meta.note(f"inherits:{conversation_id}", math.nextafter(pos, -math.inf))
+            known = self._meta.value(f"inherits:{conversation_id}") or {}
+            self._meta.note(f"inherits:{conversation_id}", {**known, "pos": math.nextafter(pos, -math.inf)})
+
+    def taken_back(self, conversation_id: int) -> frozenset[int] | None:
+        """Inherited rows that were taken back before the branch began; None if nobody noted that.
+
+        What an ancestor takes back later is still part of the branch.
+        """
+        known = self._meta.value(f"inherits:{conversation_id}")
+        return frozenset(known["without"]) if known and "without" in known else None
 
     def end(self, session_id: str, *, now: float, reason: str) -> None:
         """Note that the host ended a session. Nothing else changes."""
@@ -215,8 +224,8 @@ class Sessions:
 
     def _cut(self, conversation_id: int, fork_seq: int | None) -> Cut:
         """What a branch inherits, by its own account."""
-        pos = self._meta.value(f"inherits:{conversation_id}")
-        return Cut(Cut().seq if fork_seq is None else fork_seq, math.inf if pos is None else float(pos))
+        known = self._meta.value(f"inherits:{conversation_id}") or {}
+        return Cut(Cut().seq if fork_seq is None else fork_seq, float(known.get("pos", math.inf)))
 
     def _parent(self, conversation_id: int) -> tuple[int | None, int | None] | None:
         row = self._db.query_one(

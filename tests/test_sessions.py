@@ -126,6 +126,56 @@ def test_undo_in_a_branch_beyond_the_fork_leaves_the_parent_alone(world: World, 
     assert digests(world.thread("child")) == digests(changed)
 
 
+@pytest.mark.parametrize("generations", [1, 2])
+def test_undo_in_a_parent_leaves_its_branches_alone(world: World, generations: int) -> None:
+    """What the parent takes back after the fork is still part of what was branched off, children of branches included."""
+    parent, child = branched(world, 12)
+    world.take(child, "child")
+    name = "child"
+    if generations == 2:
+        world.session("grandchild", parent=world.session("child"), origin="branch", fork_seq=16)
+        world.take(child, name := "grandchild")
+    world.take(Chat(parent[:6]).user("another way"), "parent")
+    world = world.restart()
+    world.take(reload(child), name)
+
+    assert digests(world.thread(name)) == digests(child)
+    assert len(world.stored()) == 12 + 4 + 1
+
+
+def test_what_was_undone_before_a_branch_is_no_part_of_it(world: World) -> None:
+    """A branch begins with what its parent shows at that moment."""
+    parent = chat().turns(4)
+    world.take(parent, "parent")
+    changed = Chat(parent[:4]).user("another way").says("fine")
+    world.take(changed, "parent")
+    above = world.session("parent")
+    world.session("child", parent=above, origin="branch", fork_seq=world.store.last_seq(above.conversation_id))
+    world.take(changed.copy(), "child")
+
+    assert digests(world.thread("child")) == digests(changed)
+
+
+def test_undo_in_a_branch_keeps_what_its_parent_edited(world: World) -> None:
+    """An edited row is among the newest of the parent, and stands far in front: the branch keeps it when it goes back."""
+    parent = chat().turns(4)
+    world.take(parent, "parent")
+    parent[0] = {**parent[0], "content": "edited"}
+    world.take(parent.turns(1, first=20), "parent")
+    for name, above in (("child", "parent"), ("grandchild", "child")):
+        known = world.session(above)
+        seq = world.store.last_seq(known.conversation_id)
+        world.session(name, parent=known, origin="branch", fork_seq=seq)
+        world.take(parent, name)
+    changed = Chat(parent[:4]).user("another way")
+    world.take(changed, "grandchild")
+    world = world.restart()
+    world.take(reload(changed), "grandchild")
+
+    assert digests(world.thread("grandchild")) == digests(changed)
+    assert digests(world.thread("child")) == digests(parent)
+
+
 def test_an_injection_among_the_parents_rows_keeps_its_place(world: World) -> None:
     """A row that the host inserts in front of the fork stands there after a restart too, and only in the branch."""
     parent, child = branched(world, 12)
