@@ -25,6 +25,7 @@ from .store import MessageStore, NewRow, Segment
 from .text import content, own
 
 _RETRIES = 5
+_REDACTED = "[redacted:"  # how every placeholder of ``text.redact`` begins
 _WINDOWS = 256  # sessions whose lists are remembered; the others align once when they come back
 
 
@@ -179,6 +180,7 @@ class Ingest:
         reads = [self._read(message, n + known, lineage) for n, message in enumerate(messages[known:])]
         if window is None and self._overwritten(session, messages, lineage):
             reads[0] = _Read(None, b"", "context")
+        reads = self._as_stored(reads, expected)
         theirs = [(n, read) for n, read in enumerate(reads) if read.core is not None or read.ids]
         plan = align([_live(read) for _, read in theirs], expected, self._cores, before=before)
         if window is not None and expected and any(place.new for place in plan.places):
@@ -241,6 +243,15 @@ class Ingest:
             return _Read(None, b"", kind)
         core = content.said(message, text=rest)
         return _Read(core, core.digest, kind, (), rest)
+
+    def _as_stored(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
+        """Text that a prompt of ours showed redacted comes back so; it is still the message from which it was redacted."""
+        if not any(read.core is not None and _REDACTED in f"{read.core.text}{read.core.calls}" for read in reads):
+            return reads
+        heads = self._store.heads_of([item.store_id for item in expected])
+        rows = self._store.rows([row.store_id for row in heads.values() if row.flags & Flag.REDACTED])
+        known = {content.said(row.envelope).digest: row.head.digest for row in rows}
+        return [replace(read, digest=known.get(read.digest, read.digest)) for read in reads]
 
     def _assembly_of(self, session: Session, messages: Sequence[Mapping[str, Any]]) -> Assembly | None:
         """The assembly that the list's context message names."""

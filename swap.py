@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from . import assemble
+from . import assemble, door
 from .compact import ENOUGH, Compactor, Request, View
 from .dag import SummaryDag
 from .errors import SummaryUnavailable
-from .records import Entry, Node
+from .records import Entry, Flag, Node
 from .session import Session, Sessions
 from .state import PresentState
 from .store import MessageStore, Segment
@@ -137,6 +137,7 @@ class Swap:
         if not roots and not stubs:
             return Outcome(None, "nothing outside the protected tail", view.before_tokens)
         order = ([pinned] if pinned is not None else []) + kept
+        messages = self._redacted(messages, entries, order)
         tail_ids = [store_id for n in order for store_id in entries[n].ids]
         state = self._present(session, tail_ids, request)
         with self._dag.writing():
@@ -162,6 +163,21 @@ class Swap:
             "compacted" if after <= limit else "compacted as far as possible; the prompt is still above its threshold"
         )
         return Outcome(out, said, view.before_tokens, after, poor, assembly_id, after > limit)
+
+    def _redacted(
+        self, messages: Sequence[Mapping[str, Any]], entries: Sequence[Entry], order: Sequence[int]
+    ) -> Sequence[Mapping[str, Any]]:
+        """The list with messages from which secrets were taken before they were stored as they were stored."""
+        heads = self._store.heads_of([store_id for n in order for store_id in entries[n].ids])
+        secret = [n for n in order if any(heads[i].flags & Flag.REDACTED for i in entries[n].ids if i in heads)]
+        if not secret:
+            return messages
+        out = list(messages)
+        for n in secret:
+            rows = self._store.rows(entries[n].ids)
+            text = None if len(rows) == 1 else "\n\n".join(row.text for row in rows)
+            out[n] = door.shown(out[n], rows[0].envelope if text is None else {"content": text})
+        return out
 
     def _last_pos(self, session: Session, roots: Sequence[Node], tail_ids: Sequence[int]) -> float:
         """How far into its own conversation the new prompt reaches."""
