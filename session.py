@@ -23,6 +23,9 @@ _COLUMNS = (
     "s.session_id, s.conversation_id, s.parent_session_id, s.origin, s.platform, s.host_key, s.principal, s.mode, s.model, "
     "s.started_at, s.ended_at, s.end_reason, s.compactions, c.nonce, c.parent_id, c.fork_seq"
 )
+_INHERITS = (
+    "inherits:{}"  # of a branch that has begun: [conversation, seq, pos] of every ancestor, rows it does without
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,27 +150,30 @@ class Sessions:
             )
 
     def fork_at(self, conversation_id: int, cut: Cut, without: Sequence[int] = ()) -> None:
-        """A branch begins: it inherits its parent's messages up to ``cut``, but for those taken back by then (``without``)."""
+        """A branch begins: it inherits what its parent shows up to ``cut``, but for rows taken back by then (``without``).
+
+        Noted for every ancestor, so that nothing that they take back later changes the branch.
+        """
         with self._db.transaction():
             self._db.execute(
                 "UPDATE conversations SET fork_seq = ? WHERE conversation_id = ?", (cut.seq, conversation_id)
             )
-            self._meta.note(f"inherits:{conversation_id}", {"pos": cut.pos, "without": sorted(without)})
+            cuts = [(c, *(end or cut).within(cut)) for c, end in self.lineage(conversation_id)[:-1]]
+            self._meta.note(_INHERITS.format(conversation_id), {"cuts": cuts, "without": sorted(without)})
 
     def inherit_before(self, conversation_id: int, pos: float) -> None:
         """A branch takes back what it inherited from a position on. Not a matter of sequence numbers: rows that the host edited
         or inserted before that position may be among the newest."""
+        cut = Cut(pos=math.nextafter(pos, -math.inf))
         with self._db.transaction():
-            known = self._meta.value(f"inherits:{conversation_id}") or {}
-            self._meta.note(f"inherits:{conversation_id}", {**known, "pos": math.nextafter(pos, -math.inf)})
+            gone = self.taken_back(conversation_id)
+            cuts = [(c, *(end or cut).within(cut)) for c, end in self.lineage(conversation_id)[:-1]]
+            self._meta.note(_INHERITS.format(conversation_id), {"cuts": cuts, "without": sorted(gone or ())})
 
     def taken_back(self, conversation_id: int) -> frozenset[int] | None:
-        """Inherited rows that were taken back before the branch began; None if nobody noted that.
-
-        What an ancestor takes back later is still part of the branch.
-        """
-        known = self._meta.value(f"inherits:{conversation_id}")
-        return frozenset(known["without"]) if known and "without" in known else None
+        """Inherited rows that were taken back before the branch began; None if it has not begun (or is none)."""
+        known = self._meta.value(_INHERITS.format(conversation_id))
+        return frozenset(known["without"]) if known else None
 
     def end(self, session_id: str, *, now: float, reason: str) -> None:
         """Note that the host ended a session. Nothing else changes."""
@@ -209,29 +215,17 @@ class Sessions:
         return int(row[0]) if row else None
 
     def lineage(self, conversation_id: int) -> list[tuple[int, Cut | None]]:
-        """(conversation, how much of it counts) from the oldest ancestor to the conversation itself (None: all of it).
-
-        A branch counts on from its parent, so what a branch leaves out its own branches leave out of every ancestor.
-        """
-        out: list[tuple[int, Cut | None]] = [(conversation_id, None)]
-        cut = Cut()
-        row = self._parent(conversation_id)
-        while row is not None and row[0] is not None and row[0] not in {item[0] for item in out}:
-            cut = cut.within(self._cut(out[-1][0], row[1]))
-            out.append((int(row[0]), cut))
-            row = self._parent(int(row[0]))
-        return out[::-1]
-
-    def _cut(self, conversation_id: int, fork_seq: int | None) -> Cut:
-        """What a branch inherits, by its own account."""
-        known = self._meta.value(f"inherits:{conversation_id}") or {}
-        return Cut(Cut().seq if fork_seq is None else fork_seq, float(known.get("pos", math.inf)))
-
-    def _parent(self, conversation_id: int) -> tuple[int | None, int | None] | None:
+        """(conversation, how much of it counts) from the oldest ancestor to the conversation itself (None: all of it)."""
+        known = self._meta.value(_INHERITS.format(conversation_id))
+        if known:
+            return [*((c, Cut(seq, pos)) for c, seq, pos in known["cuts"]), (conversation_id, None)]
         row = self._db.query_one(
             "SELECT parent_id, fork_seq FROM conversations WHERE conversation_id = ?", (conversation_id,)
         )
-        return (row[0], row[1]) if row else None
+        if row is None or row[0] is None or row[0] >= conversation_id:  # a parent is older than its branch: no circles
+            return [(conversation_id, None)]
+        cut = Cut() if row[1] is None else Cut(row[1])
+        return [*((c, (end or cut).within(cut)) for c, end in self.lineage(row[0])), (conversation_id, None)]
 
     def of_conversation(self, conversation_id: int) -> list[Session]:
         """All sessions of a conversation, oldest first."""

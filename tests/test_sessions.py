@@ -143,6 +143,21 @@ def test_undo_in_a_parent_leaves_its_branches_alone(world: World, generations: i
     assert len(world.stored()) == 12 + 4 + 1
 
 
+def test_undo_in_a_branch_leaves_its_own_branches_alone(world: World) -> None:
+    """A branch goes back beyond its fork: what was branched off it before still inherits all of it."""
+    _, child = branched(world, 12)
+    world.take(child, "child")
+    world.session("grandchild", parent=world.session("child"), origin="branch", fork_seq=16)
+    grandchild = child.copy().turns(1, first=70)
+    world.take(grandchild, "grandchild")
+    world.take(Chat(child[:4]).user("another way"), "child")
+    world = world.restart()
+    world.take(reload(grandchild), "grandchild")
+
+    assert digests(world.thread("grandchild")) == digests(grandchild)
+    assert len(world.stored()) == 12 + 4 + 2 + 1
+
+
 def test_what_was_undone_before_a_branch_is_no_part_of_it(world: World) -> None:
     """A branch begins with what its parent shows at that moment."""
     parent = chat().turns(4)
