@@ -1,4 +1,4 @@
-"""Secrets that were taken out before storing are not in the prompt that we build either, and what comes back is no new message."""
+"""Secrets that were taken out before storing are not in the prompt that we build; what comes back is no new message."""
 
 from __future__ import annotations
 
