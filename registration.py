@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,11 @@ def _register_cli(ctx: Any) -> None:
 
 
 def _register_tasks(ctx: Any) -> None:
+    """Names for the menu in which users choose models. The host's terminal program makes that menu; without it, importing it
+    here would cost more than all the rest.
+    """
+    if "hermes_cli.main" not in sys.modules:
+        return
     for key, name, description in _TASKS:
         ctx.register_auxiliary_task(key, display_name=name, description=description, defaults={"timeout": 120})
 

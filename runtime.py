@@ -24,6 +24,7 @@ from .config import Config
 from .dag import SummaryDag
 from .db.connection import Database, Databases
 from .door import build as build_door
+from .errors import StoreError
 from .health import Health
 from .ingest import Ingest
 from .llm.breaker import Breaker, SpendGuard
@@ -229,6 +230,10 @@ class Runtime:
         self.health.keep(_SPEND, self.spend.dump())
         self.health.keep(_CALIBRATION, self.calibration.dump())
         self.health.save()
+        try:
+            self.db.optimise()
+        except StoreError as exc:
+            self.health.degraded("write-ahead log", exc, severity="warning")
 
 
 def _ladder_settings(config: Config) -> LadderSettings:

@@ -34,6 +34,7 @@ BUSY_TIMEOUT_MS = 2000
 BUSY_MEMORY_S = 3.0
 BUSY_AGAIN_MS = 20
 BACKUP_S = 600.0
+LARGE_LOG_BYTES = 2_000_000
 
 
 class Database:
@@ -144,8 +145,8 @@ class Database:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA cache_size=-16000")
-        connection.execute("PRAGMA wal_autocheckpoint=2000")
-        connection.execute("PRAGMA journal_size_limit=67108864")
+        connection.execute("PRAGMA wal_autocheckpoint=1000")
+        connection.execute("PRAGMA journal_size_limit=4194304")
         connection.execute("PRAGMA temp_store=MEMORY")
         migrations.migrate(connection)
 
@@ -300,9 +301,17 @@ class Database:
             os.chmod(target, 0o600)
 
     def optimise(self) -> None:
-        """Fold the write-ahead log back into the file."""
+        """Fold a large write-ahead log back into the file, unless somebody is in the middle of a transaction."""
+        log = self.path.with_name(self.path.name + "-wal")
+        if not self.is_open or self._depth or not log.exists() or log.stat().st_size < LARGE_LOG_BYTES:
+            return
         with self._write_lock, _translated(self.path):
-            self._connected().execute("PRAGMA wal_checkpoint(PASSIVE)")
+            connection = self._connected()
+            connection.execute(f"PRAGMA busy_timeout={BUSY_AGAIN_MS}")
+            try:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

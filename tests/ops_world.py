@@ -143,12 +143,19 @@ def empty(home: Path) -> World:
     return World(home)
 
 
+def stored_blob(world: World, words: str) -> bytes:
+    """The bytes in which the file holds the message that begins so."""
+    row = next(row for rows in world.runtime.store.every() for row in rows if row.text.startswith(words))
+    found = world.runtime.db.query("SELECT envelope FROM messages WHERE store_id = ?", (row.store_id,))
+    return bytes(found[0][0])[:64]
+
+
 def corrupt(home: Path) -> World:
     """The page with message 51 and its neighbours was overwritten."""
     world = healthy(home)
+    blob = stored_blob(world, "message 50 about")
     world.close()
-    data = world.path.read_bytes()
-    page = data.index(b"message 50 about") // PAGE_BYTES * PAGE_BYTES
+    page = world.path.read_bytes().index(blob) // PAGE_BYTES * PAGE_BYTES
     with world.path.open("r+b") as file:
         file.seek(page)
         file.write(b"\xde\xad\xbe\xef" * (PAGE_BYTES // 4))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import READS, Holder, World, corrupt, digest, foreign, healthy, newer, no_database, wrecked
+from ops_world import READS, Holder, World, corrupt, digest, foreign, healthy, newer, no_database, stored_blob, wrecked
 
 from hermes_lcm.db import connection, files
 from hermes_lcm.errors import BadRequest, StoreBusy, StoreError
@@ -91,9 +91,10 @@ def test_an_address_is_never_given_twice(tmp_path: Path) -> None:
     """Even when the newest messages were lost: a summary of them must not show others."""
     world = healthy(tmp_path)
     world.raw("DELETE FROM messages WHERE store_id > 90")
+    blob = stored_blob(world, "message 50 about")
     world.close()
     data = world.path.read_bytes()
-    page = data.index(b"message 50 about") // 4096 * 4096
+    page = data.index(blob) // 4096 * 4096
     world.path.write_bytes(data[:page] + b"\xde" * 4096 + data[page + 4096 :])
     repair.repair(world.deps())
     world.say("new", session="s2")
