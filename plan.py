@@ -164,6 +164,8 @@ def _even(run: Sequence[Unit], size: int) -> list[Chunk]:
     total = sum(unit.tokens for unit in run)
     if not run:
         return []
+    if total <= size:
+        return [Chunk(_ids(run), total)]
     goal = total / math.ceil(total / size) if total else size
     out: list[Chunk] = []
     current: list[Unit] = []

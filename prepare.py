@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from .compact import ENOUGH, Compactor, Request, View, repairable
 from .config import Config
-from .dag import SummaryDag, fingerprint
+from .dag import SummaryDag
 from .db.connection import Database
 from .errors import StoreError, SummaryError
 from .health import Health
@@ -142,16 +142,28 @@ class Preparer:
         )
         view = self._compactor.view(session, request)
         self._seen[session.session_id] = request.lineage.last_seq
+        # One lease for the conversation, not one a leaf: another process would cut what is left differently.
+        lease = f"prepare:{session.conversation_id}"
+        if not self._lease(lease):
+            return
+        try:
+            self._prepare(session, view, request, lease)
+        finally:
+            self._release(lease)
+
+    def _prepare(self, session: Session, view: View, request: Request, lease: str) -> None:
+        """The work itself, while this process has the conversation's lease."""
         chunks = self._compactor.chunks(session, view.backlog)
         if sum(chunk.tokens for chunk in chunks if chunk.node_id is None) >= self._floor(view):
             for chunk in chunks:
                 if chunk.node_id is not None or request.cancelled():
                     continue
-                if self._lease(f"leaf:{fingerprint(0, chunk.ids).hex()}"):
-                    node = self._compactor.leaf(session, chunk, request)
-                    self._health.counters["leaves_prepared"] += 1
-                    if node.quality == "provisional":
-                        return  # no model answers now; the next turn asks again
+                if not self._lease(lease):
+                    return
+                node = self._compactor.leaf(session, chunk, request)
+                self._health.counters["leaves_prepared"] += 1
+                if node.quality == "provisional":
+                    return  # no model answers now; the next turn asks again
         roots = self._compactor.roots(session, request)
         ready = self._dag.nodes(
             [c.node_id for c in self._compactor.chunks(session, view.backlog) if c.node_id is not None]
@@ -159,9 +171,8 @@ class Preparer:
         shown = sorted([*roots, *ready], key=lambda node: (node.first_pos, node.node_id))
         self._compactor.condense(session, shown, view.budget.prefix, request)
         for root in roots:
-            if repairable(root) and not request.cancelled() and self._lease(f"repair:{root.node_id}"):
+            if repairable(root) and not request.cancelled() and self._lease(lease):
                 if self._compactor.repair(root, request).quality == "provisional":
-                    self._release(f"repair:{root.node_id}")
                     return
                 self._health.counters["nodes_repaired"] += 1
 

@@ -37,6 +37,7 @@ class World:
     def __init__(self, home: Path, **settings: str) -> None:
         home.mkdir(exist_ok=True)
         self.home = home
+        self.spared = b""  # what is stored of a message that a corruption spared
         self.now = 1_700_000_000.0
         self.path = home / "lcm.db"
         self.config = load({f"LCM_{name.upper()}": value for name, value in settings.items()})
@@ -154,6 +155,7 @@ def corrupt(home: Path) -> World:
     """The page with message 51 and its neighbours was overwritten."""
     world = healthy(home)
     blob = stored_blob(world, "message 50 about")
+    world.spared = stored_blob(world, "message 10 about")
     world.close()
     page = world.path.read_bytes().index(blob) // PAGE_BYTES * PAGE_BYTES
     with world.path.open("r+b") as file:
