@@ -17,9 +17,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .db.connection import Database
-from .errors import StoreError
+from .errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
 
 logger = logging.getLogger("hermes_lcm")
+
+#: What is wrong with the file for a while, and with every topic that needs it: how ``degraded`` begins to tell it.
+_PASSING = tuple(f"{kind.__name__}: " for kind in (StoreBusy, StoreFull, StoreReadOnly))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,13 @@ class Health:
             del self._problems[topic]
             self._unsaved.add(topic)
         self.save()
+
+    def written(self) -> None:
+        """Something was stored: whatever failed for want of a lock, of room or of the right to write, that is over."""
+        for topic in [
+            topic for topic, problem in self._problems.copy().items() if problem.message.startswith(_PASSING)
+        ]:
+            self.resolved(topic)
 
     def save(self) -> None:
         """Write what changed. Never raises: the next call tries again."""

@@ -141,15 +141,15 @@ class Payloads:
     # -- reading ------------------------------------------------------------------------------------
     def text(self, ref: Ref) -> str | None:
         """The text behind a placeholder; None (and a note in health) when its file is gone or damaged."""
-        return self._text(ref.sha)
+        return self._text(ref.sha, ref.bytes)
 
-    def _text(self, sha: str) -> str | None:
+    def _text(self, sha: str, size: int) -> str | None:
         with self._lock:
             if sha in self._cache:
                 self._cache.move_to_end(sha)
                 return self._cache[sha]
         try:
-            raw = zlib.decompress(self.path(sha).read_bytes())
+            raw = _inflated(self.path(sha), size)
         except (OSError, zlib.error) as exc:
             raw, why = b"", f"{type(exc).__name__}"
         else:
@@ -159,6 +159,8 @@ class Payloads:
             self._health.degraded(_MISSING, f"file_{sha[:16]} cannot be read: {why}", remedy=remedy)
             return None
         text = raw.decode("utf-8", "surrogatepass")
+        if any(each.topic == _MISSING and f"file_{sha[:16]} " in each.message for each in self._health.problems()):
+            self._health.resolved(_MISSING)
         with self._lock:
             self._cache[sha] = text
             while len(self._cache) > 1 and sum(map(len, self._cache.values())) > _CACHED_CHARS:
@@ -199,7 +201,7 @@ class Payloads:
         )
         for sha, kind, mime, size in rows:
             shown = self._shown_by(sha, scope)
-            text = self._text(sha) if shown else None
+            text = self._text(sha, size) if shown else None
             if text is not None:
                 text = guard.unfold(text, self.text, kinds=ALL - TEXTS) if kind == guard.TEXT else text
                 facts = {
@@ -223,7 +225,7 @@ class Payloads:
         text = content.encode(row.envelope)[0]
         if sha in text:
             return True
-        inner = (self._text(ref.sha) for _, _, ref in guard.refs(text) if ref.kind == guard.TEXT)
+        inner = (self.text(ref) for _, _, ref in guard.refs(text) if ref.kind == guard.TEXT)
         return any(sha in each for each in inner if each is not None)
 
     # -- upkeep -------------------------------------------------------------------------------------
@@ -282,6 +284,12 @@ def _deflated(raw: bytes, kind: str) -> bytes:
     strategy = zlib.Z_DEFAULT_STRATEGY if kind in (guard.TEXT, guard.LITERAL) else zlib.Z_HUFFMAN_ONLY
     packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, strategy)
     return packer.compress(raw) + packer.flush()
+
+
+def _inflated(path: Path, size: int) -> bytes:
+    """What a file holds, or a little more than it should hold: never a gigabyte that somebody else put there."""
+    with path.open("rb") as file:
+        return zlib.decompressobj().decompress(file.read(2 * size + 1000), size + 1)
 
 
 def _sync(folder: Path) -> None:

@@ -215,6 +215,8 @@ class Runtime:
         self.health.counters["ingests"] += 1
         self.health.counters["messages_stored"] += lineage.stored
         self.health.resolved("ingest")
+        if lineage.stored:
+            self.health.written()
         if self.ingest.unaligned:
             self.health.degraded(
                 "unaligned list",

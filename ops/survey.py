@@ -133,10 +133,14 @@ class Survey:
         return int(self._db.query(sql, (above, limit))[0][0])
 
     def gaps(self) -> list[tuple[int, int]]:
-        """(conversation, how many sequence numbers are missing); the scan reads one index only."""
+        """(conversation, how many sequence numbers are missing); the scan reads one index only.
+
+        A branch counts on from where it left its parent.
+        """
         return self._db.query(
-            "SELECT conversation_id, max(seq) - count(*) FROM messages GROUP BY conversation_id "
-            "HAVING max(seq) <> count(*) ORDER BY 2 DESC LIMIT 20"
+            "SELECT m.id, m.last - m.rows - coalesce(c.fork_seq, 0) AS gone FROM "
+            "(SELECT conversation_id AS id, max(seq) AS last, count(*) AS rows FROM messages GROUP BY conversation_id) AS m "
+            "LEFT JOIN conversations AS c ON c.conversation_id = m.id WHERE gone <> 0 ORDER BY gone DESC LIMIT 20"
         )
 
     def provisional(self, *, limit: int) -> list[tuple[int, int, str, str]]:
