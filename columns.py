@@ -25,11 +25,8 @@ class Columns:
     @classmethod
     def of(cls, messages: Sequence[Mapping[str, Any]]) -> Columns:
         """Contents that can change in place are copied."""
-        contents = [message.get("content") for message in messages]
-        if not set(map(type, contents)) <= _PLAIN:
-            contents = [_snapshot(item) for item in contents]
         return cls(
-            contents,
+            contents_of(messages),
             [message.get("role") for message in messages],
             [message.get("tool_calls") for message in messages],
             [message.get("tool_call_id") for message in messages],
@@ -51,6 +48,14 @@ class Columns:
         """Rows from ``start`` on are those of ``other``."""
         for mine, theirs in zip(self.all(), other.all(), strict=True):
             mine[start:] = theirs
+
+
+def contents_of(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The contents of messages; those that can change in place as copies."""
+    contents = [message.get("content") for message in messages]
+    if set(map(type, contents)) <= _PLAIN:
+        return contents
+    return [_snapshot(item) for item in contents]
 
 
 def _snapshot(item: Any) -> Any:

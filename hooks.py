@@ -114,7 +114,7 @@ def pre_llm_call(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
     """Once a turn, with the new user message."""
-    _take(session_id, conversation_history, platform)
+    _take(session_id, conversation_history, platform, thorough=False)
 
 
 @_survives("ingest")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .align import Core, Expected, Live, Place, Plan, align
-from .columns import Columns
+from .columns import Columns, contents_of
 from .dag import SummaryDag
 from .errors import Overtaken
 from .records import Assembly, Entry, Flag, Lineage, Message, Stored
@@ -429,18 +429,14 @@ def _common(window: _Window, messages: Sequence[Mapping[str, Any]], *, thorough:
     """(how many leading messages are as they were, from which row on they were looked at, these rows).
 
     A terminal hands over the same objects at every hook. What the host changes inside them is near the end of the list, so only
-    a thorough look (once a turn) reads all of them.
+    a thorough look (once a turn) reads the texts of all of them.
     """
     size = min(len(window.objects), len(messages))
     start = 0
-    if (
-        not thorough
-        and size > _NEWEST
-        and messages[0] is window.objects[0]
-        and messages[size - 1] is window.objects[size - 1]
-    ):
+    if size > _NEWEST and messages[0] is window.objects[0] and messages[size - 1] is window.objects[size - 1]:
         old = size - _NEWEST
-        if window.objects[:old] == messages[:old]:  # identity first, in C
+        same = window.objects[:old] == messages[:old]  # identity first, in C
+        if same and (not thorough or contents_of(messages[:old]) == window.columns.contents[:old]):
             start = old
     rows = Columns.of(messages[start:])
     return window.columns.common(rows, start), start, rows
