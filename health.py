@@ -135,9 +135,9 @@ class Health:
             return {}
         return state if isinstance(state, dict) else {}
 
-    def problems(self) -> list[Problem]:
+    def problems(self, *, may_open: bool = True) -> list[Problem]:
         """Everything unresolved: of this process and of earlier ones, worst first."""
-        self._load(may_open=True)
+        self._load(may_open=may_open)
         with self._lock:
             return sorted(self._problems.values(), key=lambda problem: (problem.severity, problem.topic))
 

@@ -377,11 +377,10 @@ def _folder_size(folder: Path) -> int:
 
 
 def remembered(deps: OpsDeps) -> list[Problem]:
-    """What health remembers. Not asked where asking would make the database file."""
+    """What health remembers. What earlier processes left is not asked for where asking would make the database file."""
     path = deps.db.path
-    if path.exists() or (path.parent.exists() and not os.access(path.parent, os.W_OK)):
-        return deps.health.problems()
-    return []
+    made = path.exists() or (path.parent.exists() and not os.access(path.parent, os.W_OK))
+    return deps.health.problems(may_open=made)
 
 
 def problems(deps: OpsDeps, database: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -11,8 +11,11 @@ import pytest
 from ops_world import World as Home
 from world import World, chat
 
-from hermes_lcm.errors import StoreBusy, StoreCorrupt, StoreFull
+from hermes_lcm.db.connection import Databases
+from hermes_lcm.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
 from hermes_lcm.ops.check_content import gaps
+from hermes_lcm.ops.checks import doctor
+from hermes_lcm.runtime import Runtime
 
 NOISE = random.Random(7).randbytes(30_000).hex()
 
@@ -104,3 +107,19 @@ def test_a_file_that_was_put_back_is_no_trouble_any_more(world: World) -> None:
     file.write_bytes(data)
     assert NOISE in next(world.runtime.whole_store.every())[0].text
     assert topics(world) == []
+
+
+def test_a_database_that_cannot_be_made_is_no_healthy_one(tmp_path: Path) -> None:
+    """Its folder is a file: nothing is stored, and the doctor must not say that nothing is wrong."""
+    home = Home(tmp_path)
+    (tmp_path / "file").write_text("x")
+    home.path = tmp_path / "file" / "lcm.db"
+    home.runtime = Runtime(home.path, home.config, Databases())
+    try:
+        home.say("hello")
+    except StoreError as exc:
+        home.runtime.health.degraded("ingest", exc)
+
+    told = doctor(home.deps())
+    assert told["overall"] == "unhealthy"
+    assert [each["check"] for each in told["checks"] if each["status"] == "fail"] == ["problems"]
