@@ -5,12 +5,12 @@ Checks of the doctor about what is stored.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 
 from ..dag import coverage as covered
 from ..records import Assembly, Flag, Stored
 from ..store import Segment
+from ..text import guard
 from .findings import Finding, fail, ok, warn
 from .orders import Orders
 from .status import OpsDeps
@@ -19,8 +19,6 @@ from .survey import RECENT_ROWS, Survey
 #: Conversations above this are measured by deep checks only.
 _COVERAGE_ROWS = 60_000
 _INLINE_CHARS, _INLINE_ROWS, _INLINE_DEEP_ROWS = 2000, 200, 20_000
-_DATA_URI = re.compile(r"data:[\w.+/;=-]{0,120};base64,[A-Za-z0-9+/]{200}")
-_BASE64_RUN = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{2000,}={0,2}")
 _LIVE_DAYS_S = 86_400.0
 
 
@@ -212,9 +210,10 @@ def inline_payloads(deps: OpsDeps, deep: bool) -> Finding:
     for at in range(0, len(ids), 50):
         for row in deps.store.rows(ids[at : at + 50]):
             text = row.text + "".join(call.arguments for call in row.calls)
-            if _DATA_URI.search(text):
+            kinds = {span.kind for span in guard.spans(text)}
+            if guard.DATA_URI in kinds:
                 uris.append(row.store_id)
-            elif _BASE64_RUN.search(text):
+            elif kinds:
                 runs.append(row.store_id)
     looked = f"{len(ids)} largest of {_scope(deep)}"
     if not uris and not runs:
