@@ -94,13 +94,13 @@ class Database:
         return os.getpid(), found.st_dev, found.st_ino
 
     def _open(self) -> None:
-        with _translated(self.path):
+        patience = BUSY_AGAIN_MS if self._clock() < self._busy_until else BUSY_TIMEOUT_MS
+        with _translated(self.path, self._saw_busy):
             self._create_file()
-            writer = sqlite3.connect(
-                self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
-            )
+            writer = sqlite3.connect(self.path, timeout=patience / 1000, isolation_level=None, check_same_thread=False)
             try:
-                self._prepare(writer)
+                self._prepare(writer, patience)
+                writer.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
                 reader = sqlite3.connect(
                     self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
                 )
@@ -127,8 +127,8 @@ class Database:
         except FileExistsError:
             pass
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    def _prepare(self, connection: sqlite3.Connection, patience: int) -> None:
+        """Everything a connection needs, waiting so many milliseconds for whoever holds the file."""
         version = _pragma(connection, "user_version")
         owner = _pragma(connection, "application_id")
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -141,7 +141,7 @@ class Database:
             raise StoreTooNew(
                 f"{self.path} has schema {version}, this release knows {len(migrations.STEPS)}: update the plugin"
             )
-        self._use_wal(connection)
+        self._use_wal(connection, patience)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA cache_size=-16000")
@@ -150,9 +150,9 @@ class Database:
         connection.execute("PRAGMA temp_store=MEMORY")
         migrations.migrate(connection)
 
-    def _use_wal(self, connection: sqlite3.Connection) -> None:
+    def _use_wal(self, connection: sqlite3.Connection, patience: int) -> None:
         """SQLite does not wait for a lock here, and processes that start together all ask for it."""
-        end = self._clock() + BUSY_TIMEOUT_MS / 1000
+        end = self._clock() + patience / 1000
         while True:
             try:
                 connection.execute("PRAGMA journal_mode=WAL")

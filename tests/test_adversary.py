@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sqlite3
+import time
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from ops_world import World as Home
 from world import World, chat
 
-from hermes_lcm.db.connection import Databases
+from hermes_lcm.db.connection import BUSY_TIMEOUT_MS, Databases
 from hermes_lcm.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
 from hermes_lcm.ops.check_content import gaps, inline_payloads
 from hermes_lcm.ops.checks import doctor
@@ -131,3 +133,22 @@ def test_what_the_guard_takes_for_text_is_no_inline_payload(tmp_path: Path) -> N
     home.say("z" * 5000, NOISE, f"data:image/png;base64,{'iVBORw0KGgo' * 40} " + "and so on " * 500)
 
     assert inline_payloads(home.deps(), False).status == "pass"
+
+
+def test_a_file_that_is_locked_before_it_was_opened_is_waited_for_once(world: World) -> None:
+    """Every hook of a turn tries to open it; only the first of them is patient."""
+    world.take(chat().user("hello"))
+    world.db.close()
+    with sqlite3.connect(world.folder / "lcm.db", isolation_level=None) as other:
+        other.execute("PRAGMA locking_mode=EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        began = time.monotonic()
+        for _ in range(8):
+            with pytest.raises(StoreBusy):
+                world.store.count()
+        took = time.monotonic() - began
+        other.execute("ROLLBACK")
+    other.close()
+
+    assert took < 2 * BUSY_TIMEOUT_MS / 1000
+    assert world.store.count() == 1
