@@ -224,6 +224,8 @@ class Runtime:
                 severity="warning",
             )
             self.ingest.unaligned = 0
+        elif lineage.stored:  # the rows keep their mark, which the doctor counts; the trouble itself is over
+            self.health.resolved("unaligned list")
         return lineage
 
     def save_states(self) -> None:

@@ -102,7 +102,9 @@ class Archive:
     def open(self, session_id: str, **facts: Any) -> Session:
         return self.sessions.open(session_id, now=NOW, **facts)
 
-    def node(self, text: str, sources: Sequence[int], *, depth: int = 0, quality: str = "verified", **facts: Any) -> Node:
+    def node(
+        self, text: str, sources: Sequence[int], *, depth: int = 0, quality: str = "verified", **facts: Any
+    ) -> Node:
         """A summary over messages (depth 0) or summaries."""
         conversation = facts.pop("conversation_id", self.me.conversation_id)
         made = NewNode(

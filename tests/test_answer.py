@@ -123,7 +123,9 @@ def test_the_reader_never_gets_more_than_its_budget(archive: Archive) -> None:
     """context_max_tokens bounds evidence and steps together."""
     archive.say(*[user(f"database password {n} " + "words " * 2000) for n in range(10)])
 
-    answer = ask(archive, wants("search", query="password"), wants("expand", address="msg_30"), "done", context_max_tokens=3000)
+    answer = ask(
+        archive, wants("search", query="password"), wants("expand", address="msg_30"), "done", context_max_tokens=3000
+    )
 
     assert answer["totalSourceTokens"] <= 3300
     assert tokens.count(read(archive)) < 3 * 3000 + 3000  # three requests, each repeats what was read before
@@ -226,7 +228,10 @@ def test_a_reader_sees_only_the_callers_conversations(tmp_path: Path) -> None:
     archive.say(user("which zebra code?"), to="mine")
     archive.node("code 4711", [secret], conversation_id=theirs.conversation_id)
     archive.model = Model(
-        wants("search", query="zebra code"), wants("expand", address=f"msg_{secret}"), wants("describe", address="sum_1"), "x"
+        wants("search", query="zebra code"),
+        wants("expand", address=f"msg_{secret}"),
+        wants("describe", address="sum_1"),
+        "x",
     )
 
     answer = archive.raw("lcm_expand_query", mine, prompt="which zebra code?", session_scope="all")

@@ -107,7 +107,10 @@ def test_huge_content_and_huge_arguments_both_come_back(archive: Archive) -> Non
 
 def test_content_parts_come_as_exact_json_and_as_text(archive: Archive) -> None:
     """An image is not lost, and a reader need not decode it."""
-    parts = [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": "data:," + "A" * 9000}}]
+    parts = [
+        {"type": "text", "text": "what is this?"},
+        {"type": "image_url", "image_url": {"url": "data:," + "A" * 9000}},
+    ]
     [store_id] = archive.say(user(parts))
 
     page = archive.call("lcm_expand", store_id=store_id, max_tokens=300)
@@ -164,7 +167,12 @@ def test_a_superseded_message_says_so(archive: Archive) -> None:
     """A revision keeps both, and each names the other."""
     [old] = archive.say(user("first wording"))
     [new] = archive.store.append(
-        archive.me.conversation_id, "main", 1, [NewRow(content.read(user("second wording")), revises=old)], source="cli", now=NOW
+        archive.me.conversation_id,
+        "main",
+        1,
+        [NewRow(content.read(user("second wording")), revises=old)],
+        source="cli",
+        now=NOW,
     )
 
     assert archive.call("lcm_expand", store_id=old)["superseded_by"] == f"msg_{new}"
@@ -207,7 +215,11 @@ def test_a_range_of_messages_is_read_with_its_continuation(archive: Archive) -> 
 
 # -- sessions --------------------------------------------------------------------------------------------------------
 @few
-@given(lengths=st.lists(st.integers(0, 6000), min_size=1, max_size=30), limit=st.integers(1, 200), most=st.integers(0, 8000))
+@given(
+    lengths=st.lists(st.integers(0, 6000), min_size=1, max_size=30),
+    limit=st.integers(1, 200),
+    most=st.integers(0, 8000),
+)
 def test_any_page_size_lists_every_message_once_in_order(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[int], limit: int, most: int
 ) -> None:
@@ -384,7 +396,9 @@ def test_a_long_summary_is_described_page_by_page(tmp_path_factory: pytest.TempP
 
 # -- room ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("room", [1500, 4000, 8000])
-@pytest.mark.parametrize("text", ["plain words " * 5000, "数据" * 30_000, "\x00" * 30_000, '"\\' * 20_000], ids=range(4))
+@pytest.mark.parametrize(
+    "text", ["plain words " * 5000, "数据" * 30_000, "\x00" * 30_000, '"\\' * 20_000], ids=range(4)
+)
 def test_no_answer_is_larger_than_its_room(tmp_path: Path, room: int, text: str) -> None:
     """The host cuts what is longer, and its cut has no handle."""
     archive = Archive(tmp_path, room=room)

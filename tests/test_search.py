@@ -15,9 +15,7 @@ from hermes_lcm.search import Filters, IndexRow, MessageIndex, NodeIndex, prepar
 from hermes_lcm.text import words
 
 EVERYTHING = Scope()
-_COLUMNS = (
-    "store_id, conversation_id, session_id, seq, pos, role, digest, tokens, chars, said_at, stored_at, source, flags, envelope"
-)
+_COLUMNS = "store_id, conversation_id, session_id, seq, pos, role, digest, tokens, chars, said_at, stored_at, source, flags, envelope"
 
 
 class World:
@@ -31,11 +29,25 @@ class World:
         self.said: dict[int, str] = {}
         self._seq: dict[int, int] = {}
 
-    def say(self, text, *, role="user", conversation=1, session="", at=None, source="cli", flags=0, extra="", principal="local"):
+    def say(
+        self,
+        text,
+        *,
+        role="user",
+        conversation=1,
+        session="",
+        at=None,
+        source="cli",
+        flags=0,
+        extra="",
+        principal="local",
+    ):
         """One message; its store id."""
         return self.say_all([(role, text)], conversation, session, at, source, flags, extra, principal)[0]
 
-    def say_all(self, messages, conversation=1, session="", at=None, source="cli", flags=0, extra="", principal="local"):
+    def say_all(
+        self, messages, conversation=1, session="", at=None, source="cli", flags=0, extra="", principal="local"
+    ):
         ids = []
         with self.db.transaction():
             self.db.execute(
@@ -47,7 +59,18 @@ class World:
                 seq = self._seq[conversation] = self._seq.get(conversation, 0) + 1
                 store_id = self.db.execute(
                     f"INSERT INTO messages({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, x'', 0, ?, ?, ?, ?, ?, x'')",
-                    (conversation, session or f"s{conversation}", seq, seq, role, len(text), at, 1000.0 + seq, source, flags),
+                    (
+                        conversation,
+                        session or f"s{conversation}",
+                        seq,
+                        seq,
+                        role,
+                        len(text),
+                        at,
+                        1000.0 + seq,
+                        source,
+                        flags,
+                    ),
                 )
                 rows.append(IndexRow(store_id, conversation, text, extra))
                 self.said[store_id] = words.searchable(text, extra)
@@ -436,7 +459,10 @@ def summaries(world):
     """Two nodes of different owners."""
     first = world.say("x", session="a")
     second = world.say("y", conversation=2, principal="telegram:7")
-    for node_id, conversation, store_id, text in ((1, 1, first, "Decided to rotate keys monthly"), (2, 2, second, "keys rotate")):
+    for node_id, conversation, store_id, text in (
+        (1, 1, first, "Decided to rotate keys monthly"),
+        (2, 2, second, "keys rotate"),
+    ):
         with world.db.transaction():
             world.db.execute(
                 "INSERT INTO nodes VALUES (?,?,0,'verified',?,'',0,0,1,?,?,1,1,NULL,NULL,?,'','','{}',0,NULL)",

@@ -151,7 +151,9 @@ def test_files_are_not_found_until_there_are_some(archive: Archive) -> None:
         archive.call("lcm_expand", store_id="file_0a1b"), archive.call("lcm_expand", externalized_ref="0a1b"),
     ]  # fmt: skip
 
-    assert {answer["error"].split(": ", 1)[1] for answer in answers} == {"nothing that you may read has the address file_0a1b"}
+    assert {answer["error"].split(": ", 1)[1] for answer in answers} == {
+        "nothing that you may read has the address file_0a1b"
+    }
 
 
 def test_status_and_doctor_are_passed_on(archive: Archive) -> None:
@@ -232,7 +234,9 @@ def test_a_hit_says_everything_needed_to_judge_it(archive: Archive) -> None:
 
 def test_a_hit_that_is_in_view_says_so(archive: Archive) -> None:
     """Nobody need expand what the prompt shows."""
-    archive.lineage = Lineage((Entry((4,), b""), Entry((3,), b"", "stub")), Assembly(1, 1, "main", (9,), (4,), 6, 6, NOW), 6)
+    archive.lineage = Lineage(
+        (Entry((4,), b""), Entry((3,), b"", "stub")), Assembly(1, 1, "main", (9,), (4,), 6, 6, NOW), 6
+    )
 
     hits = {hit["store_id"]: hit for hit in archive.grep("E4711 rotates every 37 days")["results"]}
 
@@ -280,7 +284,12 @@ def test_summaries_are_found_and_marked(archive: Archive) -> None:
 
     [hit] = archive.grep("zebra protocol", scope="summaries")["results"]
 
-    assert (hit["type"], hit["node_id"], hit["quality"], hit["messages"]) == ("summary", 1, "provisional", "msg_1..msg_2")
+    assert (hit["type"], hit["node_id"], hit["quality"], hit["messages"]) == (
+        "summary",
+        1,
+        "provisional",
+        "msg_1..msg_2",
+    )
 
 
 def test_a_replaced_summary_is_not_shown(archive: Archive) -> None:
@@ -433,7 +442,10 @@ def two(tmp_path: Path) -> tuple[Archive, Session, Session]:
     theirs = archive.open("theirs", platform="telegram", host_key="agent:main:telegram:dm:111")
     mine = archive.open("mine", platform="telegram", host_key="agent:main:telegram:dm:222")
     ids = archive.say(
-        user(f"the code is {SECRET}"), calls(json.dumps({"code": SECRET})), result(f"{SECRET} went through"), to="theirs"
+        user(f"the code is {SECRET}"),
+        calls(json.dumps({"code": SECRET})),
+        result(f"{SECRET} went through"),
+        to="theirs",
     )
     leaf = archive.node(f"They said {SECRET}.", ids, conversation_id=theirs.conversation_id)
     archive.node(f"Talk about {SECRET}.", [leaf.node_id], depth=1, conversation_id=theirs.conversation_id)
@@ -498,7 +510,8 @@ def _attempts(tool: str, theirs: Session) -> list[dict[str, Any]]:
     known = {name for param in TOOLS[tool].params for name in (param.name, *param.aliases)} & set(values)
     singles = [{name: value} for name in sorted(known) for value in values[name]]
     pairs = [
-        {first: values[first][0], second: values[second][0]} for first, second in itertools.combinations(sorted(known), 2)
+        {first: values[first][0], second: values[second][0]}
+        for first, second in itertools.combinations(sorted(known), 2)
     ]
     return [{**base, **more} for base in _BASES[tool] for more in [{}, *singles, *pairs]]
 

@@ -33,7 +33,9 @@ ANYTHING = st.one_of(
     st.text(max_size=200),
     st.text(alphabet=st.sampled_from(list("ab \"'()-*:^{}+~|\\/._\0\ud800中文かな한")), max_size=60),
     st.lists(
-        st.sampled_from(["AND", "OR", "NOT", "(", ")", '"', "NEAR", "x", "-yyy", "the", "src/a.py", "fooBar", "中文字"]),
+        st.sampled_from(
+            ["AND", "OR", "NOT", "(", ")", '"', "NEAR", "x", "-yyy", "the", "src/a.py", "fooBar", "中文字"]
+        ),
         max_size=20,
     ).map(" ".join),
 )
