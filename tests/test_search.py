@@ -15,7 +15,10 @@ from hermes_lcm.search import Filters, IndexRow, MessageIndex, NodeIndex, prepar
 from hermes_lcm.text import words
 
 EVERYTHING = Scope()
-_COLUMNS = "store_id, conversation_id, session_id, seq, pos, role, digest, tokens, chars, said_at, stored_at, source, flags, envelope"
+_COLUMNS = (
+    "store_id, conversation_id, session_id, seq, pos, role, digest, tokens, chars, said_at, stored_at, source, flags, "
+    "envelope"
+)
 
 
 class World:
