@@ -92,6 +92,7 @@ class Home:
         env |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
         env |= {
             "HERMES_HOME": str(self.path),
+            "HERMES_DISABLE_LAZY_INSTALLS": "1",  # the host would install packages while it runs
             "HOME": str(self.path / "user"),
             "GATEWAY_ALLOW_ALL_USERS": "true",
             "HERMES_YOLO_MODE": "1",

@@ -81,12 +81,13 @@ def kind_of(messages: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> str:
 def summarise(request: Request) -> Reply:
     """An honest record of whatever is to be summarised: who said what, in its own words, thinned out, nothing invented."""
     prompt = text_of(request.last)
+    source = re.split(r"^~{4,} source ends", prompt, flags=re.MULTILINE)[0]  # our instructions follow
     wanted = re.search(r"about (\d+) words", prompt)
     room = 6 * int(wanted[1]) if wanted else 600
-    blocks = re.split(r"^~{4,} (?=(?:msg|sum)_\d+ \|)", prompt, flags=re.MULTILINE)[1:]
+    blocks = re.split(r"^~{4,} (?=(?:msg|sum|part)_\d+ \|)", source, flags=re.MULTILINE)[1:]
     said = [line for block in blocks for line in _report(*block.partition("\n")[::2])]
     if not said:
-        said = [line.strip()[:120] for line in prompt.splitlines() if len(line.strip()) > 20]
+        said = [line.strip()[:120] for line in source.splitlines() if len(line.strip()) > 20]
     step = max(1, -(-sum(map(len, said)) // room))
     return Reply("\n".join([*(f"- {line}" for line in said[::step]), "Expand for details about: the tool results"]))
 
