@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -338,12 +338,20 @@ class Report:
         self.quick = quick
         self.tables: list[dict[str, Any]] = []
         self.budgets: list[dict[str, Any]] = []
+        self.plots: list[dict[str, Any]] = []
         self.notes: list[str] = []
         self._load = os.getloadavg()[0]
         self._began = time.time()
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> None:
         self.tables.append({"title": title, "columns": list(columns), "rows": [list(r) for r in rows], "note": note})
+
+    def plot(
+        self, title: str, x: str, y: str, lines: Mapping[str, Sequence[tuple[float, float]]], *, log: bool = False
+    ) -> None:
+        """Points for a plot of the page; ``log``: both axes."""
+        points = {name: [[_short(a), _short(b)] for a, b in line] for name, line in lines.items()}
+        self.plots.append({"title": title, "x": x, "y": y, "lines": points, "log": log})
 
     def budget(self, what: str, value: float, limit: float, *, least: bool = False) -> None:
         """A figure with a limit: at most ``limit``, or (``least``) at least."""
@@ -361,7 +369,7 @@ class Report:
         }  # fmt: skip
         return {
             "name": self.name, "about": self.about, "quick": self.quick, "seconds": round(time.time() - self._began, 1),
-            "machine": machine, "tables": self.tables, "budgets": self.budgets, "notes": self.notes,
+            "machine": machine, "tables": self.tables, "budgets": self.budgets, "plots": self.plots, "notes": self.notes,
         }  # fmt: skip
 
     def text(self) -> str:
@@ -383,6 +391,10 @@ class Report:
             Path(json_file).parent.mkdir(parents=True, exist_ok=True)
             Path(json_file).write_text(json.dumps(self.data(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         return 0
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}") if abs(value) < 1e4 else round(value)
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:

@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""
+One session of 100,000 messages and 1,000 compactions in one process: does anything grow?
+
+    python benchmarks/soak.py [--quick] [--json FILE] [--where FOLDER] [--messages N] [--compactions N] [--window N]
+
+The plugin is driven as a terminal drives it, with preparation in the background, which gets the time between turns that a
+person would give it. The model answers at once and is not counted. Judged is the last tenth of the run against the first one.
+The machine is shared: beside the turns a fixed piece of work is timed, and processor time is told in units of that as well.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+import zlib
+from array import array
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import kit
+from driving import Agent, hook
+from kit import Chat, InstantModel, Report, Talk, home
+
+SESSION = "20260101_000000_soak"
+GROWTH = 1.2
+PARTS = 10
+POINTS = 200
+EVERY = 25  # turns between two looks at the process, at the search and at the fixed piece of work
+
+#: What is noted once a turn, and once every so many turns.
+TURN = ("said", "own", "background", "wall", "prompt")
+LOOK = ("at", "rss", "files", "threads", "unit", "search", "disk")
+
+
+class Notes:
+    """Columns of figures, kept in arrays so that the notes themselves do not look like a leak."""
+
+    def __init__(self, *names: str) -> None:
+        self.of = {name: array("d") for name in names}
+
+    def add(self, *values: float) -> None:
+        for column, value in zip(self.of.values(), values, strict=True):
+            column.append(value)
+
+    def __getitem__(self, name: str) -> array[float]:
+        return self.of[name]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.of.values())))
+
+
+def turn(talk: Talk) -> list[Chat]:
+    """A request, some tool rounds, an answer."""
+    out = [talk.user()]
+    for _ in range(talk.rng.choices((0, 1, 2, 4), (25, 35, 25, 15))[0]):
+        out.extend(talk.round())
+    out.append(talk.answer())
+    return out
+
+
+_UNIT = json.dumps([{"role": "tool", "content": f"line {n} of an output " * 12, "id": n} for n in range(60)])
+
+
+def unit() -> float:
+    """Processor seconds of a fixed piece of work of the kind that the plugin does."""
+    began = time.thread_time()
+    for message in json.loads(_UNIT):
+        text = json.dumps(message)
+        zlib.compress(text.encode(), 6)
+        hashlib.sha256(text.encode()).digest()
+    return time.thread_time() - began
+
+
+def resident() -> float:
+    """Megabytes of memory that this process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+class Run:
+    """The conversation, and what was noted of it."""
+
+    def __init__(self, folder: Path, window: int, model: InstantModel) -> None:
+        self.folder = folder
+        self.model = model
+        self.agent = Agent(SESSION, window)
+        self.talk = Talk(2026)
+        self.said = 0
+        self.turns = Notes(*TURN)
+        self.looks = Notes(*LOOK)
+        self.passes = Notes("at", "own", "wall", "after", "provisional")
+        self._in_pass = 0.0
+        compress = self.agent.engine.compress
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            before = time.thread_time()
+            out = compress(*args, **kwargs)
+            self._in_pass = time.thread_time() - before
+            return out
+
+        self.agent.engine.compress = timed  # type: ignore[method-assign]
+
+    def go(self, messages: int, compactions: int, progress: Callable[[str], None]) -> None:
+        told = 0
+        while self.said < messages or len(self.passes) < compactions:
+            self._turn(turn(self.talk))
+            if len(self.turns) % EVERY == 0:
+                self._look()
+            if self.said // 5000 > told:
+                told = self.said // 5000
+                progress(
+                    f"{self.said} messages, {len(self.passes)} compactions, {resident():.0f} MB, {len(self.turns)} turns"
+                )
+
+    def _turn(self, said: list[Chat]) -> None:
+        agent, asked = self.agent, self.model.seconds
+        mine, all_, wall = time.thread_time(), time.process_time(), time.perf_counter()
+        agent.turn(said)
+        wall, mine = time.perf_counter() - wall, time.thread_time() - mine
+        agent.runtime.preparer.idle(60)
+        others = time.process_time() - all_ - mine - (self.model.seconds - asked)
+        self.said += len(said)
+        for facts in agent.compactions:
+            self.passes.add(self.said, self._in_pass, facts["ended"] - facts["began"], facts.get("after_tokens", 0),
+                            facts.get("provisional_nodes", 0))  # fmt: skip
+        agent.compactions.clear()
+        self.turns.add(self.said, mine, others, wall, self.tokens())
+
+    def tokens(self) -> int:
+        from hermes_lcm import host
+
+        return host.rough(self.agent.messages)
+
+    def _look(self) -> None:
+        words = " ".join(self.talk.words.some(self.talk.rng, 3))
+        searched = kit.timed(self.agent.tool, "lcm_grep", query=words, limit=10)
+        disk = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file()) / 1e6
+        files, threads = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        self.looks.add(
+            self.said, resident(), files, threads, statistics.median(unit() for _ in range(3)), searched, disk
+        )
+
+
+# -- judging ---------------------------------------------------------------------------------------------------
+def parts(
+    values: Sequence[float], at: Sequence[float], end: float, fold: Callable[[Sequence[float]], float]
+) -> list[float]:
+    """One figure for each tenth of the conversation."""
+    groups: list[list[float]] = [[] for _ in range(PARTS)]
+    for value, place in zip(values, at, strict=True):
+        groups[min(PARTS - 1, int(place / end * PARTS))].append(value)
+    return [fold(group) if group else 0.0 for group in groups]
+
+
+def tell(report: Report, run: Run) -> None:
+    turns, looks, passes, end = run.turns, run.looks, run.passes, float(run.said)
+    mean, median = statistics.fmean, statistics.median
+    units = parts(looks["unit"], looks["at"], end, median)
+    figures: dict[str, list[float]] = {
+        "a turn: processor ms of its thread": _ms(parts(turns["own"], turns["said"], end, mean)),
+        "a turn: processor ms in the background": _ms(parts(turns["background"], turns["said"], end, mean)),
+        "a turn: wall ms, median": _ms(parts(turns["wall"], turns["said"], end, median)),
+        "a compaction: processor ms of its thread": _ms(parts(passes["own"], passes["at"], end, mean)),
+        "the fixed piece of work: processor ms": _ms(units),
+        "resident memory, MB": parts(looks["rss"], looks["at"], end, median),
+        "open files, most": parts(looks["files"], looks["at"], end, max),
+        "threads, most": parts(looks["threads"], looks["at"], end, max),
+        "prompt at the end of a turn, tokens": parts(turns["prompt"], turns["said"], end, mean),
+        "prompt behind a compaction, tokens": parts(passes["after"], passes["at"], end, mean),
+        "lcm_grep of three words, ms, median": _ms(parts(looks["search"], looks["at"], end, median)),
+        "files on disk, MB": parts(looks["disk"], looks["at"], end, max),
+    }
+    shown = (0, 1, 4, 8, 9)
+    rows = [[name, *(values[n] for n in shown), ratio(values)] for name, values in figures.items()]
+    report.table("By tenths of the conversation", ("", *(f"{n + 1}." for n in shown), "last : first"), rows,
+                 "lcm_grep searches all that was said, and the file keeps all of it: these two may grow.")  # fmt: skip
+    for name, scaled in (
+        ("a turn: processor ms of its thread", True), ("a turn: processor ms in the background", True),
+        ("a compaction: processor ms of its thread", True), ("resident memory, MB", False), ("open files, most", False),
+        ("threads, most", False), ("prompt at the end of a turn, tokens", False),
+        ("prompt behind a compaction, tokens", False),
+    ):  # fmt: skip
+        values = figures[name]
+        pace = ratio(units) if scaled else 1.0
+        what = f"{name.rsplit(',', 1)[0]}{', in units of the fixed work' if scaled else ''}: last tenth by first"
+        report.budget(what, ratio(values) / pace, GROWTH)
+    _draw(report, run)
+
+
+def ratio(values: Sequence[float]) -> float:
+    """The last tenth by the first."""
+    return values[-1] / values[0] if values[0] else 1.0
+
+
+def _ms(values: Sequence[float]) -> list[float]:
+    return [1000 * value for value in values]
+
+
+def _draw(report: Report, run: Run) -> None:
+    turns, looks, passes = run.turns, run.looks, run.passes
+    say = "messages so far"
+    for title, unit_, lines in (
+        ("Processor time of a turn", "ms", (("its thread", turns["said"], turns["own"], 1000.0),
+                                            ("background", turns["said"], turns["background"], 1000.0))),
+        ("Processor time of a compaction", "ms", (("its thread", passes["at"], passes["own"], 1000.0),)),
+        ("Resident memory", "MB", (("process", looks["at"], looks["rss"], 1.0),)),
+        ("Handles", "", (("open files", looks["at"], looks["files"], 1.0), ("threads", looks["at"], looks["threads"], 1.0))),
+        ("Prompt", "tokens", (("at the end of a turn", turns["said"], turns["prompt"], 1.0),
+                              ("behind a compaction", passes["at"], passes["after"], 1.0))),
+    ):  # fmt: skip
+        report.plot(title, say, unit_, {name: _thin(x, y, scale) for name, x, y, scale in lines})
+
+
+def _thin(x: Sequence[float], y: Sequence[float], scale: float) -> list[tuple[float, float]]:
+    """At most so many points, each the mean of its neighbours."""
+    step = max(1, len(x) // POINTS)
+    return [(x[min(n + step, len(x)) - 1], scale * statistics.fmean(y[n : n + step])) for n in range(0, len(x), step)]
+
+
+def check(report: Report, run: Run) -> None:
+    """Speed is nothing if anything was lost: every message once, nothing wrong in the doctor's eyes, the prompt complete."""
+    agent = run.agent
+    stored = agent.runtime.store.count()
+    problems = [p.message for p in agent.runtime.health.problems()]
+    provisional = int(sum(run.passes["provisional"]))
+    report.budget("messages said and not stored, or stored twice", abs(stored - run.said), 0)
+    report.budget("problems in health", len(problems), 0)
+    for problem in problems:
+        report.note(f"health: {problem}")
+    began = time.process_time()
+    again = Agent(SESSION, agent.engine.context_length)
+    hook("pre_api_request", SESSION, kit.reloaded(agent.messages))
+    report.note(f"a new process aligns the list of {len(agent.messages)} messages in {time.process_time() - began:.2f} s of "
+                f"processor time and stores {again.runtime.store.count() - stored} more")  # fmt: skip
+    report.note(f"{stored} messages stored in {len(run.turns)} turns, {len(run.passes)} compactions, {run.model.calls} model "
+                f"calls; provisional nodes shown, summed over the compactions: {provisional}")  # fmt: skip
+
+
+def main() -> int:
+    parser = kit.arguments(__doc__ or "")
+    parser.add_argument("--messages", type=int, default=0, help="at least so many (default: 100000, quick: 5000)")
+    parser.add_argument("--compactions", type=int, default=-1, help="and so many (default: 1000, quick: 50)")
+    parser.add_argument("--window", type=int, default=0, help="the model's context window (default: 48000)")
+    args = parser.parse_args()
+    report = Report("soak", "one long session in one process", args.quick)
+    with home(args.where or Path(tempfile.gettempdir()), summary_spend_max_calls=0) as folder:
+        run = Run(folder, args.window or 48_000, InstantModel().install())
+        gc.collect()
+        messages, compactions = args.messages or (5000 if args.quick else 100_000), args.compactions
+        compactions = compactions if compactions >= 0 else (50 if args.quick else 1000)
+        run.go(messages, compactions, lambda text: print(text, file=sys.stderr, flush=True))
+        tell(report, run)
+        check(report, run)
+        run.agent.close()
+    return report.finish(args.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
