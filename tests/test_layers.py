@@ -18,9 +18,9 @@ LAYERS = {
     6: "tools command cli binding",
     5: "runtime swap plain",
     4: "ingest door compact prepare assemble state retrieve answer caller evidence finding overview ops",
-    3: "store search dag session health payloads scope reading llm",
+    3: "store search dag session health metrics payloads scope reading llm",
     2: "db",
-    1: "config schemas text host align plan calibration columns crew",
+    1: "config schemas text host align plan calibration columns crew request_view",
     0: "errors records",
 }
 RANK = {name: layer for layer, names in LAYERS.items() for name in names.split()}
