@@ -297,7 +297,10 @@ class Config:
     database_path: str = knob("", TEXT, "SQLite file. Empty: `lcm.db` in the Hermes home of the profile.")
     enable_slash_command: bool = knob(False, FLAG, "Offer `/lcm` in the chat. Only where everybody in it is trusted.")
     doctor_clean_apply_enabled: bool = knob(False, FLAG, "Permit `/lcm doctor clean apply`, which deletes sessions.")
-    metrics_path: str = knob("", TEXT, "File that gets one JSON line per compaction. Empty: none.")
+    metrics_path: str = knob(
+        "", TEXT, "Prometheus text file that gets counters and timings; relative: beside the database. Empty: none."
+    )
+    metrics_interval_seconds: int = knob(15, whole(1), "Shortest time between two writes of that file.")
 
     problems: tuple[Problem, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()  # pairs, not a mapping: engines are deep-copied and configs compared

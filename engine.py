@@ -334,7 +334,7 @@ class LCMEngine(ContextEngine):
         if lineage is None:
             return plain.compact(
                 messages, threshold=threshold, current=current, force=force, focus=focus, config=runtime.config,
-                summarise=runtime.ladder.summarise, rough=host.rough, deadline=deadline,
+                summarise=runtime.summarise, rough=host.rough, deadline=deadline,
             )  # fmt: skip
         rotation = runtime.orders.rotation(self._session_id)
         if rotation is not None:  # an operation on prompt and backup, not a synthesis: no model is asked
@@ -359,13 +359,15 @@ class LCMEngine(ContextEngine):
             "before_tokens": outcome.before_tokens, "after_tokens": outcome.after_tokens,
             "provisional_nodes": outcome.provisional, "assembly": outcome.assembly_id, "forced": force,
         }  # fmt: skip
-        counters = self.runtime.health.counters
+        counters, metrics = self.runtime.health.counters, self.runtime.metrics
         counters["compaction_tries"] += 1
+        metrics.observe("compaction_seconds", time.monotonic() - began)
         if outcome.messages is None:
             if not force:
                 self._stuck_at = max(current or 0, self.threshold_tokens)
             return
         counters["compactions"] += 1
+        metrics.count("compaction_saved_tokens_total", max(0, outcome.before_tokens - outcome.after_tokens))
         # Still over the threshold: all that can be done was done, so the next pass waits until the prompt has grown.
         self._stuck_at = self.threshold_tokens if outcome.over_limit else 0
         self._last_compression_made_progress = True
@@ -379,6 +381,15 @@ class LCMEngine(ContextEngine):
 
     def handle_tool_call(self, name: str, args: Mapping[str, Any] | None = None, **kwargs: Any) -> str:
         """Answer one of the agent's tool calls; errors are part of the answer."""
+        began = time.monotonic()
+        said = self._answer(name, args, kwargs)
+        tool = name if any(schema["name"] == name for schema in SCHEMAS) else "unknown"
+        self.runtime.metrics.observe("tool_seconds", time.monotonic() - began, tool=tool)
+        result = "error" if said.startswith('{"error"') else "ok"
+        self.runtime.metrics.count("tool_calls_total", tool=tool, result=result)
+        return said
+
+    def _answer(self, name: str, args: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -> str:
         messages = kwargs.get("messages")
         session_id = str(kwargs.get("session_id") or self._session_id)
         lineage: Lineage | None = None

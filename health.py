@@ -50,6 +50,8 @@ class Health:
         self._loaded = False
         self._kept: dict[str, str] = {}
         self.counters: Counter[str] = Counter()
+        #: Failures of this process by topic, resolved or not.
+        self.failures: Counter[str] = Counter()
 
     def degraded(self, topic: str, error: BaseException | str, *, severity: str = "error", remedy: str = "") -> None:
         """Remember a problem. The same topic again counts up."""
@@ -58,6 +60,7 @@ class Health:
         said = said.encode("utf-8", "backslashreplace").decode("utf-8")
         remedy = remedy or str(getattr(error, "remedy", ""))
         with self._lock:
+            self.failures[topic] += 1
             before = self._problems.get(topic)
             if before is None:
                 logger.warning("%s: %s", topic, said)

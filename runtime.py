@@ -30,10 +30,12 @@ from .ingest import Ingest
 from .llm.breaker import Breaker, SpendGuard
 from .llm.client import HostModel
 from .llm.ladder import Ladder, LadderSettings
+from .metrics import Metrics
+from .ops import gauges
 from .ops.orders import Orders
 from .payloads import unfolded
 from .prepare import Preparer
-from .records import Lineage
+from .records import Lineage, Summary, SummaryTask
 from .scope import Reach
 from .search import MessageIndex, NodeIndex
 from .search import prepare as prepare_indexes
@@ -48,6 +50,7 @@ UNKNOWN_SOURCE = "unknown"
 _SPEND = "spend"
 _BREAKER = "breaker"
 _CALIBRATION = "calibration"
+_METRICS = "metrics file"
 
 
 @dataclass(slots=True)
@@ -76,6 +79,7 @@ class Runtime:
         self.store = MessageStore(self.db, self.index)
         self.dag = SummaryDag(self.db, self.node_index)
         self.payloads, self.whole_store, self.view_store = unfolded(self.db, self.index, path, self.health)
+        self.metrics = self._measuring(config)
         self.door = build_door(config, self.payloads, self.health)
         self.ingest = Ingest(self.whole_store, self.sessions, self.dag, door=self.door)
         self.breaker = Breaker(
@@ -101,7 +105,7 @@ class Runtime:
             self.store,
             self.dag,
             self.ingest.expected,
-            self.ladder.summarise,
+            self.summarise,
             config,
             rough=host.rough,
             dissolved=self.orders.dissolved,
@@ -114,6 +118,32 @@ class Runtime:
         self._lock = threading.Lock()
         for problem in config.problems:
             self.health.degraded(f"setting {problem.name}", str(problem), severity="warning")
+
+    def _measuring(self, config: Config) -> Metrics:
+        """Counters and timings for the file that the operator named, if any."""
+        plugin = Path(__file__).resolve().parent
+        return Metrics(
+            self.path.parent / Path(config.metrics_path).expanduser() if config.metrics_path else None,
+            database=str(self.path),
+            interval_s=config.metrics_interval_seconds,
+            counted=gauges.counted(self.health),
+            gauges=gauges.gauges(self.db, self.health, self.payloads.folder, plugin),
+            told=self._metrics_written,
+        )
+
+    def _metrics_written(self, error: OSError | None) -> None:
+        if error is None:
+            self.health.resolved(_METRICS)
+        else:
+            remedy = "LCM_METRICS_PATH must name a file in a folder that Hermes may write"
+            self.health.degraded(_METRICS, error, severity="warning", remedy=remedy)
+
+    def summarise(self, task: SummaryTask, **limits: Any) -> Summary:
+        """The ladder, counted and timed."""
+        with self.metrics.timing("summary_seconds"):
+            made = self.ladder.summarise(task, **limits)
+        self.metrics.count("summaries_total", quality=made.quality)
+        return made
 
     def _opened(self, db: Database) -> None:
         """Everything that a new connection needs: search indexes (caches) and what earlier processes left behind."""
@@ -211,7 +241,9 @@ class Runtime:
         """Ingest a live list; a success resolves what had been wrong. ``source``: the platform, if not the session's."""
         session = self.session(session_id)
         source = source or session.platform or UNKNOWN_SOURCE
+        began = time.perf_counter()
         lineage = self.ingest.take(session, messages, source=source, thorough=thorough)
+        self.metrics.observe("ingest_seconds", time.perf_counter() - began)
         self.health.counters["ingests"] += 1
         self.health.counters["messages_stored"] += lineage.stored
         self.health.resolved("ingest")
@@ -276,6 +308,7 @@ class Runtimes:
             runtime.preparer.stop()
             if runtime.db.is_open:
                 runtime.save_states()
+            runtime.metrics.stop()
 
     def all(self) -> list[Runtime]:
         """Every runtime of this process."""

@@ -40,6 +40,10 @@ UNBOUND = "(unbound)"
 UNINITIALISED = "(uninitialized)"
 PLACEHOLDER_FORMAT = "[redacted:<kind>:<12 hex digits of SHA-256>]; passwords without digest"
 _LINEAGE_ROWS = 2000
+#: Files of a folder that the status looks at before it says "at least".
+_MOST_FILES = 2000
+#: The folder of ``export.py``.
+EXPORTS = "lcm-exports"
 #: What a missing package switches off.
 OPTIONAL_PACKAGES = {
     "regex": "LCM_IGNORE_MESSAGE_PATTERNS is not applied: a pattern of the standard library cannot be stopped",
@@ -329,7 +333,7 @@ def _plugin(deps: OpsDeps) -> dict[str, Any]:
     folder = deps.plugin_dir.resolve()
     git = gitinfo.identity(folder)
     return {
-        "plugin_version": _version(folder),
+        "plugin_version": version_of(folder),
         "plugin_path": str(deps.plugin_dir),
         "plugin_git_commit": git.commit,
         "plugin_git_branch": git.branch,
@@ -338,7 +342,7 @@ def _plugin(deps: OpsDeps) -> dict[str, Any]:
     }
 
 
-def _version(folder: Path) -> str | None:
+def version_of(folder: Path) -> str | None:
     try:
         found = re.search(r"^version:\s*(\S+)", (folder / "plugin.yaml").read_text(encoding="utf-8"), re.MULTILINE)
     except (OSError, UnicodeDecodeError):
@@ -348,13 +352,17 @@ def _version(folder: Path) -> str | None:
 
 def disk(deps: OpsDeps) -> dict[str, Any]:
     """Bytes by kind of file, and what is free."""
-    path = deps.db.path
-    out: dict[str, Any] = {
-        "database": _size(path),
-        "write_ahead_log": _size(path.with_name(path.name + "-wal")),
-        "backups": _folder_size(backup_folder(path)),
-        "payload_files": _folder_size(deps.payload_dir) if deps.payload_dir else 0,
-    }
+    return disk_of(deps.db.path, deps.payload_dir)
+
+
+def disk_of(path: Path, payload_dir: Path | None) -> dict[str, Any]:
+    """The same for a database file and the folder of its payloads. Every backup folder's file counts as a backup."""
+    out: dict[str, Any] = {"database": _size(path), "write_ahead_log": _size(path.with_name(path.name + "-wal"))}
+    folders = {"backups": backup_folder(path), "payload_files": payload_dir, "exports": path.parent / EXPORTS}
+    for name, folder in folders.items():
+        out[name], complete = _folder_size(folder)
+        if not complete:
+            out.setdefault("at_least", []).append(name)
     try:
         out["free"] = shutil.disk_usage(path.parent).free
     except OSError:
@@ -369,11 +377,24 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _folder_size(folder: Path) -> int:
-    try:
-        return sum(_size(entry) for entry in folder.rglob("*") if entry.is_file())
-    except OSError:
-        return 0
+def _folder_size(folder: Path | None) -> tuple[int, bool]:
+    """Bytes of the files in a folder and below, and whether all were looked at: so many files would take too long."""
+    total = seen = 0
+    waiting = [folder] if folder is not None else []
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > _MOST_FILES:
+                        return total, False
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(Path(entry.path))
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+        except OSError:
+            continue
+    return total, True
 
 
 def remembered(deps: OpsDeps) -> list[Problem]:

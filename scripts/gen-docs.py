@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """
-Write docs/configuration.md from config.py and docs/tools.md from schemas.py.
+Write docs/configuration.md from config.py, docs/tools.md from schemas.py and docs/metrics.md from metrics.py.
 
     scripts/gen-docs.py            write what changed
     scripts/gen-docs.py --check    change nothing; exit code 1 when something is out of date
@@ -60,6 +60,34 @@ TOOLS = """\
 {note}
 
 What the agent can call while the context engine `lcm` is selected.
+"""
+
+METRICS = """\
+# Metrics
+
+{note}
+
+Off by default. `LCM_METRICS_PATH` names a file in the
+[Prometheus text format](https://prometheus.io/docs/instrumenting/exposition_formats/), for the textfile collector of the node
+exporter, which reads files called `*.prom`:
+
+```sh
+export LCM_METRICS_PATH=/var/lib/node_exporter/textfile/hermes_lcm.prom
+```
+
+- A relative path is taken from the folder of the database.
+- Written by a thread of its own while Hermes works, at most every `LCM_METRICS_INTERVAL_SECONDS`, and once when the process ends.
+  No turn waits for it. Nothing is written by looking (`hermes lcm status`).
+- Replaced as a whole, so a reader never sees half a file. Beside it stays an empty lock file, `.<name>.lock`.
+- Counters belong to the file, not to a process: all processes that share it add to it, and they go on over restarts. Delete the
+  file to begin at zero. Several databases may share one file; the label `database` tells them apart.
+- No text of any message is in it. A file that cannot be written is a warning in status and doctor.
+
+Every sample has the label `database`; a histogram `X` has the series `X_bucket`, `X_sum` and `X_count`.
+
+| Metric | Type | More labels | Meaning |
+|---|---|---|---|
+{rows}
 """
 
 
@@ -127,11 +155,22 @@ def _type(schema: Mapping[str, Any]) -> str:
     return " or ".join(kind) if isinstance(kind, list) else str(kind)
 
 
+def metrics() -> str:
+    """The text of docs/metrics.md."""
+    known = load("metrics")
+    rows = [
+        row(f"`{known.PREFIX}{each.name}`", each.kind, ", ".join(f"`{label}`" for label in each.labels), each.help)
+        for each in known.METRICS
+    ]
+    return METRICS.format(note=NOTE.format(source="metrics.py"), rows="\n".join(rows))
+
+
 def pages() -> dict[Path, str]:
     """Every generated page and its text; ``tools.md`` as soon as there are tools."""
     found = {ROOT / "docs" / "configuration.md": configuration()}
     if (ROOT / "schemas.py").is_file():
         found[ROOT / "docs" / "tools.md"] = tools()
+    found[ROOT / "docs" / "metrics.md"] = metrics()
     return found
 
 
