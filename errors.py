@@ -11,6 +11,7 @@ The error tree.
     - StoreFull             the disk is full
     - StoreCorrupt          SQLite refuses the file's content
     - StoreTooNew           the file was written by a newer release
+    - StoreForeign          another program, or the plugin before this one, wrote the file
     - Overtaken             another writer appended first; align again
   - SummaryError            no usable summary
     - SummaryTooLong        retry with less input
@@ -69,6 +70,14 @@ class StoreTooNew(StoreError):
     """A newer release of the plugin wrote this file."""
 
     remedy = "update the plugin, or point LCM_DATABASE_PATH at another file"
+
+
+class StoreForeign(StoreError):
+    """The file belongs to another program or to the plugin that was here before; it is never written to."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
 
 
 class Overtaken(StoreError):

@@ -21,11 +21,13 @@ from ..errors import (
     StoreBusy,
     StoreCorrupt,
     StoreError,
+    StoreForeign,
     StoreFull,
     StoreReadOnly,
     StoreTooNew,
 )
 from . import migrations
+from .foreign import refuse_foreign
 
 Params = Sequence[Any] | dict[str, Any]
 
@@ -97,6 +99,7 @@ class Database:
         patience = BUSY_AGAIN_MS if self._clock() < self._busy_until else BUSY_TIMEOUT_MS
         with _translated(self.path, self._saw_busy):
             self._create_file()
+            refuse_foreign(self.path)
             writer = sqlite3.connect(self.path, timeout=patience / 1000, isolation_level=None, check_same_thread=False)
             try:
                 self._prepare(writer, patience)
@@ -132,10 +135,10 @@ class Database:
         version = _pragma(connection, "user_version")
         owner = _pragma(connection, "application_id")
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if tables and owner != migrations.APPLICATION_ID:
-            raise StoreError(
-                f"{self.path} is a database of another program or of an earlier plugin (application_id {owner}); "
-                "move it away or point LCM_DATABASE_PATH at another file"
+        if tables and owner != migrations.APPLICATION_ID:  # its tables are in the log only: seen now that it is open
+            raise StoreForeign(
+                f"{self.path} is a database of another program (application_id {owner})",
+                remedy="move it away, or point LCM_DATABASE_PATH at another file",
             )
         if version > len(migrations.STEPS):
             raise StoreTooNew(
