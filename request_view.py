@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 from .text import content, own, pairs
@@ -44,7 +45,7 @@ Replacement = Instead | Retold
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The rewritten request, or None and why it is sent as it is. ``already``: it shows the replacements, made by another hook."""
+    """The rewritten request, or None and why it is sent as it is. ``already``: another hook has put the replacements in."""
 
     messages: list[dict[str, Any]] | None
     state: State
@@ -55,7 +56,7 @@ def shown(live: Sequence[Message], wire: Sequence[Message], replacements: Sequen
     """``wire`` (the live list as the host sends it) with the replacements in it. Neither list is changed."""
     ranges = sorted((r for r in replacements if isinstance(r, Instead)), key=lambda r: (r.first, r.stop))
     texts = [r for r in replacements if isinstance(r, Retold)]
-    if any(one.stop > other.first for one, other in zip(ranges, ranges[1:], strict=False)):
+    if any(one.stop > other.first for one, other in pairwise(ranges)):
         return Shown(None, "unmatched", "replaced ranges overlap")
     end = max([*(r.stop for r in ranges), *(r.index + 1 for r in texts)], default=0)
     if not replacements or end > len(live):

@@ -153,9 +153,7 @@ def built(kinds: list[str]) -> tuple[Chat, list[int]]:
         last = live[-1]["role"] if live else ""
         if kind == "user" and last == "user":
             kind = "assistant"
-        elif kind == "assistant" and last in ("assistant", ""):
-            kind = "user"
-        elif kind == "round" and last in ("assistant", ""):
+        elif kind in ("assistant", "round") and last in ("assistant", ""):
             kind = "user"
         starts.append(len(live))
         if kind == "round":
