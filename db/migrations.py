@@ -161,7 +161,72 @@ CREATE TABLE payload_refs(
 CREATE INDEX messages_externalised ON messages(digest) WHERE flags & 256;
 """
 
-STEPS: tuple[str, ...] = (_CORE, _PAYLOADS)
+# A restored backup gives assembly ids out again: what a prompt of ours said tells which one it is.
+_ASSEMBLY_DIGESTS = """
+ALTER TABLE assemblies ADD COLUMN digest BLOB;
+CREATE INDEX messages_imported ON messages(conversation_id) WHERE flags & 512;
+"""
+
+# What was imported: which row here every row of a source became, so that doing it again, or going on, adds nothing twice.
+# No references: what an operator removed here stays known as imported.
+_IMPORTS = """
+CREATE TABLE import_sources(
+  source_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  import_id TEXT NOT NULL UNIQUE,
+  kind TEXT NOT NULL,
+  about TEXT NOT NULL,
+  started_at REAL NOT NULL,
+  finished_at REAL
+);
+CREATE TABLE imported(
+  source_id INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  here INTEGER NOT NULL,
+  PRIMARY KEY(source_id, kind, key)
+) WITHOUT ROWID;
+CREATE INDEX imported_here ON imported(kind, here);
+CREATE TABLE duplicates(
+  store_id INTEGER PRIMARY KEY,
+  original_id INTEGER NOT NULL
+);
+"""
+
+# A message in a block has the block's number as its envelope.
+_BLOCKS = """
+CREATE TABLE blocks(
+  block_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  data BLOB NOT NULL
+);
+"""
+
+# What an agent archived: which rows of a conversation one placeholder stands for. Messages are not copied. A branch gets rows of
+# its own for what it inherits, under the same handle.
+_ARCHIVES = """
+CREATE TABLE archives(
+  archive_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  handle TEXT NOT NULL,
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  session_id TEXT NOT NULL,
+  store_ids TEXT NOT NULL,
+  first_index INTEGER NOT NULL,
+  last_index INTEGER NOT NULL,
+  messages INTEGER NOT NULL,
+  summary TEXT NOT NULL,
+  given INTEGER NOT NULL,
+  preview TEXT NOT NULL,
+  chars INTEGER NOT NULL,
+  tokens INTEGER NOT NULL,
+  state TEXT NOT NULL CHECK(state IN ('archived', 'restored', 'pruned')),
+  created_at REAL NOT NULL,
+  changed_at REAL NOT NULL,
+  UNIQUE(conversation_id, handle)
+);
+CREATE INDEX archives_by_handle ON archives(handle);
+"""
+
+STEPS: tuple[str, ...] = (_CORE, _PAYLOADS, _ASSEMBLY_DIGESTS, _IMPORTS, _BLOCKS, _ARCHIVES)
 
 
 def migrate(connection: sqlite3.Connection) -> None:
