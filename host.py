@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -25,6 +26,8 @@ _REVIEW_PREFIXES = (
     "Review the conversation above and update two things:",
 )
 _REVIEW = "background_review"
+#: The first host that gives every agent an engine of its own.
+_OLDEST = (0, 18)
 _FRAMES = 24
 
 
@@ -74,6 +77,23 @@ def version() -> str | None:
         except metadata.PackageNotFoundError:
             continue
     return None
+
+
+def too_old() -> str | None:
+    """Why this host is refused, or None. What it offers to engines is the same before and after 0.18, so its version decides.
+
+    A development tree may call itself 0.0.0; it is taken for a new one.
+    """
+    found = version()
+    number = tuple(int(part) for part in re.findall(r"\d+", found or "")[:2])
+    if not (0, 1) <= number < _OLDEST:
+        return None
+    return (
+        f"hermes-lcm needs Hermes Agent 0.18 or newer; this is {found}, in which all agents share one engine object and "
+        "would mix their conversations. Hermes goes on with its own compressor and nothing was changed. Update Hermes "
+        "(hermes update, or pip install -U hermes-agent), or switch this off: hermes plugins disable hermes-lcm, "
+        "hermes config set context.engine compressor"
+    )
 
 
 def rough(messages: Sequence[Mapping[str, Any]]) -> int:

@@ -55,21 +55,24 @@ class Home:
         in_place: bool = True,
         engine: str = "lcm",
         review_every: int = 0,
+        window: int = WINDOW,
+        config: Mapping[str, Any] | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> Home:
         """Write config.yaml and link the plugin. ``settings`` are environment variables (``LCM_*``).
 
-        ``review_every``: background reviews after so many tool rounds and user turns; 0 never.
+        ``review_every``: background reviews after so many tool rounds and user turns; 0 never. ``config``: further
+        sections of config.yaml.
         """
         (path / "plugins").mkdir(parents=True)
         (path / "plugins" / "hermes-lcm").symlink_to(PLUGIN, target_is_directory=True)
-        config = {
+        sections = {
             "model": {
                 "default": "scripted",
                 "provider": "custom",
                 "base_url": base_url,
                 "api_key": "none",
-                "context_length": WINDOW,
+                "context_length": window,
             },
             "context": {"engine": engine},
             "plugins": {"enabled": ["hermes-lcm"]},
@@ -79,7 +82,7 @@ class Home:
             "security": {"tirith_enabled": False},
             "approvals": {"mode": "off", "destructive_slash_confirm": False},
         }
-        (path / "config.yaml").write_text(json.dumps(config, indent=2) + "\n")  # JSON is YAML
+        (path / "config.yaml").write_text(json.dumps(sections | dict(config or {}), indent=2) + "\n")  # JSON is YAML
         return cls(path, dict(settings or {}))
 
     def environment(self) -> dict[str, str]:

@@ -56,7 +56,9 @@ def test_fifty_copies_open_nothing(tmp_path: Path, model: ModelServer) -> None:
 
     assert (cost["names"], cost["distinct"]) == (["lcm"], 50)
     assert cost["after"] == cost["before"]
-    assert cost["threads"][1] == cost["threads"][0]
+    assert [
+        name for name in cost["threads"] if name.startswith("lcm")
+    ] == []  # the host starts some of its own meanwhile
 
 
 def test_without_the_plugin_the_host_says_so(tmp_path: Path, model: ModelServer) -> None:

@@ -159,7 +159,7 @@ class Worker:
         prototype = get_plugin_context_engine()
         assert prototype is not None
         agent = self._agent()
-        before, threads = _open_files(), threading.active_count()
+        before, threads = _open_files(), set(threading.enumerate())
         copies = []
         for number in range(count):
             engine = copy.deepcopy(prototype)
@@ -172,7 +172,7 @@ class Worker:
         return {
             "before": before,
             "after": after,
-            "threads": [threads, threading.active_count()],
+            "threads": [thread.name for thread in threading.enumerate() if thread not in threads],
             "names": sorted(names),
             "distinct": len({id(engine) for engine in copies}),
         }
@@ -202,9 +202,9 @@ class Worker:
 
     def do_gateway(self) -> Answer:
         """The real gateway runner with an adapter that keeps what it is told to send."""
-        from gateway.config import GatewayConfig, Platform, PlatformConfig
+        from gateway.config import Platform, PlatformConfig
         from gateway.platforms.base import BasePlatformAdapter, SendResult
-        from gateway.run import GatewayRunner, load_gateway_config_for_runner
+        from gateway.run import GatewayRunner
 
         class Chat(BasePlatformAdapter):  # type: ignore[misc]  # the host ships no types
             """Sends nothing anywhere."""
@@ -230,8 +230,7 @@ class Worker:
         asyncio.set_event_loop(self.loop)
 
         async def build() -> Any:
-            config: GatewayConfig = load_gateway_config_for_runner()
-            runner = GatewayRunner(config)
+            runner = GatewayRunner()
             adapter = Chat()
             adapter.set_session_store(runner.session_store)
             runner.adapters[Platform.TELEGRAM] = adapter
