@@ -9,13 +9,13 @@ same words.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .config import Config
 from .dag import SummaryDag
 from .errors import BadRequest, NotFound
-from .records import Node, Row, Scope
+from .records import Flag, Node, Row, Scope, Stored
 from .scope import Reach
 from .search import MessageIndex, NodeIndex
 from .session import Session, Sessions
@@ -85,14 +85,23 @@ class Caller:
         """All that this caller may read."""
         if self.principal is not None and self.config.archive_scope == "session":
             carried = self.dag.nodes(self.sessions.carried(self.session.conversation_id)) if self.session else []
-            return Scope(self.principal, (*self.lineage(), *(node.conversation_id for node in carried)))
+            current = self.current()
+            conversations = (*(current.conversations or ()), *(node.conversation_id for node in carried))
+            return replace(current, conversations=tuple(dict.fromkeys(conversations)))
         return Scope(self.principal)
 
-    def lineage(self) -> tuple[int, ...]:
-        """The current conversation and those it branched from."""
-        if self.session is None:
-            return ()
-        return tuple(conversation for conversation, _ in self.sessions.lineage(self.session.conversation_id))
+    def current(self) -> Scope:
+        """The current conversation and what it inherits of those it branched from."""
+        return self.thread(self.session.conversation_id) if self.session is not None else Scope(self.principal, ())
+
+    def thread(self, conversation_id: int) -> Scope:
+        """A conversation and what it inherits: a branch knows nothing of what its parents say later."""
+        lineage = self.sessions.lineage(conversation_id)
+        cuts = tuple((conversation, cut.seq, cut.pos) for conversation, cut in lineage if cut is not None)
+        gone = self.sessions.taken_back(conversation_id) if cuts else None
+        return Scope(
+            self.principal, tuple(c for c, _ in lineage), cuts=cuts, without=tuple(sorted(gone)) if gone else ()
+        )
 
     def choose(
         self,
@@ -102,22 +111,25 @@ class Caller:
         all_conversations: bool | None = None,
     ) -> Chosen:
         """The scope that arguments name; the narrowest of them counts."""
+        everything = self.everything()
         if session_id is not None:
             found = self.find_session(session_id)
             if found is None:
                 return Chosen(Scope(self.principal, (), session_id), "no session", f"session {session_id!r}", wide=True)
             return Chosen(
-                Scope(self.principal, (found.conversation_id,), session_id), f"session {session_id}", wide=True
+                replace(everything, conversations=(found.conversation_id,), session_id=session_id),
+                f"session {session_id}",
+                wide=True,
             )
         if session_scope == "session":
             raise BadRequest("session_scope=session needs session_id: the session to search")
         if conversation_id is not None:
-            known = self.reach.conversations([conversation_id], self.everything())
+            known = self.reach.conversations([conversation_id], everything)
             missing = "" if known else f"conversation {conversation_id}"
-            return Chosen(Scope(self.principal, tuple(known)), f"conversation {conversation_id}", missing)
+            return Chosen(replace(everything, conversations=tuple(known)), f"conversation {conversation_id}", missing)
         if session_scope == "all" or (all_conversations and session_scope is None):
-            return Chosen(self.everything(), "all readable conversations", wide=True)
-        return Chosen(Scope(self.principal, self.lineage()), "current conversation")
+            return Chosen(everything, "all readable conversations", wide=True)
+        return Chosen(self.current(), "current conversation")
 
     def find_session(self, session_id: str) -> Session | None:
         """A session that this caller may read, or None."""
@@ -159,6 +171,13 @@ class Caller:
             raise no_such(name)
         return found
 
+    def taken_back(self, head: Stored) -> bool:
+        """Was the message taken back, as the current conversation sees it? What its parents do later is not its business."""
+        inherited = self.session is not None and self.session.parent_id is not None
+        if inherited and any(conversation == head.conversation_id for conversation, *_ in self.current().cuts):
+            return False
+        return bool(head.flags & Flag.RETRACTED)
+
     def roots(self) -> tuple[int, ...]:
         """The summaries that the prompt shows, or those of the newest prompt that was built."""
         if self.in_prompt.roots or self.session is None:
@@ -166,7 +185,12 @@ class Caller:
         latest = self.dag.latest_assembly(self.session.conversation_id)
         return latest.roots if latest else ()
 
-    def covering(self, store_id: int) -> str | None:
-        """The address of the newest leaf over a message."""
-        leaves = self.dag.covering(store_id)
-        return f"sum_{leaves[-1]}" if leaves else None
+    def covering(self, store_ids: Iterable[int]) -> dict[int, str]:
+        """By message: the address of the newest readable leaf over it; of the current conversation's messages, one of its own."""
+        found = self.reach.covering(store_ids, self.everything())
+        current = self.current()
+        if found and current.cuts:
+            inner = self.reach.messages(found, current)
+            own = self.reach.covering(inner, current)
+            found = {m: own.get(m, 0) if m in inner else node_id for m, node_id in found.items()}
+        return {store_id: f"sum_{node_id}" for store_id, node_id in found.items() if node_id}

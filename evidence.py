@@ -272,13 +272,13 @@ class _Builder:
                 continue
             order = (head.conversation_id, head.pos, head.seq)
             role = f"{head.role} {head.tool_name}" if head.tool_name else head.role
-            if head.flags & Flag.RETRACTED:
+            if self._caller.taken_back(head):
                 role += ", taken back"
             at, stop = search.window(row, offset, _QUOTE_CHARS) if search is not None else (0, _QUOTE_CHARS)
             time = iso(said(head))
             item = Item(f"msg_{head.store_id}", role, time, text, rank, order, head.conversation_id, text[at:stop])
             if self._add(item, at, cap or self._cap):
-                self._grant.summaries.update(filter(None, [self._caller.covering(head.store_id)]))
+                self._grant.summaries.update(self._caller.covering([head.store_id]).values())
 
     def _add(self, item: Item, at: int, cap: int) -> bool:
         if item.address in self._have or self._left <= 60:

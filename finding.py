@@ -303,6 +303,7 @@ class Search:
         shown_nodes = 0
         sizes = _sizes(len(queue), room)
         rows = self._decoded([hit.store_id for hit in queue if isinstance(hit, Hit)])
+        summaries = self._caller.covering(rows)
         found_nodes = {
             n.node_id: n for n in self._caller.nodes([h.node_id for h in queue if isinstance(h, NodeHit)], Scope())
         }
@@ -311,7 +312,7 @@ class Search:
                 size = (
                     sizes[-1] if hit.rung == "near" else sizes[place]
                 )  # a neighbour need not be long to be recognised
-                item = self._message(hit, rows[hit.store_id], size) if hit.store_id in rows else None
+                item = self._message(hit, rows[hit.store_id], size, summaries) if hit.store_id in rows else None
             else:
                 item = (
                     self._summary(hit, found_nodes[hit.node_id], sizes[place]) if hit.node_id in found_nodes else None
@@ -344,7 +345,7 @@ class Search:
         missing = [store_id for store_id in store_ids if store_id not in rows]
         return {**rows, **{row.store_id: row for row in self._caller.store.rows(missing)}}
 
-    def _message(self, hit: Hit, row: Row, size: int) -> Answer:
+    def _message(self, hit: Hit, row: Row, size: int, summaries: Mapping[int, str]) -> Answer:
         head = row.head
         item: Answer = {
             "type": "message", "store_id": head.store_id, "address": f"msg_{head.store_id}", "role": head.role,
@@ -353,11 +354,10 @@ class Search:
         }  # fmt: skip
         if head.tool_name:
             item["tool_name"] = head.tool_name
-        if head.flags & Flag.RETRACTED:
+        if self._caller.taken_back(head):
             item["retracted"] = True
-        summary = self._caller.covering(head.store_id)
-        if summary:
-            item["summary"] = summary
+        if head.store_id in summaries:
+            item["summary"] = summaries[head.store_id]
         if head.store_id in self._caller.in_prompt.store_ids:
             item["in_prompt"] = True
         text = searchable(row)

@@ -14,7 +14,7 @@ from .caller import Caller
 from .errors import BadRequest
 from .finding import NOTE
 from .reading import Answer, Room, exact, fit, frame, iso, node_frame, said, spans
-from .records import Node, Scope
+from .records import Node
 from .session import Session
 from .text.arguments import Address
 
@@ -48,8 +48,7 @@ def overview(caller: Caller, session: Session | None, room: Room) -> Answer:
             "notes": ["nothing is stored of this session yet"],
             "other_sessions": _others(caller, None, room),
         }
-    scope = Scope(caller.principal, tuple(c for c, _ in caller.sessions.lineage(session.conversation_id)))
-    counts = caller.reach.counts(scope)
+    counts = caller.reach.counts(caller.thread(session.conversation_id))
     out.update(
         session_id=session.session_id, conversation_id=session.conversation_id, origin=session.origin,
         messages=counts.messages, compactions=session.compactions,
@@ -245,7 +244,7 @@ def _message(caller: Caller, store_id: int) -> Answer:
 def _lineage(caller: Caller, store_id: int) -> list[str]:
     """The summaries over a message, from the leaf up."""
     out: list[int] = []
-    level = caller.dag.covering(store_id)
+    level = [node.node_id for node in caller.nodes(caller.dag.covering(store_id))]
     while level and len(out) < _MOST_LISTED:
         out.extend(node_id for node_id in level if node_id not in out)
         level = [parent for node_id in level for parent in caller.dag.parents(node_id) if parent not in out]

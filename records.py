@@ -26,6 +26,8 @@ class Flag:
     OWN_TOOL = 64  # an answer of one of our own lcm_* tools, or the call that asked for it
     REDACTED = 128  # secrets were taken out; the digest is still that of what the host showed
     EXTERNALISED = 256  # the envelope holds placeholders of payload files
+    IMPORTED = 512  # a record in our own grammar that belongs to no prompt we know: kept as text, nobody's words
+    DUPLICATE = 1024  # another engine stored the same message again; kept, but neither in the thread nor found by a search
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,8 @@ class NewNode:
 class Assembly:
     """One prompt that was built: which nodes its context message shows and which messages follow raw.
 
-    ``last_seq``: the newest row there was then; ``last_pos``: the position of the last one that the prompt shows or covers.
+    ``last_seq``: the newest row there was then; ``last_pos``: the position of the last one that the prompt shows or covers;
+    ``digest``: of the context message's text (empty: written before digests were kept).
     """
 
     assembly_id: int
@@ -163,6 +166,7 @@ class Assembly:
     last_seq: int
     last_pos: float
     created_at: float
+    digest: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +212,15 @@ class Scope:
     """Which rows a caller may read and wants to read.
 
     ``principal`` None: everything (the local operator). ``conversations`` None: all readable ones. ``session_id`` narrows
-    to one host session.
+    to one host session. ``cuts`` and ``without``: of a branch, how much of its ancestors it inherits (conversation, last
+    sequence number, last position) and which of their rows it does without.
     """
 
     principal: str | None = None
     conversations: tuple[int, ...] | None = None
     session_id: str | None = None
+    cuts: tuple[tuple[int, int, float], ...] = ()
+    without: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

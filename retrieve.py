@@ -9,7 +9,7 @@ business, looking without reading ``overview``'s.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .caller import Caller, Payload
@@ -109,7 +109,12 @@ def _before(caller: Caller, session: Session) -> Answer | None:
     parent = session.parent_session_id
     if session.origin not in ("rotation", "branch") or not parent or caller.find_session(parent) is None:
         return None
-    return {"session_id": parent, "as": session.origin}
+    out: Answer = {"session_id": parent, "as": session.origin}
+    if session.origin == "branch":
+        thread = caller.thread(session.conversation_id)
+        last = caller.reach.last(replace(thread, conversations=tuple(c for c, *_ in thread.cuts)))
+        out["up_to"] = f"msg_{last}" if last else None
+    return out
 
 
 def _rows(caller: Caller, ids: Sequence[int]) -> Iterator[Row]:
@@ -164,9 +169,9 @@ def _facts(caller: Caller, row: Row) -> Answer:
         "session_id": head.session_id,
         "conversation_id": head.conversation_id,
     }
-    summary = caller.covering(head.store_id)
-    if summary:
-        out["summary"] = summary
+    summaries = caller.covering([head.store_id])
+    if summaries:
+        out["summary"] = summaries[head.store_id]
     newer = caller.reach.successors([head.store_id])
     if newer:
         out["superseded_by"] = f"msg_{newer[head.store_id]}"

@@ -49,8 +49,12 @@ SELECT max((SELECT m.store_id FROM messages m WHERE m.conversation_id = c.conver
   FROM conversations c WHERE 1"""
 _NEWEST_OF_SESSION = """
 SELECT max(m.store_id) FROM messages m JOIN conversations c USING(conversation_id) WHERE m.session_id = :session"""
+_LAST = "SELECT m.store_id FROM messages m CROSS JOIN conversations c USING(conversation_id) WHERE 1"
 _NEWEST_NODES = """
 SELECT n.node_id FROM nodes n CROSS JOIN conversations c USING(conversation_id) WHERE 1"""
+_COVERING = f"""
+SELECT s.store_id, max(s.node_id) FROM node_sources s JOIN nodes n USING(node_id) JOIN conversations c USING(conversation_id)
+ WHERE s.store_id IN {_LIST.format(":ids")}"""
 _SUCCESSORS = f"SELECT revises, max(store_id) FROM messages WHERE revises IN {_LIST.format('?')} GROUP BY revises"
 _BETTER = f"SELECT replaces, max(node_id) FROM nodes WHERE replaces IN {_LIST.format('?')} GROUP BY replaces"
 _FROM_SOURCE = f"""
@@ -62,6 +66,17 @@ WITH RECURSIVE below(root, node_id) AS (
 SELECT DISTINCT b.root FROM below b JOIN node_sources s ON s.node_id = b.node_id JOIN messages m ON m.store_id = s.store_id
  WHERE coalesce(nullif(m.source, ''), 'unknown') IN {_LIST.format(":sources")}
 """
+# A branch inherits its ancestors up to where it began: what they say later, or had taken back by then, is not its past.
+_CUT = "SELECT 1 FROM json_each({cuts}) AS cut WHERE json_extract(cut.value, '$[0]') = {row}.conversation_id AND"
+_INHERITED = (
+    f"NOT EXISTS ({_CUT} (m.seq > json_extract(cut.value, '$[1]') OR m.pos > json_extract(cut.value, '$[2]'))) "
+    "AND m.store_id NOT IN (SELECT value FROM json_each({without}))"
+)
+_INHERITED_NODE = (
+    f"NOT EXISTS ({_CUT} (n.last_pos > json_extract(cut.value, '$[2]') OR "
+    "(SELECT m.seq FROM messages AS m WHERE m.store_id = n.last_store_id) > json_extract(cut.value, '$[1]')))"
+)
+_FAR = 2**62  # stands for "all of it": JSON knows no infinity
 _PRINCIPAL = " AND c.principal = :principal"
 _CONVERSATIONS = f" AND c.conversation_id IN {_LIST.format(':conversations')}"
 _SESSION = " AND m.session_id = :session"
@@ -97,11 +112,17 @@ class Reach:
 
     def messages(self, store_ids: Iterable[int], scope: Scope) -> set[int]:
         """Those of the messages that exist and may be read."""
-        return set(self._ids(_AMONG_MESSAGES, scope, clause=_SESSION, ids=json.dumps(list(store_ids))))
+        return set(self._ids(_AMONG_MESSAGES, scope, of="m", clause=_SESSION, ids=json.dumps(list(store_ids))))
 
     def nodes(self, node_ids: Iterable[int], scope: Scope) -> set[int]:
         """Those of the nodes that exist and may be read."""
-        return set(self._ids(_AMONG_NODES, scope, clause=_NODE_SESSION, ids=json.dumps(list(node_ids))))
+        return set(self._ids(_AMONG_NODES, scope, of="n", clause=_NODE_SESSION, ids=json.dumps(list(node_ids))))
+
+    def covering(self, store_ids: Iterable[int], scope: Scope) -> dict[int, int]:
+        """By store id: the newest leaf over the message that may be read."""
+        sql, params = _within(_COVERING, scope, "n", _NODE_SESSION)
+        wanted = {**params, "ids": json.dumps(list(store_ids))}
+        return {row[0]: row[1] for row in self._db.query(f"{sql} GROUP BY s.store_id", wanted)}
 
     def conversations(self, ids: Iterable[int], scope: Scope) -> set[int]:
         """Those of the conversations that exist and may be read."""
@@ -109,8 +130,8 @@ class Reach:
 
     def counts(self, scope: Scope) -> Counts:
         """How many messages, sessions and conversations a scope covers."""
-        messages = self._ids(_COUNT_MESSAGES, scope, clause=_SESSION)[0]
-        sql, params = _within(_COUNT_SESSIONS, scope, _SESSION.replace("m.", "s."))
+        messages = self._ids(_COUNT_MESSAGES, scope, of="m", clause=_SESSION)[0]
+        sql, params = _within(_COUNT_SESSIONS, scope, clause=_SESSION.replace("m.", "s."))
         sessions, conversations = self._db.query(sql, params)[0]
         return Counts(messages, sessions, conversations)
 
@@ -118,33 +139,39 @@ class Reach:
         """Store ids of a session above ``after``, in order."""
         sql = f"SELECT m.store_id {_IN_SESSION} AND m.store_id > :after"
         end = "ORDER BY m.store_id LIMIT :limit"
-        return self._ids(sql, scope, end, **_filters(session_id, wanted), after=after, limit=limit)
+        return self._ids(sql, scope, end, of="m", **_filters(session_id, wanted), after=after, limit=limit)
 
     def total(self, session_id: str, scope: Scope, wanted: Wanted) -> tuple[int, int]:
         """(how many messages of a session pass the filters, the newest of them or 0)."""
-        sql, params = _within(f"SELECT count(*), max(m.store_id) {_IN_SESSION}", scope)
+        sql, params = _within(f"SELECT count(*), max(m.store_id) {_IN_SESSION}", scope, "m")
         row = self._db.query(sql, {**params, **_filters(session_id, wanted)})[0]
         return int(row[0]), int(row[1] or 0)
 
     def between(self, first: int, last: int, scope: Scope, *, limit: int) -> list[int]:
         """Readable store ids of a range, in order."""
         end = "ORDER BY m.store_id LIMIT :limit"
-        return self._ids(_BETWEEN, scope, end, clause=_SESSION, first=first, last=last, limit=limit)
+        return self._ids(_BETWEEN, scope, end, of="m", clause=_SESSION, first=first, last=last, limit=limit)
 
     def around(self, conversation_id: int, low: int, high: int, scope: Scope) -> list[int]:
         """Readable store ids of a stretch of one conversation (by place), in order."""
         end = "ORDER BY m.pos, m.seq"
-        return self._ids(_AROUND, scope, end, clause=_SESSION, conversation=conversation_id, low=low, high=high)
+        params = {"conversation": conversation_id, "low": low, "high": high}
+        return self._ids(_AROUND, scope, end, of="m", clause=_SESSION, **params)
 
     def newest(self, scope: Scope) -> int:
         """The newest store id of a scope, 0 if it is empty."""
         sql = _NEWEST if scope.session_id is None else _NEWEST_OF_SESSION
         return self._ids(sql, scope)[0] or 0
 
+    def last(self, scope: Scope) -> int:
+        """The newest message that a scope lets through, 0 if there is none."""
+        found = self._ids(_LAST, scope, "ORDER BY m.store_id DESC LIMIT 1", of="m", clause=_SESSION)
+        return found[0] if found else 0
+
     def newest_nodes(self, scope: Scope, *, limit: int) -> list[int]:
         """The newest node ids of a scope, newest first."""
         return self._ids(
-            _NEWEST_NODES, scope, "ORDER BY n.node_id DESC LIMIT :limit", clause=_NODE_SESSION, limit=limit
+            _NEWEST_NODES, scope, "ORDER BY n.node_id DESC LIMIT :limit", of="n", clause=_NODE_SESSION, limit=limit
         )
 
     def successors(self, store_ids: Sequence[int]) -> dict[int, int]:
@@ -160,14 +187,29 @@ class Reach:
         params = {"ids": json.dumps(list(node_ids)), "sources": json.dumps(list(sources))}
         return {row[0] for row in self._db.query(_FROM_SOURCE, params)}
 
-    def _ids(self, sql: str, scope: Scope, end: str = "", *, clause: str = "", **params: Any) -> list[int]:
+    def _ids(
+        self, sql: str, scope: Scope, end: str = "", *, of: str = "", clause: str = "", **params: Any
+    ) -> list[int]:
         """The first column of a statement, narrowed to a scope."""
-        text, own = _within(sql, scope, clause)
+        text, own = _within(sql, scope, of, clause)
         return [row[0] for row in self._db.query(f"{text} {end}", {**own, **params})]
 
 
-def _within(sql: str, scope: Scope, clause: str = "") -> tuple[str, dict[str, Any]]:
-    """A statement and its parameters, with the clauses of a scope added; ``clause`` is the one for its session."""
+def inherited(scope: Scope, of: str, cuts: str = "?", without: str = "?") -> tuple[str, tuple[str, ...]]:
+    """SQL (and its parameters) for what of messages ``m`` or nodes ``n`` a branch inherits; "" when the scope cuts nothing."""
+    if not scope.cuts and not scope.without:
+        return "", ()
+    values = (json.dumps([(c, seq, min(pos, _FAR)) for c, seq, pos in scope.cuts]), json.dumps(list(scope.without)))
+    if of == "n":
+        return _INHERITED_NODE.format(cuts=cuts, row="n"), values[:1]
+    return _INHERITED.format(cuts=cuts, row="m", without=without), values
+
+
+def _within(sql: str, scope: Scope, of: str = "", clause: str = "") -> tuple[str, dict[str, Any]]:
+    """A statement and its parameters, with the clauses of a scope added.
+
+    ``of``: the alias of the rows it reads, messages (m) or nodes (n); ``clause`` is the one for the scope's session.
+    """
     params: dict[str, Any] = {"session": scope.session_id}
     if scope.principal is not None:
         sql, params["principal"] = sql + _PRINCIPAL, scope.principal
@@ -175,6 +217,9 @@ def _within(sql: str, scope: Scope, clause: str = "") -> tuple[str, dict[str, An
         sql, params["conversations"] = sql + _CONVERSATIONS, json.dumps(list(scope.conversations))
     if scope.session_id is not None:
         sql += clause
+    cut, values = inherited(scope, of, ":cuts", ":without") if of else ("", ())
+    if cut:
+        sql, params = f"{sql} AND {cut}", {**params, **dict(zip(("cuts", "without"), values, strict=False))}
     return sql, params
 
 

@@ -19,6 +19,7 @@ from .db.connection import Database
 from .db.fts import FullText, Plan, Where
 from .errors import BadRequest
 from .records import Flag, Scope
+from .scope import inherited
 from .text import words
 from .text.pattern import compile_pattern
 from .text.ranking import CHUNK_BITS, CHUNK_MASK, ORDERS, Finder, Found, Place, Pool
@@ -356,8 +357,9 @@ class MessageIndex:
             *((_EXCLUDED, "{text} : (" + atom.match + ")") for atom in excluded),
         )  # fmt: skip
         wide = _conditions(("m.conversation_id", scope.conversations), (_PRINCIPAL.format("m"), scope.principal))
-        clauses = [f"m.flags & {int(Flag.FILTERED)} = 0", *(sql for sql, _ in near)]
-        params = [value for _, values in near for value in values]
+        cut, cuts = inherited(scope, "m")
+        clauses = [f"m.flags & {int(Flag.FILTERED)} = 0", *(sql for sql, _ in near), *([cut] if cut else [])]
+        params = [*(value for _, values in near for value in values), *cuts]
         sql = " AND ".join([*clauses, *(sql for sql, _ in wide)])
         everything = (*params, *(value for _, values in wide for value in values))
         first, last = self._range(scope, filters)
@@ -481,5 +483,6 @@ class NodeIndex:
             (_PRINCIPAL.format("n"), scope.principal),
             (_COVERS_SESSION, scope.session_id),
         )
-        sql = " AND ".join(["1", *(sql for sql, _ in conditions)])
-        return Where(sql, tuple(value for _, values in conditions for value in values), 0, 2**62)
+        cut, cuts = inherited(scope, "n")
+        sql = " AND ".join(["1", *(sql for sql, _ in conditions), *([cut] if cut else [])])
+        return Where(sql, (*(value for _, values in conditions for value in values), *cuts), 0, 2**62)

@@ -392,7 +392,7 @@ def test_the_default_is_this_conversation_with_rotations_and_branch_parents(arch
     """And nothing else."""
     rotated = archive.open("rotated", parent=archive.me, origin="rotation")
     archive.say(user("zebra rotated"), to="rotated")
-    branch = archive.open("branch", parent=archive.me, origin="branch", fork_seq=6)
+    branch = archive.open("branch", parent=archive.me, origin="branch", fork_seq=7)
     archive.say(user("zebra branch"), to="branch")
     archive.open("other")
     archive.say(user("zebra other"), to="other")
