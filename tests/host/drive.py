@@ -29,6 +29,11 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGIN = Path(os.environ.get("PLUGIN_UNDER_TEST") or REPOSITORY)
 WINDOW = 65_536
 Event = Callable[[dict[str, Any]], None]
+#: The session that a compaction ended and this one continues; children and branches have parents too.
+_ROTATED_FROM = (
+    "SELECT parent.id FROM sessions child JOIN sessions parent ON parent.id = child.parent_session_id "
+    "WHERE child.id = ? AND parent.end_reason = 'compression'"
+)
 
 
 class HostError(RuntimeError):
@@ -130,21 +135,24 @@ class Home:
             timeout=timeout,
         )
 
+    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Ask the host's own database."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.path}/state.db?mode=ro", uri=True)) as database:
+            return database.execute(sql, values).fetchall()
+
     def lineage(self, session_id: str) -> list[str]:
         """The host sessions that a conversation went through, oldest first, as the host wrote them down."""
         chain = [session_id]
-        with contextlib.closing(sqlite3.connect(f"file:{self.path}/state.db?mode=ro", uri=True)) as database:
-            while True:
-                row = database.execute("SELECT parent_session_id FROM sessions WHERE id = ?", chain[:1]).fetchone()
-                if not row or not row[0]:
-                    return chain
-                chain.insert(0, row[0])
+        while True:
+            rows = self.query(_ROTATED_FROM, chain[0])
+            if not rows:
+                return chain
+            chain.insert(0, rows[0][0])
 
     def transcript(self, truth: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The truth with tool results as the host wrote them down when they came, before any engine could shorten them."""
-        rows = "SELECT tool_call_id, content FROM messages WHERE role = 'tool' ORDER BY id DESC"
-        with contextlib.closing(sqlite3.connect(f"file:{self.path}/state.db?mode=ro", uri=True)) as database:
-            first = dict(database.execute(rows).fetchall())
+        rows = self.query("SELECT tool_call_id, content FROM messages WHERE role = 'tool' ORDER BY id DESC")
+        first = dict(rows)
         return [
             {**message, "content": first.get(message["tool_call_id"], message["content"])}
             if message["role"] == "tool"

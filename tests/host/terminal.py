@@ -24,7 +24,9 @@ from pathlib import Path
 
 from host.drive import Home, HostError
 
-_CONTROL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_=>]|[()][A-Z0-9])|[\x00-\x08\x0b-\x1f]")
+_CONTROL = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_=>]|[()][A-Z0-9])|[\x00-\x08\x0b-\x1f]"
+)
 _CURSOR_WANTED = b"\x1b[6n"
 _PATIENCE_S = 120.0
 

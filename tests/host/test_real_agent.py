@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from host.checks import assert_valid
 from host.drive import WINDOW, Home, HostDiedError, Key, Process, all_rows, compare, key_of, stored_rows
 from host.model_server import REVIEW, ModelServer, Reply, Request, Turns, text_of
 from host.scripts import LISTING, busy_turn, long_turn, sayings
@@ -17,30 +18,14 @@ from host.scripts import LISTING, busy_turn, long_turn, sayings
 pytestmark = pytest.mark.host
 
 
-def assert_valid(request: Request) -> None:
-    """A chat sequence that every provider takes: a user first, calls with all their results, nothing orphaned."""
-    messages = [message for message in request.messages if message["role"] != "system"]
-    assert messages[0]["role"] == "user"
-    waiting: set[str] = set()
-    for message in messages:
-        if message["role"] == "tool":
-            assert message["tool_call_id"] in waiting, f"orphaned result {message['tool_call_id']}"
-            waiting.discard(message["tool_call_id"])
-            continue
-        assert not waiting, f"no result for {sorted(waiting)}"
-        waiting = {call["id"] for call in message.get("tool_calls") or []}
-        assert text_of(message).strip() or waiting, "an empty message"
-    assert not waiting
-
-
 @pytest.mark.parametrize("in_place", [True, False], ids=["in-place", "rotating"])
 def test_each_message_is_stored_once(tmp_path: Path, in_place: bool) -> None:
-    """Eight turns with three compactions and background reviews, then a restart: rows equal distinct messages."""
+    """Nine turns with three compactions and background reviews, then a restart: rows equal distinct messages."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2)
         with home.process() as host:
             first = last = host.open()["session_id"]
-            for turn in range(8):
+            for turn in range(9):
                 done = host.turn(text=model.says(sayings(turn)))
                 assert (done["failed"], done["final"]) == (None, f"Done with turn {turn}.")
                 last = done["session_id"]

@@ -132,6 +132,28 @@ class Worker:
         live = self.cli.conversation_history if self.cli else self.history
         return {"messages": json.loads(json.dumps(live, default=str))}
 
+    def do_look(self, session_id: str) -> Answer:
+        """Whose a stored session is, and what the list that the host would resume it with leaves out or shows twice."""
+        from collections import Counter
+
+        from hermes_state import SessionDB
+
+        runtime = self._agent().context_compressor.runtime
+        session = runtime.known(session_id)
+        if session is None:
+            raise LookupError(f"nothing is stored of session {session_id}")
+        lineage = runtime.take(session_id, reloaded(SessionDB(), session_id))
+        raw = [store_id for entry in lineage.entries for store_id in entry.ids]
+        below = runtime.dag.messages_below(lineage.assembly.roots) if lineage.assembly else ()
+        shown = Counter([*raw, *below])
+        thread = [item.store_id for item in runtime.ingest.expected(session, None)]
+        return {
+            "principal": session.principal,
+            "origin": session.origin,
+            "uncovered": [runtime.store.text(store_id) for store_id in thread if store_id not in shown],
+            "doubled": [runtime.store.text(store_id) for store_id, times in shown.items() if times > 1],
+        }
+
     def do_wait_reviews(self, timeout: float = 30.0) -> Answer:
         """Wait until no background review is running any more."""
         reviews = [thread for thread in threading.enumerate() if thread.name == "bg-review"]
