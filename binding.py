@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 #: Share of the window that one tool answer may take, and bounds for it (the host cuts at about 15 % by itself).
 #: The auxiliary task under which users choose a model for lcm_expand_query.
 EXPANSION_TASK = "lcm_expansion"
+#: What ``registration.py`` registers.
+NEEDED_HOOKS = (
+    *("pre_llm_call", "pre_api_request", "post_llm_call", "on_session_finalize", "subagent_start"),
+    "pre_gateway_dispatch",
+)
 _ROOM_SHARE, _ROOM_MIN, _ROOM_MAX = 0.10, 1500, 8000
 
 
@@ -170,28 +175,56 @@ class Shelf:
 
 
 def engine_facts(runtime: Runtime, session: Session | None, engine: LCMEngine | None) -> EngineFacts:
-    """What the live engine knows; without one (a terminal command) what the configuration says."""
+    """What the live engine knows; without one (a terminal command) what the configuration and earlier agents say."""
     try:
         assembly = runtime.dag.latest_assembly(session.conversation_id) if session is not None else None
     except StoreError:
         assembly = None
-    return EngineFacts(
-        context_length=engine.context_length if engine else 0,
-        threshold_tokens=engine.threshold_tokens if engine else 0,
+    common = EngineFacts(
         threshold_source=runtime.config.provenance("context_threshold"),
-        last_prompt_tokens=max(0, engine.last_prompt_tokens) if engine else 0,
-        model=engine.model if engine else "",
-        provider=engine.provider if engine else "",
-        mode=runtime.mode(engine.session_id) if engine and engine.session_id else "full",
-        compactions=engine.compactions if engine else (session.compactions if session else 0),
+        compactions=session.compactions if session else 0,
         assembly=assembly,
-        fallback_context=engine.fallback_context if engine else False,
-        last_compression=engine.last_compression if engine else {},
-        engine_name_in_use=engine.name if engine is not None and engine.session_id else host.selected_engine(),
         host_version=host.version(),
+        missing_hooks=host.missing_hooks(NEEDED_HOOKS),
         background=runtime.preparer.state(),
         breaker=runtime.breaker.dump(),
         spend=runtime.spend.dump(),
+    )
+    return _off_line(runtime, session, common) if engine is None else _live(runtime, engine, common)
+
+
+def _live(runtime: Runtime, engine: LCMEngine, common: EngineFacts) -> EngineFacts:
+    return replace(
+        common,
+        context_length=engine.context_length,
+        threshold_tokens=engine.threshold_tokens,
+        last_prompt_tokens=max(0, engine.last_prompt_tokens),
+        model=engine.model,
+        provider=engine.provider,
+        mode=runtime.mode(engine.session_id) if engine.session_id else "full",
+        compactions=engine.compactions,
+        fallback_context=engine.fallback_context,
+        last_compression=engine.last_compression,
+        engine_name_in_use=engine.name if engine.session_id else host.selected_engine(),
+        cache=engine.cache,
+    )
+
+
+def _off_line(runtime: Runtime, session: Session | None, common: EngineFacts) -> EngineFacts:
+    """No engine runs here. The window is the one in the host's configuration, or what an agent with that model was told."""
+    configured, provider, size = host.configured_model()
+    model = (session.model if session is not None else "") or configured
+    if size > 0 and model == configured:
+        source = "config.yaml"
+    else:
+        size, source = runtime.windows.get(model, 0), f"the last agent that ran {model}"
+    return replace(
+        common,
+        engine_name_in_use=host.selected_engine(),
+        context_length=size,
+        context_source=source if size else "",
+        model=model if size else "",
+        provider=provider if size and model == configured else "",
     )
 
 

@@ -12,6 +12,7 @@ import itertools
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -75,6 +76,8 @@ class LCMEngine(ContextEngine):
         #: The host's estimate of the request that is on its way, and what the provider counted for the last one.
         self._requested_tokens = self._estimated_tokens = 0
         self._reported_tokens = -1
+        #: What the provider counted since this engine began: requests, prompt_tokens, cache_read_tokens.
+        self.cache: Counter[str] = Counter()
 
     @property
     def host_key(self) -> str:
@@ -122,6 +125,7 @@ class LCMEngine(ContextEngine):
             self.context_length = 0
         config = self.runtime.config
         self.fallback_context = self.context_length <= 0
+        self.runtime.saw_window(model, self.context_length)
         self.threshold_tokens = config.threshold_tokens(self.context_length)
         self.threshold_percent = self.threshold_tokens / max(1, config.window(self.context_length))
         self._stuck_at = 0
@@ -134,10 +138,17 @@ class LCMEngine(ContextEngine):
             self._reported_tokens = self.last_prompt_tokens
             self.runtime.calibration.observe(self.model, self._requested_tokens, self._reported_tokens)
             self._requested_tokens = 0
+            self._count_cached(_number(usage.get("cache_read_tokens"), 0))
         self.last_completion_tokens = _number(usage.get("completion_tokens"), 0)
         self.last_total_tokens = _number(
             usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens
         )
+
+    def _count_cached(self, read: int) -> None:
+        """How much of the prompt came from the provider's cache."""
+        self.cache.update(requests=1, prompt_tokens=self.last_prompt_tokens, cache_read_tokens=read)
+        self.runtime.metrics.count("prompt_tokens_total", self.last_prompt_tokens)
+        self.runtime.metrics.count("cached_prompt_tokens_total", read)
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         """Is the prompt at its threshold, and has anything changed since a pass that could do nothing?"""

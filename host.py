@@ -63,6 +63,30 @@ def selected_engine() -> str | None:
     return str(context.get("engine") or "compressor") if isinstance(context, Mapping) else "compressor"
 
 
+def configured_model() -> tuple[str, str, int]:
+    """(model, provider, context window or 0) that the host's configuration names; empty where it does not say."""
+    try:
+        from hermes_cli.config import load_config
+    except ImportError:
+        return "", "", 0
+    loaded = load_config()
+    model = loaded.get("model") if isinstance(loaded, Mapping) else None
+    if not isinstance(model, Mapping):
+        return (model if isinstance(model, str) else ""), "", 0
+    size = model.get("context_length")
+    known = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else 0
+    return str(model.get("default") or model.get("model") or ""), str(model.get("provider") or ""), known
+
+
+def missing_hooks(wanted: Sequence[str]) -> tuple[str, ...]:
+    """Which of these hooks the installed host does not know; () where it cannot be asked."""
+    try:
+        from hermes_cli.plugins import VALID_HOOKS
+    except ImportError:
+        return ()
+    return tuple(name for name in wanted if name not in VALID_HOOKS)
+
+
 def current_session_id() -> str:
     """The session of the agent that was built last in this process; right at a terminal, a guess in a gateway."""
     return os.environ.get("HERMES_SESSION_ID", "")

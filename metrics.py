@@ -49,6 +49,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("compactions_total", COUNTER, "Compactions that the host asked for: compacted, or unchanged.", ("result",)),
     Metric("compaction_seconds", HISTOGRAM, "Time that a compaction held up the turn."),
     Metric("compaction_saved_tokens_total", COUNTER, "Prompt tokens that compactions removed, as the host estimates."),
+    Metric("prompt_tokens_total", COUNTER, "Prompt tokens of all requests, as the provider counts."),
+    Metric("cached_prompt_tokens_total", COUNTER, "Of these, what the provider read from its cache."),
     Metric("summaries_total", COUNTER, "Summaries that were written, by quality.", ("quality",)),
     Metric("summary_seconds", HISTOGRAM, "Time to write one summary, retries included."),
     Metric("leaves_prepared_total", COUNTER, "Summaries written ahead of time by the background worker."),

@@ -21,6 +21,8 @@ from .status import (
 )
 
 OLDEST_HOST = (0, 18)
+#: The topic under which ``prepare.py`` reports.
+WORKER = "background worker"
 _FULL, _TIGHT = 0.97, 0.9
 
 
@@ -75,18 +77,26 @@ def packages(deps: OpsDeps, _deep: bool) -> Finding:
 
 def host(deps: OpsDeps, _deep: bool) -> Finding:
     """Is this a host that the plugin was made for?"""
-    found = deps.engine.host_version
-    if not found:
-        return ok("version unknown: not asked from inside Hermes")
-    numbers = tuple(int(part) for part in re.findall(r"\d+", found)[:2])
-    if numbers >= OLDEST_HOST:
-        return ok(f"Hermes Agent {found}", version=found)
-    return warn(
-        f"Hermes Agent {found} is older than {'.'.join(map(str, OLDEST_HOST))}",
-        meaning="hooks that the plugin relies on may be missing there",
-        remedy="update Hermes Agent",
-        version=found,
-    )
+    found, missing = deps.engine.host_version, deps.engine.missing_hooks
+    numbers = tuple(int(part) for part in re.findall(r"\d+", found)[:2]) if found else ()
+    data = {"version": found, "missing_hooks": list(missing)}
+    if missing:
+        return warn(
+            f"Hermes Agent {found or 'of an unknown version'} does not know {', '.join(missing)}",
+            meaning="the plugin registers these hooks and is never called there: messages may be stored late",
+            remedy="update Hermes Agent",
+            command="hermes update",
+            **data,
+        )
+    if numbers and numbers < OLDEST_HOST:
+        return warn(
+            f"Hermes Agent {found} is older than {'.'.join(map(str, OLDEST_HOST))}",
+            meaning="the plugin was never tried with it",
+            remedy="update Hermes Agent",
+            command="hermes update",
+            **data,
+        )
+    return ok(f"Hermes Agent {found}; it knows every hook that is used" if found else "version unknown", **data)
 
 
 def in_use(deps: OpsDeps, _deep: bool) -> Finding:
@@ -110,17 +120,19 @@ def in_use(deps: OpsDeps, _deep: bool) -> Finding:
 def context_length(deps: OpsDeps, _deep: bool) -> Finding:
     """Is the model's window known?"""
     size, threshold = window(deps)
-    data = {"context_length": deps.engine.context_length, "effective": size, "threshold_tokens": threshold}
+    facts = deps.engine
+    data = {"context_length": facts.context_length, "effective": size, "threshold_tokens": threshold}
     note = context_note(deps)
     if not note:
-        return ok(f"{size:,} tokens, compaction from {threshold:,}", **data)
-    if not deps.engine.live:
-        return ok(f"no engine runs here; with an unknown window {size:,} tokens are assumed as fallback", **data)
+        known = f" (from {facts.context_source})" if facts.context_source else ""
+        return ok(f"{size:,} tokens{known}, compaction from {threshold:,}", **data)
+    if not facts.live:
+        return ok(f"no agent runs here; with an unknown window {size:,} tokens are assumed as fallback", **data)
     return warn(
         note,
         meaning="compaction may come too late for a smaller model, or too early for a larger one",
-        remedy="set the model's context_length in config.yaml, or the fallback itself",
-        command=f"export LCM_FALLBACK_CONTEXT_TOKENS={size}",
+        remedy="set the window of your model in config.yaml, then restart Hermes; or the fallback itself",
+        command=f"hermes config set model.context_length {size}",
         **data,
     )
 
@@ -147,19 +159,20 @@ def pressure(deps: OpsDeps, _deep: bool) -> Finding:
 
 def background(deps: OpsDeps, _deep: bool) -> Finding:
     """Does the worker that writes summaries ahead of time run?"""
-    state = deps.engine.background
+    state = dict(deps.engine.background)
     if not deps.config.background_compaction:
-        return ok("switched off (LCM_BACKGROUND_COMPACTION)")
-    error = state.get("last_error") or state.get("error")
-    if error:
+        return ok("switched off (LCM_BACKGROUND_COMPACTION)", **state)
+    failed = next((each for each in remembered(deps) if each.topic == WORKER), None)
+    if failed is not None:
         return warn(
-            f"last failure: {str(error)[:200]}",
+            f"last failure: {failed.message} ({failed.count} times)",
             meaning="summaries are written when they are needed instead of ahead of time; turns may wait",
-            remedy="see summary_routes; the worker tries again after the next turn",
-            **dict(state),
+            remedy=failed.remedy or "see the log of Hermes; the worker tries again after the next turn",
+            **state,
         )
-    said = ", ".join(f"{name} {value}" for name, value in state.items() if isinstance(value, bool | int | float | str))
-    return ok(said or "no worker in this process", **dict(state))
+    said = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in state.items())
+    where = "" if deps.engine.live else "no agent runs in this process; "
+    return ok(where + (said or "no worker in this process"), **state)
 
 
 def routes(deps: OpsDeps, _deep: bool) -> Finding:

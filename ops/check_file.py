@@ -12,7 +12,7 @@ from ..db import files, migrations
 from ..errors import StoreCorrupt, StoreError
 from .backup import backups as existing_backups
 from .findings import Finding, fail, ok, warn
-from .render import size
+from .render import disk_said, size
 from .status import OpsDeps, database_state, disk, exists
 from .survey import Survey
 
@@ -140,9 +140,7 @@ def _damaged(said: str) -> Finding:
 def sizes(deps: OpsDeps, _deep: bool) -> Finding:
     """How much there is of what, and does the write-ahead log get folded back?"""
     kinds = disk(deps)
-    said = ", ".join(
-        f"{name.replace('_', ' ')} {size(kinds[name])}" for name in kinds if name != "free" and kinds[name]
-    )
+    said = disk_said(kinds)
     log = kinds["write_ahead_log"]
     if log <= _LARGE_LOG_BYTES:
         return ok(said, **kinds)

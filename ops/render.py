@@ -25,6 +25,16 @@ def size(count: int | None) -> str:
     return f"{amount:.1f} TB"
 
 
+def disk_said(disk: Mapping[str, Any]) -> str:
+    """Bytes by kind of file, in words."""
+    least = disk.get("at_least", ())
+    return ", ".join(
+        f"{name.replace('_', ' ')} {'at least ' if name in least else ''}{size(count)}"
+        for name, count in disk.items()
+        if count and name != "at_least"
+    )
+
+
 def moment(seconds: float | None) -> str:
     """A time with its zone."""
     return "never" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"
@@ -61,7 +71,9 @@ def status_text(data: Mapping[str, Any]) -> str:
 def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     known = data["context_length"] > 0
     pressure = data["prompt_pressure"]
-    length = f"{data['context_length']:,}" if known else data.get("context_length_note", "0")
+    live = data["agent_runs_here"]
+    source = "" if live else f" (from {data['context_length_source']})"
+    length = f"{data['context_length']:,}{source}" if known else data.get("context_length_note", "0")
     uninitialised = not known and not data["bound"]
     rows = [
         ("session_id", data["session_id"] or "(unbound)"),
@@ -72,9 +84,11 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         ),
         (
             "prompt pressure",
-            f"{pressure['of_context']:.1%} of the window, {pressure['of_threshold']:.1%} of the threshold",
+            f"{pressure['of_context']:.1%} of the window, {pressure['of_threshold']:.1%} of the threshold"
+            if live
+            else "known in the chat only: no agent runs here",
         ),
-        ("last_prompt_tokens", f"{data['last_prompt_tokens']:,}"),
+        *([("last_prompt_tokens", f"{data['last_prompt_tokens']:,}")] if live else []),
         ("compression_count", str(data["compression_count"])),
     ]
     life = data.get("lifecycle") or {}
@@ -106,8 +120,7 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     sources = (data.get("source_lineage") or {}).get("sources")
     if sources:
         rows.append(("sources", ", ".join(f"{name} {count}" for name, count in sources.items())))
-    disk = data["disk"]
-    rows.append(("disk", ", ".join(f"{name.replace('_', ' ')} {size(disk[name])}" for name in disk if disk[name])))
+    rows.append(("disk", disk_said(data["disk"])))
     filters = data["session_filters"]
     rows.append(("ignored messages", f"{filters['ignored_message_count']} since the start of this process"))
     return rows

@@ -59,6 +59,7 @@ class EngineFacts:
     """
 
     context_length: int = 0
+    context_source: str = ""  # where the window is known from, if not from an engine that runs here
     threshold_tokens: int = 0
     threshold_source: str = ""
     last_prompt_tokens: int = 0
@@ -71,14 +72,16 @@ class EngineFacts:
     last_compression: Mapping[str, Any] = field(default_factory=dict)
     engine_name_in_use: str | None = None
     host_version: str | None = None
+    missing_hooks: tuple[str, ...] = ()  # of those that the plugin registers, what the host does not know
     background: Mapping[str, Any] = field(default_factory=dict)
     breaker: Mapping[str, Any] = field(default_factory=dict)
     spend: Mapping[str, Any] = field(default_factory=dict)
+    cache: Mapping[str, int] = field(default_factory=dict)  # requests, prompt_tokens, cache_read_tokens of this engine
 
     @property
     def live(self) -> bool:
         """Is there an engine that the host drives?"""
-        return self.context_length > 0 or self.fallback_context or bool(self.model)
+        return not self.context_source and (self.context_length > 0 or self.fallback_context or bool(self.model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +141,17 @@ def window(deps: OpsDeps) -> tuple[int, int]:
 
 
 def context_note(deps: OpsDeps) -> str:
-    """What to say when the host did not report a context window; "" when it did."""
-    if deps.engine.context_length > 0 and not deps.engine.fallback_context:
+    """What to say when the context window is not known; "" when it is."""
+    facts = deps.engine
+    if facts.context_length > 0 and not facts.fallback_context:
         return ""
-    assumed = deps.config.fallback_context_tokens
-    return (
-        f"context length is 0: the host reported no context window, so the fallback of {assumed:,} tokens is assumed "
-        "(LCM_FALLBACK_CONTEXT_TOKENS)"
+    why = (
+        "the host reported no context window"
+        if facts.live
+        else "no agent runs here, config.yaml names no window, and none was reported for this model yet"
     )
+    assumed = deps.config.fallback_context_tokens
+    return f"context length is 0: {why}, so the fallback of {assumed:,} tokens is assumed (LCM_FALLBACK_CONTEXT_TOKENS)"
 
 
 def _runtime(deps: OpsDeps) -> dict[str, Any]:
@@ -155,6 +161,7 @@ def _runtime(deps: OpsDeps) -> dict[str, Any]:
         "session_id": session.session_id if session else None,
         "bound": session is not None,
         "context_length": facts.context_length,
+        "context_length_source": facts.context_source or ("the running agent" if facts.context_length else "unknown"),
         "effective_context_length": size,
         "threshold_tokens": threshold,
         "threshold_source": facts.threshold_source or deps.config.provenance("context_threshold"),
@@ -167,6 +174,7 @@ def _runtime(deps: OpsDeps) -> dict[str, Any]:
         "last_compression": dict(facts.last_compression),
         "model": facts.model,
         "provider": facts.provider,
+        "agent_runs_here": facts.live,
     }
     if session is None:
         out["note"] = "no session is bound yet; send a normal message first for live values"
@@ -313,8 +321,13 @@ def _work(deps: OpsDeps) -> dict[str, Any]:
         "background": dict(facts.background),
         "summary_routes": dict(facts.breaker),
         "summary_spend": spend(deps),
+        "prompt_cache": dict(facts.cache),
         "counters": dict(deps.health.counters),
-        "host": {"version": facts.host_version, "engine_in_use": facts.engine_name_in_use},
+        "host": {
+            "version": facts.host_version,
+            "engine_in_use": facts.engine_name_in_use,
+            "missing_hooks": list(facts.missing_hooks),
+        },
     }
 
 

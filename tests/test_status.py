@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import pytest
 from ops_world import ROOT, World, digest, healthy
 
+from hermes_lcm.command import answer
 from hermes_lcm.config import KNOBS
 from hermes_lcm.ops import gitinfo, presets
+from hermes_lcm.ops import status as status_module
 from hermes_lcm.ops.render import status_text
 from hermes_lcm.ops.status import status
 
@@ -149,6 +152,21 @@ def test_spend_is_counted_from_the_guards_buckets(world: World) -> None:
     said = status(world.deps(spend={"width": 60.0, "buckets": {"1": [2, 300], "2": [1, 50]}}))["summary_spend"]
 
     assert said == {"calls": 3, "tokens": 350, "max_calls": 500, "window_seconds": 3600}
+
+
+def test_a_folder_with_very_many_files_is_not_read_to_its_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status costs the same whatever lies beside the database; it says where it stopped."""
+    monkeypatch.setattr(status_module, "_MOST_FILES", 5)
+    folder = world.home / "lcm-exports"
+    folder.mkdir()
+    for n in range(9):
+        (folder / f"{n}.jsonl").write_bytes(b"x" * 1000)
+    said = answer("status", world.deps())
+
+    assert said.data["disk"]["at_least"] == ["exports"]
+    assert 1000 <= said.data["disk"]["exports"] <= 5000
+    assert re.search(r"exports at least \d\.0 kB", said.text)
+    assert answer("doctor", world.deps()).code == 0
 
 
 @pytest.mark.slow
