@@ -50,9 +50,9 @@ UNKNOWN_SOURCE = "unknown"
 _SPEND = "spend"
 _BREAKER = "breaker"
 _CALIBRATION = "calibration"
-_METRICS = "metrics file"
 _WINDOWS = "windows"
 _MOST_WINDOWS = 20
+_METRICS = "metrics file"
 
 
 @dataclass(slots=True)
@@ -96,9 +96,9 @@ class Runtime:
             clock=time.time,
         )
         self.calibration = Calibration()
-        self.desk = Desk()
         #: The context window that the host reported last, by model: what a terminal knows when no agent runs in it.
         self.windows: dict[str, int] = {}
+        self.desk = Desk()
         self.reach = Reach(self.db)
         self.orders = Orders(self.db)
         self.model = HostModel(reasoning_effort=config.summary_reasoning_effort)
@@ -158,11 +158,11 @@ class Runtime:
         self.breaker.load(self.health.kept(_BREAKER))
         self.spend.load(self.health.kept(_SPEND))
         self.calibration.load(self.health.kept(_CALIBRATION))
+        self.windows = {**_windows(self.health.kept(_WINDOWS)), **self.windows}
 
     def rebuild_indexes(self) -> None:
         """Make both search indexes again from what is stored."""
         self.index.rebuild(self.view_store.index_rows())
-        self.windows = {**_windows(self.health.kept(_WINDOWS)), **self.windows}
         self.node_index.rebuild((node.node_id, node.text) for nodes in self.dag.every() for node in nodes)
 
     # -- sessions ---------------------------------------------------------------------------------------
@@ -254,11 +254,11 @@ class Runtime:
         self.health.resolved("ingest")
         if lineage.stored:
             self.health.written()
+            self.health.keep(_WINDOWS, self.windows)
         if self.ingest.unaligned:
             self.health.degraded(
                 "unaligned list",
                 f"{self.ingest.unaligned} list(s) had nothing in common with what was stored; everything was kept",
-            self.health.keep(_WINDOWS, self.windows)
                 severity="warning",
             )
             self.ingest.unaligned = 0
@@ -266,41 +266,17 @@ class Runtime:
             self.health.resolved("unaligned list")
         return lineage
 
-    def save_states(self) -> None:
-        """Keep breaker and spend for the next process."""
-        self.health.keep(_BREAKER, self.breaker.dump())
-        self.health.keep(_SPEND, self.spend.dump())
-        self.health.keep(_CALIBRATION, self.calibration.dump())
-    def _note_unknown_record(self, topic: str, lineage: Lineage) -> None:
-        """A list began with a record of ours that no prompt explains; over as soon as a prompt of ours governs the session."""
-        if self.ingest.unknown_records:
-            self.health.degraded(
-                topic,
-                "its list begins with a record whose prompt this database does not know: an older backup was restored, or "
-                "somebody pasted it; it is kept as text and will be summarised like any message",
-                severity="warning",
-                remedy="nothing to do; the next compaction covers it",
-            )
-            self.ingest.unknown_records = 0
-        elif lineage.assembly is not None:
-            self.health.resolved(topic)
-
     def saw_window(self, model: str, context_length: int) -> None:
         """An engine works with this model; its window is kept with the next message that is stored."""
         if model and context_length > 0:
             self.windows.pop(model, None)
             self.windows = dict([*self.windows.items(), (model, context_length)][-_MOST_WINDOWS:])
 
-    def ended(self) -> None:
-        """A session, or the process, ends: keep the states, and make the file small."""
-        self.save_states()
-        try:
-            self.upkeep.at_end()
-        except StoreError as exc:
-            self.health.degraded("upkeep", exc, severity="warning")
-        else:
-            self.health.resolved("upkeep")
-
+    def save_states(self) -> None:
+        """Keep breaker and spend for the next process."""
+        self.health.keep(_BREAKER, self.breaker.dump())
+        self.health.keep(_SPEND, self.spend.dump())
+        self.health.keep(_CALIBRATION, self.calibration.dump())
         self.health.save()
         try:
             self.db.optimise()
@@ -308,15 +284,15 @@ class Runtime:
             self.health.degraded("write-ahead log", exc, severity="warning")
 
 
+def _windows(kept: Mapping[str, Any]) -> dict[str, int]:
+    return {str(model): size for model, size in kept.items() if isinstance(size, int) and size > 0}
+
+
 def _ladder_settings(config: Config) -> LadderSettings:
     return LadderSettings(
         summary_model=config.summary_model,
         fallback_models=tuple(config.summary_fallback_models),
         timeout_s=config.summary_timeout_ms / 1000,
-def _windows(kept: Mapping[str, Any]) -> dict[str, int]:
-    return {str(model): size for model, size in kept.items() if isinstance(size, int) and size > 0}
-
-
         custom_instructions=config.custom_instructions,
         reasoning_effort=config.summary_reasoning_effort,
     )
