@@ -145,7 +145,7 @@ def on_session_finalize(session_id: str = "", old_session_id: str = "", new_sess
         runtime.sessions.end(ended, now=time.time(), reason=str(_.get("reason") or "finalized"))
     if new_session_id and old_session_id and _.get("reason") == "new_session":
         runtime.announce(new_session_id, carry_from=old_session_id)
-    runtime.save_states()
+    runtime.ended()
 
 
 @_survives("session hook")

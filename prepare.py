@@ -2,8 +2,8 @@
 Summaries ready before they are needed.
 
 Owns one worker thread per database (and the table ``leases``). After a turn it summarises what lies outside the tail
-into leaves and asks again about provisional ones. Nothing it does shows until a compaction adopts it; it can be
-killed at any statement.
+into leaves and asks again about provisional ones; then comes ``upkeep``. Nothing it does shows until a compaction adopts it;
+it can be killed at any statement.
 """
 
 from __future__ import annotations
@@ -42,13 +42,15 @@ class Preparer:
 
     def __init__(
         self, db: Database, compactor: Compactor, dag: SummaryDag, health: Health, config: Config,
-        *, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic,
+        *, upkeep: Callable[[Callable[[], bool]], None] = lambda _: None,
+        clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._db = db
         self._compactor = compactor
         self._dag = dag
         self._health = health
         self._config = config
+        self._upkeep = upkeep
         self._clock = clock
         self._monotonic = monotonic
         self._lock = threading.Lock()
@@ -150,6 +152,7 @@ class Preparer:
             self._prepare(session, view, request, lease)
         finally:
             self._release(lease)
+        self._upkeep(lambda: self._stopped)
 
     def _prepare(self, session: Session, view: View, request: Request, lease: str) -> None:
         """The work itself, while this process has the conversation's lease."""

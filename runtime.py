@@ -44,6 +44,7 @@ from .state import PresentState
 from .store import MessageStore
 from .swap import Swap
 from .text import tokens
+from .upkeep import Upkeep
 
 #: The source of messages whose platform the host does not tell.
 UNKNOWN_SOURCE = "unknown"
@@ -116,7 +117,10 @@ class Runtime:
         )
         state = PresentState(self.store)
         self.swap = Swap(self.compactor, self.whole_store, self.dag, self.sessions, state, rough=host.rough)
-        self.preparer = Preparer(self.db, self.compactor, self.dag, self.health, config)
+        self.upkeep = Upkeep(self.db, self.store)
+        self.preparer = Preparer(
+            self.db, self.compactor, self.dag, self.health, config, upkeep=self.upkeep.between_turns
+        )
         self._pending: dict[str, Pending] = {}
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
@@ -272,6 +276,16 @@ class Runtime:
             self.windows.pop(model, None)
             self.windows = dict([*self.windows.items(), (model, context_length)][-_MOST_WINDOWS:])
 
+    def ended(self) -> None:
+        """A session, or the process, ends: keep the states, and make the file small."""
+        self.save_states()
+        try:
+            self.upkeep.at_end()
+        except StoreError as exc:
+            self.health.degraded("upkeep", exc, severity="warning")
+        else:
+            self.health.resolved("upkeep")
+
     def save_states(self) -> None:
         """Keep breaker and spend for the next process."""
         self.health.keep(_BREAKER, self.breaker.dump())
@@ -323,7 +337,7 @@ class Runtimes:
         for runtime in self.all():
             runtime.preparer.stop()
             if runtime.db.is_open:
-                runtime.save_states()
+                runtime.ended()
             runtime.metrics.stop()
 
     def all(self) -> list[Runtime]:

@@ -2,7 +2,8 @@
 Stored messages.
 
 Owns table ``messages``. Appends rows (and their index entries) as one fact, and reads them back. Rows never change
-but for their flags. Knows nothing of live lists, summaries or prompts: which message is new is ``ingest``'s business.
+but for their flags; envelopes of cold rows are moved together (``blocks`` owns where they lie). Knows nothing of live lists,
+summaries or prompts: which message is new is ``ingest``'s business.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .blocks import Blocks, Stored as Packed, grouped, packed
 from .db.connection import Database
+from .db.meta import Meta
 from .errors import Overtaken, StoreCorrupt
 from .records import Flag, Message, Row, Stored, ToolCall
 from .search import CONTEXT_CHARS, IndexRow, MessageIndex
 from .session import Cut
 from .text import content
+from .text.packing import BLOCK_BYTES, pack
 
 HEAD_COLUMNS = (
     "store_id, conversation_id, session_id, seq, pos, role, tool_name, answers, digest, tokens, chars, said_at, stored_at, "
@@ -28,23 +32,11 @@ INSERT INTO messages(conversation_id, session_id, seq, pos, role, tool_name, ans
                      stored_at, source, flags, revises, envelope)
 VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 """
-_PLAIN, _ZLIB, _ZLIB_D1 = b"\0", b"\1", b"\2"
-_SMALL_BYTES = 64  # below this zlib saves nothing
-_MIDDLE_BYTES = 4096  # above this a dictionary saves nothing
-#: What envelopes are made of beside the words, most common last. Part of the format: a change needs a new tag.
-_DICTIONARY_1 = (
-    b'"name":"search_files","tool_name":"search_files","name":"web_search","name":"write_file","tool_name":"write_file","name":'
-    b'"read_file","tool_name":"read_file","name":"terminal","tool_name":"terminal","effect_disposition":"_tool_output_risk":'
-    b'"reasoning_content":"reasoning_details":"codex_reasoning_items":"platform_message_id":"message_id":"observed":true '
-    b'[{"type":"text","text":"{"type":"image_url","image_url":{"url":" the and you that with this from have not for are was '
-    b"error file line path code test function return import class def self print None True False "
-    b'{"role":"user","content":"","timestamp":17'
-    b'{"role":"assistant","content":"","reasoning":null,"finish_reason":"stop"}'
-    b'{"role":"assistant","content":"","reasoning":null,"finish_reason":"tool_calls","tool_calls":[{"id":"call_","call_id":'
-    b'"call_","response_item_id":"fc_call_","type":"function","function":{"name":"terminal","arguments":"{\\"command\\": \\"'
-    b'\\", \\"path\\": \\"\\"}"}}]}{"role":"tool","name":"terminal","tool_name":"terminal","content":"","tool_call_id":"call_"}'
-)
+_KEPT_COLUMNS = HEAD_COLUMNS  # every column but the envelope
 _NEIGHBOUR_CHARS = 200_000
+_PACKED = "packed_to"  # the last row that was looked at for packing
+_STEP_BYTES, _STEP_ROWS = 4 * BLOCK_BYTES, 1000
+_UNREADABLE = (zlib.error, ValueError, KeyError, IndexError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +62,6 @@ class Segment:
         return self.cut or Cut()
 
 
-def pack(envelope: str) -> bytes:
-    """The stored form of an envelope: one tag byte, then UTF-8, deflated (short ones with a dictionary) when it is worth it."""
-    raw = envelope.encode("utf-8")
-    if len(raw) < _SMALL_BYTES:
-        return _PLAIN + raw
-    if len(raw) > _MIDDLE_BYTES:
-        return _ZLIB + zlib.compress(raw, 1)
-    deflate = zlib.compressobj(1, zlib.DEFLATED, -13, 7, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_1)
-    return _ZLIB_D1 + deflate.compress(raw) + deflate.flush()
-
-
-def unpack(blob: bytes) -> str:
-    """The envelope that ``pack`` was given."""
-    tag, body = blob[:1], blob[1:]
-    if tag == _ZLIB:
-        body = zlib.decompress(body)
-    elif tag == _ZLIB_D1:
-        inflate = zlib.decompressobj(-13, _DICTIONARY_1)
-        body = inflate.decompress(body) + inflate.flush()
-        if not inflate.eof:
-            raise zlib.error("the deflated envelope is cut short")
-    return body.decode("utf-8")
-
-
 def head(row: Sequence[Any]) -> Stored:
     """A row of ``HEAD_COLUMNS``."""
     return Stored(*row[:16])
@@ -105,6 +73,7 @@ class MessageStore:
     def __init__(self, db: Database, index: MessageIndex) -> None:
         self._db = db
         self._index = index
+        self._blocks = Blocks(db)
 
     # -- writing ------------------------------------------------------------------------------------
     def append(
@@ -159,7 +128,7 @@ class MessageStore:
             f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq = ? AND chars < ?",
             (conversation_id, seq, _NEIGHBOUR_CHARS),
         )
-        return decode(rows[0]).text[-CONTEXT_CHARS:] if rows else ""
+        return self._decoded(rows[0]).text[-CONTEXT_CHARS:] if rows else ""
 
     def flag(self, store_ids: Sequence[int], *, add: int = Flag.NONE, remove: int = Flag.NONE) -> None:
         """Change how rows take part; never what they say."""
@@ -172,6 +141,64 @@ class MessageStore:
                 "UPDATE messages SET flags = (flags | ?) & ~? WHERE store_id = ?",
                 [(add, remove, store_id) for store_id in store_ids],
             )
+
+    # -- cold rows ----------------------------------------------------------------------------------
+    def pack_cold(self, *, hot: int, least_bytes: int = _STEP_BYTES) -> int:
+        """Pack some of the oldest envelopes that lie alone, except those of the newest ``hot`` rows; how many were packed.
+
+        0: there are too few of them yet. What a row says stays what it was; only where it lies changes.
+        """
+        meta = Meta(self._db)
+        done = int(meta.value(_PACKED) or 0)
+        window = self._window(done, hot)
+        if sum(len(envelope) for *_, envelope in window) < least_bytes:
+            return 0
+        alone = [(i, conversation, text) for i, conversation, stored, text in window if text and isinstance(stored, bytes)]
+        blocks = packed(grouped(alone))
+        read = {store_id: stored for store_id, _, stored, _ in window}
+        with self._db.transaction():
+            now = self._db.fetch(
+                "SELECT store_id, envelope FROM messages WHERE store_id > ? AND store_id <= ?", (done, window[-1][0])
+            )
+            if dict(now) != read or int(meta.value(_PACKED) or 0) != done:
+                return 0  # another process packs, or an operator removes: the next call looks again
+            for conversation, store_ids, data in blocks:
+                self._move(store_ids, self._blocks.add(conversation, data))
+            meta.note(_PACKED, window[-1][0])
+        return sum(len(store_ids) for _, store_ids, _ in blocks)
+
+    def _move(self, store_ids: Sequence[int], number: int) -> None:
+        """Let rows point at a block. Taken out and put back: SQLite leaves the room empty where a row merely gets shorter."""
+        marks = ",".join("?" * len(store_ids))
+        rows = self._db.fetch(f"SELECT {_KEPT_COLUMNS} FROM messages WHERE store_id IN ({marks})", store_ids)
+        self._db.execute("PRAGMA defer_foreign_keys=ON")
+        self._db.execute(f"DELETE FROM messages WHERE store_id IN ({marks})", store_ids)
+        self._db.executemany(
+            f"INSERT INTO messages({_KEPT_COLUMNS}, envelope) VALUES ({'?,' * len(rows[0])}?)",
+            [(*row, number) for row in rows],
+        )
+
+    def _window(self, done: int, hot: int) -> list[tuple[int, int, Packed, str]]:
+        """The next rows to pack: (store id, conversation, what is stored, envelope), about ``_STEP_BYTES`` of text."""
+        newest = self._db.query_one("SELECT max(store_id) FROM messages")
+        last = int(newest[0] or 0) - hot if newest else 0
+        sql = (
+            "SELECT store_id, conversation_id, envelope FROM messages WHERE store_id > ? AND store_id <= ? "
+            "ORDER BY store_id LIMIT ?"
+        )
+        window: list[tuple[int, int, Packed, str]] = []
+        size = 0
+        for rows in self._db.iterate(sql, (done, last, _STEP_ROWS), size=50):
+            for store_id, conversation, stored in rows:
+                try:
+                    text = self._blocks.envelope(store_id, stored)
+                except _UNREADABLE:
+                    text = ""  # the doctor tells of it; as it cannot be read it stays where it is
+                window.append((store_id, conversation, stored, text))
+                size += len(text)
+                if size >= _STEP_BYTES:
+                    return window
+        return window
 
     # -- reading ------------------------------------------------------------------------------------
     def last_seq(self, conversation_id: int, *, writing: bool = False) -> int:
@@ -238,7 +265,7 @@ class MessageStore:
             marks = ",".join("?" * len(part))
             sql = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id IN ({marks})"
             for row in self._db.query(sql, part):
-                found[row[0]] = decode(row)
+                found[row[0]] = self._decoded(row)
         return [found[store_id] for store_id in store_ids if store_id in found]
 
     def text(self, store_id: int) -> str:
@@ -250,7 +277,7 @@ class MessageStore:
         """Rows of one host session in the order they were stored."""
         marks = f" AND role IN ({','.join('?' * len(roles))})" if roles else ""
         return [
-            decode(row)
+            self._decoded(row)
             for row in self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE session_id = ? AND store_id > ?{marks} "
                 "ORDER BY store_id LIMIT ?",
@@ -267,7 +294,7 @@ class MessageStore:
                 (segment.conversation_id, *segment.end, role),
             )
             if rows:
-                return decode(rows[0])
+                return self._decoded(rows[0])
         return None
 
     def last_of(self, segments: Sequence[Segment], *, role: str, before: int, limit: int) -> list[Row]:
@@ -279,7 +306,7 @@ class MessageStore:
                 "AND store_id < ? AND role = ? AND flags & 1 = 0 AND chars < 100000 ORDER BY seq DESC LIMIT ?",
                 (segment.conversation_id, *segment.end, before, role, limit - len(out)),
             )
-            out.extend(decode(row) for row in rows)
+            out.extend(self._decoded(row) for row in rows)
             if len(out) >= limit:
                 break
         return out
@@ -299,7 +326,7 @@ class MessageStore:
             if not rows:
                 return
             last = rows[-1][0]
-            yield [decode(row) for row in rows]
+            yield [self._decoded(row) for row in rows]
 
     def index_rows(self) -> Iterator[list[IndexRow]]:
         """What the search index is made of, for rebuilding it."""
@@ -319,12 +346,27 @@ class MessageStore:
             where = f" AND conversation_id IN ({','.join('?' * len(conversations))})"
             params = list(conversations)
         return [
-            decode(row)
+            self._decoded(row)
             for row in self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id < ?{where} ORDER BY store_id DESC LIMIT ?",
                 (before, *params, limit),
             )
         ]
+
+    def envelope(self, store_id: int, stored: Packed) -> str:
+        """The JSON of a message's envelope from what stands in its row. Raises StoreCorrupt when it is none."""
+        try:
+            return self._blocks.envelope(store_id, stored)
+        except _UNREADABLE as exc:
+            raise _unreadable(store_id, exc) from exc
+
+    def _decoded(self, row: Sequence[Any]) -> Row:
+        """A row of ``HEAD_COLUMNS, envelope``. Raises StoreCorrupt when the envelope is no envelope."""
+        try:
+            envelope = content.decode(self._blocks.envelope(row[0], row[16]))
+        except _UNREADABLE as exc:
+            raise _unreadable(row[0], exc) from exc
+        return Row(head(row), content.text_of(envelope.get("content")), content.calls_of(envelope), envelope)
 
 
 def index_row(store_id: int, conversation_id: int, message: Message, previous_tail: str) -> IndexRow:
@@ -359,13 +401,8 @@ def _index_row(
     return IndexRow(store_id, conversation_id, text, extra, tail)
 
 
-def decode(row: Sequence[Any]) -> Row:
-    """A row of ``HEAD_COLUMNS, envelope``. Raises StoreCorrupt when the envelope is no envelope."""
-    try:
-        envelope = content.decode(unpack(row[16]))
-    except (zlib.error, ValueError, KeyError, IndexError, TypeError) as exc:
-        raise StoreCorrupt(f"the content of msg_{row[0]} cannot be read ({type(exc).__name__}: {exc})") from exc
-    return Row(head(row), content.text_of(envelope.get("content")), content.calls_of(envelope), envelope)
+def _unreadable(store_id: int, exc: Exception) -> StoreCorrupt:
+    return StoreCorrupt(f"the content of msg_{store_id} cannot be read ({type(exc).__name__}: {exc})")
 
 
 def _parts(ids: Sequence[int], size: int = 500) -> Iterator[list[int]]:

@@ -65,6 +65,7 @@ def measure(chat: list[Chat], where: Path) -> dict[str, int]:
             hook("pre_api_request", agent.session_id, chat[: at + 100])
             bare.add("s", chat[at : at + 100])
         path = Path(agent.runtime.path)
+        hook("on_session_finalize", agent.session_id, [], reason="exit")
         agent.close()
         bare.close()
         out = {}

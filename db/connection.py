@@ -37,6 +37,9 @@ BUSY_MEMORY_S = 3.0
 BUSY_AGAIN_MS = 20
 BACKUP_S = 600.0
 LARGE_LOG_BYTES = 2_000_000
+PAGE_BYTES = 4096
+#: Free pages that are not worth giving back: the next messages use them.
+SPARE_PAGES = 16
 
 
 class Database:
@@ -79,6 +82,11 @@ class Database:
     @property
     def is_open(self) -> bool:
         return self._writer is not None
+
+    @property
+    def identity(self) -> tuple[int, int, int] | None:
+        """Which file is open; another one after a restore, though its path is the same."""
+        return self._opened
 
     def _connected(self) -> sqlite3.Connection:
         if self._writer is not None and self._opened != self._identity() and self._depth == 0:
@@ -144,6 +152,9 @@ class Database:
             raise StoreTooNew(
                 f"{self.path} has schema {version}, this release knows {len(migrations.STEPS)}: update the plugin"
             )
+        if not tables:  # both are for files that hold nothing yet; an older one keeps what it has
+            connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         self._use_wal(connection, patience)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
@@ -304,15 +315,18 @@ class Database:
             os.chmod(target, 0o600)
 
     def optimise(self) -> None:
-        """Fold a large write-ahead log back into the file, unless somebody is in the middle of a transaction."""
-        log = self.path.with_name(self.path.name + "-wal")
-        if not self.is_open or self._depth or not log.exists() or log.stat().st_size < LARGE_LOG_BYTES:
+        """Give free pages back and fold a large write-ahead log into the file, unless somebody is in a transaction."""
+        if not self.is_open or self._depth:
             return
         with self._write_lock, _translated(self.path):
             connection = self._connected()
             connection.execute(f"PRAGMA busy_timeout={BUSY_AGAIN_MS}")
             try:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                if _pragma(connection, "freelist_count") > SPARE_PAGES:
+                    connection.executescript("PRAGMA incremental_vacuum;")  # ``execute`` would give one page back
+                log = self.path.with_name(self.path.name + "-wal")
+                if log.exists() and log.stat().st_size >= LARGE_LOG_BYTES:
+                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             finally:
                 connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
 

@@ -42,6 +42,7 @@ _DELETE = (
     "DELETE FROM node_sources WHERE node_id IN (SELECT node_id FROM nodes WHERE conversation_id = ?)",
     "DELETE FROM nodes WHERE conversation_id = ?",
     "DELETE FROM messages WHERE conversation_id = ?",
+    "DELETE FROM blocks WHERE conversation_id = ?",
     "DELETE FROM sessions WHERE conversation_id = ?",
     "DELETE FROM conversations WHERE conversation_id = ?",
 )
@@ -144,8 +145,13 @@ def fill_sources(deps: OpsDeps, progress: Progress = silent) -> tuple[int, Path 
 
 # -- retention -------------------------------------------------------------------------------------------
 _BY_MONTH = """
-SELECT strftime('%Y-%m', stored_at, 'unixepoch') AS month, count(*), count(DISTINCT session_id), sum(length(envelope))
-  FROM messages GROUP BY 1 ORDER BY 1
+SELECT strftime('%Y-%m', stored_at, 'unixepoch') AS month, count(*), count(DISTINCT session_id),
+       sum(iif(typeof(envelope) = 'blob', length(envelope), share))
+  FROM messages
+  LEFT JOIN (SELECT p.number, length(b.data) / p.count AS share FROM blocks b JOIN (
+               SELECT envelope AS number, count(*) AS count FROM messages WHERE typeof(envelope) = 'integer' GROUP BY 1) AS p
+             ON p.number = b.block_id) ON number = envelope
+ GROUP BY 1 ORDER BY 1
 """
 
 

@@ -20,7 +20,7 @@ from ..errors import BadRequest, NotFound, StoreError
 from ..records import Flag, Row
 from ..scope import Reach
 from ..session import Session
-from ..store import Segment, unpack
+from ..store import Segment
 from ..text import content
 from .explain import readable
 from .render import moment
@@ -94,7 +94,7 @@ def lines(deps: OpsDeps, conversation_id: int) -> Iterator[str]:
     seq = 0
     while rows := deps.db.query(_PAGE, (conversation_id, seq)):
         for row in rows:
-            fields, envelope = dict(zip(_FIELDS, row, strict=False)), unpack(row[-1])
+            fields, envelope = dict(zip(_FIELDS, row, strict=False)), deps.store.envelope(row[0], row[-1])
             if fields["flags"] & Flag.EXTERNALISED and deps.payloads is not None:
                 whole = deps.payloads.whole(deps.store.rows([fields["store_id"]])[0])
                 fields["flags"], envelope = whole.head.flags, content.encode(whole.envelope)[0]

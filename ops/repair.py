@@ -20,7 +20,7 @@ from ..errors import BadRequest, StoreCorrupt, StoreError
 from . import backup
 from .check_content import index_problems
 from .check_file import damages
-from .survey import intact
+from .survey import intact, intact_block
 
 if TYPE_CHECKING:
     from .status import OpsDeps
@@ -56,7 +56,11 @@ SELECT n.node_id, row_number() OVER (PARTITION BY n.node_id ORDER BY m.pos, m.se
    AND n.message_count = (SELECT count(*) FROM messages x WHERE x.conversation_id = n.conversation_id
                              AND x.store_id BETWEEN n.first_store_id AND n.last_store_id)
 """
+_BLOCKLESS = """
+DELETE FROM messages WHERE typeof(envelope) = 'integer' AND envelope NOT IN (SELECT block_id FROM blocks)
+"""
 _RELINK = (
+    ("messages whose block was unreadable", _BLOCKLESS),
     ("conversations made up for messages whose own was unreadable", _LOST_CONVERSATIONS),
     ("sessions made up for messages whose own was unreadable", _LOST_SESSIONS),
     ("sources of summaries that are gone", _DANGLING_SOURCES),
@@ -172,6 +176,8 @@ def _discard(*paths: Path) -> None:
 
 def readable(table: str, row: Mapping[str, Any]) -> bool:
     """Can the row be used? A page that was overwritten may still look like rows to SQLite."""
+    if table == "blocks":
+        return intact_block(row["data"])
     if table != "messages":
         return True
     return intact(row["envelope"]) and isinstance(row["seq"], int) and isinstance(row["session_id"], str)

@@ -14,8 +14,9 @@ from typing import Any
 
 from ..db.connection import Database
 from ..db.meta import Meta
-from ..store import unpack
+from ..blocks import Blocks
 from ..text import content
+from ..text.packing import unpack, unpack_block
 
 #: Rows that a count may touch before it says "at least".
 COUNT_LIMIT = 50_000
@@ -25,12 +26,22 @@ _EVERYTHING = 1 << 62
 
 
 def intact(envelope: object) -> bool:
-    """Is this what the store wrote?"""
+    """Is this what the store wrote? (An envelope by itself; the number of a block says nothing about the block.)"""
+    if isinstance(envelope, int):
+        return True
     if not isinstance(envelope, bytes):
         return False
     try:
         return isinstance(content.decode(unpack(envelope)), dict)
     except (zlib.error, ValueError):
+        return False
+
+
+def intact_block(data: object) -> bool:
+    """Is this a block of envelopes?"""
+    try:
+        return isinstance(data, bytes) and bool(unpack_block(data))
+    except (zlib.error, ValueError, TypeError):
         return False
 
 
@@ -58,6 +69,7 @@ class Survey:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self._blocks = Blocks(db)
 
     # -- cheap ----------------------------------------------------------------------------------------
     def total(self, table: str, key: str) -> int:
@@ -124,8 +136,16 @@ class Survey:
         """Messages whose envelope is garbage: damage that SQLite does not notice. Reads every row."""
         found: list[int] = []
         for rows in self._db.iterate("SELECT store_id, envelope FROM messages ORDER BY store_id", size=2000):
-            found.extend(store_id for store_id, envelope in rows if not intact(envelope))
+            found.extend(store_id for store_id, envelope in rows if not self._readable(store_id, envelope))
         return found
+
+    def _readable(self, store_id: int, envelope: object) -> bool:
+        if not isinstance(envelope, int):
+            return intact(envelope)
+        try:
+            return isinstance(content.decode(self._blocks.envelope(store_id, envelope)), dict)
+        except (zlib.error, ValueError, KeyError, TypeError):
+            return False
 
     def blank_sources(self, *, above: int, limit: int) -> int:
         """Messages whose source is blank, counted up to ``limit``."""

@@ -1,0 +1,107 @@
+"""
+Cold messages: envelopes that lie packed together, and where they are.
+
+Owns table ``blocks``. A message whose envelope is in a block has the block's number in the place of its envelope. Blocks never
+change: they are written in the transaction that lets their rows point at them, hold messages of one conversation, and go with it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+
+from .db.connection import Database
+from .text.packing import BLOCK_BYTES, pack_block, unpack, unpack_block
+
+#: Envelopes above this stay alone: whoever reads a small neighbour should not unpack them too.
+LARGE_BYTES = 256 * 1024
+_CACHED_BYTES = 4_000_000
+_INSERT = "INSERT INTO blocks(conversation_id, data) VALUES (?,?)"
+
+Stored = bytes | int
+"""What stands in a row: an envelope by itself, or the number of its block."""
+
+
+class Blocks:
+    """The blocks of one database, and the last ones that were read."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._lock = threading.Lock()
+        self._of: object = None  # the file that the cache is of: another one gives the same numbers to other blocks
+        self._cache: OrderedDict[int, dict[int, bytes]] = OrderedDict()
+        self._bytes = 0
+
+    # -- reading ------------------------------------------------------------------------------------
+    def envelope(self, store_id: int, stored: Stored) -> str:
+        """The envelope of a message. Raises zlib.error, ValueError or KeyError when it is not there or no envelope."""
+        if isinstance(stored, bytes):
+            return unpack(stored)
+        if not isinstance(stored, int):
+            raise ValueError(f"an envelope of type {type(stored).__name__}")
+        known = self._block(stored)
+        if store_id not in known:
+            raise KeyError(f"block {stored} does not hold it")
+        return known[store_id].decode("utf-8")
+
+    def _block(self, number: int) -> dict[int, bytes]:
+        with self._lock:
+            if self._of != self._db.identity:
+                self._of, self._bytes = self._db.identity, 0
+                self._cache.clear()
+            if number in self._cache:
+                self._cache.move_to_end(number)
+                return self._cache[number]
+        row = self._db.query_one("SELECT data FROM blocks WHERE block_id = ?", (number,))
+        known = unpack_block(row[0]) if row else {}
+        with self._lock:
+            if known and number not in self._cache:
+                self._cache[number] = known
+                self._bytes += sum(map(len, known.values()))
+            while len(self._cache) > 1 and self._bytes > _CACHED_BYTES:
+                self._bytes -= sum(map(len, self._cache.popitem(last=False)[1].values()))
+        return known
+
+    # -- writing ------------------------------------------------------------------------------------
+    def add(self, conversation_id: int, data: bytes) -> int:
+        """Keep a block, inside the caller's transaction; its number."""
+        return self._db.execute(_INSERT, (conversation_id, data))
+
+
+def grouped(rows: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, list[tuple[int, str]]]]:
+    """Rows (store id, conversation, envelope) as they go into blocks: (conversation, its envelopes), none too large."""
+    by_conversation: dict[int, list[tuple[int, str]]] = {}
+    for store_id, conversation, envelope in rows:
+        if len(envelope) <= LARGE_BYTES:
+            by_conversation.setdefault(conversation, []).append((store_id, envelope))
+    for conversation, envelopes in by_conversation.items():
+        for group in _parts(envelopes):
+            if len(group) > 1:  # one by itself gains nothing
+                yield conversation, group
+
+
+def _parts(envelopes: Sequence[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Envelopes in parts of about BLOCK_BYTES, all nearly equal."""
+    total = sum(len(envelope) for _, envelope in envelopes)
+    count = max(1, round(total / BLOCK_BYTES))
+    part: list[tuple[int, str]] = []
+    used = done = 0
+    for each in envelopes:
+        part.append(each)
+        used += len(each[1])
+        if used >= total * (done + 1) / count:
+            yield part
+            part, done = [], done + 1
+    if part:
+        yield part
+
+
+def packed(groups: Iterable[tuple[int, list[tuple[int, str]]]]) -> list[tuple[int, tuple[int, ...], bytes]]:
+    """(conversation, store ids, block) of every group that is smaller packed; what was packed is unpacked to be sure."""
+    out = []
+    for conversation, group in groups:
+        data = pack_block(group)
+        if {n: body.decode("utf-8") for n, body in unpack_block(data).items()} == dict(group):
+            out.append((conversation, tuple(n for n, _ in group), data))
+    return out

@@ -1,0 +1,83 @@
+"""
+The stored form of envelopes: one by one while they are young, many together when they are cold.
+
+Pure. A young envelope is one tag byte and UTF-8, deflated (short ones with a dictionary) when that is worth it. A block holds
+the envelopes of messages that followed each other, deflated as one: they repeat each other far more than themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+_PLAIN, _ZLIB, _ZLIB_D1 = b"\0", b"\1", b"\2"
+_SMALL_BYTES = 64  # below this zlib saves nothing
+_MIDDLE_BYTES = 4096  # above this a dictionary saves nothing
+#: What envelopes are made of beside the words, most common last. Part of the format: a change needs a new tag.
+_DICTIONARY_1 = (
+    b'"name":"search_files","tool_name":"search_files","name":"web_search","name":"write_file","tool_name":"write_file","name":'
+    b'"read_file","tool_name":"read_file","name":"terminal","tool_name":"terminal","effect_disposition":"_tool_output_risk":'
+    b'"reasoning_content":"reasoning_details":"codex_reasoning_items":"platform_message_id":"message_id":"observed":true '
+    b'[{"type":"text","text":"{"type":"image_url","image_url":{"url":" the and you that with this from have not for are was '
+    b"error file line path code test function return import class def self print None True False "
+    b'{"role":"user","content":"","timestamp":17'
+    b'{"role":"assistant","content":"","reasoning":null,"finish_reason":"stop"}'
+    b'{"role":"assistant","content":"","reasoning":null,"finish_reason":"tool_calls","tool_calls":[{"id":"call_","call_id":'
+    b'"call_","response_item_id":"fc_call_","type":"function","function":{"name":"terminal","arguments":"{\\"command\\": \\"'
+    b'\\", \\"path\\": \\"\\"}"}}]}{"role":"tool","name":"terminal","tool_name":"terminal","content":"","tool_call_id":"call_"}'
+)
+#: Text that goes into one block. Twice as much would save 3 % of the text more, and whoever reads one message unpacks all of it.
+BLOCK_BYTES: Final = 64 * 1024
+#: Nothing that ``pack_block`` is given may be larger together: what unpacks to more was not written by it.
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+def pack(envelope: str) -> bytes:
+    """The stored form of a young envelope."""
+    raw = envelope.encode("utf-8")
+    if len(raw) < _SMALL_BYTES:
+        return _PLAIN + raw
+    if len(raw) > _MIDDLE_BYTES:
+        return _ZLIB + zlib.compress(raw, 1)
+    deflate = zlib.compressobj(1, zlib.DEFLATED, -13, 7, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_1)
+    return _ZLIB_D1 + deflate.compress(raw) + deflate.flush()
+
+
+def unpack(blob: bytes) -> str:
+    """The envelope that ``pack`` was given."""
+    tag, body = blob[:1], blob[1:]
+    if tag == _ZLIB:
+        body = zlib.decompress(body)
+    elif tag == _ZLIB_D1:
+        inflate = zlib.decompressobj(-13, _DICTIONARY_1)
+        body = inflate.decompress(body) + inflate.flush()
+        if not inflate.eof:
+            raise zlib.error("the deflated envelope is cut short")
+    return body.decode("utf-8")
+
+
+def pack_block(envelopes: Sequence[tuple[int, str]]) -> bytes:
+    """Envelopes by store id as one blob: which ones and how long each is, then all of them, deflated together."""
+    bodies = [envelope.encode("utf-8") for _, envelope in envelopes]
+    head = json.dumps([[store_id, len(body)] for (store_id, _), body in zip(envelopes, bodies, strict=True)])
+    deflate = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_1)
+    return deflate.compress(head.encode("ascii") + b"\n" + b"".join(bodies)) + deflate.flush()
+
+
+def unpack_block(blob: bytes) -> dict[int, bytes]:
+    """The envelopes (as UTF-8) that ``pack_block`` was given. Raises zlib.error or ValueError for anything else."""
+    inflate = zlib.decompressobj(zlib.MAX_WBITS, _DICTIONARY_1)
+    raw = inflate.decompress(blob, _MOST_BYTES)
+    if not inflate.eof:
+        raise zlib.error("the block is cut short")
+    head, _, body = raw.partition(b"\n")
+    out: dict[int, bytes] = {}
+    at = 0
+    for store_id, size in json.loads(head):
+        out[store_id] = body[at : at + size]
+        at += size
+    if at != len(body):
+        raise ValueError("the block does not hold what its head says")
+    return out

@@ -1,0 +1,44 @@
+"""
+Upkeep: what makes a database smaller without changing what it says. Off the turn: in the worker, and when a session ends.
+
+Composes the packing of cold envelopes with the giving back of free pages. Holds no state; what is interrupted is done the next
+time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from .db.connection import Database
+from .store import MessageStore
+
+#: The newest rows are read at every compaction: they stay as they are until their session ends.
+HOT_ROWS: Final = 200
+_ENDING_S = 1.0  # a session's end holds up whoever ends it
+_WORKER_S = 5.0
+_WORTH_BYTES = 2000
+
+
+class Upkeep:
+    """One per process and database."""
+
+    def __init__(self, db: Database, store: MessageStore, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._db = db
+        self._store = store
+        self._monotonic = monotonic
+
+    def between_turns(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """In the worker, after a turn. Raises StoreError."""
+        end = self._monotonic() + _WORKER_S
+        while not cancelled() and self._monotonic() < end and self._store.pack_cold(hot=HOT_ROWS):
+            pass
+        self._db.optimise()
+
+    def at_end(self) -> None:
+        """When a session ends: the newest rows are cold now too. Raises StoreError."""
+        end = self._monotonic() + _ENDING_S
+        while self._monotonic() < end and self._store.pack_cold(hot=0, least_bytes=_WORTH_BYTES):
+            pass
+        self._db.optimise()
