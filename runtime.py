@@ -85,17 +85,7 @@ class Runtime:
         self.metrics = self._measuring(config)
         self.door = build_door(config, self.payloads, self.health)
         self.ingest = Ingest(self.whole_store, self.sessions, self.dag, door=self.door)
-        self.breaker = Breaker(
-            threshold=config.summary_circuit_breaker_failure_threshold,
-            cooldown_s=config.summary_circuit_breaker_cooldown_seconds,
-            clock=time.time,
-        )
-        self.spend = SpendGuard(
-            max_calls=config.summary_spend_max_calls,
-            max_tokens=0,
-            window_s=config.summary_spend_window_seconds,
-            clock=time.time,
-        )
+        self.breaker, self.spend = _guards(config)
         self.calibration = Calibration()
         #: The context window that the host reported last, by model: what a terminal knows when no agent runs in it.
         self.windows: dict[str, int] = {}
@@ -300,6 +290,21 @@ class Runtime:
 
 def _windows(kept: Mapping[str, Any]) -> dict[str, int]:
     return {str(model): size for model, size in kept.items() if isinstance(size, int) and size > 0}
+
+
+def _guards(config: Config) -> tuple[Breaker, SpendGuard]:
+    breaker = Breaker(
+        threshold=config.summary_circuit_breaker_failure_threshold,
+        cooldown_s=config.summary_circuit_breaker_cooldown_seconds,
+        clock=time.time,
+    )
+    spend = SpendGuard(
+        max_calls=config.summary_spend_max_calls,
+        max_tokens=0,
+        window_s=config.summary_spend_window_seconds,
+        clock=time.time,
+    )
+    return breaker, spend
 
 
 def _ladder_settings(config: Config) -> LadderSettings:
