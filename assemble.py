@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from .records import Node
+from .records import ARCHIVE_RUNG, Node
+from .request_view import joint
 from .text import own, tokens
 
 _HEAD = """\
@@ -76,6 +77,9 @@ def _block(node: Node, nonce: str, short: bool) -> str:
     span = f"msg_{node.first_store_id}..msg_{node.last_store_id}"
     times = f"{stamp(node.earliest_at)} to {stamp(node.latest_at)}"
     mark = ' provisional="an extract, not yet summarised"' if node.quality == "provisional" else ""
+    if node.rung == ARCHIVE_RUNG:
+        words = "written by you, not verified" if '"the agent' in node.checks else "the beginning of the first message"
+        mark = f' archived="by you, with lcm_archive" summary="{words}"'
     facts = f'depth="{node.depth}" messages="{node.message_count}" range="{span}" time="{times}"'
     opening = f'<summary id="{node.address}" {facts}{mark}>'
     if short:
@@ -110,10 +114,12 @@ def prompt(
     request: Mapping[str, Any] | None,
     tail: Sequence[Mapping[str, Any]],
     stubs: Mapping[int, Stub],
+    gaps: frozenset[int] = frozenset(),
 ) -> list[dict[str, Any]]:
     """The list for the host: context message, the pinned request if it lies before the tail, the tail.
 
-    ``stubs`` by index in the tail. The dicts are fresh and without the host's mark of what it has persisted.
+    ``stubs`` by index in the tail; ``gaps``: in front of which of its messages others are left out. The dicts are fresh and
+    without the host's mark of what it has persisted.
     """
     out: list[dict[str, Any]] = [{"role": "user", "content": context}]
     rest = ([request] if request is not None else []) + list(tail)
@@ -121,6 +127,8 @@ def prompt(
         out.append({"role": "assistant", "content": own.carrier(nonce)})
     shift = len(rest) - len(tail)
     for n, message in enumerate(rest):
+        if n - shift in gaps:
+            out.extend(dict(each) for each in joint(out[-1], message, nonce))
         fresh = {key: value for key, value in message.items() if key != "_db_persisted"}
         stub = stubs.get(n - shift)
         if stub is not None:

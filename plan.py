@@ -29,6 +29,7 @@ class Unit:
     index: int
     stop: int
     whole: bool = True
+    behind_gap: bool = False  # messages in front of it are archived: no summary reaches over them
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,9 @@ def chunks(
     at = 0
     units = [unit for unit in backlog if unit.ids]
     while at < len(units):
+        if units[at].behind_gap:
+            out.extend(_even(run, size))
+            run = []
         fit = _fitting(units, at, ready)
         if fit is None:
             run.append(units[at])

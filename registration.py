@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .late import REQUEST_MIDDLEWARE
 from .prototype import Prototype
 
 logger = logging.getLogger("hermes_lcm")
@@ -42,6 +43,7 @@ def register_all(ctx: Any) -> None:
     ctx.register_context_engine(Prototype())
     for name in HOOKS:
         ctx.register_hook(name, _hook(name))
+    REQUEST_MIDDLEWARE.offer(getattr(ctx, "register_middleware", None))
     _optional(ctx, "register_cli_command", _register_cli)
     _optional(ctx, "register_command", _register_slash)
     _optional(ctx, "register_auxiliary_task", _register_tasks)

@@ -15,12 +15,12 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = {
     8: "__init__ registration prototype",
     7: "engine hooks",
-    6: "tools command cli binding",
-    5: "runtime swap plain",
-    4: "ingest door compact prepare upkeep assemble state retrieve answer caller evidence finding overview ops",
-    3: "store blocks search dag session health metrics payloads scope reading llm",
+    6: "tools command cli binding outgoing boundary",
+    5: "runtime swap plain views",
+    4: "ingest door compact prepare upkeep assemble state retrieve answer caller evidence finding overview archive archiving ops",
+    3: "store blocks search dag archives session health metrics payloads scope reading opening thread llm",
     2: "db",
-    1: "config schemas text host align plan calibration columns crew request_view",
+    1: "config schemas text host align plan calibration columns crew request_view late",
     0: "errors records",
 }
 RANK = {name: layer for layer, names in LAYERS.items() for name in names.split()}
@@ -35,7 +35,7 @@ HOST = {
 
 MAY_IMPORT_HOST = {"__init__", "prototype", "engine", "hooks", "host", "cli", "llm.client"}
 MAY_READ_ENVIRONMENT = {"config", "host"}
-MAY_CATCH_ALL = {"__init__", "crew", "registration", "engine", "hooks", "llm.client"}
+MAY_CATCH_ALL = {"__init__", "boundary", "crew", "registration", "engine", "hooks", "llm.client"}
 
 
 def _modules() -> dict[str, Path]:

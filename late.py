@@ -1,0 +1,42 @@
+"""
+The host's request middleware, registered when it is first needed.
+
+A host with any request middleware copies every request several times before it is sent, which a long conversation feels. So the
+plugin asks for it only once some session has something to show otherwise. Holds what the host offered at registration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Callback = Callable[..., Any]
+
+
+class Late:
+    """One registration, put off."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._register: Callable[[str, Callback], Any] | None = None
+        self._done = False
+
+    def offer(self, register: Callable[[str, Callback], Any] | None) -> None:
+        """The plugin is loaded (again): what was registered before is gone."""
+        self._register, self._done = register, False
+
+    @property
+    def possible(self) -> bool:
+        """Does this host have such a place?"""
+        return self._register is not None
+
+    def want(self, callback: Callback) -> bool:
+        """Register, if that has not been done; is it registered?"""
+        if self._register is not None and not self._done:
+            self._register(self._kind, callback)
+            self._done = True
+        return self._done
+
+
+#: One per process, as plugins are.
+REQUEST_MIDDLEWARE = Late("llm_request")
