@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 
@@ -106,7 +106,7 @@ def align(live: Sequence[Live], expected: Sequence[Expected], said: Said, *, bef
         a, b = i + 1, stop
         before = stored[b - 1].pos
         if place.new and i < fixed[-1][0]:
-            before = _middle(before, stored[b].pos)
+            before = middle(before, stored[b].pos)
             place = replace(place, pos=before)
         plan.places.append(place)
     _end(plan, rest[a:], stored[b:], said)
@@ -308,13 +308,24 @@ def _gap(live: Sequence[Live], stored: Sequence[Expected], before: float, until:
             out.append(Place(new=True, pos=before, revises=stored[b].store_id))
             b += 1
         else:
-            before = _middle(before, stored[b].pos if b < len(stored) else until)
+            before = middle(before, stored[b].pos if b < len(stored) else until)
             out.append(Place(new=True, pos=before))
     return out
 
 
-def _middle(before: float, until: float) -> float:
+def middle(before: float, until: float) -> float:
+    """A position between two others; equal to one of them when there is none left."""
     return (before + until) / 2
+
+
+def spaced(positions: Iterable[float], whole: int, fixed: Iterable[float]) -> dict[float, float]:
+    """The same order of positions behind ``whole``, evenly between those that cannot move: the new one by the old one."""
+    every = sorted(set(positions))
+    out: dict[float, float] = {}
+    for low, high in pairwise([float(whole), *sorted(fixed), float(whole + 1)]):
+        here = [pos for pos in every if low <= pos < high]
+        out.update({pos: low + (high - low) * n / (len(here) + 1) for n, pos in enumerate(here, 1)})
+    return out
 
 
 def _end(plan: Plan, live: Sequence[Live], stored: Sequence[Expected], said: Said) -> None:

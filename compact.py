@@ -373,7 +373,7 @@ def source_line(row: Row) -> SourceLine:
     if head.flags & Flag.OWN_TOOL and head.role == "tool":
         text = f"{text[:_OWN_ANSWER_CHARS]} [... recalled history, kept in its original place ...]"
     calls = "".join(f"\n[calls {call.name}] {call.arguments}" for call in row.calls)
-    role = "host" if head.flags & Flag.HOST_NOTE else head.role
+    role = "host" if head.flags & Flag.HOST_NOTE else "summary" if head.flags & Flag.IMPORTED else head.role
     return SourceLine(
         f"msg_{head.store_id}", role, (text + calls).strip(), head.said_at or head.stored_at, head.tool_name,
         tokens.count(text) + tokens.count(calls) + tokens.MESSAGE_OVERHEAD_TOKENS,

@@ -8,7 +8,7 @@ are one fact; nodes are never changed: a better one replaces a worse one by sayi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from hashlib import blake2b
@@ -22,6 +22,7 @@ _COLUMNS = (
     "node_id, conversation_id, depth, quality, text, expand_hint, tokens, source_tokens, message_count, first_store_id, "
     "last_store_id, first_pos, last_pos, earliest_at, latest_at, fingerprint, model, rung, checks, created_at, replaces"
 )
+_ASSEMBLY_COLUMNS = "assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at, digest"
 _INSERT = """
 INSERT INTO nodes(conversation_id, depth, quality, text, expand_hint, tokens, source_tokens, message_count, first_store_id,
                   last_store_id, first_pos, last_pos, earliest_at, latest_at, fingerprint, model, rung, checks, created_at,
@@ -127,6 +128,25 @@ class SummaryDag:
                 ),
             )
 
+    def seal(self, assembly_id: int, digest: bytes) -> None:
+        """Note what the context message of a prompt says, as soon as that is known: its text bears the id."""
+        with self._db.transaction():
+            self._db.execute("UPDATE assemblies SET digest = ? WHERE assembly_id = ?", (digest, assembly_id))
+
+    def moved(self, conversation_id: int, whole: int, places: Mapping[float, float]) -> None:
+        """Positions behind ``whole`` were respaced: nodes and prompts name them too."""
+        span = (conversation_id, whole, whole + 1)
+        with self._db.transaction():
+            for table, key, column in (
+                ("nodes", "node_id", "first_pos"), ("nodes", "node_id", "last_pos"), ("assemblies", "assembly_id", "last_pos")
+            ):  # fmt: skip
+                sql = f"SELECT {key}, {column} FROM {table} WHERE conversation_id = ? AND {column} > ? AND {column} < ?"
+                rows = self._db.fetch(sql, span)
+                self._db.executemany(
+                    f"UPDATE {table} SET {column} = ? WHERE {key} = ?",
+                    [(places.get(row[1], row[1]), row[0]) for row in rows],
+                )
+
     def withdraw(self, assembly_id: int) -> None:
         """Forget a prompt that was not handed over after all."""
         with self._db.transaction():
@@ -209,8 +229,7 @@ class SummaryDag:
     def assembly(self, assembly_id: int) -> Assembly | None:
         """A prompt that was built, or None."""
         row = self._db.query_one(
-            "SELECT assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at FROM assemblies "
-            "WHERE assembly_id = ?",
+            f"SELECT {_ASSEMBLY_COLUMNS} FROM assemblies WHERE assembly_id = ?",
             (assembly_id,),
         )
         return _assembly(row) if row else None
@@ -218,8 +237,7 @@ class SummaryDag:
     def latest_assembly(self, conversation_id: int) -> Assembly | None:
         """The newest prompt built for a conversation, taken over by the host or not."""
         row = self._db.query_one(
-            "SELECT assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at FROM assemblies "
-            "WHERE conversation_id = ? ORDER BY assembly_id DESC LIMIT 1",
+            f"SELECT {_ASSEMBLY_COLUMNS} FROM assemblies WHERE conversation_id = ? ORDER BY assembly_id DESC LIMIT 1",
             (conversation_id,),
         )
         return _assembly(row) if row else None
@@ -265,5 +283,5 @@ def _node(row: Sequence[object]) -> Node:
 def _assembly(row: Sequence[object]) -> Assembly:
     return Assembly(
         int(str(row[0])), int(str(row[1])), str(row[2]), tuple(json.loads(str(row[3]))), tuple(json.loads(str(row[4]))),
-        int(str(row[5])), float(str(row[6])), float(str(row[7])),
+        int(str(row[5])), float(str(row[6])), float(str(row[7])), row[8] if isinstance(row[8], bytes) else b"",
     )  # fmt: skip

@@ -15,14 +15,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .align import Core, Expected, Live, Place, Plan, align
+from .align import Core, Expected, Live, Place, Plan, align, middle, spaced
 from .columns import Columns, contents_of
 from .dag import SummaryDag
 from .errors import Overtaken
+from .opening import Opening, Openings
 from .records import Assembly, Entry, Flag, Lineage, Message, Stored
-from .session import Cut, Session, Sessions
-from .store import MessageStore, NewRow, Segment
+from .session import Session, Sessions
+from .store import MessageStore, NewRow
 from .text import content, own
+from .thread import Threads
 
 _RETRIES = 5
 _REDACTED = "[redacted:"  # how every placeholder of ``text.redact`` begins
@@ -83,9 +85,12 @@ class Ingest:
         self._door = door
         self._clock = clock
         self._lock = threading.Lock()
+        self._threads = Threads(store, sessions)
+        self._openings = Openings(store, sessions, self._threads, dag)
         self._windows: OrderedDict[str, _Window] = OrderedDict()
         self._locks: dict[str, threading.RLock] = {}
         self.unaligned = 0
+        self.unknown_records = 0
 
     # -- entry ----------------------------------------------------------------------------------------
     def take(
@@ -146,6 +151,11 @@ class Ingest:
         """Has this process seen a live list of the session?"""
         return session_id in self._windows
 
+    def last_seen(self, session_id: str) -> tuple[Sequence[Mapping[str, Any]], Lineage] | None:
+        """The live list of a session as it was handed over last, and what its messages are."""
+        window = self._windows.get(session_id)
+        return (window.objects, window.lineage) if window is not None else None
+
     def _session_lock(self, session_id: str) -> threading.RLock:
         with self._lock:
             return self._locks.setdefault(session_id, threading.RLock())
@@ -165,76 +175,116 @@ class Ingest:
 
     # -- alignment --------------------------------------------------------------------------------------
     def _align(
-        self, session: Session, messages: Sequence[Mapping[str, Any]], window: _Window | None, known: int, source: str
+        self,
+        session: Session,
+        messages: Sequence[Mapping[str, Any]],
+        window: _Window | None,
+        known: int,
+        source: str,
+        *,
+        roomy: bool = False,
     ) -> tuple[Lineage, tuple[Expected, ...]]:
-        """Align from the first message that the window does not explain."""
+        """Align from the first message that the window does not explain. ``roomy``: what could be respaced was."""
+        lineage = self._threads.lineage(session)
         if window is not None:
+            opening = Opening()
             head, assembly, last_seq = window.lineage.entries[:known], window.lineage.assembly, window.lineage.last_seq
             expected, before = self._expected_after(window, known)
         else:
             known, head, before = 0, (), 0.0
-            assembly = self._assembly_of(session, messages)
+            opening = self._openings.read(session, messages, lineage)
+            assembly = opening.assembly
             last_seq = self._store.last_seq(session.conversation_id)
-            expected = self._expected(session, assembly)
-        lineage = self._lineage_ids(session)
-        reads = [self._read(message, n + known, lineage) for n, message in enumerate(messages[known:])]
-        if window is None and self._overwritten(session, messages, lineage):
-            reads[0] = _Read(None, b"", "context")
+            expected = self._threads.expected(session, assembly)
+        reads = [self._read(message, n + known, lineage, opening) for n, message in enumerate(messages[known:])]
         reads = self._as_stored(reads, expected)
         theirs = [(n, read) for n, read in enumerate(reads) if read.core is not None or read.ids]
-        plan = align([_live(read) for _, read in theirs], expected, self._cores, before=before)
+        plan = self._placed([read for _, read in theirs], expected, opening, before)
         if window is not None and expected and any(place.new for place in plan.places):
             # The window lacks what the host left out before; what looks new may be that, shown by somebody with an older list.
             return self._align(session, messages, None, 0, source)
+        if not roomy and (crowds := _crowds(plan, expected, before)):
+            self._respace(session, crowds)
+            return self._align(session, messages, None, 0, source, roomy=True)
         if known == 0 and plan.unaligned:
             self.unaligned += 1
             plan.retracted = ()  # a foreign list is no proof that the user took anything back
-        if session.origin == "branch" and known == 0 and self._fork(session, plan.places):
+        if session.origin == "branch" and known == 0 and self._threads.fork(session, plan.places):
             plan.retracted = ()
             last_seq = self._store.last_seq(session.conversation_id)
-        plan.retracted = self._own_rows(session, plan.retracted)
+        plan.retracted = self._threads.own_rows(session, plan.retracted)
         entries = [Entry(read.ids, read.digest, read.own) for read in reads]
         last_known = next((entry.ids[-1] for entry in reversed(head) if entry.ids), 0)
-        changes = _Changes(messages[known:], theirs, plan, known == 0 and plan.unaligned, last_known)
+        unaligned = known == 0 and plan.unaligned
+        changes = _Changes(messages[known:], theirs, plan, unaligned, last_known, opening.kind == "unknown")
         stored = self._store_new(session, changes, entries, last_seq, source)
         return Lineage((*head, *entries), assembly, last_seq + stored, stored), plan.leftover
 
-    def _lineage_ids(self, session: Session) -> frozenset[int]:
-        """The conversations whose text of ours may stand in this session's list."""
-        if session.parent_id is None:
-            return frozenset((session.conversation_id,))
-        return frozenset(item[0] for item in self._sessions.lineage(session.conversation_id))
+    def _placed(self, theirs: list[_Read], expected: Sequence[Expected], opening: Opening, before: float) -> Plan:
+        """The plan for a list. A record of unknown origin at its head is aligned with nothing but itself.
 
-    def _read(self, message: Mapping[str, Any], at: int, lineage: frozenset[int]) -> _Read:
+        It stands for what lay before the first message behind it that is known: there it goes.
+        """
+        if opening.kind != "unknown":
+            return align([_live(read) for read in theirs], expected, self._cores, before=before)
+        row = opening.row
+        others = [item for item in expected if row is None or item.store_id != row.store_id]
+        plan = align([_live(read) for read in theirs[1:]], others, self._cores, before=before)
+        first = next((place.ids[0] for place in plan.places if place.ids), None)
+        if row is not None:
+            plan.places.insert(0, Place((row.store_id,)))
+        elif first is None:
+            plan.places.insert(0, Place(new=True))
+        else:
+            at = next(n for n, item in enumerate(others) if item.store_id == first)
+            plan.places.insert(0, Place(new=True, pos=middle(others[at - 1].pos if at else 0.0, others[at].pos)))
+        plan.unaligned = plan.unaligned and row is None
+        return plan
+
+    def _respace(self, session: Session, crowds: Sequence[int]) -> None:
+        """Make room behind whole positions; every window may name the old ones."""
+        own_id = session.conversation_id
+        with self._dag.writing():
+            for whole in crowds:
+                rows = self._store.between(own_id, whole)
+                fixed = self._threads.inherited_between(session, whole)
+                places = spaced([pos for _, pos in rows], whole, fixed)
+                self._store.move([(store_id, places[pos]) for store_id, pos in rows])
+                self._dag.moved(own_id, whole, places)
+                self._sessions.respaced(own_id, whole, places)
+        self.forget_all()
+
+    def _read(self, message: Mapping[str, Any], at: int, lineage: frozenset[int], opening: Opening) -> _Read:
         text = message.get("content")
+        if at == 0 and opening.kind == "overwritten":
+            return _Read(None, b"", "context")
         if isinstance(text, str) and text.startswith("[lcm:"):
-            mine = self._read_own(message, text, at, lineage)
+            mine = self._read_own(message, text, at, lineage, opening)
             if mine is not None:
                 return mine
         core = content.said(message)
         return _Read(core, core.digest)
 
-    def _read_own(self, message: Mapping[str, Any], text: str, at: int, lineage: frozenset[int]) -> _Read | None:
+    def _read_own(
+        self, message: Mapping[str, Any], text: str, at: int, lineage: frozenset[int], opening: Opening
+    ) -> _Read | None:
         """Our own text: what bears this conversation's nonce in exactly our grammar, where we put it."""
         role = message.get("role")
-        if role == "user" and at == 0:
+        if at == 0 and opening.kind == "ours":
             context = own.read_context(text)
-            if context is not None and self._is_ours(context.nonce, lineage):
-                return self._glued_behind(message, "context", context.rest)
+            assert context is not None
+            return self._glued_behind(message, "context", context.rest)
         if role == "assistant" and at == 1:
             carrier = own.read_carrier(text)
-            if carrier is not None and self._is_ours(carrier[0], lineage):
+            if carrier is not None and self._openings.is_ours(carrier[0], lineage):
                 return self._glued_behind(message, "carrier", carrier[1])
         if role == "tool":
             stub = own.read_stub(text)
-            if stub is not None and self._is_ours(stub[0], lineage):
+            if stub is not None and self._openings.is_ours(stub[0], lineage):
                 row = self._store.heads_of([stub[1]]).get(stub[1])
                 if row is not None and row.answers == content.storable(str(message.get("tool_call_id"))):
                     return _Read(None, row.digest, "stub", (row.store_id,))
         return None
-
-    def _is_ours(self, nonce: str, lineage: frozenset[int]) -> bool:
-        return self._sessions.nonce_owner(nonce) in lineage
 
     @staticmethod
     def _glued_behind(message: Mapping[str, Any], kind: str, rest: str) -> _Read:
@@ -253,53 +303,6 @@ class Ingest:
         known = {content.said(row.envelope).digest: row.head.digest for row in rows}
         return [replace(read, digest=known.get(read.digest, read.digest)) for read in reads]
 
-    def _assembly_of(self, session: Session, messages: Sequence[Mapping[str, Any]]) -> Assembly | None:
-        """The assembly that the list's context message names."""
-        if not messages:
-            return None
-        text = messages[0].get("content")
-        context = own.read_context(text) if isinstance(text, str) else None
-        lineage = self._lineage_ids(session)
-        if context is None and self._overwritten(session, messages, lineage):
-            return self._dag.latest_assembly(session.conversation_id)
-        if context is None or not self._is_ours(context.nonce, lineage):
-            return None
-        assembly = self._dag.assembly(context.assembly_id)
-        return assembly if assembly is not None and assembly.conversation_id in lineage else None
-
-    def _overwritten(self, session: Session, messages: Sequence[Mapping[str, Any]], lineage: frozenset[int]) -> bool:
-        """Did the host write the user's request over our context message?
-
-        Host 0.19 does, at the end of a turn that was compacted between two requests: it puts the clean text of the request
-        where the request stood before. Our carrier behind it and the pinned request give it away.
-        """
-        if len(messages) < 2 or messages[0].get("role") != "user" or messages[1].get("role") != "assistant":
-            return False
-        text = messages[1].get("content")
-        carrier = own.read_carrier(text) if isinstance(text, str) else None
-        if carrier is None or not self._is_ours(carrier[0], lineage):
-            return False
-        assembly = self._dag.latest_assembly(session.conversation_id)
-        pinned = self._store.heads_of(assembly.tail_ids[:1]) if assembly is not None else {}
-        return any(row.digest == content.said(messages[0]).digest for row in pinned.values())
-
-    def _expected(self, session: Session, assembly: Assembly | None) -> list[Expected]:
-        """What the live list should show: from the conversation's start, or from the tail that an assembly recorded.
-
-        Behind an assembly: its tail, what stands behind the last message that it reaches, and what came after it.
-        """
-        own = session.conversation_id
-        gone = self._sessions.taken_back(own) if session.parent_id is not None else None
-        segments = [Segment(*item) for item in self._sessions.lineage(session.conversation_id)]
-        if assembly is None:
-            return _thread(self._store.heads(segments), own, gone)
-        rows = {row.store_id: row for row in self._store.heads_of(assembly.tail_ids).values()}
-        at = [segment.conversation_id for segment in segments].index(assembly.conversation_id)
-        for n, segment in enumerate(segments[at:]):
-            for row in self._store.heads_behind(segment, pos=assembly.last_pos, seq=0 if n else assembly.last_seq):
-                rows.setdefault(row.store_id, row)
-        return _thread(sorted(rows.values(), key=lambda row: (row.pos, row.seq)), own, gone)
-
     def _expected_after(self, window: _Window, known: int) -> tuple[list[Expected], float]:
         """The rest of the window's list as expected rows, and the position of the row in front of them."""
         ids = [store_id for entry in window.lineage.entries[known:] for store_id in entry.ids]
@@ -313,31 +316,9 @@ class Ingest:
         ]
         return [*rest, *window.pending], heads[last[0]].pos if last and last[0] in heads else 0.0
 
-    def _fork(self, session: Session, places: Sequence[Place]) -> bool:
-        """A branch begins behind the last of its parent's messages that it shows; the parent itself loses nothing."""
-        if session.parent_id is None or self._store.has_rows(session.conversation_id):
-            return False
-        shared = self._store.heads_of([store_id for place in places for store_id in place.ids])
-        rows = [row for row in shared.values() if row.conversation_id != session.conversation_id]
-        cut = Cut(max((row.seq for row in rows), default=0), max((row.pos for row in rows), default=0.0))
-        gone = self._sessions.taken_back(session.parent_id) or frozenset()
-        own_gone = [row.store_id for row in self._store.retracted(session.parent_id)]
-        self._sessions.fork_at(session.conversation_id, cut, [*gone, *own_gone])
-        return True
-
-    def _own_rows(self, session: Session, retracted: Sequence[int]) -> tuple[int, ...]:
-        """Of what was taken back in a branch, what is its own; what it inherited, it merely no longer inherits."""
-        if session.parent_id is None or not retracted:
-            return tuple(retracted)
-        heads = self._store.heads_of(retracted)
-        inherited = [row.pos for row in heads.values() if row.conversation_id != session.conversation_id]
-        if inherited:
-            self._sessions.inherit_before(session.conversation_id, min(inherited))
-        return tuple(i for i in retracted if i in heads and heads[i].conversation_id == session.conversation_id)
-
     def expected(self, session: Session, assembly: Assembly | None) -> list[Expected]:
         """What a live list that shows ``assembly`` (None: no summaries yet) should show behind it."""
-        return self._expected(session, assembly)
+        return self._threads.expected(session, assembly)
 
     def _cores(self, store_ids: Sequence[int]) -> dict[int, Core]:
         """What rows say, for the search for joined and edited ones."""
@@ -359,8 +340,9 @@ class Ingest:
             message = changes.messages[n]
             kept = self._through_door(message, self._whole(message, read, place))
             if kept is not None:
-                rows.append(NewRow(kept, place.pos, place.revises, Flag.UNALIGNED if changes.unaligned else Flag.NONE))
+                rows.append(NewRow(kept, place.pos, place.revises, changes.flags(n)))
                 owners.append((n, place.ids))
+                self.unknown_records += bool(rows[-1].flags & Flag.IMPORTED)
         if not rows and not changes.plan.retracted and not restored:
             return 0
         ids = self._store.append(
@@ -386,23 +368,23 @@ class Ingest:
         first = next((n for n, place in enumerate(places) if place.new and place.pos is None and not place.ids), None)
         if first is None:
             return [], places
-        retracted = self._store.retracted(session.conversation_id)
+        retracted = self._threads.taken_back(session)
         if not retracted:
             return [], places
         before = next((place.ids[-1] for place in reversed(places[:first]) if place.ids), changes.last_known)
         shown = self._store.heads_of([before]).get(before)
         candidates = [row for row in retracted if shown is None or row.pos > shown.pos]
-        restored: list[int] = []
+        restored: list[Stored] = []
         at = 0
         for n in range(first, len(places)):
             digest = changes.theirs[n][1].digest
             found = next((k for k in range(at, len(candidates)) if candidates[k].digest == digest), None)
             if found is None:
                 break
-            restored.append(candidates[found].store_id)
+            restored.append(candidates[found])
             places[n] = Place((candidates[found].store_id,))
             at = found + 1
-        return restored, places
+        return self._threads.inherit_again(session, retracted, restored), places
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,6 +396,13 @@ class _Changes:
     plan: Plan
     unaligned: bool
     last_known: int  # the row in front of this part, 0 if there is none
+    unknown_record: bool = False  # the first message is a record of ours that no prompt explains
+
+    def flags(self, n: int) -> int:
+        """How the row of message ``n`` is marked."""
+        if n == 0 and self.unknown_record:
+            return Flag.IMPORTED
+        return Flag.UNALIGNED if self.unaligned else Flag.NONE
 
     def text_before(self, owners: Sequence[tuple[int, tuple[int, ...]]]) -> str | None:
         """What stands in front of the first new message, if that is in this part."""
@@ -442,30 +431,20 @@ def _common(window: _Window, messages: Sequence[Mapping[str, Any]], *, thorough:
     return window.columns.common(rows, start), start, rows
 
 
+def _crowds(plan: Plan, expected: Sequence[Expected], before: float) -> list[int]:
+    """Behind which whole positions there is no room left for a row that the plan puts between others."""
+    taken = {before, *(item.pos for item in expected)}
+    out: set[int] = set()
+    for pos in [place.pos for place in plan.places if place.pos is not None and place.revises is None]:
+        if pos in taken:
+            out.update((int(pos), int(pos) - 1) if pos == int(pos) else (int(pos),))
+        taken.add(pos)
+    return sorted(out)
+
+
 def _live(read: _Read) -> Live:
     core = read.core
     if core is None:
         return Live("tool", read.digest, None, lambda: Core(""))
     ids = tuple(call.id for call in core.calls)
     return Live(core.role, read.digest, core.answers, lambda: Core(content.canonical_text(core.text), ids))
-
-
-def _thread(heads: Sequence[Stored], own_id: int, gone: frozenset[int] | None) -> list[Expected]:
-    """Rows as the live list shows them: revisions in the place of what they revise, nothing that was taken back.
-
-    ``gone``: which inherited rows were taken back before conversation ``own_id`` branched off (None: whatever is by now).
-    """
-    latest: dict[int, Stored] = {row.revises: row for row in heads if row.revises is not None}
-    present = {row.store_id for row in heads} if latest else set()
-    out: list[Expected] = []
-    for row in heads:
-        if row.revises is not None and row.revises in present:
-            continue
-        shown = row
-        while shown.store_id in latest:
-            shown = latest[shown.store_id]
-        inherited = gone is not None and shown.conversation_id != own_id
-        hidden = shown.store_id in gone if inherited and gone is not None else shown.flags & Flag.RETRACTED
-        if not hidden:
-            out.append(Expected(shown.store_id, row.pos, shown.role, shown.digest, shown.answers))
-    return out

@@ -258,7 +258,22 @@ class Runtime:
             self.ingest.unaligned = 0
         elif lineage.stored:  # the rows keep their mark, which the doctor counts; the trouble itself is over
             self.health.resolved("unaligned list")
+        self._note_unknown_record(f"unknown record in {session_id}", lineage)
         return lineage
+
+    def _note_unknown_record(self, topic: str, lineage: Lineage) -> None:
+        """A list began with a record of ours that no prompt explains; over as soon as a prompt of ours governs the session."""
+        if self.ingest.unknown_records:
+            self.health.degraded(
+                topic,
+                "its list begins with a record whose prompt this database does not know: an older backup was restored, or "
+                "somebody pasted it; it is kept as text and will be summarised like any message",
+                severity="warning",
+                remedy="nothing to do; the next compaction covers it",
+            )
+            self.ingest.unknown_records = 0
+        elif lineage.assembly is not None:
+            self.health.resolved(topic)
 
     def saw_window(self, model: str, context_length: int) -> None:
         """An engine works with this model; its window is kept with the next message that is stored."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .db.connection import Database
 from .db.meta import Meta
@@ -155,20 +155,68 @@ class Sessions:
         Noted for every ancestor, so that nothing that they take back later changes the branch.
         """
         with self._db.transaction():
+            before = self.lineage(conversation_id)[:-1]
+            known = self._meta.value(_INHERITS.format(conversation_id)) or {}
+            full = known.get("full") or [(c, *(end or Cut())) for c, end in before]
+            # Its own rows count on from all that it ever inherited: taken back and shown again, that keeps its place.
             self._db.execute(
-                "UPDATE conversations SET fork_seq = ? WHERE conversation_id = ?", (cut.seq, conversation_id)
+                "UPDATE conversations SET fork_seq = max(coalesce(fork_seq, 0), ?) WHERE conversation_id = ?",
+                (cut.seq, conversation_id),
             )
-            cuts = [(c, *(end or cut).within(cut)) for c, end in self.lineage(conversation_id)[:-1]]
-            self._meta.note(_INHERITS.format(conversation_id), {"cuts": cuts, "without": sorted(without)})
+            cuts = [(c, *(end or cut).within(cut)) for c, end in before]
+            gone = known.get("gone") or sorted(without)
+            self._meta.note(
+                _INHERITS.format(conversation_id),
+                {"cuts": cuts, "without": sorted(without), "full": full, "gone": gone},
+            )
 
     def inherit_before(self, conversation_id: int, pos: float) -> None:
         """A branch takes back what it inherited from a position on. Not a matter of sequence numbers: rows that the host edited
         or inserted before that position may be among the newest."""
         cut = Cut(pos=math.nextafter(pos, -math.inf))
         with self._db.transaction():
-            gone = self.taken_back(conversation_id)
-            cuts = [(c, *(end or cut).within(cut)) for c, end in self.lineage(conversation_id)[:-1]]
-            self._meta.note(_INHERITS.format(conversation_id), {"cuts": cuts, "without": sorted(gone or ())})
+            known = self._meta.value(_INHERITS.format(conversation_id)) or {"without": []}
+            before = self.lineage(conversation_id)[:-1]
+            cuts = [(c, *(end or cut).within(cut)) for c, end in before]
+            full = known.get("full") or [(c, *(end or Cut())) for c, end in before]
+            gone = known.get("gone", known["without"])
+            self._meta.note(
+                _INHERITS.format(conversation_id),
+                {"cuts": cuts, "without": known["without"], "full": full, "gone": gone},
+            )
+
+    def once_inherited(self, conversation_id: int) -> tuple[list[tuple[int, Cut]], frozenset[int]]:
+        """What a branch inherited when it began, and which rows were gone by then; nothing if it has taken nothing back."""
+        known = self._meta.value(_INHERITS.format(conversation_id)) or {}
+        return [(c, Cut(seq, pos)) for c, seq, pos in known.get("full", ())], frozenset(known.get("gone", ()))
+
+    def inherit_again(
+        self, conversation_id: int, until: float, *, shown: Collection[int], without: Collection[int]
+    ) -> None:
+        """A branch shows again what it had taken back, up to a position, but for the rows ``without``."""
+        with self._db.transaction():
+            known = self._meta.value(_INHERITS.format(conversation_id))
+            now = {c: Cut(seq, pos) for c, seq, pos in known["cuts"]}
+            # Up to the position, and never less than what is inherited anyway.
+            cuts = [(c, seq, min(pos, max(until, now[c].pos if c in now else until))) for c, seq, pos in known["full"]]
+            gone = sorted({*known["without"], *without}.difference(shown))
+            self._meta.note(_INHERITS.format(conversation_id), {**known, "cuts": cuts, "without": gone})
+
+    def respaced(self, conversation_id: int, whole: int, places: Mapping[float, float]) -> None:
+        """Positions of a conversation behind ``whole`` were respaced: branches that end between them end there still."""
+
+        def moved(cut: list[Any]) -> list[Any]:
+            c, seq, pos = cut
+            if c != conversation_id or not whole < pos < whole + 1:
+                return cut
+            last = max((old for old in places if old <= pos), default=None)
+            return [c, seq, places[last] if last is not None else float(whole)]
+
+        with self._db.transaction():
+            for name, known in self._meta.under(_INHERITS.format("")).items():
+                ends = {key: [moved(list(cut)) for cut in known[key]] for key in ("cuts", "full") if key in known}
+                if any(list(map(list, known[key])) != cuts for key, cuts in ends.items()):
+                    self._meta.note(_INHERITS.format(name), {**known, **ends})
 
     def taken_back(self, conversation_id: int) -> frozenset[int] | None:
         """Inherited rows that were taken back before the branch began; None if it has not begun (or is none)."""

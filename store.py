@@ -250,6 +250,32 @@ class MessageStore:
                 out[row[0]] = head(row)
         return out
 
+    def between(self, conversation_id: int, whole: int) -> list[tuple[int, float]]:
+        """(store id, position) of the rows between two whole positions, in order. Within a transaction."""
+        return [
+            (row[0], row[1])
+            for row in self._db.fetch(
+                "SELECT store_id, pos FROM messages WHERE conversation_id = ? AND pos > ? AND pos < ? ORDER BY pos, seq",
+                (conversation_id, whole, whole + 1),
+            )
+        ]
+
+    def move(self, places: Sequence[tuple[int, float]]) -> None:
+        """Give rows (store ids) other positions. The caller sees to it that their order stays."""
+        with self._db.transaction():
+            self._db.executemany(
+                "UPDATE messages SET pos = ? WHERE store_id = ?", [(pos, store_id) for store_id, pos in places]
+            )
+
+    def imported(self, conversations: Sequence[int]) -> list[Stored]:
+        """Rows that keep a record of ours as text, of these conversations."""
+        marks = ",".join("?" * len(conversations))
+        rows = self._db.query(
+            f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id IN ({marks}) AND flags & 512 AND flags & 1 = 0",
+            list(conversations),
+        )
+        return [head(row) for row in rows]
+
     def retracted(self, conversation_id: int) -> list[Stored]:
         """Rows that the user took back, in order."""
         rows = self._db.query(
@@ -286,11 +312,11 @@ class MessageStore:
         ]
 
     def first_of(self, segments: Sequence[Segment], *, role: str) -> Row | None:
-        """The oldest message of a role in a thread."""
+        """The oldest message of a role in a thread that was said there: no note of the host, no record of ours."""
         for segment in segments:
             rows = self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? "
-                "AND role = ? AND flags & 3 = 0 ORDER BY seq LIMIT 1",
+                "AND role = ? AND flags & 515 = 0 ORDER BY seq LIMIT 1",
                 (segment.conversation_id, *segment.end, role),
             )
             if rows:

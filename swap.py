@@ -20,6 +20,7 @@ from .records import Entry, Flag, Node
 from .session import Session, Sessions
 from .state import PresentState
 from .store import MessageStore, Segment
+from .text import own
 
 _STUB_MIN_TOKENS = 600
 _STUB_KEEP_CHARS = (6000, 1500, 300)
@@ -154,6 +155,7 @@ class Swap:
                 after = self._rough(out)
                 if after <= limit:
                     break
+            self._dag.seal(assembly_id, own.context_digest(text))
             if after >= view.before_tokens:
                 self._dag.withdraw(assembly_id)
                 return Outcome(None, f"the prompt would not get smaller ({view.before_tokens} to {after} tokens)",

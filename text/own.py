@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from hashlib import blake2b
+
+from .content import canonical_text
 
 _NONCE = r"[0-9a-f]{16}"
 _OPEN = re.compile(rf"\[lcm:history ({_NONCE})\]\n")
@@ -50,6 +53,14 @@ def read_context(text: str) -> Context | None:
         if closed.group(1) == opened.group(1):
             return Context(opened.group(1), int(closed.group(2)), text[closed.end() :].strip())
     return None
+
+
+def context_digest(text: str) -> bytes:
+    """What the context message that ``text`` begins with says, however the host spaced it and whatever it glued behind."""
+    opened = _OPEN.match(text)
+    closed = next((m for m in _CLOSE.finditer(text) if opened and m.group(1) == opened.group(1)), None)
+    record = canonical_text(text[: closed.end()] if closed else text)
+    return blake2b(" ".join(record.split()).encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def carrier(nonce: str) -> str:
