@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TextIO
 
 from .binding import ops_deps
 from .command import refused
@@ -49,14 +52,23 @@ def handle(args: argparse.Namespace) -> None:
 def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
     """Answer on stdout; the exit code."""
     runtime = runtime or RUNTIMES.at()
+    session, quotes = None, False
     try:
         verb, words = _chosen(args)
+        quotes = verb.quotes
         with _progress(quiet=args.json) as progress:
-            deps = replace(ops_deps(runtime, _session(runtime, args.session, verb), None), trusted=True)
+            session = _session(runtime, args.session, verb)
+            deps = replace(ops_deps(runtime, session, None), trusted=True)
             answer = verb.run(deps, replace(words, progress=progress))
     except LcmError as exc:
         answer = refused(exc)
-    _show(answer, as_json=args.json)
+    if not quotes:
+        answer = at_terminal(answer, args.session or (session.session_id if session else None))
+    try:
+        _show(answer, as_json=args.json)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head` has seen enough; the interpreter must not complain at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return answer.code
 
 
@@ -97,6 +109,31 @@ def _session(runtime: Runtime, named: str | None, verb: Verb) -> Session | None:
         return None  # status and doctor say what is wrong with the database; the others meet it themselves
 
 
+# -- wording ---------------------------------------------------------------------------------------------
+_SLASH = re.compile(r"(?<![\w/.])/lcm(?=[ `)]|$)( rotate(?: apply)?)?")
+#: Fields of an answer's data in which we speak to the operator.
+_OURS = frozenset(("command", "remedy", "detail", "meaning", "note", "reason", "error", "said", "message"))
+
+
+def at_terminal(answer: Answer, session_id: str | None) -> Answer:
+    """The same answer with the commands as they are typed here: ``hermes lcm ...`` instead of ``/lcm ...``."""
+
+    def typed(found: re.Match[str]) -> str:
+        which = f" --session {shlex.quote(session_id)}" if found[1] and session_id else ""
+        return f"hermes lcm{found[1] or ''}{which}"
+
+    def spoken(value: Any, ours: bool) -> Any:
+        if isinstance(value, str):
+            return _SLASH.sub(typed, value) if ours else value
+        if isinstance(value, Mapping):
+            return {key: spoken(each, key in _OURS) for key, each in value.items()}
+        if isinstance(value, list):
+            return [spoken(each, ours) for each in value]
+        return value
+
+    return replace(answer, text=_SLASH.sub(typed, answer.text), data=spoken(answer.data, False))
+
+
 # -- showing ---------------------------------------------------------------------------------------------
 def _show(answer: Answer, *, as_json: bool) -> None:
     if as_json:
@@ -132,25 +169,59 @@ _PARTS = (("meaning", "it means"), ("remedy", "what to do"), ("command", "comman
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Progress]:
-    """Show on a terminal what is being done; nothing where nobody watches."""
+    """Show on a terminal what is being done and how far it is; nothing where nobody watches."""
     if quiet or not sys.stderr.isatty():
         yield silent
         return
     try:
         from rich.console import Console
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
     except ImportError:
-        yield _line
+        line = Line(sys.stderr)
+        try:
+            yield line.show
+        finally:
+            line.clear()
         return
-    with Console(stderr=True).status("working") as spinner:
-        yield _updating(spinner.update)
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=None, start=False)
+        now = ""
+
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal now
+            if what != now:
+                bars.reset(task, description=what, total=total or None)
+                now = what
+            bars.update(task, completed=done, total=total or None)
+
+        yield show
 
 
-def _updating(update: Callable[[str], None]) -> Progress:
-    def progress(what: str, done: int, total: int) -> None:
-        update(f"{what} {f'{done:,} of {total:,}' if total else f'{done:,}' if done else ''}".strip())
+class Line:
+    """A bar on one line of a terminal, for an environment without ``rich``."""
 
-    return progress
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._shown = ""
+
+    def show(self, what: str, done: int, total: int) -> None:
+        """What is being done and how far it is; without a total only how much."""
+        filled = _BAR * done // total if total else 0
+        bar = (
+            f" [{'#' * filled}{'.' * (_BAR - filled)}] {100 * done // total} %" if total else f" {done:,}" * bool(done)
+        )
+        text = f"{what}{bar}"
+        if text != self._shown:
+            self._out.write("\r" + text.ljust(len(self._shown)))
+            self._out.flush()
+            self._shown = text
+
+    def clear(self) -> None:
+        """Leave the line as it was found."""
+        self._out.write("\r" + " " * len(self._shown) + "\r")
+        self._out.flush()
 
 
-def _line(what: str, done: int, total: int) -> None:
-    print(f"{what} {f'{done}/{total}' if total else done or ''}".strip(), file=sys.stderr)
+_BAR = 24

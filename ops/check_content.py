@@ -7,17 +7,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from ..dag import coverage as covered
-from ..records import Assembly, Flag, Stored
-from ..store import Segment
+from ..records import Flag
 from ..text import guard
 from .findings import Finding, fail, ok, warn
 from .orders import Orders
 from .status import OpsDeps
 from .survey import RECENT_ROWS, Survey
 
-#: Conversations above this are measured by deep checks only.
-_COVERAGE_ROWS = 60_000
 _INLINE_CHARS, _INLINE_ROWS, _INLINE_DEEP_ROWS = 2000, 200, 20_000
 _LIVE_DAYS_S = 86_400.0
 
@@ -87,54 +83,6 @@ def unaligned(deps: OpsDeps, deep: bool) -> Finding:
         remedy="nothing to repair; if it goes on, another plugin or a wrapper rewrites the history before we see it",
         sessions=[{"session_id": each, "messages": count} for each, count in found],
     )
-
-
-# -- coverage ------------------------------------------------------------------------------------------
-def coverage(deps: OpsDeps, deep: bool) -> Finding:
-    """P4: is every message of the conversation in the prompt, raw or under exactly one active node?"""
-    assembly = deps.engine.assembly
-    session = deps.session
-    if assembly is None and session is not None:
-        assembly = deps.dag.latest_assembly(session.conversation_id)
-    if session is None or assembly is None:
-        return ok("nothing is summarised here yet" if session else "no session is bound")
-    rows = deps.store.last_seq(session.conversation_id)
-    if rows > _COVERAGE_ROWS and not deep:
-        return ok(f"not measured: {rows:,} messages; `doctor deep` does", measured=False)
-    heads = deps.store.heads([Segment(*item) for item in deps.sessions.lineage(session.conversation_id)])
-    raw = _raw(assembly, heads)
-    origin = _origins(heads)
-    below = [origin.get(each, each) for each in deps.dag.messages_below(assembly.roots)]
-    thread = {origin[row.store_id] for row in heads if not row.flags & Flag.RETRACTED}
-    missing, twice = covered(thread, below, {origin.get(each, each) for each in raw} - set(below))
-    if not missing and not twice:
-        return ok(f"all {len(thread):,} messages are in the prompt, raw or summarised", messages=len(thread))
-    return warn(
-        f"of {len(thread):,} messages the prompt lacks {len(missing)} and has {len(twice)} twice",
-        meaning="the model does not see those unless it searches; all of them are stored",
-        remedy="the next compaction covers them; order one, or let the agent search with lcm_grep",
-        command="/lcm rotate apply",
-        missing=sorted(missing)[:20],
-        twice=sorted(twice)[:20],
-    )
-
-
-def _raw(assembly: Assembly, heads: list[Stored]) -> set[int]:
-    """What follows the context message: the recorded tail and everything stored since."""
-    own = [row for row in heads if row.conversation_id == assembly.conversation_id]
-    behind = (
-        {row.conversation_id for row in heads[heads.index(own[-1]) :]} - {assembly.conversation_id} if own else set()
-    )
-    since = {row.store_id for row in own if row.seq > assembly.last_seq}
-    return {*assembly.tail_ids, *since, *(row.store_id for row in heads if row.conversation_id in behind)}
-
-
-def _origins(heads: list[Stored]) -> dict[int, int]:
-    """Each row's first version: a revision stands where the row it revises stood."""
-    out: dict[int, int] = {}
-    for row in heads:
-        out[row.store_id] = out.get(row.revises, row.revises) if row.revises is not None else row.store_id
-    return out
 
 
 # -- nodes ---------------------------------------------------------------------------------------------

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..db.files import Progress, silent
 from ..errors import LcmError, StoreBusy, StoreError
 from . import check_content as content
 from . import check_engine as engine
 from . import check_file as file
+from . import check_prompt as prompt
 from .check_payloads import payload_files
 from .findings import FAIL, PASS, WARN, Finding, fail, warn
 from .status import OpsDeps, database_state
@@ -45,7 +47,8 @@ CHECKS: tuple[Check, ...] = (
     Check("links", content.links),
     Check("ingest_gaps", content.gaps),
     Check("unaligned", content.unaligned),
-    Check("coverage", content.coverage),
+    Check("coverage", prompt.coverage),
+    Check("cache_prefix", prompt.cache_prefix),
     Check("provisional_nodes", content.provisional),
     Check("sources", content.sources),
     Check("largest_rows", content.largest),
@@ -68,10 +71,14 @@ CHECKS: tuple[Check, ...] = (
 _OVERALL = {PASS: "healthy", WARN: "warnings", FAIL: "unhealthy"}
 
 
-def doctor(deps: OpsDeps, deep: bool = False) -> dict[str, Any]:
+def doctor(deps: OpsDeps, deep: bool = False, progress: Progress = silent) -> dict[str, Any]:
     """Every check and its verdict. ``overall``: healthy, warnings or unhealthy."""
     ready = database_state(deps)["state"] == "ready"
-    checks = [_asked(check, deps, deep).shown(check.name) for check in CHECKS if ready or not check.reads]
+    asked = [check for check in CHECKS if ready or not check.reads]
+    checks = []
+    for n, check in enumerate(asked):
+        progress("checking", n, len(asked))
+        checks.append(_asked(check, deps, deep).shown(check.name))
     worst = max((each["status"] for each in checks), key=(PASS, WARN, FAIL).index)
     counts = {status: sum(each["status"] == status for each in checks) for status in (PASS, WARN, FAIL)}
     out: dict[str, Any] = {

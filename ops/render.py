@@ -146,6 +146,34 @@ def _plugin(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+# -- presets -------------------------------------------------------------------------------------------
+def preset_text(data: Mapping[str, Any]) -> str:
+    """A preset or a suggestion: what it is, what it would change, and what the operator's own settings keep."""
+    rows = [("preset", data["preset"])]
+    rows += [("for", data["summary"])] if "summary" in data else []
+    if "windows" in data:
+        rows.append(("windows", f"{data['windows'][0]:,} to {data['windows'][1]:,} tokens"))
+    if "reason" in data:
+        match = (
+            "the model is of its family" if data["match"] == "model" else "only the window was compared, not the model"
+        )
+        rows += [("why", data["reason"]), ("match", f"{data['match']}: {match}")]
+    rows.append(("values from", data["provenance"]))
+    lines = table(rows, indent="")
+    for name, change in data["would_change"].items():
+        lines.append(f"  {name}: {change['from']} -> {change['to']}")
+    for name, kept in data["kept_because_you_set_them"].items():
+        lines.append(f"  {name}: stays {kept['value']}, you set it ({kept['source']}); the preset has {kept['preset']}")
+    lines += [f"  invalid, so not in effect: {said}" for said in data["invalid_settings"].values()]
+    lines += [f"  only part of its benchmark: {name}={value}" for name, value in data["benchmark_only"].items()]
+    if not data["would_change"]:
+        lines.append("  taking it over would change nothing")
+    if data.get("alternatives"):
+        lines.append(f"also for this window: {', '.join(data['alternatives'])}")
+    lines.append(f"Nothing is applied. The lines to set: `/lcm preset apply {data['preset']} --dry-run`")
+    return "\n".join(lines)
+
+
 # -- doctor --------------------------------------------------------------------------------------------
 def doctor_text(data: Mapping[str, Any]) -> str:
     """What is wrong first, with what it means and what to do; then what is well, one line each."""

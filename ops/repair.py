@@ -7,10 +7,10 @@ what could not be read is reported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..db import files
 from ..db.connection import Database
@@ -20,10 +20,12 @@ from ..errors import BadRequest, StoreCorrupt, StoreError
 from . import backup
 from .check_content import index_problems
 from .check_file import damages
-from .survey import intact, intact_block
+from .survey import Survey, intact, intact_block
 
 if TYPE_CHECKING:
     from .status import OpsDeps
+
+Row = TypeVar("Row")
 
 #: Owner of conversations whose own row could not be read: only the local operator sees them.
 RECOVERED = "recovered"
@@ -130,10 +132,20 @@ def _swept(deps: OpsDeps) -> tuple[str, ...]:
 
 def reindex(deps: OpsDeps, progress: Progress = silent) -> None:
     """Build both search indexes anew from what is stored."""
-    progress("indexing messages", 0, 0)
-    deps.search.rebuild(deps.store.index_rows())
+    total = Survey(deps.db).total("messages", "store_id")
+    progress("indexing messages", 0, total)
+    deps.search.rebuild(_watched(deps.store.index_rows(), "indexing messages", total, progress))
     progress("indexing summaries", 0, 0)
     deps.nodes.rebuild((node.node_id, node.text) for nodes in deps.dag.every() for node in nodes)
+
+
+def _watched(batches: Iterable[list[Row]], what: str, total: int, progress: Progress) -> Iterator[list[Row]]:
+    """The same batches, with a word about each that was used."""
+    done = 0
+    for batch in batches:
+        yield batch
+        done += len(batch)
+        progress(what, min(done, total), total)
 
 
 # -- damaged files ---------------------------------------------------------------------------------------

@@ -68,7 +68,12 @@ def apply(deps: OpsDeps, progress: Progress = silent) -> Rotated:
 def _rotatable(deps: OpsDeps) -> Session:
     session = deps.session
     if session is None:
-        raise BadRequest("no session is bound here; type this into the session that is to be rotated")
+        way = (
+            "name it: `/lcm rotate --session ID` (`/lcm status` shows the newest one)"
+            if deps.trusted
+            else "type this into the session that is to be rotated"
+        )
+        raise BadRequest(f"no session is bound here; {way}")
     if session.mode != "full":
         setting = f"LCM_{'IGNORE' if session.mode == 'ignored' else 'STATELESS'}_SESSION_PATTERNS"
         raise BadRequest(

@@ -7,14 +7,15 @@ the same on a million rows as on ten; what scans says how far.
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..blocks import Blocks
 from ..db.connection import Database
 from ..db.meta import Meta
-from ..blocks import Blocks
 from ..text import content
 from ..text.packing import unpack, unpack_block
 
@@ -171,6 +172,14 @@ class Survey:
             "AND b.fingerprint = n.fingerprint AND b.quality <> 'provisional') ORDER BY n.node_id DESC LIMIT ?",
             (limit,),
         )
+
+    def prompts(self, conversation_id: int, *, newest: int) -> list[list[int]]:
+        """The summaries that the newest prompts of a conversation showed, oldest prompt first."""
+        rows = self._db.query(
+            "SELECT roots FROM assemblies WHERE conversation_id = ? ORDER BY assembly_id DESC LIMIT ?",
+            (conversation_id, newest),
+        )
+        return [json.loads(row[0]) for row in reversed(rows)]
 
     def orphans(self) -> dict[str, int]:
         """Rows that point at nothing, by what is missing; all of them 0 in a sound database."""

@@ -44,13 +44,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """``name``: one or two words; ``usage``: what may follow; ``changes``: has an apply."""
+    """``name``: one or two words; ``usage``: what may follow; ``changes``: has an apply.
+
+    ``quotes``: shows what somebody said, so nothing in its answer may be reworded.
+    """
 
     name: str
     run: Callable[[OpsDeps, Words], Answer]
     help: str
     usage: str = ""
     changes: bool = False
+    quotes: bool = False
 
 
 # -- looking -------------------------------------------------------------------------------------------
@@ -60,7 +64,7 @@ def _status(deps: OpsDeps, _words: Words) -> Answer:
 
 
 def _doctor(deps: OpsDeps, words: Words) -> Answer:
-    data = checks.doctor(deps, deep=words.deep)
+    data = checks.doctor(deps, deep=words.deep, progress=words.progress)
     return Answer(render.doctor_text(data), data, FOUND if data["overall"] == "unhealthy" else OK)
 
 
@@ -99,17 +103,23 @@ def _search(deps: OpsDeps, words: Words) -> Answer:
 # -- presets -------------------------------------------------------------------------------------------
 def _preset_show(deps: OpsDeps, words: Words) -> Answer:
     if not words.rest:
-        lines = [f"{each.name}: {each.summary}" for each in presets.PRESETS]
-        return Answer("\n".join(lines), {"presets": [each.name for each in presets.PRESETS]})
-    preset = presets.named(words.rest[0])
-    data = {
+        data = [
+            {"preset": each.name, "summary": each.summary, **presets.described(each, deps.config)}
+            for each in presets.PRESETS
+        ]
+        rows = [(each.name, each.summary) for each in presets.PRESETS]
+        foot = "`/lcm preset show NAME` says what one of them sets and where its values come from."
+        return Answer("\n".join([*render.table(rows, indent=""), foot]), {"presets": data})
+    preset = presets.named(_one(words, "the name of one preset"))
+    said = {
         "preset": preset.name,
         "family": preset.family,
         "summary": preset.summary,
+        "settings": presets.preview(preset.name),
+        "windows": [preset.low, preset.high],
         **presets.described(preset, deps.config),
     }
-    data["settings"] = presets.preview(preset.name)
-    return Answer("\n".join(render.table(data.items(), indent="")), data)
+    return Answer(render.preset_text(said), said)
 
 
 def _preset_suggest(deps: OpsDeps, _words: Words) -> Answer:
@@ -117,7 +127,9 @@ def _preset_suggest(deps: OpsDeps, _words: Words) -> Answer:
     data = presets.suggestion(
         deps.config, context_length=facts.context_length, model=facts.model, provider=facts.provider
     )
-    return Answer("\n".join(render.table(data.items(), indent="")), data)
+    if data["preset"] is None:
+        return Answer(f"No preset is suggested: {data['reason']}.", data)
+    return Answer(render.preset_text(data), data)
 
 
 def _preset_apply(deps: OpsDeps, words: Words) -> Answer:
@@ -338,9 +350,9 @@ VERBS: tuple[Verb, ...] = (
     Verb("preset show", _preset_show, "shipped groups of settings and where their values come from", "[<name>]"),
     Verb("preset suggest", _preset_suggest, "which of them suits this context window"),
     Verb("preset apply", _preset_apply, "the settings to put into the environment; writes nothing", "<name> --dry-run"),
-    Verb("explain", _explain, "what a message or summary is, and what covers it", "<msg_12|sum_3>"),
+    Verb("explain", _explain, "what a message or summary is, and what covers it", "<msg_12|sum_3>", quotes=True),
     Verb("dissolve", _dissolve, "use a summary no more; undo takes it back", "<sum_3> [apply|undo]", changes=True),
-    Verb("search", _search, "find messages", "<words>"),
+    Verb("search", _search, "find messages", "<words>", quotes=True),
     Verb("help", _help, "this list"),
 )
 _BY_NAME = {verb.name: verb for verb in VERBS}

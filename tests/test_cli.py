@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +16,7 @@ from typing import Any
 import pytest
 from ops_world import LOCKS_OUT, ROOT, WRITES, Holder, World, corrupt, empty, healthy, newer
 
-from hermes_lcm import cli
+from hermes_lcm import binding, cli
 from hermes_lcm.db import connection
 from hermes_lcm.ops.verbs import FAILED, FOUND, OK, REFUSED, VERBS
 
@@ -86,6 +89,187 @@ def test_words_to_search_for_stay_as_quoted(world: World, capsys: pytest.Capture
     call(world, "search", "it's apply", "--json")
 
     assert json.loads(capsys.readouterr().out)["query"] == "it's apply"
+
+
+# -- wording -------------------------------------------------------------------------------------------
+SAMPLES = {
+    "explain": ["msg_1"], "search": ["zebra"], "preset apply": ["codex_gpt_long_context", "--dry-run"],
+    "restore": ["latest"], "dissolve": ["sum_1"], "import": ["transcript.jsonl"],
+}  # fmt: skip
+
+
+def typed(verb: Any, home: Path) -> list[str]:
+    """A verb with what it needs."""
+    if verb.name == "import":
+        (home / "transcript.jsonl").write_text('{"role": "user", "content": "hello"}\n')
+        return ["import", str(home / "transcript.jsonl")]
+    return [*verb.name.split(), *SAMPLES.get(verb.name, [])]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name.replace(" ", "-"))
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_answers_name_commands_as_they_are_typed_here(
+    verb: Any, as_json: bool, world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody can type /lcm into a shell."""
+    world.raw("UPDATE messages SET source = ''")
+    world.runtime.index.rebuild([])
+    call(world, "backup")
+    capsys.readouterr()
+    more = ["--json"] if as_json else []
+    call(world, *typed(verb, tmp_path), "--session", "s1", *more)
+
+    assert not re.search(r"/lcm[ `\"]", capsys.readouterr().out)
+
+
+def test_a_rotation_is_named_with_its_session(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command that is shown works as it is shown."""
+    call(world, "rotate", "--session", "s1")
+    shown = re.search(r"`hermes lcm (rotate apply[^`]*)`", capsys.readouterr().out)
+
+    assert shown
+    assert call(world, *shlex.split(shown[1])) == OK
+
+
+def test_what_somebody_said_is_not_reworded(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """A message that speaks of /lcm status is shown as it is."""
+    world.say("please type /lcm status now, quagga", session="said")
+    call(world, "search", "quagga")
+
+    assert "/lcm status now" in capsys.readouterr().out
+
+
+def test_a_refused_rotation_says_how_to_name_a_session(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """There is no session that it is typed in."""
+    assert call(world, "rotate") == REFUSED
+    assert "hermes lcm rotate --session ID" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["preset show", "preset show codex_gpt_long_context", "preset suggest"])
+def test_presets_are_shown_for_people(
+    words: str, world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No dicts, no None."""
+    world.runtime.windows = {"": 0}
+    monkeypatch.setattr(binding.host, "configured_model", lambda: ("gpt-5", "codex", 272_000))
+    call(world, *words.split())
+    said = capsys.readouterr().out
+
+    assert "codex_gpt_long_context" in said
+    assert not re.search(r"[{}\[\]]|None", said)
+
+
+def test_no_suggestion_is_said_in_words(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Instead of `preset  None`."""
+    call(world, "preset", "suggest")
+
+    assert capsys.readouterr().out == "No preset is suggested: the context window is not known yet.\n"
+
+
+# -- the context window --------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("configured", "reported", "size", "source"),
+    [
+        (("m", "p", 200_000), {}, 200_000, "config.yaml"),
+        (("m", "p", 0), {"m": 64_000}, 64_000, "the last agent that ran m"),
+        (("other", "p", 200_000), {"m": 64_000}, 64_000, "the last agent that ran m"),
+        (("m", "p", 0), {}, 0, "unknown"),
+        (("", "", 0), {}, 0, "unknown"),
+    ],
+    ids=["configured", "reported", "another-model", "neither", "no-configuration"],
+)
+def test_a_terminal_knows_the_window(
+    configured: tuple[str, str, int], reported: dict[str, int], size: int, source: str, world: World,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """From the host's configuration or as an agent with the session's model was told; or it says that it does not know."""
+    world.raw("UPDATE sessions SET model = 'm'")
+    monkeypatch.setattr(binding.host, "configured_model", lambda: configured)
+    world.runtime.windows = reported
+    call(world, "status", "--json")
+    said = json.loads(capsys.readouterr().out)
+    call(world)
+    text = capsys.readouterr().out
+
+    assert (said["context_length"], said["context_length_source"]) == (size, source)
+    assert (f"{size:,} (from {source})" in text) if size else ("no agent runs here" in text)
+    assert not [each for each in said["problems"] if each["topic"] == "context length"]
+
+
+def test_the_window_of_an_agent_outlives_its_process(tmp_path: Path) -> None:
+    """Kept with the first message that is stored, for the terminal that asks later."""
+    world = World(tmp_path)
+    world.runtime.saw_window("m", 64_000)
+    world.say("hello")
+    later = world.restart()
+    later.runtime.db.open()
+
+    assert later.runtime.windows == {"m": 64_000}
+
+
+# -- progress and pipes --------------------------------------------------------------------------------
+class Screen(io.StringIO):
+    """Something that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def bars(said: str) -> list[str]:
+    return [each.strip() for each in re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", said)) if each.strip()]
+
+
+def test_long_work_shows_how_far_it_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the host's rich; on stderr, so that the answer can be piped on."""
+    monkeypatch.setattr(sys, "stderr", Screen())
+    world.runtime.index.rebuild([])
+    assert call(world, "doctor", "repair", "apply") == OK
+    shown = bars(sys.stderr.getvalue())  # type: ignore[attr-defined]
+
+    assert any("indexing messages" in each for each in shown)
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["rich", "plain"])
+def test_nobody_watching_nothing_shown(missing: bool, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """stderr is a file, or the answer is for a program."""
+    if missing:
+        monkeypatch.setitem(sys.modules, "rich.progress", None)
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    call(world, "backup", "--json")
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    call(world, "backup")
+
+    assert screen.getvalue() + sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def test_without_rich_there_is_a_plain_bar(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the line is clean afterwards."""
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    world.runtime.index.rebuild([])
+    call(world, "doctor", "repair", "apply")
+    shown = screen.getvalue().split("\r")
+
+    assert f"indexing messages [{'#' * 24}] 100 %" in [each.rstrip() for each in shown]
+    assert shown[-2].strip() == shown[-1] == ""
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(hermes_home: Path) -> None:
+    """`hermes lcm status --json | head`: no traceback, neither at the print nor at the interpreter's end."""
+    healthy(hermes_home).close()
+    code = "import argparse; from hermes_lcm import cli; p = argparse.ArgumentParser(); cli.setup(p); cli.handle(p.parse_args())"
+    env = {**os.environ, "HERMES_HOME": str(hermes_home), "PYTHONPATH": str(ROOT / ".lcm-path")}
+    reading, writing = os.pipe()
+    os.close(reading)  # whoever read is gone
+    done = subprocess.run(
+        [sys.executable, "-c", code, "status", "--json"], stdout=writing, stderr=subprocess.PIPE, text=True, env=env,
+        timeout=60, check=False,
+    )  # fmt: skip
+    os.close(writing)
+
+    assert (done.stderr, done.returncode) == ("", OK)
 
 
 # -- exit codes ----------------------------------------------------------------------------------------

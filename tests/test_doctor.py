@@ -30,6 +30,7 @@ from ops_world import (
     wrecked,
 )
 
+from hermes_lcm import binding, hooks, host, registration
 from hermes_lcm.db import connection
 from hermes_lcm.ops.checks import CHECKS, doctor
 from hermes_lcm.records import Flag
@@ -105,10 +106,12 @@ def test_every_finding_says_what_to_do(tmp_path: Path) -> None:
     world.raw("UPDATE messages SET source = ' '")
     world.raw("DELETE FROM messages WHERE store_id = 3")
     world.runtime.health.degraded("ingest", "it failed")
+    world.runtime.health.degraded("background worker", "it failed as well", severity="warning")
     said = doctor(
         world.deps(
             context_length=0, fallback_context=True, last_prompt_tokens=127_000, breaker={"m": {"retry_at": world.now + 60}},
-            spend={"buckets": {"1": [5, 5]}}, background={"last_error": "boom"}, host_version="0.12.1",
+            spend={"buckets": {"1": [5, 5]}}, host_version="0.12.1",
+            cache={"requests": 20, "prompt_tokens": 100_000, "cache_read_tokens": 1_000},
         )
     )  # fmt: skip
 
@@ -264,7 +267,7 @@ def test_what_was_taken_back_need_not_be_covered(world: World) -> None:
 
 def test_a_large_conversation_is_measured_by_deep_checks_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the answer says that it was not."""
-    monkeypatch.setattr("hermes_lcm.ops.check_content._COVERAGE_ROWS", 50)
+    monkeypatch.setattr("hermes_lcm.ops.check_prompt._COVERAGE_ROWS", 50)
 
     assert finding(doctor(world.deps()), "coverage")["data"] == {"measured": False}
 
@@ -320,6 +323,39 @@ def test_an_open_breaker_is_reported_until_it_closes(world: World) -> None:
     assert "429" in finding(doctor(world.deps(breaker=state)), "summary_routes")["detail"]
     world.now += 61
     assert "summary_routes" not in bad(doctor(world.deps(breaker=state)))
+
+
+def test_a_worker_that_failed_is_reported_until_it_works_again(world: World) -> None:
+    """As the real worker reports it, in the check that is about it."""
+    world.runtime.preparer._jobs["s1"] = world.runtime.preparer._jobs.setdefault("s1", None)  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):  # nothing to work on: the thread's own loop, in this thread
+        world.runtime.preparer._run()
+    said = finding(doctor(world.deps()), "background")
+    assert (said["status"], "AttributeError" in said["detail"]) == ("warn", True)
+    world.runtime.health.resolved("background worker")
+    assert finding(doctor(world.deps()), "background")["status"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("version", "missing", "verdict"),
+    [("0.19.0", (), "pass"), ("0.17.9", (), "warn"), ("0.30.1", ("pre_api_request",), "warn"), (None, (), "pass")],
+)
+def test_a_host_that_does_not_fit_is_reported(
+    version: str | None, missing: tuple[str, ...], verdict: str, world: World
+) -> None:
+    """Too old, or without a hook that the plugin needs."""
+    said = finding(doctor(world.deps(host_version=version, missing_hooks=missing)), "host")
+
+    assert said["status"] == verdict
+    assert all(name in said["detail"] for name in missing)
+
+
+@pytest.mark.host
+def test_the_hooks_that_are_asked_for_are_those_that_are_registered() -> None:
+    """And the installed host knows all of them."""
+    assert set(binding.NEEDED_HOOKS) == set(registration.HOOKS) == set(hooks.HOOKS)
+    assert host.missing_hooks(binding.NEEDED_HOOKS) == ()
+    assert host.missing_hooks(["no_such_hook"]) == ("no_such_hook",)
 
 
 def test_an_unresolved_problem_is_reported(world: World) -> None:
