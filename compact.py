@@ -16,13 +16,27 @@ from typing import Any
 
 from . import plan
 from .align import Expected
+from .archive import Archived, ArchivedRanges
 from .config import Config
 from .crew import Crew
 from .dag import SummaryDag, fingerprint
 from .errors import SummaryError
 from .llm.digest import target_tokens
 from .llm.ladder import EXTRACTIVE
-from .records import Assembly, Entry, Flag, Lineage, NewNode, Node, Row, SourceLine, Stored, Summary, SummaryTask
+from .records import (
+    ARCHIVE_RUNG,
+    Assembly,
+    Entry,
+    Flag,
+    Lineage,
+    NewNode,
+    Node,
+    Row,
+    SourceLine,
+    Stored,
+    Summary,
+    SummaryTask,
+)
 from .session import Session
 from .store import MessageStore
 from .text import content, pairs, tokens
@@ -52,6 +66,7 @@ class Request:
     cancelled: Callable[[], bool] = lambda: False
     salt: int = 0  # the dissolved node that is written anew
     ahead: bool = False  # a plan for later: the list will have grown to the threshold by then
+    narrow: bool = False  # only what was archived leaves the prompt
 
 
 #: A prompt below this share of the threshold lasts for a while.
@@ -67,6 +82,7 @@ class View:
     backlog: tuple[plan.Unit, ...]
     budget: plan.Budget
     before_tokens: int
+    archived: tuple[Archived, ...] = ()
 
 
 class Compactor:
@@ -82,6 +98,7 @@ class Compactor:
         *,
         rough: Callable[[Sequence[Mapping[str, Any]]], int],
         dissolved: Callable[[], frozenset[int]] = frozenset,
+        archives: ArchivedRanges | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -92,6 +109,7 @@ class Compactor:
         self._config = config
         self._rough = rough
         self._dissolved = dissolved
+        self._archives = archives
         self._refused: dict[bytes, float] = {}
         self._clock = clock
         self._monotonic = monotonic
@@ -100,6 +118,10 @@ class Compactor:
     def view(self, session: Session, request: Request) -> View:
         """Measure the list and decide what stays raw."""
         units = self._units(session, request)
+        archived: tuple[Archived, ...] = ()
+        if self._archives is not None and self._archives.waits(session):
+            asked = _latest_request(units, request.messages)
+            units, archived = self._archives.parted(session, request.lineage, units, asked)
         before = self._rough(request.messages)
         messages, current = before, request.current_tokens
         if request.ahead:  # as it will be when the threshold is reached
@@ -121,7 +143,9 @@ class Compactor:
         backlog = tuple(
             unit for n, unit in enumerate(units) if n != tail.request and (n < tail.start or unit.index < 0)
         )
-        return View(tuple(units), tail, backlog, budget, before)
+        if request.narrow:
+            tail, backlog = plan.Tail(0, None, tail.tokens), tuple(unit for unit in units if unit.index < 0)
+        return View(tuple(units), tail, backlog, budget, before, archived)
 
     # -- units ----------------------------------------------------------------------------------------
     def _units(self, session: Session, request: Request) -> list[plan.Unit]:
@@ -212,11 +236,21 @@ class Compactor:
     def _lines(self, ids: Sequence[int]) -> tuple[SourceLine, ...]:
         return tuple(source_line(row) for row in self._store.rows(ids) if not row.head.flags & Flag.FILTERED)
 
+    def archive_nodes(self, session: Session, view: View) -> list[Node]:
+        """One node per archive; its text is the placeholder."""
+        if self._archives is None:
+            return []
+        return [self._dag.add(each.node(session.conversation_id), now=self._clock()) for each in view.archived]
+
     # -- roots ----------------------------------------------------------------------------------------
     def roots(self, session: Session, request: Request) -> list[Node]:
         """The nodes that the live list shows, with those that an operator dissolved replaced by what they were made of."""
         assembly = request.lineage.assembly
-        waiting = list(reversed(self._dag.nodes(assembly.roots))) if assembly is not None else []
+        back = self._archives.restored(session, request.lineage) if self._archives is not None else []
+        shown = (
+            [i for i in assembly.roots if i not in {node.node_id for _, node in back}] if assembly is not None else []
+        )
+        waiting = list(reversed(self._dag.nodes(shown)))
         gone = self._dissolved() if waiting else frozenset()
         out: list[Node] = []
         while waiting:
@@ -381,8 +415,8 @@ def source_line(row: Row) -> SourceLine:
 
 
 def repairable(node: Node) -> bool:
-    """Is this a stand-in that a model should replace? (An extract that the user chose is not.)"""
-    return node.quality == "provisional" and node.depth == 0 and node.rung != "extractive"
+    """Is this a stand-in that a model should replace? (An extract that the user chose, or what an agent archived, is not.)"""
+    return node.quality == "provisional" and node.depth == 0 and node.rung not in ("extractive", ARCHIVE_RUNG)
 
 
 def _verbatim(lines: Sequence[SourceLine]) -> Summary:

@@ -15,12 +15,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from agent.context_engine import ContextEngine
 
-from . import binding, hooks, host, plain, tools
+from . import binding, hooks, host, outgoing, plain, tools
+from .boundary import Guard
 from .compact import Request
 from .errors import LcmError
 from .records import Lineage
@@ -76,6 +76,9 @@ class LCMEngine(ContextEngine):
         #: The host's estimate of the request that is on its way, and what the provider counted for the last one.
         self._requested_tokens = self._estimated_tokens = 0
         self._reported_tokens = -1
+        self._proposed: list[dict[str, Any]] | None = (
+            None  # the list of the last compaction, until the host takes it over
+        )
         #: What the provider counted since this engine began: requests, prompt_tokens, cache_read_tokens.
         self.cache: Counter[str] = Counter()
 
@@ -136,6 +139,7 @@ class LCMEngine(ContextEngine):
         self.last_prompt_tokens = _number(usage.get("prompt_tokens"), self.last_prompt_tokens)
         if usage.get("prompt_tokens"):
             self._reported_tokens = self.last_prompt_tokens
+            self.runtime.views.answered(self._session_id)
             self.runtime.calibration.observe(self.model, self._requested_tokens, self._reported_tokens)
             self._requested_tokens = 0
             self._count_cached(_number(usage.get("cache_read_tokens"), 0))
@@ -154,10 +158,11 @@ class LCMEngine(ContextEngine):
         """Is the prompt at its threshold, and has anything changed since a pass that could do nothing?"""
         used = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
         if used != self._reported_tokens:
-            # The host's estimate of the whole request, tool schemas included.
+            # The host's estimate of the whole request, tool schemas included, of its list as it is.
+            used = max(0, used - self.runtime.views.spared(self._session_id))
             self._requested_tokens = self._estimated_tokens = used
         if not self.threshold_tokens or self._calibrated(used) < self.threshold_tokens:
-            return self._rotation_waits()
+            return self._rotation_waits() or bool(self.runtime.views.unshown(self._session_id))
         return used > self._stuck_at * _RETRY_GROWTH
 
     def _rotation_waits(self) -> bool:
@@ -245,6 +250,8 @@ class LCMEngine(ContextEngine):
             runtime.refresh(session.session_id)
         self.compactions += 1
         self.compression_count = min(1, self.compactions)
+        proposed, self._proposed = self._proposed, None
+        outgoing.handed_over(self, hooks.llm_request, proposed)
 
     def _catch_up(self) -> None:
         """Take in what the host persisted and a killed process never handed over."""
@@ -296,6 +303,14 @@ class LCMEngine(ContextEngine):
         return runtime.take(session_id, messages)
 
     # -- compaction -----------------------------------------------------------------------------------
+    def selected(
+        self, request_messages: Sequence[Mapping[str, Any]], *, conversation_messages: Any = None, **_: Any
+    ) -> list[dict[str, Any]] | None:
+        """``select_context`` of newer hosts, while the session has something to show otherwise."""
+        with self._guard("request view"):
+            return outgoing.selected(self, request_messages, conversation_messages)
+        return None
+
     def has_content_to_compress(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Would a manual compaction find anything?"""
         with self._guard("preflight"):
@@ -329,6 +344,7 @@ class LCMEngine(ContextEngine):
                 return messages
             outcome = self._compact(messages, current_tokens, focus_topic or "", force, memory_context, began)
         self._account(outcome, current_tokens, force, began)
+        self._proposed = outcome.messages if outcome is not None else None
         return outcome.messages if outcome is not None and outcome.messages is not None else messages
 
     def _compact(
@@ -350,8 +366,12 @@ class LCMEngine(ContextEngine):
         rotation = runtime.orders.rotation(self._session_id)
         if rotation is not None:  # an operation on prompt and backup, not a synthesis: no model is asked
             force, deadline = True, began - 1.0
-        request = Request(messages, lineage, threshold, current, force, focus, memory, deadline, self._cancelled)
+        narrow = not force and (current or 0) < threshold and bool(runtime.views.unshown(self._session_id))
+        request = Request(
+            messages, lineage, threshold, current, force, focus, memory, deadline, self._cancelled, narrow=narrow
+        )
         outcome = runtime.swap.compact(runtime.session(self._session_id), request)
+        outgoing.tried(runtime, self._session_id, messages, lineage, outcome)
         if rotation is not None:
             runtime.orders.rotated(self._session_id)
         return outcome
@@ -374,7 +394,7 @@ class LCMEngine(ContextEngine):
         counters["compaction_tries"] += 1
         metrics.observe("compaction_seconds", time.monotonic() - began)
         if outcome.messages is None:
-            if not force:
+            if not force and (current is None or self._calibrated(current) >= self.threshold_tokens):
                 self._stuck_at = max(current or 0, self.threshold_tokens)
             return
         counters["compactions"] += 1
@@ -438,9 +458,9 @@ class LCMEngine(ContextEngine):
     def home(self) -> Path:
         return Path(self._home) if self._home else host.hermes_home()
 
-    def _guard(self, topic: str, *, aborts: bool = False) -> _Guard:
+    def _guard(self, topic: str, *, aborts: bool = False) -> Guard:
         """Survive whatever happens inside, and remember it."""
-        return _Guard(self, topic, aborts)
+        return Guard(self, topic, aborts)
 
     def succeeded(self, topic: str) -> None:
         """Called by the guard: what had been wrong before is resolved."""
@@ -455,34 +475,6 @@ class LCMEngine(ContextEngine):
             self._last_summary_error = f"{type(error).__name__}: {error}"
             self._cooldown_until = time.monotonic() + _STORE_COOLDOWN_S
             self.last_compression = {"at": time.time(), "result": f"failed: {error}"}
-
-
-class _Guard:
-    """The host boundary: an exception inside is remembered and goes no further."""
-
-    def __init__(self, engine: LCMEngine, topic: str, aborts: bool) -> None:
-        self._engine = engine
-        self._topic = topic
-        self._aborts = aborts
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if error is None:
-            self._engine.succeeded(self._topic)
-            return False
-        if not isinstance(error, Exception):
-            return False
-        if not isinstance(error, LcmError):
-            logger.error("%s failed", self._topic, exc_info=error)
-        try:
-            self._engine.failed(self._topic, error, self._aborts)
-        except Exception:
-            logger.exception("the failure of %s could not be noted", self._topic)
-        return True
 
 
 def _number(value: Any, default: int) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from . import host
+from . import host, outgoing
 from .errors import LcmError
 from .runtime import RUNTIMES, Runtime
 
@@ -114,7 +114,9 @@ def pre_llm_call(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
     """Once a turn, with the new user message."""
-    _take(session_id, conversation_history, platform, thorough=False)
+    engine = ENGINES.of(session_id)
+    if _take(session_id, conversation_history, platform, thorough=False) is not None and engine is not None:
+        outgoing.watch(engine, llm_request)
 
 
 @_survives("ingest")
@@ -122,7 +124,21 @@ def pre_api_request(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
     """Before every request: what the model is about to see is durable before it is sent (P1)."""
-    _take(session_id, conversation_history, platform, thorough=False)
+    taken = _take(session_id, conversation_history, platform, thorough=False)
+    if taken is not None and conversation_history:
+        outgoing.sent(taken[0], session_id, conversation_history, taken[1])
+
+
+def llm_request(request: Any = None, session_id: str = "", api_mode: str = "", **_: Any) -> dict[str, Any] | None:
+    """Request middleware: the request as it is to be sent, or None for as it is. Registered only while somebody needs it."""
+    out: list[dict[str, Any] | None] = []
+
+    @_survives("request view")
+    def rewrite() -> None:
+        out.append(outgoing.rewritten(RUNTIMES.at(), session_id, request, api_mode or ""))
+
+    rewrite()
+    return out[0] if out else None
 
 
 @_survives("ingest")

@@ -10,6 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+#: The rung of a node that an archive became: its text is a placeholder, not a summary that a model wrote.
+ARCHIVE_RUNG = "archive"
+
+
 class Flag:
     """What may change about a stored message: how it takes part, never what it says. Bits of an int.
 

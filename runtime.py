@@ -18,6 +18,8 @@ from typing import Any
 from . import config as settings
 from . import host
 from .answer import Desk
+from .archive import ArchivedRanges
+from .archives import Archives
 from .calibration import Calibration
 from .compact import Compactor
 from .config import Config
@@ -45,6 +47,7 @@ from .store import MessageStore
 from .swap import Swap
 from .text import tokens
 from .upkeep import Upkeep
+from .views import Views
 
 #: The source of messages whose platform the host does not tell.
 UNKNOWN_SOURCE = "unknown"
@@ -96,21 +99,7 @@ class Runtime:
         self.ladder = Ladder(
             self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count
         )
-        self.compactor = Compactor(
-            self.store,
-            self.dag,
-            self.ingest.expected,
-            self.summarise,
-            config,
-            rough=host.rough,
-            dissolved=self.orders.dissolved,
-        )
-        state = PresentState(self.store)
-        self.swap = Swap(self.compactor, self.whole_store, self.dag, self.sessions, state, rough=host.rough)
-        self.upkeep = Upkeep(self.db, self.store)
-        self.preparer = Preparer(
-            self.db, self.compactor, self.dag, self.health, config, upkeep=self.upkeep.between_turns
-        )
+        self._compaction(config)
         self._pending: dict[str, Pending] = {}
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
@@ -142,6 +131,28 @@ class Runtime:
             made = self.ladder.summarise(task, **limits)
         self.metrics.count("summaries_total", quality=made.quality)
         return made
+
+    def _compaction(self, config: Config) -> None:
+        """What makes prompts: the archives' view of requests, the compactor, the swap, the worker."""
+        self.archives = Archives(self.db)
+        archived = ArchivedRanges(self.archives, self.store, self.dag)
+        self.views = Views(self.ingest, [archived], rough=host.rough)
+        self.compactor = Compactor(
+            self.store,
+            self.dag,
+            self.ingest.expected,
+            self.summarise,
+            config,
+            rough=host.rough,
+            dissolved=self.orders.dissolved,
+            archives=archived,
+        )
+        state = PresentState(self.store)
+        self.swap = Swap(self.compactor, self.whole_store, self.dag, self.sessions, state, rough=host.rough)
+        self.upkeep = Upkeep(self.db, self.store)
+        self.preparer = Preparer(
+            self.db, self.compactor, self.dag, self.health, config, upkeep=self.upkeep.between_turns
+        )
 
     def _opened(self, db: Database) -> None:
         """Everything that a new connection needs: search indexes (caches) and what earlier processes left behind."""

@@ -16,7 +16,7 @@ from . import assemble, door
 from .compact import ENOUGH, Compactor, Request, View
 from .dag import SummaryDag
 from .errors import SummaryUnavailable
-from .records import Entry, Flag, Node
+from .records import ARCHIVE_RUNG, Entry, Flag, Node
 from .session import Session, Sessions
 from .state import PresentState
 from .store import MessageStore, Segment
@@ -68,7 +68,7 @@ class Swap:
         if not view.units:
             return Outcome(None, "nothing to compact", view.before_tokens)
         try:
-            roots = self._compactor.roots(session, request)
+            roots = [*self._compactor.roots(session, request), *self._compactor.archive_nodes(session, view)]
             prepared = self._prepared(session, view, roots, request)
             if prepared is not None:
                 view, fresh = prepared
@@ -90,7 +90,7 @@ class Swap:
 
         What is not prepared yet stays raw in front of the tail, and is covered next time.
         """
-        if request.force or request.focus:
+        if request.force or request.focus or request.narrow:
             return None
         ready: list[Node] = []
         taken: set[int] = set()
@@ -125,7 +125,8 @@ class Swap:
 
     def has_backlog(self, session: Session, request: Request) -> bool:
         """Would a pass find anything to cover?"""
-        return bool(self._compactor.view(session, request).backlog)
+        view = self._compactor.view(session, request)
+        return bool(view.backlog or view.archived)
 
     def publish(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> Outcome:
         """Build the prompt that fits, record it as an assembly, hand it over; or nothing if it is no smaller."""
@@ -151,6 +152,7 @@ class Swap:
                 out = assemble.prompt(
                     session.nonce, text, messages[pinned] if pinned is not None else None, [messages[n] for n in kept],
                     {kept.index(n): stub for n, stub in stubs.items()},
+                    _gaps(pinned, kept),
                 )  # fmt: skip
                 after = self._rough(out)
                 if after <= limit:
@@ -160,7 +162,7 @@ class Swap:
                 self._dag.withdraw(assembly_id)
                 return Outcome(None, f"the prompt would not get smaller ({view.before_tokens} to {after} tokens)",
                                view.before_tokens, after)  # fmt: skip
-        poor = sum(1 for node in roots if node.quality == "provisional")
+        poor = sum(1 for node in roots if node.quality == "provisional" and node.rung != ARCHIVE_RUNG)
         said = (
             "compacted" if after <= limit else "compacted as far as possible; the prompt is still above its threshold"
         )
@@ -225,6 +227,14 @@ class Swap:
                     sizes[n] = size
                     stubs[n] = stub
         return stubs
+
+
+def _gaps(pinned: int | None, kept: Sequence[int]) -> frozenset[int]:
+    """In front of which kept messages others of the list are left out."""
+    before = [pinned, *kept[:-1]]
+    return frozenset(
+        at for at, (last, n) in enumerate(zip(before, kept, strict=False)) if last is not None and n != last + 1
+    )
 
 
 def in_order(nodes: Sequence[Node]) -> list[Node]:
