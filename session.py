@@ -18,6 +18,7 @@ from .db.meta import Meta
 
 #: Who sits at the terminal, and what runs in their name: sees everything.
 LOCAL = "local"
+_CLIENTS = "api_server"
 _LOCAL_PLATFORMS = frozenset({"", "cli", "cron", "curator", "tui", "acp", "api", "local", "batch"})
 _COLUMNS = (
     "s.session_id, s.conversation_id, s.parent_session_id, s.origin, s.platform, s.host_key, s.principal, s.mode, s.model, "
@@ -62,7 +63,12 @@ class Cut(NamedTuple):
 
 
 def principal_of(platform: str, host_key: str | None, session_id: str) -> str:
-    """Whom a new session belongs to. A gateway names its chat in the session key; without one a session is alone."""
+    """Whom a new session belongs to. A gateway names its chat in the session key; without one a session is alone.
+
+    Clients of the API server choose their key: no choice makes them the terminal's user or a chat of another platform.
+    """
+    if host_key and platform == _CLIENTS:
+        return f"{_CLIENTS}:{host_key}"
     if host_key:
         parts = host_key.split(":")
         return ":".join(parts[2:] if parts[0] == "agent" and len(parts) > 2 else parts)

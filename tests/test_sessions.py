@@ -66,6 +66,9 @@ def test_an_ended_session_goes_on(world: World) -> None:
         ("telegram", "agent:main:telegram:dm:42", "telegram:dm:42"),
         ("telegram", None, "session:x"),
         ("", "odd-key", "odd-key"),
+        ("api_server", "local", "api_server:local"),
+        ("api_server", "agent:main:telegram:dm:42", "api_server:agent:main:telegram:dm:42"),
+        ("api_server", None, "session:x"),
     ],
 )
 def test_whom_a_session_belongs_to(platform: str, key: str | None, expected: str) -> None:

@@ -106,15 +106,24 @@ def _report(title: str, body: str) -> list[str]:
 class ModelServer:
     """The server. ``chat`` answers the agent, ``aux`` everything else; ``limit`` refuses larger requests.
 
-    ``truth`` grows by itself with replies and tool results; what the user says is added with ``says()``.
+    ``truth`` grows by itself with replies and tool results; what the user says is added with ``says()``. Where several
+    conversations go on at once, ``topic`` tells from a request which one it belongs to, and ``truths`` keeps them apart.
     """
 
-    def __init__(self, chat: Script, *, aux: Script = summarise, review: Script | None = None, limit: int = 0) -> None:
-        self.chat, self.aux = chat, aux
+    def __init__(
+        self,
+        chat: Script,
+        *,
+        aux: Script = summarise,
+        review: Script | None = None,
+        limit: int = 0,
+        topic: Callable[[Request], str] = lambda _request: "",
+    ) -> None:
+        self.chat, self.aux, self.topic = chat, aux, topic
         self.review = review or (lambda _request: Reply("Nothing to save."))
         self.limit = limit
         self.requests: list[Request] = []
-        self.truth: list[dict[str, Any]] = []
+        self.truths: dict[str, list[dict[str, Any]]] = {"": []}
         self.refused = 0
         self._seen_results: set[str] = set()
         self._lock = threading.Lock()
@@ -139,10 +148,15 @@ class ModelServer:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
-    def says(self, text: str) -> str:
+    @property
+    def truth(self) -> list[dict[str, Any]]:
+        """All of the only conversation, or of the one without a topic."""
+        return self.truths[""]
+
+    def says(self, text: str, topic: str = "") -> str:
         """Note what the user is about to say."""
         with self._lock:
-            self.truth.append({"role": "user", "content": text})
+            self.truths.setdefault(topic, []).append({"role": "user", "content": text})
         return text
 
     def of_kind(self, kind: str) -> list[Request]:
@@ -168,15 +182,18 @@ class ModelServer:
             message = self._message(reply)
             request.reply = message
             if kind == "chat":
-                self.truth.append(message)
+                self._of(request).append(message)
         return 200, message
+
+    def _of(self, request: Request) -> list[dict[str, Any]]:
+        return self.truths.setdefault(self.topic(request), [])
 
     def _note_results(self, request: Request) -> None:
         for message in request.messages:
             answered = message.get("tool_call_id")
             if answered and answered not in self._seen_results:
                 self._seen_results.add(answered)
-                self.truth.append(dict(message))
+                self._of(request).append(dict(message))
 
     def _message(self, reply: Reply) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": reply.text or None}
@@ -288,6 +305,13 @@ def _too_long(limit: int, tokens: int) -> dict[str, Any]:
             "code": "context_length_exceeded",
         }
     }
+
+
+def last_said(request: Request) -> tuple[str, int]:
+    """What the user said last, and how often the model has answered since: scripts for conversations that go on at once."""
+    place = max(number for number, message in enumerate(request.messages) if message.get("role") == "user")
+    answers = sum(1 for message in request.messages[place + 1 :] if message.get("role") == "assistant")
+    return text_of(request.messages[place]), answers
 
 
 @dataclass

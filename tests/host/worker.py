@@ -266,15 +266,9 @@ class Worker:
 
     def do_gateway_say(self, text: str, chat: str = "42", user: str = "7") -> Answer:
         """One message of one chat through the gateway's whole pipeline."""
-        from gateway.config import Platform
-        from gateway.platforms.base import MessageEvent
-        from gateway.session import SessionSource
-
-        source = SessionSource(
-            platform=Platform.TELEGRAM, chat_id=chat, chat_type="dm", user_id=user, user_name="Ada", chat_name="Ada"
-        )
+        source, coming = self._incoming(text, chat, user)
         assert self.loop is not None
-        reply = self.loop.run_until_complete(self.gateway._handle_message(MessageEvent(text=text, source=source)))
+        reply = self.loop.run_until_complete(coming)
         key = self.gateway._session_key_for_source(source)
         entry = self.gateway.session_store._entries.get(key)
         cached = self.gateway._agent_cache.get(key)
@@ -286,6 +280,26 @@ class Worker:
             "session_id": entry.session_id if entry else None,
             "engine": engine.name if engine else None,
         }
+
+    def do_gateway_say_at_once(self, messages: list[dict[str, str]]) -> Answer:
+        """Messages of several chats (``text``, ``chat``, ``user``) that come in at the same moment; the replies in order."""
+
+        async def all_of_them() -> list[Any]:
+            return list(await asyncio.gather(*(self._incoming(**message)[1] for message in messages)))
+
+        assert self.loop is not None
+        replies = self.loop.run_until_complete(all_of_them())
+        return {"replies": [None if reply is None else str(reply) for reply in replies]}
+
+    def _incoming(self, text: str, chat: str, user: str) -> tuple[Any, Any]:
+        from gateway.config import Platform
+        from gateway.platforms.base import MessageEvent
+        from gateway.session import SessionSource
+
+        source = SessionSource(
+            platform=Platform.TELEGRAM, chat_id=chat, chat_type="dm", user_id=user, user_name="Ada", chat_name="Ada"
+        )
+        return source, self.gateway._handle_message(MessageEvent(text=text, source=source))
 
     def do_gateway_evict(self) -> Answer:
         """Drop the cached agents, as the gateway does for idle chats."""
