@@ -43,6 +43,11 @@ def mentions(text: str) -> Callable[[Request], bool]:
     return lambda request: any(m["role"] == "user" and text in text_of(m) for m in request.messages)
 
 
+def begins(text: str) -> Callable[[Request], bool]:
+    """Requests of the conversation that a user began with this."""
+    return lambda request: next(text_of(m) for m in request.messages if m["role"] == "user").startswith(text)
+
+
 @dataclass(frozen=True)
 class Kept:
     """One conversation as another process finds it."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from host.checks import assert_kept, assert_valid, look
 from host.drive import WINDOW, Home, all_rows, compare, stored_rows
-from host.model_server import REVIEW, ModelServer, Reply, Turns
-from host.scripts import busy_turn, long_turn, sayings
+from host.model_server import REVIEW, ModelServer, Reply, Request, Turns, last_said
+from host.scripts import busy_turn, long_turn, of_many, sayings, speaker
 
 pytestmark = pytest.mark.host
 
@@ -75,3 +77,84 @@ def test_chats_of_one_process_do_not_mix(tmp_path: Path) -> None:
 
     assert len(said) == 3
     assert found == said
+
+
+CHATS = {"ada": "1", "bob": "2"}
+
+
+def test_two_people_at_the_same_moment(tmp_path: Path) -> None:
+    """Five turns each, all at once, until both were compacted; then each searches for what the other one said."""
+    with ModelServer(of_many, limit=WINDOW, topic=speaker) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        sessions = {}
+        with home.process() as host:
+            host.gateway()
+            for turn in range(6):
+                said = {name: f"{name} {turn} look" for name in CHATS}
+                if turn == 5:
+                    said = {
+                        "ada": f"ada 5 spy secret-of-bob {sessions['bob']}",
+                        "bob": f"bob 5 spy secret-of-ada {sessions['ada']}",
+                    }
+                coming = [
+                    {"text": model.says(said[name], name), "chat": chat, "user": chat} for name, chat in CHATS.items()
+                ]
+                done = host.gateway_say_at_once(messages=coming)
+                assert [each["reply"] for each in done] == [f"Done with {name} {turn}." for name in CHATS]
+                sessions = {name: each["session_id"] for name, each in zip(CHATS, done, strict=True)}
+            compactions = host.compactions()
+        kept = dict(zip(CHATS, look(home, *sessions.values()), strict=True))
+        truths = {name: home.transcript(model.truths[name]) for name in CHATS}
+
+    assert compactions >= 2
+    for name, other in (("ada", "bob"), ("bob", "ada")):
+        assert_kept(kept[name], truths[name])
+        assert kept[name].principal.endswith(f"telegram:dm:{CHATS[name]}")
+        assert f"{other} 0" not in kept[name].texts, "something of the other one's crossed over"
+    for request in model.of_kind("chat"):
+        assert_valid(request)
+
+
+def test_children_of_a_chat_belong_to_the_chat(tmp_path: Path) -> None:
+    """What a delegated child reads is the archive of the person who asked, and nobody else's."""
+
+    def script(request: Request) -> Reply:
+        said, answers = last_said(request)
+        if said.startswith("Please find out") and not answers:
+            return Reply("", [("delegate_task", {"goal": "Find the rhubarb."})])
+        if said.startswith("spy") and not answers:
+            return Reply("", [("lcm_grep", {"query": "rhubarb", "session_scope": "all"})])
+        return Reply("It is in the cellar." if said.startswith("Find") else "Noted.")
+
+    with ModelServer(script, limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        with home.process() as host:
+            host.gateway()
+            parent = host.gateway_say(text="Please find out", chat="1", user="1")["session_id"]
+            child = wait_for_child(home, parent)
+            host.gateway_say(text="spy", chat="2", user="2")
+        kept = look(home, parent, child)
+        [found] = [
+            request.last["content"]
+            for request in model.of_kind("chat")
+            if request.last.get("name") == "lcm_grep" or "lcm_grep" in str(request.messages[-2].get("tool_calls"))
+        ]
+
+    assert [each.principal for each in kept] == ["telegram:dm:1"] * 2
+    assert kept[1].origin == "subagent"
+    assert [row["content"] for row in kept[1].rows] == ["Find the rhubarb.", "It is in the cellar."]
+    assert "cellar" not in found
+    assert "Find the rhubarb" not in found
+
+
+def wait_for_child(home: Home, parent: str) -> str:
+    """The session of the parent's child, once it has said its last word."""
+    ask = (
+        "SELECT s.id FROM sessions s JOIN messages m ON m.session_id = s.id "
+        "WHERE s.parent_session_id = ? AND m.role = 'assistant'"
+    )
+    end = time.monotonic() + 60
+    while not (rows := home.query(ask, parent)):
+        assert time.monotonic() < end, "the child never answered"
+        time.sleep(0.1)
+    return str(rows[0][0])

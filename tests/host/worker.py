@@ -281,15 +281,21 @@ class Worker:
             "engine": engine.name if engine else None,
         }
 
-    def do_gateway_say_at_once(self, messages: list[dict[str, str]]) -> Answer:
+    def do_gateway_say_at_once(self, messages: list[dict[str, str]]) -> list[Answer]:
         """Messages of several chats (``text``, ``chat``, ``user``) that come in at the same moment; the replies in order."""
 
         async def all_of_them() -> list[Any]:
-            return list(await asyncio.gather(*(self._incoming(**message)[1] for message in messages)))
+            return list(await asyncio.gather(*(coming for _, coming in incoming)))
 
+        incoming = [self._incoming(**message) for message in messages]
         assert self.loop is not None
         replies = self.loop.run_until_complete(all_of_them())
-        return {"replies": [None if reply is None else str(reply) for reply in replies]}
+        entries = self.gateway.session_store._entries
+        keys = [self.gateway._session_key_for_source(source) for source, _ in incoming]
+        return [
+            {"reply": None if reply is None else str(reply), "session_id": entries[key].session_id}
+            for reply, key in zip(replies, keys, strict=True)
+        ]
 
     def _incoming(self, text: str, chat: str, user: str) -> tuple[Any, Any]:
         from gateway.config import Platform
