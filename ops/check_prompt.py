@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from ..dag import coverage as covered
 from ..records import Assembly, Node
@@ -76,7 +77,7 @@ def cache_prefix(deps: OpsDeps, _deep: bool) -> Finding:
     asked = dict(deps.engine.cache)
     requests, prompt, read = (int(asked.get(each, 0)) for each in ("requests", "prompt_tokens", "cache_read_tokens"))
     kept, causes = _stability(deps)
-    data = {"provider": asked, "compactions_compared": len(kept), "causes": dict(causes)}
+    data: dict[str, Any] = {"provider": asked, "compactions_compared": len(kept), "causes": dict(causes)}
     mean = sum(kept) / len(kept) if kept else 1.0
     if read and requests >= _REQUESTS and read < prompt * _LEAST_CACHED:
         return warn(

@@ -25,6 +25,8 @@ from hermes_lcm.ops.status import EngineFacts, OpsDeps
 from hermes_lcm.records import Assembly, NewNode, Node
 from hermes_lcm.runtime import Runtime
 from hermes_lcm.session import Session
+from hermes_lcm.store import NewRow
+from hermes_lcm.text import content
 
 ROOT = Path(__file__).resolve().parents[1]
 NOBODY = 65534
@@ -142,6 +144,25 @@ def healthy(home: Path) -> World:
 def empty(home: Path) -> World:
     """Nothing was ever stored."""
     return World(home)
+
+
+def huge(home: Path, count: int = 1_000_000, session: int = 5000) -> World:
+    """So many messages in sessions ``s1``, ``s2``, ..., and one session of junk, through the store's own layer."""
+    world = World(home, ignore_session_patterns="junk", doctor_clean_apply_enabled="true")
+    runtime = world.runtime
+    for n, at in enumerate(range(0, count, session), 1):
+        opened = runtime.sessions.open(f"s{n}", now=world.now, platform="cli", mode="full")
+        said = [
+            f"message {k} about the zebra deployment of service {k % 97}" for k in range(at, min(at + session, count))
+        ]
+        rows = [NewRow(content.read({"role": ("user", "assistant")[k % 2], "content": each}), None, None, 0)
+                for k, each in enumerate(said)]  # fmt: skip
+        runtime.store.append(opened.conversation_id, f"s{n}", 0, rows, source="cli", now=world.now + at)
+    junk = runtime.sessions.open("junk", now=world.now, platform="cli", mode="full")
+    row = NewRow(content.read({"role": "user", "content": "noise"}), None, None, 0)
+    runtime.store.append(junk.conversation_id, "junk", 0, [row], source="cli", now=world.now)
+    world.assembly([world.node(*range(1, 101))], list(range(101, session + 1)), session)
+    return world
 
 
 def stored_blob(world: World, words: str) -> bytes:
