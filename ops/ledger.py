@@ -50,7 +50,7 @@ class Ledger:
         return [Source(row[0], row[1], row[2], json.loads(row[3]), row[4], row[5]) for row in rows]
 
     def begin(self, import_id: str, kind: str, about: Mapping[str, Any], *, now: float) -> Source:
-        """The source of this name, noted if it is new. What it is about stays what it was at first."""
+        """The source of this name, noted if it is new."""
         with self._db.transaction():
             self._db.execute(
                 "INSERT INTO import_sources(import_id, kind, about, started_at) VALUES (?,?,?,?) "
@@ -61,10 +61,13 @@ class Ledger:
         assert found is not None
         return found
 
-    def finish(self, source: Source, *, now: float) -> None:
-        """Note that everything of a source is here."""
+    def finish(self, source: Source, about: Mapping[str, Any], *, now: float) -> None:
+        """Note that everything of a source is here, and what it turned out to be."""
         with self._db.transaction():
-            self._db.execute("UPDATE import_sources SET finished_at = ? WHERE source_id = ?", (now, source.source_id))
+            self._db.execute(
+                "UPDATE import_sources SET finished_at = ?, about = ? WHERE source_id = ?",
+                (now, json.dumps(dict(about), ensure_ascii=False), source.source_id),
+            )
 
     # -- rows ---------------------------------------------------------------------------------------
     def note(self, source: Source, kind: str, rows: Iterable[tuple[str, int]]) -> None:

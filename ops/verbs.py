@@ -8,53 +8,15 @@ A verb takes parsed words and gives an ``Answer``. Verbs that change something s
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-from ..db.files import Progress, silent
 from ..errors import BadRequest
-from . import backup, checks, clean, explain, export, importers, presets, render, repair, rotate
+from . import backup, checks, clean, explain, import_verbs, presets, render, repair, rotate
+from .answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, one
 from .status import OpsDeps, status
 
-OK, FOUND, REFUSED, FAILED = 0, 1, 2, 3
+__all__ = ["FAILED", "FOUND", "OK", "REFUSED", "VERBS", "Answer", "Verb", "Words", "flagged", "parsed"]
+
 _FLAGS = {"apply": "apply", "--apply": "apply", "--dry-run": "dry", "dry-run": "dry", "deep": "deep", "--deep": "deep"}
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """What was typed behind a verb: its free words, and the flags among them."""
-
-    rest: tuple[str, ...] = ()
-    apply: bool = False
-    dry: bool = False
-    deep: bool = False
-    progress: Progress = silent
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What to show, what a machine gets, and the exit code of a terminal."""
-
-    text: str
-    data: Mapping[str, Any] = field(default_factory=dict)
-    code: int = OK
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """``name``: one or two words; ``usage``: what may follow; ``changes``: has an apply.
-
-    ``quotes``: shows what somebody said, so nothing in its answer may be reworded.
-    """
-
-    name: str
-    run: Callable[[OpsDeps, Words], Answer]
-    help: str
-    usage: str = ""
-    changes: bool = False
-    quotes: bool = False
 
 
 # -- looking -------------------------------------------------------------------------------------------
@@ -86,7 +48,7 @@ def _retention(deps: OpsDeps, words: Words) -> Answer:
 
 
 def _explain(deps: OpsDeps, words: Words) -> Answer:
-    address = _one(words, "an address such as msg_12 or sum_3")
+    address = one(words, "an address such as msg_12 or sum_3")
     data = explain.explain(deps, address)
     return Answer("\n".join(render.table(data.items(), indent="")), data)
 
@@ -110,7 +72,7 @@ def _preset_show(deps: OpsDeps, words: Words) -> Answer:
         rows = [(each.name, each.summary) for each in presets.PRESETS]
         foot = "`/lcm preset show NAME` says what one of them sets and where its values come from."
         return Answer("\n".join([*render.table(rows, indent=""), foot]), {"presets": data})
-    preset = presets.named(_one(words, "the name of one preset"))
+    preset = presets.named(one(words, "the name of one preset"))
     said = {
         "preset": preset.name,
         "family": preset.family,
@@ -133,7 +95,7 @@ def _preset_suggest(deps: OpsDeps, _words: Words) -> Answer:
 
 
 def _preset_apply(deps: OpsDeps, words: Words) -> Answer:
-    name = _one(words, f"a preset: {', '.join(each.name for each in presets.PRESETS)}")
+    name = one(words, f"a preset: {', '.join(each.name for each in presets.PRESETS)}")
     preset = presets.named(name)
     if not words.dry:
         presets.refuse_apply(name)
@@ -272,33 +234,6 @@ def _restore(deps: OpsDeps, words: Words) -> Answer:
     return Answer("\n".join(lines), {**data, "kept": str(plan.kept) if plan.kept else None})
 
 
-def _export(deps: OpsDeps, words: Words) -> Answer:
-    kinds = [word for word in words.rest if word in ("jsonl", "markdown")]
-    names = [word for word in words.rest if word not in kinds]
-    if len(kinds) > 1 or len(names) > 1:
-        raise BadRequest("this takes one session and one of jsonl, markdown")
-    made = export.export(deps, names[0] if names else None, kinds[0] if kinds else "jsonl", words.progress)
-    data = {"path": str(made.path), "messages": made.messages, "bytes": made.bytes}
-    return Answer(f"{made.path}: {made.messages:,} messages, {render.size(made.bytes)}", data)
-
-
-def _import(deps: OpsDeps, words: Words) -> Answer:
-    path = Path(_one(words, "a file")).expanduser()
-    done = importers.take_in(deps, path, words.progress) if words.apply else importers.plan(deps, path)[1]
-    kind = "an export of this plugin, taken in exactly" if done.exact else "a transcript"
-    lines = [f"{path}: {kind}; sessions {', '.join(done.sessions)}"]
-    verb = "added" if words.apply else "to add"
-    lines.append(f"{done.added:,} messages {verb}, {done.present:,} there already")
-    if done.backup:
-        lines.append(f"backup: {done.backup}")
-    if done.added and not words.apply:
-        lines.append(f"Dry run. `hermes lcm import {words.rest[0]} --apply` backs up and does it.")
-    data = {"sessions": list(done.sessions), "added": done.added, "present": done.present, "exact": done.exact}
-    return Answer(
-        "\n".join(lines), {**data, "applied": words.apply, "backup": str(done.backup) if done.backup else None}
-    )
-
-
 def _rotate(deps: OpsDeps, words: Words) -> Answer:
     done = rotate.apply(deps, words.progress) if words.apply else rotate.preview(deps)
     lines = [f"status: {done.status}", done.reason]
@@ -315,7 +250,7 @@ def _rotate(deps: OpsDeps, words: Words) -> Answer:
 
 
 def _dissolve(deps: OpsDeps, words: Words) -> Answer:
-    address = _one(words, "a summary such as sum_3", most=2)
+    address = one(words, "a summary such as sum_3", most=2)
     undo = words.rest[1:] == ("undo",)
     if words.rest[1:] and not undo:
         raise BadRequest(f"{words.rest[1]!r} is neither 'apply' nor 'undo'")
@@ -329,12 +264,6 @@ def _help(_deps: OpsDeps, _words: Words) -> Answer:
     return Answer("\n".join([*render.table(rows, indent=""), foot]), {"verbs": [each.name for each in VERBS]})
 
 
-def _one(words: Words, what: str, most: int = 1) -> str:
-    if not 1 <= len(words.rest) <= most:
-        raise BadRequest(f"this needs {what}")
-    return words.rest[0]
-
-
 VERBS: tuple[Verb, ...] = (
     Verb("status", _status, "what is going on in this session and in the archive"),
     Verb("doctor", _doctor, "health checks; deep also reads the whole file", "[deep]"),
@@ -344,8 +273,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("doctor retention", _retention, "how much is stored, by month"),
     Verb("backup", _backup, "a checked copy of the database"),
     Verb("restore", _restore, "put a backup back", "[<name>|latest] [apply]", changes=True),
-    Verb("export", _export, "this conversation as a file", "[<session>] [jsonl|markdown]"),
-    Verb("import", _import, "take a file in; at the terminal only", "<file> [apply]", changes=True),
+    *import_verbs.VERBS,
     Verb("rotate", _rotate, "let everything before the fresh tail leave the prompt", "[apply]", changes=True),
     Verb("preset show", _preset_show, "shipped groups of settings and where their values come from", "[<name>]"),
     Verb("preset suggest", _preset_suggest, "which of them suits this context window"),

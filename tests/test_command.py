@@ -70,6 +70,10 @@ CHANGING = tuple(
 )
 
 
+#: Verbs that read files of this machine, and are refused in a chat.
+TERMINAL = ("import", "import host", "adopt")
+
+
 def clear(said: Answer) -> None:
     """An answer in words; what was not done says so, and what a database could not do says what helps."""
     assert said.text.strip()

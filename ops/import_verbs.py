@@ -1,0 +1,113 @@
+"""
+Verbs that take something in or give it out: import, adopt, export.
+
+Imports and adoptions work at a terminal only: they read files of this machine by name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BadRequest
+from . import adopt, export, importers, render
+from .answers import Answer, Verb, Words, one
+
+if TYPE_CHECKING:
+    from .status import OpsDeps
+
+
+def _export(deps: OpsDeps, words: Words) -> Answer:
+    kinds = [word for word in words.rest if word in ("jsonl", "markdown")]
+    names = [word for word in words.rest if word not in kinds]
+    if len(kinds) > 1 or len(names) > 1:
+        raise BadRequest("this takes one session and one of jsonl, markdown")
+    made = export.export(deps, names[0] if names else None, kinds[0] if kinds else "jsonl", words.progress)
+    data = {"path": str(made.path), "messages": made.messages, "bytes": made.bytes}
+    return Answer(f"{made.path}: {made.messages:,} messages, {render.size(made.bytes)}", data)
+
+
+def _import(deps: OpsDeps, words: Words) -> Answer:
+    path = Path(one(words, "a file")).expanduser()
+    done = importers.take_in(deps, path, words.progress) if words.apply else importers.plan(deps, path)[1]
+    kind = "an export of this plugin, taken in exactly" if done.exact else "a transcript"
+    lines = [f"{path}: {kind}; sessions {', '.join(done.sessions)}"]
+    verb = "added" if words.apply else "to add"
+    lines.append(f"{done.added:,} messages {verb}, {done.present:,} there already")
+    if done.backup:
+        lines.append(f"backup: {done.backup}")
+    if done.added and not words.apply:
+        lines.append(f"Dry run. `hermes lcm import {words.rest[0]} --apply` backs up and does it.")
+    data = {"sessions": list(done.sessions), "added": done.added, "present": done.present, "exact": done.exact}
+    return Answer(
+        "\n".join(lines), {**data, "applied": words.apply, "backup": str(done.backup) if done.backup else None}
+    )
+
+
+def _adopt(deps: OpsDeps, words: Words) -> Answer:
+    if len(words.rest) > 2:
+        raise BadRequest("this takes a database file and a folder of payload files, or neither")
+    where, payloads = (*words.rest, None, None)[:2]
+    done = (adopt.adopt if words.apply else adopt.plan)(deps, where, payloads, words.progress)
+    found, taken, nodes = done.found, done.taken, done.nodes
+    version = f", schema {done.version}" if done.version else ""
+    counts = f"{found['messages']:,} rows of {found['sessions']:,} sessions, {found['nodes']:,} summaries"
+    lines = [f"{done.path}: the earlier hermes-lcm plugin{version}; {counts}"]
+    verb = "taken in" if words.apply or done.finished else "to take in"
+    lines.append(f"{taken.added:,} rows {verb}, {taken.present:,} there already")
+    if taken.copies:
+        lines.append(
+            f"{taken.copies:,} rows repeat others, because that plugin stored them again: kept, marked, and left out of "
+            "conversations and searches"
+        )
+    if taken.doubtful:
+        lines.append(f"{taken.doubtful:,} rows look like others without proof; they are left as they are")
+    lines.append(f"{nodes.added:,} summaries {verb}, {nodes.present:,} there already (provisional: not verified here)")
+    if nodes.relinked or nodes.homeless:
+        lines.append(
+            f"of {nodes.relinked + nodes.homeless:,} summaries the sources are gone: they point at messages of their time"
+        )
+    if done.payloads or done.unused_payloads:
+        lines.append(
+            f"{done.payloads:,} payload files are back in the messages that show them; {done.unused_payloads:,} belong to no row "
+            "and stay where they are"
+        )
+    lines += [f"payload file missing: {name}" for name in done.missing_payloads[:20]]
+    lines += _adopt_end(done, words)
+    return Answer("\n".join(lines), _adopt_data(done, applied=words.apply))
+
+
+def _adopt_end(done: adopt.Adoption, words: Words) -> list[str]:
+    if done.finished and not words.apply:
+        return ["It was adopted; nothing is left to do.", *([f"The original: {done.kept}"] if done.kept else [])]
+    if words.apply:
+        what = "The original is kept as" if done.in_place else "Backup of the database that was here:"
+        return [f"{what} {done.kept}"] if done.kept else []
+    again = " It goes on where it stopped." if done.resumed else ""
+    typed = " ".join(["hermes lcm adopt", *words.rest])
+    return [f"Dry run. `{typed} --apply` does it and keeps the original.{again} End other Hermes processes first."]
+
+
+def _adopt_data(done: adopt.Adoption, *, applied: bool) -> dict[str, Any]:
+    return {
+        "path": str(done.path), "in_place": done.in_place, "schema": done.version, "found": dict(done.found),
+        "added": done.taken.added, "present": done.taken.present, "duplicates": done.taken.copies,
+        "revisions": done.taken.edits, "doubtful": done.taken.doubtful, "summaries": done.nodes.added,
+        "summaries_present": done.nodes.present, "summaries_relinked": done.nodes.relinked + done.nodes.homeless,
+        "payloads": done.payloads, "unused_payloads": done.unused_payloads,
+        "missing_payloads": list(done.missing_payloads), "kept": str(done.kept) if done.kept else None,
+        "applied": applied, "finished": done.finished,
+    }  # fmt: skip
+
+
+VERBS: tuple[Verb, ...] = (
+    Verb("export", _export, "this conversation as a file", "[<session>] [jsonl|markdown]"),
+    Verb("import", _import, "take a file in; at the terminal only", "<file> [apply]", changes=True),
+    Verb(
+        "adopt",
+        _adopt,
+        "take over an earlier hermes-lcm's database; at the terminal only",
+        "[<file>] [apply]",
+        changes=True,
+    ),
+)
