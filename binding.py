@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import host
+from . import host, outgoing
+from .archiving import Live
 from .caller import Payload
 from .errors import StoreError
 from .ops import checks
@@ -95,7 +97,9 @@ def only_one(runtime: Runtime, session_id: str) -> Iterator[bool]:
 
 
 # -- dependencies of tools and commands -----------------------------------------------------------------------
-def tool_deps(engine: LCMEngine, session_id: str, lineage: Lineage | None) -> ToolDeps:
+def tool_deps(
+    engine: LCMEngine, session_id: str, lineage: Lineage | None, messages: Sequence[Mapping[str, Any]] | None = None
+) -> ToolDeps:
     """Everything one tool call may use, with the rights of the session it comes from."""
     runtime = engine.runtime
     session = caller(runtime, session_id)
@@ -120,7 +124,23 @@ def tool_deps(engine: LCMEngine, session_id: str, lineage: Lineage | None) -> To
         reach=runtime.reach,
         desk=runtime.desk,
         expansion_task=EXPANSION_TASK,
+        archives=runtime.archives,
+        live=_live_list(engine, session, lineage, messages),
     )
+
+
+def _live_list(
+    engine: LCMEngine, session: Session | None, lineage: Lineage | None, messages: Sequence[Mapping[str, Any]] | None
+) -> Live | None:
+    """The list that the calling agent works with, if it is stored."""
+    if session is None or lineage is None or not messages:
+        return None
+    runtime = engine.runtime
+    return Live(
+        runtime.archives, runtime.archived, session, messages, lineage, cache(lambda: engine.ledger.prices(messages)),
+        used_tokens=max(0, engine.last_prompt_tokens), window_tokens=runtime.config.window(engine.context_length),
+        rewritable=outgoing.rewritable(engine), changed=lambda: outgoing.changed(engine), clock=time.time,
+    )  # fmt: skip
 
 
 def caller(runtime: Runtime, session_id: str) -> Session | None:

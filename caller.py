@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from .archives import Archives
 from .config import Config
 from .dag import SummaryDag
 from .errors import BadRequest, NotFound
@@ -79,6 +80,7 @@ class Caller:
     principal: str | None
     in_prompt: InPrompt = InPrompt()
     payloads: Payloads | None = None
+    archives: Archives | None = None
 
     # -- scopes -------------------------------------------------------------------------------------
     def everything(self) -> Scope:

@@ -23,6 +23,7 @@ from . import binding, hooks, host, outgoing, plain, tools
 from .boundary import Guard
 from .compact import Request
 from .errors import LcmError
+from .ledger import Ledger
 from .records import Lineage
 from .runtime import RUNTIMES, Runtime
 from .schemas import SCHEMAS
@@ -76,6 +77,10 @@ class LCMEngine(ContextEngine):
         #: The host's estimate of the request that is on its way, and what the provider counted for the last one.
         self._requested_tokens = self._estimated_tokens = 0
         self._reported_tokens = -1
+        self.ledger = Ledger()
+        self.sending: tuple[int, object] | None = (
+            None  # how long the list of the request on its way is, what it shows otherwise
+        )
         self._proposed: list[dict[str, Any]] | None = (
             None  # the list of the last compaction, until the host takes it over
         )
@@ -140,6 +145,8 @@ class LCMEngine(ContextEngine):
         if usage.get("prompt_tokens"):
             self._reported_tokens = self.last_prompt_tokens
             self.runtime.views.answered(self._session_id)
+            if self.sending is not None:
+                self.ledger.note(self.sending[0], self._reported_tokens, self.sending[1])
             self.runtime.calibration.observe(self.model, self._requested_tokens, self._reported_tokens)
             self._requested_tokens = 0
             self._count_cached(_number(usage.get("cache_read_tokens"), 0))
@@ -251,7 +258,8 @@ class LCMEngine(ContextEngine):
         self.compactions += 1
         self.compression_count = min(1, self.compactions)
         proposed, self._proposed = self._proposed, None
-        outgoing.handed_over(self, hooks.llm_request, proposed)
+        self.ledger.clear()
+        outgoing.handed_over(self, proposed)
 
     def _catch_up(self) -> None:
         """Take in what the host persisted and a killed process never handed over."""
@@ -428,7 +436,7 @@ class LCMEngine(ContextEngine):
             if messages and session_id and not host.in_background_review():
                 lineage = self._take(session_id, messages)
         try:
-            deps = binding.tool_deps(self, session_id, lineage)
+            deps = binding.tool_deps(self, session_id, lineage, messages)
             return tools.call(deps, name, args if isinstance(args, Mapping) else {}, messages=messages)
         except LcmError as exc:
             return json.dumps({"error": str(exc), "remedy": getattr(exc, "remedy", "run lcm_doctor")})

@@ -116,7 +116,7 @@ def pre_llm_call(
     """Once a turn, with the new user message."""
     engine = ENGINES.of(session_id)
     if _take(session_id, conversation_history, platform, thorough=False) is not None and engine is not None:
-        outgoing.watch(engine, llm_request)
+        outgoing.watch(engine)
 
 
 @_survives("ingest")
@@ -127,6 +127,9 @@ def pre_api_request(
     taken = _take(session_id, conversation_history, platform, thorough=False)
     if taken is not None and conversation_history:
         outgoing.sent(taken[0], session_id, conversation_history, taken[1])
+        engine = ENGINES.of(session_id)
+        if engine is not None:
+            engine.sending = len(conversation_history), taken[0].views.shape(session_id)
 
 
 def llm_request(request: Any = None, session_id: str = "", api_mode: str = "", **_: Any) -> dict[str, Any] | None:

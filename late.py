@@ -19,21 +19,22 @@ class Late:
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._register: Callable[[str, Callback], Any] | None = None
+        self._callback: Callback | None = None
         self._done = False
 
-    def offer(self, register: Callable[[str, Callback], Any] | None) -> None:
+    def offer(self, register: Callable[[str, Callback], Any] | None, callback: Callback) -> None:
         """The plugin is loaded (again): what was registered before is gone."""
-        self._register, self._done = register, False
+        self._register, self._callback, self._done = register, callback, False
 
     @property
     def possible(self) -> bool:
         """Does this host have such a place?"""
         return self._register is not None
 
-    def want(self, callback: Callback) -> bool:
+    def want(self) -> bool:
         """Register, if that has not been done; is it registered?"""
-        if self._register is not None and not self._done:
-            self._register(self._kind, callback)
+        if self._register is not None and self._callback is not None and not self._done:
+            self._register(self._kind, self._callback)
             self._done = True
         return self._done
 

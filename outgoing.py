@@ -8,7 +8,7 @@ Owns nothing; the work is ``views``'.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from .late import REQUEST_MIDDLEWARE
@@ -31,14 +31,14 @@ def rewritable(engine: LCMEngine) -> bool:
     return hasattr(type(engine), _HOOK) or (REQUEST_MIDDLEWARE.possible and engine.api_mode in _CHAT)
 
 
-def watch(engine: LCMEngine, middleware: Callable[..., Any]) -> None:
+def watch(engine: LCMEngine) -> None:
     """Take up, or leave, the hook through which requests of the engine's session come."""
     runtime = engine.runtime
     session = runtime.known(engine.session_id) if engine.session_id else None
     wanted = session is not None and runtime.views.watch(session)
     if not hasattr(type(engine), _HOOK):
         if wanted:
-            REQUEST_MIDDLEWARE.want(middleware)
+            REQUEST_MIDDLEWARE.want()
     elif wanted:
         engine.__dict__[_HOOK] = engine.selected  # the host looks whether the engine has one of its own
     else:
@@ -88,8 +88,17 @@ def tried(runtime: Runtime, session_id: str, messages: Messages, lineage: Lineag
         runtime.views.compacted(session, messages, lineage, progress=outcome.messages is not None)
 
 
-def handed_over(engine: LCMEngine, middleware: Callable[..., Any], messages: Messages | None) -> None:
+def changed(engine: LCMEngine) -> None:
+    """Requests of the engine's session are to show something else from now on."""
+    watch(engine)
+    if not rewritable(engine):
+        engine.runtime.views.must_compact(
+            engine.session_id, f"requests to {engine.api_mode} cannot be rewritten on this host"
+        )
+
+
+def handed_over(engine: LCMEngine, messages: Messages | None) -> None:
     """The host goes on with the list of the last compaction, perhaps under another session id: know it before it is sent."""
-    watch(engine, middleware)
+    watch(engine)
     if messages and engine.runtime.views.watched(engine.session_id):
         engine.runtime.take(engine.session_id, messages, thorough=False)

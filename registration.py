@@ -43,7 +43,7 @@ def register_all(ctx: Any) -> None:
     ctx.register_context_engine(Prototype())
     for name in HOOKS:
         ctx.register_hook(name, _hook(name))
-    REQUEST_MIDDLEWARE.offer(getattr(ctx, "register_middleware", None))
+    REQUEST_MIDDLEWARE.offer(getattr(ctx, "register_middleware", None), _llm_request)
     _optional(ctx, "register_cli_command", _register_cli)
     _optional(ctx, "register_command", _register_slash)
     _optional(ctx, "register_auxiliary_task", _register_tasks)
@@ -66,6 +66,12 @@ def _hook(name: str) -> Callable[..., None]:
 
     callback.__name__ = name
     return callback
+
+
+def _llm_request(**kwargs: Any) -> Any:
+    from .hooks import llm_request
+
+    return llm_request(**kwargs)
 
 
 def _register_slash(ctx: Any) -> None:

@@ -97,7 +97,7 @@ def load(caller: Caller, ask: Load, room: Room) -> Answer:
     newer = caller.reach.successors(ids)
     extra = {old: {"superseded_by": f"msg_{new}"} for old, new in newer.items()}
     shown, _ = page(_rows(caller, ids), room, most_chars=ask.most_chars, extra=extra)
-    out["messages"] = [_with_handle(each) for each in shown]
+    out["messages"] = [with_handle(each) for each in shown]
     last = out["messages"][-1]["store_id"] if shown else 0
     if shown and last < newest:
         out["has_more"], out["next_cursor"] = True, last
@@ -122,7 +122,7 @@ def _rows(caller: Caller, ids: Sequence[int]) -> Iterator[Row]:
         yield from caller.store.rows(ids[at : at + _BATCH])
 
 
-def _with_handle(shown: Shown) -> Answer:
+def with_handle(shown: Shown) -> Answer:
     """A message of a list; what was cut of it says how to go on."""
     item = shown.item
     if not shown.whole:
@@ -231,7 +231,7 @@ def stretch(caller: Caller, address: Address, room: Room) -> Answer:
     room.take(out)
     extra = {store_id: {"session_id": rows[store_id].session_id} for store_id in ids}
     shown, cut = page(_rows(caller, ids[:_MOST_IN_RANGE]), room, most_chars=4000, extra=extra)
-    out["messages"] = [_with_handle(each) for each in shown]
+    out["messages"] = [with_handle(each) for each in shown]
     if cut or len(ids) > _MOST_IN_RANGE:
         following = ids[len(shown)]
         out["has_more"], out["next_cursor"] = True, out["messages"][-1]["store_id"]
@@ -319,7 +319,7 @@ def _source_messages(caller: Caller, ids: Sequence[int], offset: int, room: Room
         shown = show(row, room, Part(offset if first else 0))
         if shown.next_offset is not None and not first and before.tokens < 1000 and len(exact(row)[0] or "") < 8000:
             return items, 0  # a message that fits on the next page is not torn apart for a few lines on this one
-        items.append(_with_handle(shown))
+        items.append(with_handle(shown))
         if shown.next_offset is not None:
             return items, shown.next_offset
     return items, 0

@@ -135,8 +135,8 @@ class Runtime:
     def _compaction(self, config: Config) -> None:
         """What makes prompts: the archives' view of requests, the compactor, the swap, the worker."""
         self.archives = Archives(self.db)
-        archived = ArchivedRanges(self.archives, self.store, self.dag)
-        self.views = Views(self.ingest, [archived], rough=host.rough)
+        self.archived = ArchivedRanges(self.archives, self.whole_store, self.dag)
+        self.views = Views(self.ingest, [self.archived], rough=host.rough)
         self.compactor = Compactor(
             self.store,
             self.dag,
@@ -145,7 +145,7 @@ class Runtime:
             config,
             rough=host.rough,
             dissolved=self.orders.dissolved,
-            archives=archived,
+            archives=self.archived,
         )
         state = PresentState(self.store)
         self.swap = Swap(self.compactor, self.whole_store, self.dag, self.sessions, state, rough=host.rough)

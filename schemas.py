@@ -208,6 +208,38 @@ EXPAND_QUERY: Final = Tool(
     ),
     ("prompt",),
 )  # fmt: skip
+ARCHIVE: Final = Tool(
+    "lcm_archive",
+    "Take a range of this conversation out of your context and leave a placeholder; for long logs, dumped files, past detours. "
+    "Nothing is lost. history lists the live messages with index and tokens; store hides start_index..end_index from the next "
+    "request on (tool calls stay with their results; not the latest request); list shows the archives; load reads one and "
+    "changes nothing; restore shows its messages again in their place; prune forgets archives whose placeholder is gone. "
+    "Worth it when the prompt passes 70 % of the window (lcm_status says what to take).",
+    (
+        Param("operation", "choice", choices=("history", "store", "list", "load", "restore", "prune")),
+        Param("start_index", "int", "store: first message. history: where the page begins.", low=0),
+        Param("end_index", "int", "store: last message, included.", low=0),
+        Param(
+            "summary", "text", "store: what later turns need: decisions, constraints, open questions. Not a paraphrase."
+        ),
+        Param("auto", "bool", "store: without summary, take the first line.", default=False),
+        Param("max_preview_chars", "int", "40 to 400, default 200.", low=0, high=1_000_000, default=200),
+        Param("memory_handle", "name", "load, restore: mem://...", aliases=("handle", "memory_id")),
+        Param(
+            "after_store_id",
+            "int",
+            "next_cursor of the page before.",
+            low=0,
+            default=0,
+            aliases=("cursor", "next_cursor"),
+        ),
+        Param("limit", "int", "Most entries of a page, default 50.", low=1, high=200, default=50),
+        Param("restore_insert_index", "int", low=0, shown=False),
+        Param("remove_placeholder", "bool", shown=False),
+        Param("replace_placeholder_with", "text", shown=False),
+    ),
+    ("operation",),
+)
 STATUS: Final = Tool("lcm_status", "State of the context engine: pressure, what is stored, settings, problems.")
 DOCTOR: Final = Tool(
     "lcm_doctor",
@@ -215,5 +247,5 @@ DOCTOR: Final = Tool(
     (Param("deep", "bool", "Also check every row (slow).", default=False),),
 )
 
-TOOLS: Final = {tool.name: tool for tool in (GREP, LOAD, DESCRIBE, EXPAND, EXPAND_QUERY, STATUS, DOCTOR)}
+TOOLS: Final = {tool.name: tool for tool in (GREP, LOAD, DESCRIBE, EXPAND, EXPAND_QUERY, ARCHIVE, STATUS, DOCTOR)}
 SCHEMAS: Final[tuple[dict[str, Any], ...]] = tuple(tool.schema for tool in TOOLS.values())

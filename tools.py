@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import finding, overview, retrieve
+from . import archiving, finding, overview, retrieve
 from .answer import Desk, answer
+from .archives import Archives
 from .caller import Caller, InPrompt, Payloads
 from .config import Config
 from .dag import SummaryDag
@@ -57,6 +58,8 @@ class ToolDeps:
     payloads: Payloads | None = None
     desk: Desk = field(default_factory=Desk)
     expansion_task: str = "compression"
+    archives: Archives | None = None
+    live: archiving.Live | None = None
 
 
 def call(deps: ToolDeps, name: str, args: Args, *, messages: Sequence[Any] | None = None) -> str:  # noqa: ARG001
@@ -80,7 +83,7 @@ def caller_of(deps: ToolDeps) -> Caller:
     return Caller(
         store=deps.store, dag=deps.dag, sessions=deps.sessions, reach=reach, index=deps.search, node_index=deps.nodes,
         config=deps.config, session=deps.session, principal=deps.principal, in_prompt=in_prompt(deps.lineage),
-        payloads=deps.payloads,
+        payloads=deps.payloads, archives=deps.archives,
     )  # fmt: skip
 
 
@@ -192,8 +195,15 @@ def _expand_query(deps: ToolDeps, args: Args) -> Answer:
     )  # fmt: skip
 
 
+def _archive(deps: ToolDeps, args: Args) -> Answer:
+    return archiving.answer(caller_of(deps), deps.live, args, Room.of(deps.room_tokens))
+
+
 def _status(deps: ToolDeps, _: Args) -> Answer:
-    return dict(deps.status())
+    out = dict(deps.status())
+    archived = len(deps.live.all()) if deps.live is not None else 0
+    pressure = archiving.pressure(deps.live)
+    return {**out, "archive": {"archives": archived, **pressure}} if archived or pressure else out
 
 
 def _doctor(deps: ToolDeps, args: Args) -> Answer:
@@ -206,6 +216,7 @@ _ANSWERS: Mapping[str, Callable[[ToolDeps, Args], Answer]] = {
     "lcm_describe": _describe,
     "lcm_expand": _expand,
     "lcm_expand_query": _expand_query,
+    "lcm_archive": _archive,
     "lcm_status": _status,
     "lcm_doctor": _doctor,
 }

@@ -148,6 +148,11 @@ class Views:
         state = self._states.get(session_id)
         return state.saving if state is not None and not state.selected else 0
 
+    def shape(self, session_id: str) -> object:
+        """Which replacements the last request showed, as something to compare."""
+        state = self._states.get(session_id)
+        return state.saving if state is not None else 0
+
     def answered(self, session_id: str) -> None:
         """The request was answered: the next estimate is one of the list again."""
         state = self._states.get(session_id)

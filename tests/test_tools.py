@@ -499,6 +499,12 @@ _BASES: dict[str, list[dict[str, Any]]] = {
     "lcm_describe": [{}, {"id": "sum_1"}, {"id": "msg_1"}],
     "lcm_load_session": [{}, {"session_id": "theirs"}],
     "lcm_expand_query": [{"prompt": "what is the code"}, {"prompt": "code", "node_ids": ["sum_1"]}],
+    "lcm_archive": [
+        *({"operation": operation} for operation in ("history", "list", "load", "prune")),
+        {"operation": "load", "memory_handle": "mem://theirs/1"},
+        {"operation": "restore", "memory_handle": "mem://theirs/1"},
+        {"operation": "store", "start_index": 0, "end_index": 1, "auto": True},
+    ],
     "lcm_status": [{}],
     "lcm_doctor": [{}],
 }

@@ -182,6 +182,7 @@ _SYNONYMS: Final = {
     "message": "messages", "raw": "messages", "summary": "summaries", "nodes": "summaries", "all_conversations": "all",
     "newest": "recency", "recent": "recency", "newest_first": "recency", "time": "recency", "rank": "relevance",
     "best": "relevance", "envelope": "message",
+    "list_history": "history", "show": "load", "archive": "store", "unarchive": "restore",
     "current_session": "current", "conversation": "current",
 }  # fmt: skip
 

@@ -1,0 +1,123 @@
+"""The agent's own archive with the real host: what the provider is sent, to the token and to the byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from host.checks import assert_valid
+from host.drive import WINDOW, Home, Process, all_rows, compare
+from host.model_server import ModelServer, Reply, Request, Turns, count_tokens, text_of
+
+pytestmark = pytest.mark.host
+
+Call = tuple[str, dict[str, Any]]
+
+
+class Agent:
+    """Runs a command every turn, but for turns in which it archives: ``plan`` says which calls it makes then."""
+
+    def __init__(self, plan: dict[int, Callable[[Agent], Call]]) -> None:
+        self.plan = plan
+        self.answers: list[dict[str, Any]] = []
+        self.script = Turns(self._turn)
+
+    def __call__(self, request: Request) -> Reply:
+        if request.last.get("role") == "tool" and '"lcm_archive"' in json.dumps(request.messages[-2]):
+            self.answers.append(json.loads(text_of(request.last)))
+        return self.script(request)
+
+    def _turn(self, turn: int) -> Sequence[Reply]:
+        if turn in self.plan:
+            return [Reply("", [self.plan[turn](self)])]
+        return [Reply(f"I look {turn}.", [("terminal", {"command": f"seq -f 'turn {turn} line %g' 1 300"})])]
+
+    @property
+    def handle(self) -> str:
+        return str(self.answers[0]["memory_handle"])
+
+
+def archive(operation: str, **arguments: Any) -> Callable[[Agent], Call]:
+    return lambda agent: (
+        "lcm_archive",
+        {
+            "operation": operation,
+            **arguments,
+            **({"memory_handle": agent.handle} if operation in ("load", "restore") else {}),
+        },
+    )
+
+
+def talk(host: Process, model: ModelServer, turns: range) -> str:
+    session = ""
+    for turn in turns:
+        done = host.turn(text=model.says(f"Go on with part {turn}."))
+        assert done["failed"] is None
+        session = done["session_id"]
+    return session
+
+
+def said(messages: Sequence[dict[str, Any]]) -> list[tuple[str, str, list[str], str]]:
+    """What of messages counts for a model."""
+    return [
+        (m["role"], text_of(m).strip(), [c["id"] for c in m.get("tool_calls") or []], str(m.get("tool_call_id") or ""))
+        for m in messages
+    ]
+
+
+def conversation(request: Request) -> list[dict[str, Any]]:
+    return [message for message in request.messages if message["role"] != "system"]
+
+
+def test_stored_loaded_and_restored(tmp_path: Path) -> None:
+    """Store, ten more turns, load, restore: the saving is what was announced, and the originals come back equal."""
+    agent = Agent(
+        {
+            3: archive("store", start_index=1, end_index=6, summary="Part 0 and 1 are fine."),
+            14: archive("load"),
+            15: archive("restore", restore_insert_index=0),
+        }
+    )
+    with ModelServer(agent, limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        with home.process() as host:
+            host.open()
+            session = talk(host, model, range(17))
+            live = host.live()["messages"]
+            rows = all_rows(host, session)
+            status = host.tool(name="lcm_status", args={})
+            compactions = host.compactions()
+    chats = model.of_kind("chat")
+    stored, loaded, restored = agent.answers[0], agent.answers[1], agent.answers[-1]
+    asked = next(n for n, request in enumerate(chats) if text_of(request.last) == "Go on with part 3.")
+    before, after = conversation(chats[asked]), conversation(chats[asked + 1])
+
+    assert compactions == 0
+    assert "error" not in stored, stored
+    assert stored["archived"] == "1..6"
+    shown = [m for m in after if text_of(m).startswith("[[memory archived")]
+    assert [text_of(m) for m in shown] == [stored["placeholder"]]
+    assert after[0] == before[0]
+    assert said(after[-len(before) + 7 - 2 : -2]) == said(before[7:])
+    measured = count_tokens(before) - count_tokens(after[:-2])
+    assert abs(stored["saves_tokens"] - measured) <= 0.05 * measured
+    assert chats[asked + 1].tokens - chats[asked].tokens == pytest.approx(
+        count_tokens(after[-2:]) - stored["saves_tokens"], rel=0.05
+    )
+    for request in chats[asked + 1 : -4]:
+        assert [text_of(m) for m in conversation(request)].count(stored["placeholder"]) == 1
+    assert [m["content"] for m in loaded["messages"]] == [text_of(m) or m.get("content") for m in live[1:7]][
+        : len(loaded["messages"])
+    ]
+    assert restored["restored"] is True
+    assert "restore_insert_index=0 was not followed" in restored["notes"][0]
+    assert said(conversation(chats[-1])[:7]) == said(before[:7])
+    assert said(conversation(chats[-1])) == said(live[:-1])
+    assert not (difference := compare(home.transcript(model.truth), rows)), difference
+    assert not status.get("problems"), status["problems"]
+    for request in chats:
+        assert_valid(request)
