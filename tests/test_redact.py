@@ -103,6 +103,17 @@ INNOCENT = [
 ]
 
 
+@pytest.mark.parametrize("size", range(20, 60))
+def test_base64_of_any_length_is_opened(size: int) -> None:
+    """With the signs that fill it up or without."""
+    said = ("password=" + "hunter2 tail of the text to make it longer still" * 2)[:size]
+    word = base64.b64encode(said.encode()).decode()
+
+    for text in (f"see {word} there", f"see {word.rstrip('=')} there"):
+        assert (word.rstrip("=") in EVERYTHING.text(text)) == (len(word.rstrip("=")) < 24)
+
+
+
 @pytest.mark.parametrize("text", INNOCENT)
 def test_code_and_prose_are_left_alone(text: str) -> None:
     """What is destroyed here does not come back."""

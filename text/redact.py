@@ -1,8 +1,9 @@
 """
 Secrets in texts, and the placeholders that stand for them.
 
-Pure and linear: each kind of secret has literals that it cannot do without; only where one stands is anything tried, and every
-try is bounded. Finds secrets also where they are quoted inside JSON inside JSON, percent-encoded, or in base64.
+Pure and linear: each kind of secret has literals that it cannot do without (``anchors`` finds them); only where one stands is
+anything tried, and every try is bounded. Finds secrets also where they are quoted inside JSON inside JSON, percent-encoded, or in
+base64.
 """
 
 from __future__ import annotations
@@ -15,9 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from .anchors import Anchors
+
 DEFAULT: Final = ("api_key", "bearer_token", "password_assignment", "private_key")
 _DEPTH = 2  # base64 inside base64 is opened this deep
-_ENCODED = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}+={0,2}")
+_WORD = 24  # shorter words of base64 hold no secret
+_RUN = b"1" * _WORD
+_IN_WORD = bytes(0x31 if (chr(n).isalnum() and n < 128) or chr(n) in "+/_-" else 0x20 for n in range(256))
+_PRINTED = bytes(n for n in range(256) if n >= 32 or 9 <= n <= 13)
 _DONE = "[redacted:"
 
 # What stands between a name and its value, and the value: quoted (at any depth of escaping) or not.
@@ -30,7 +36,8 @@ Match = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One kind of secret. ``anchors``: lower-case literals, one of which begins every match of ``find``."""
+    """One kind of secret. ``anchors``: literals, one of which begins every match of ``find``; with a capital in it exactly as
+    written, otherwise in any case."""
 
     kind: str
     anchors: tuple[str, ...]
@@ -128,39 +135,42 @@ RULES: tuple[Rule, ...] = (
         key=re.compile(r"(?i)(?:[\w.-]{0,40}[_-])?token|[a-z]{1,20}Token|authorization"),
     ),
     Rule(
-        "password_assignment", ("passw", "passp", "passc", "pwd"), _assigned(_PHRASE, least=3, word_value=True), digest=False,
+        "password_assignment", ("pass", "pwd"), _assigned(_PHRASE, least=3, word_value=True), digest=False,
         key=re.compile(rf"(?i)[\w.-]{{0,40}}{_PHRASE}[\w.-]{{0,20}}"),
     ),
     Rule("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _shape(r"gh[pousr]_[A-Za-z0-9]{30,255}")),
     Rule("github_token", ("github_pat_",), _shape(r"github_pat_\w{22,255}")),
     Rule("gitlab_token", ("glpat-", "gldt-", "glrt-"), _shape(r"gl(?:pat|dt|rt)-[\w-]{20,255}")),
-    Rule("aws_key", ("akia", "asia", "abia", "acca"), _shape(r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])")),
-    Rule("aws_key", ("aws_secret", "secretaccesskey"), _assigned(r"(?:aws_secret_access_key|secretaccesskey)", least=16)),
-    Rule("slack_token", ("xox",), _shape(r"xox[abeoprs]-[A-Za-z0-9-]{10,255}")),
+    Rule("aws_key", ("AKIA", "ASIA", "ABIA", "ACCA"), _shape(r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])")),
+    Rule("aws_key", ("aws_", "secretaccesskey"), _assigned(r"(?:aws_secret_access_key|secretaccesskey)", least=16)),
+    Rule(
+        "slack_token", ("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-"),
+        _shape(r"xox[abeoprs]-[A-Za-z0-9-]{10,255}"),
+    ),
     Rule("slack_token", ("hooks.slack.com/",), _shape(r"hooks\.slack\.com/(?:services|workflows)/([\w/+-]{20,255})", 1)),
-    Rule("google_key", ("aiza",), _shape(r"AIza[\w-]{35}")),
+    Rule("google_key", ("AIza",), _shape(r"AIza[\w-]{35}")),
     Rule("google_key", ("ya29.",), _shape(r"ya29\.[\w-]{20,2048}")),
     Rule("anthropic_key", ("sk-ant-",), _shape(r"sk-ant-[\w-]{20,255}")),
     Rule("openai_key", ("sk-",), _shape(r"(?<![A-Za-z0-9])sk-(?!ant-)(?:proj-|svcacct-|or-v1-)?(?=[\w-]{0,60}\d)[\w-]{20,255}")),
-    Rule("stripe_key", ("sk_live", "sk_test", "rk_live", "rk_test", "whsec_"),
+    Rule("stripe_key", ("sk_", "rk_", "whsec_"),
          _shape(r"(?:[sr]k_(?:live|test)|whsec)_\w{16,255}")),
     Rule("npm_token", ("npm_",), _shape(r"npm_[A-Za-z0-9]{36}")),
-    Rule("pypi_token", ("pypi-ageicHlwaS".lower(),), _shape(r"pypi-AgEIcHlwaS[\w-]{50,1024}")),
+    Rule("pypi_token", ("pypi-",), _shape(r"pypi-AgEIcHlwaS[\w-]{50,1024}")),
     Rule("huggingface_token", ("hf_",), _shape(r"hf_[A-Za-z]{30,50}(?!\w)|hf_[A-Za-z0-9]{30,50}(?!\w)")),
-    Rule("sendgrid_key", ("sg.",), _shape(r"SG\.[\w-]{16,32}\.[\w-]{30,64}")),
-    Rule("jwt", ("eyj",), _shape(r"eyJ[\w-]{8,400}+\.eyJ[\w-]{8,8192}+\.[\w-]{8,4096}")),
+    Rule("sendgrid_key", ("SG.",), _shape(r"SG\.[\w-]{16,32}\.[\w-]{30,64}")),
+    Rule("jwt", ("eyJ",), _shape(r"eyJ[\w-]{8,400}+\.eyJ[\w-]{8,8192}+\.[\w-]{8,4096}")),
     Rule(
         "url_credentials", ("://",), _shape(r"://[^\s/:@\"'`<>\\]{0,256}:([^\s/@\"'`<>\\]{1,256})@[\w\[]", 1), digest=False,
     ),
     Rule(
-        "connection_string", ("accountkey", "sharedaccesskey", "sharedsecret", "sig="),
+        "connection_string", ("accountkey=", "sharedaccesskey=", "sharedsecret=", "sig="),
         _shape(r"(?i:accountkey|sharedaccesskey|sharedsecret|sig)=([\w+/=%-]{16,512})", 1),
     ),
     Rule("basic_auth", ("basic ",),
         _shape(r"(?i:basic) ((?=[A-Za-z+/=]{0,200}\d|[\w+/]{0,200}=)[A-Za-z0-9+/]{8,1024}={0,2})(?![\w.])", 1),
         digest=False),
     Rule(
-        "env_assignment", ("key", "token", "secret", "passw", "credential", "dsn"),
+        "env_assignment", ("KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL", "DSN"),
         _assigned(r"(?-i:KEY|TOKEN|SECRET|PASSW(?:OR)?D|CREDENTIALS?|DSN)", least=6),
     ),
 )  # fmt: skip
@@ -183,7 +193,7 @@ class Redactor:
         known = set(CATALOGUE) if "all" in wanted else set(wanted) & set(CATALOGUE)
         self.kinds = tuple(kind for kind in CATALOGUE if kind in (known or set(DEFAULT)))
         self._rules = [rule for rule in RULES if rule.kind in self.kinds]
-        self._anchors = [(anchor, rule) for rule in self._rules for anchor in rule.anchors]
+        self._anchors = Anchors([(anchor, rule) for rule in self._rules for anchor in rule.anchors])
 
     def text(self, text: str) -> str:
         """The text without its secrets; the same object when it has none."""
@@ -202,28 +212,27 @@ class Redactor:
 
     def _found(self, text: str) -> Iterator[tuple[int, int, Rule]]:
         """(start, stop, rule) of every secret; they may overlap."""
-        lowered = text.lower()
-        if len(lowered) != len(text):
-            lowered = "".join(char.lower() if char.isascii() else "\ufffd" for char in text)
-        for anchor, rule in self._anchors:
-            at = lowered.find(anchor)
-            while at >= 0:
-                match = rule.find(text, at)
-                if match and not _is_placeholder(text, at) and not _is_placeholder(text, match[0]):
+        done: dict[tuple[str, int], int] = {}
+        for at, anchor, rule in self._anchors.places(text):
+            here = (anchor, id(rule))
+            if at < done.get(here, 0):
+                continue
+            match = rule.find(text, at)
+            if match:
+                done[here] = match[1]
+                if not _is_placeholder(text, at) and not _is_placeholder(text, match[0]):
                     yield match[0], match[1], rule
-                at = lowered.find(anchor, max(at + 1, match[1] if match else 0))
 
     def _decoded(self, text: str, depth: int) -> str:
         """Secrets in what base64 words of the text say."""
         edits: list[tuple[int, int, str]] = []
-        for word in _ENCODED.finditer(text):
-            said = _said(word[0])
+        for start, stop in _words(text):
+            said = _said(text[start:stop])
             if said is None:
                 continue
             clean = self._text(said, depth)
             if clean != said:
-                coded = base64.b64encode(clean.encode()).decode()
-                edits.append((*word.span(), coded))
+                edits.append((start, stop, base64.b64encode(clean.encode()).decode()))
         return _replaced(text, edits)
 
     def value(self, key: str, text: str) -> str:
@@ -250,16 +259,29 @@ def _is_placeholder(text: str, at: int) -> bool:
     return begin >= 0 and text.find("]", begin, at) < 0
 
 
+def _words(text: str) -> Iterator[tuple[int, int]]:
+    """Runs of at least ``_WORD`` characters of base64, with the signs that fill them up."""
+    kinds = text.encode("ascii", "replace").translate(_IN_WORD)  # one byte a character, so that C looks for the runs
+    at = kinds.find(_RUN)
+    while at >= 0:
+        stop = kinds.find(b" ", at + _WORD)
+        stop = len(kinds) if stop < 0 else stop
+        end = stop + (2 if text.startswith("==", stop) else 1 if text.startswith("=", stop) else 0)
+        yield at, end
+        at = kinds.find(_RUN, stop)
+
+
 def _said(word: str) -> str | None:
     """What a base64 word says, if that is text."""
-    body = word.rstrip("=").replace("-", "+").replace("_", "/")
+    if "-" in word or "_" in word:
+        word = word.replace("-", "+").replace("_", "/")
+    size = len(word.rstrip("="))
     try:
-        begin = base64.b64decode(body[:32])
-        if any(byte < 9 or 13 < byte < 32 for byte in begin):
+        if binascii.a2b_base64(word[: min(32, size & ~3)]).translate(None, _PRINTED):
             return None
-        body = body[: len(body) - 1] if len(body) % 4 == 1 else body
-        return base64.b64decode(body + "=" * (-len(body) % 4)).decode("utf-8")
-    except (binascii.Error, ValueError):
+        size -= size % 4 == 1
+        return binascii.a2b_base64(word[:size] + "=" * (-size % 4)).decode("utf-8")
+    except ValueError:
         return None
 
 
