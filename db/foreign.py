@@ -99,13 +99,13 @@ class Foreign:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Raise StoreForeign when the file belongs to another program. Looks without writing, not even a side file."""
+    """Raise StoreForeign when the file belongs to another program. Looks without writing to it."""
     try:
         if path.stat().st_size == 0:
             return
-        with closing(_connect(path, "immutable=1")) as connection:
-            tables = _tables(connection)
-            kind = _kind(tables, connection.execute("PRAGMA application_id").fetchone()[0])
+        kind = _looked(path, "immutable=1")
+        if kind.name == EMPTY and path.with_name(path.name + "-wal").exists():
+            kind = _looked(path, "mode=ro")  # whatever it is, all of it is still in the log
     except (OSError, sqlite3.Error):
         return  # damaged, or not readable: who opens it next says so
     if kind.name == EARLIER:
@@ -119,6 +119,11 @@ def refuse_foreign(path: Path) -> None:
             f"{path} is a database of another program (tables: {', '.join(kind.tables[:6])}); it was left as it is",
             remedy="move it away, or point LCM_DATABASE_PATH at another file",
         )
+
+
+def _looked(path: Path, how: str) -> Kind:
+    with closing(_connect(path, how)) as connection:
+        return _kind(_tables(connection), connection.execute("PRAGMA application_id").fetchone()[0])
 
 
 def _kind(tables: dict[str, frozenset[str]], application: int) -> Kind:

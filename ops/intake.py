@@ -23,7 +23,7 @@ from ..store import NewRow, Segment
 from ..text import content, own
 from ..thread import Threads
 from . import replays
-from .ledger import MESSAGE, Ledger, Source
+from .ledger import MESSAGE, PRESENT, Ledger, Source
 from .replays import Replays, Seen
 
 if TYPE_CHECKING:
@@ -268,6 +268,7 @@ class _Writer:
                 new.append((n, item, self._row(n, item)))
         if not (noted or new or late):
             return
+        present = list(noted)
         with self._deps.db.transaction():
             ids = self._append(session, rows[0][1].source, [row for _, _, row in new])
             noted += [(item.key, store_id) for (_, item, _), store_id in zip(new, ids, strict=True)]
@@ -275,6 +276,7 @@ class _Writer:
             noted += [(item.key, self._id(original)) for original, item in late if self._id(original)]
             self._known.update(noted)
             self._ledger.note(self._source, MESSAGE, noted)
+            self._ledger.note(self._source, PRESENT, present)
             copies = [(self._known[item.key], self._found.copies[n]) for n, item, _ in new if n in self._found.copies]
             self._ledger.mark([(store_id, self._id(original)) for store_id, original in copies])
 

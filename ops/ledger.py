@@ -16,7 +16,8 @@ from ..db.connection import Database
 
 MESSAGE: Final = "message"
 NODE: Final = "node"
-PAYLOAD: Final = "payload"
+#: A message that was here before the import, as a live session had stored it.
+PRESENT: Final = "present"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,9 @@ CREATE TABLE lcm_lifecycle_state(
 );
 """
 PAYLOADS = "lcm-large-outputs"
-SUMMARY = "[Note: This conversation uses Lossless Context Management (LCM).]\n[Recent Summary (d0, node 1)]\nwhat was before"
+SUMMARY = (
+    "[Note: This conversation uses Lossless Context Management (LCM).]\n[Recent Summary (d0, node 1)]\nwhat was before"
+)
 
 Message = dict[str, Any]
 
@@ -139,17 +141,28 @@ def talk(count: int, *, start: int = 0) -> list[Message]:
     out: list[Message] = []
     for n in range(start, start + count):
         if n % 4 == 2:
-            call = {"id": f"call_{n}", "type": "function", "function": {"name": "terminal", "arguments": f'{{"n": {n}}}'}}
+            call = {
+                "id": f"call_{n}",
+                "type": "function",
+                "function": {"name": "terminal", "arguments": f'{{"n": {n}}}'},
+            }
             out.append({"role": "assistant", "content": "", "tool_calls": [call]})
         elif n % 4 == 3:
-            out.append({"role": "tool", "content": f"output {n} of zebra", "tool_call_id": f"call_{n - 1}", "tool_name": "terminal"})
+            out.append(
+                {
+                    "role": "tool",
+                    "content": f"output {n} of zebra",
+                    "tool_call_id": f"call_{n - 1}",
+                    "tool_name": "terminal",
+                }
+            )
         else:
             out.append({"role": ("user", "assistant")[n % 4], "content": f"message {n} about the zebra deployment"})
     return out
 
 
 def used(home: Path, *, size: int = 40) -> tuple[EarlierPlugin, list[Message]]:
-    """A home in which that plugin compacted twice: every message several times, two leaves and a node above; the real messages."""
+    """A home in which that plugin compacted: most messages several times, two leaves, a node above; and the real messages."""
     plugin = EarlierPlugin(home)
     messages = talk(size)
     half, tail = size // 2, 8
