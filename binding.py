@@ -226,6 +226,7 @@ def _live(runtime: Runtime, engine: LCMEngine, common: EngineFacts) -> EngineFac
         fallback_context=engine.fallback_context,
         last_compression=engine.last_compression,
         engine_name_in_use=engine.name if engine.session_id else host.selected_engine(),
+        calibration=runtime.calibration.shown(engine.model, engine.session_id, max(0, engine.last_prompt_tokens)),
         cache=engine.cache,
     )
 

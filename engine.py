@@ -147,7 +147,8 @@ class LCMEngine(ContextEngine):
             self.runtime.views.answered(self._session_id)
             if self.sending is not None:
                 self.ledger.note(self.sending[0], self._reported_tokens, self.sending[1])
-            self.runtime.calibration.observe(self.model, self._requested_tokens, self._reported_tokens)
+            seen = (self._requested_tokens, self._reported_tokens, self._session_id)
+            self.runtime.calibration.observe(self.model, *seen)
             self._requested_tokens = 0
             self._count_cached(_number(usage.get("cache_read_tokens"), 0))
         self.last_completion_tokens = _number(usage.get("completion_tokens"), 0)
@@ -180,7 +181,9 @@ class LCMEngine(ContextEngine):
 
     def _calibrated(self, used: int) -> int:
         """An estimate of the host in tokens of the provider; what the provider itself counted stays as it is."""
-        return used if used == self._reported_tokens else int(used * self.runtime.calibration.factor(self.model))
+        if used == self._reported_tokens:
+            return used
+        return int(used * self.runtime.calibration.factor(self.model, self._session_id, request=used))
 
     def should_compress_preflight(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Never called by the hosts known; the same question for those that do."""
@@ -300,7 +303,8 @@ class LCMEngine(ContextEngine):
     def prepare(self, messages: Sequence[Mapping[str, Any]], lineage: Lineage) -> None:
         """Let the worker look at the session."""
         runtime = self.runtime
-        threshold = int(self.threshold_tokens / runtime.calibration.factor(self.model))
+        factor = runtime.calibration.factor(self.model, self._session_id, request=self._estimated_tokens)
+        threshold = int(self.threshold_tokens / factor)
         request = Request(list(messages), lineage, threshold, self._estimated_tokens)
         runtime.preparer.after_turn(runtime.session(self._session_id), request)
 
@@ -360,7 +364,10 @@ class LCMEngine(ContextEngine):
     ) -> Outcome:
         runtime = self.runtime
         threshold = self.threshold_tokens or runtime.config.threshold_tokens(self.context_length)
-        factor = runtime.calibration.factor(self.model)  # from here on everything is in the host's own estimates
+        estimated = current if current is not None and current != self._reported_tokens else self._estimated_tokens
+        runtime.calibration.measure(self._session_id, messages, estimated)
+        # From here on everything is in the host's own estimates.
+        factor = runtime.calibration.factor(self.model, self._session_id, request=estimated)
         threshold = int(threshold / factor)
         if current is not None and current == self._reported_tokens:
             current = int(current / factor)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -90,6 +91,14 @@ def missing_hooks(wanted: Sequence[str]) -> tuple[str, ...]:
 def current_session_id() -> str:
     """The session of the agent that was built last in this process; right at a terminal, a guess in a gateway."""
     return os.environ.get("HERMES_SESSION_ID", "")
+
+
+def tiktoken_cache() -> Path | None:
+    """Where ``tiktoken`` keeps its tables; None when it was told to keep none."""
+    for name in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
+        if name in os.environ:
+            return Path(os.environ[name]) if os.environ[name] else None
+    return Path(tempfile.gettempdir()) / "data-gym-cache"
 
 
 @cache

@@ -12,8 +12,9 @@ import contextvars
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from .compact import ENOUGH, Compactor, Request, View, repairable
 from .config import Config
@@ -43,6 +44,7 @@ class Preparer:
     def __init__(
         self, db: Database, compactor: Compactor, dag: SummaryDag, health: Health, config: Config,
         *, upkeep: Callable[[Callable[[], bool]], None] = lambda _: None,
+        measured: Callable[[str, Sequence[Mapping[str, Any]], int | None], None] = lambda *_: None,
         clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._db = db
@@ -51,6 +53,7 @@ class Preparer:
         self._health = health
         self._config = config
         self._upkeep = upkeep
+        self._measured = measured
         self._clock = clock
         self._monotonic = monotonic
         self._lock = threading.Lock()
@@ -142,6 +145,7 @@ class Preparer:
             cancelled=lambda: self._stopped,
             ahead=True,
         )
+        self._measured(session.session_id, request.messages, request.current_tokens)
         view = self._compactor.view(session, request)
         self._seen[session.session_id] = request.lineage.last_seq
         # One lease for the conversation, not one a leaf: another process would cut what is left differently.

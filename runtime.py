@@ -46,6 +46,7 @@ from .state import PresentState
 from .store import MessageStore
 from .swap import Swap
 from .text import tokens
+from .text.exact import Exact
 from .upkeep import Upkeep
 from .views import Views
 
@@ -89,7 +90,7 @@ class Runtime:
         self.door = build_door(config, self.payloads, self.health)
         self.ingest = Ingest(self.whole_store, self.sessions, self.dag, door=self.door)
         self.breaker, self.spend = _guards(config)
-        self.calibration = Calibration()
+        self.calibration = Calibration(count=Exact(tokens.count, host.tiktoken_cache), rough=host.rough)
         #: The context window that the host reported last, by model: what a terminal knows when no agent runs in it.
         self.windows: dict[str, int] = {}
         self.desk = Desk()
@@ -151,7 +152,13 @@ class Runtime:
         self.swap = Swap(self.compactor, self.whole_store, self.dag, self.sessions, state, rough=host.rough)
         self.upkeep = Upkeep(self.db, self.store)
         self.preparer = Preparer(
-            self.db, self.compactor, self.dag, self.health, config, upkeep=self.upkeep.between_turns
+            self.db,
+            self.compactor,
+            self.dag,
+            self.health,
+            config,
+            upkeep=self.upkeep.between_turns,
+            measured=self.calibration.measure,
         )
 
     def _opened(self, db: Database) -> None:

@@ -90,6 +90,7 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         ),
         *([("last_prompt_tokens", f"{data['last_prompt_tokens']:,}")] if live else []),
         ("compression_count", str(data["compression_count"])),
+        *_tokens(data["token_calibration"]),
     ]
     life = data.get("lifecycle") or {}
     if life:
@@ -102,6 +103,18 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     suggestion = data["preset_suggestion"]
     if suggestion["preset"]:
         rows.append(("preset suggestion", f"{suggestion['preset']} ({suggestion['match']}); /lcm preset suggest"))
+    return rows
+
+
+def _tokens(said: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How the host's estimates are corrected, and what of the last request no compaction makes smaller."""
+    if not said:
+        return []
+    ratios = ", ".join(f"{name} {ratio:g}" for name, ratio in said.get("ratios", {}).items())
+    text = f"host's estimate x {said['factor']:g}" + (f" ({ratios})" if ratios else f" ({said['counted_by']})")
+    rows = [("token calibration", text)]
+    if "fixed_tokens" in said:
+        rows.append(("last request", f"{said['fixed_tokens']:,} fixed, {said['shrinkable_tokens']:,} can shrink"))
     return rows
 
 

@@ -76,6 +76,7 @@ class EngineFacts:
     background: Mapping[str, Any] = field(default_factory=dict)
     breaker: Mapping[str, Any] = field(default_factory=dict)
     spend: Mapping[str, Any] = field(default_factory=dict)
+    calibration: Mapping[str, Any] = field(default_factory=dict)  # as ``Calibration.shown`` tells it
     cache: Mapping[str, int] = field(default_factory=dict)  # requests, prompt_tokens, cache_read_tokens of this engine
 
     @property
@@ -174,6 +175,7 @@ def _runtime(deps: OpsDeps) -> dict[str, Any]:
         "last_compression": dict(facts.last_compression),
         "model": facts.model,
         "provider": facts.provider,
+        "token_calibration": dict(facts.calibration),
         "agent_runs_here": facts.live,
     }
     if session is None:
