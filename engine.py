@@ -24,6 +24,7 @@ from .boundary import Guard
 from .compact import Request
 from .errors import LcmError
 from .ledger import Ledger
+from .llm.client import keep_progress
 from .records import Lineage
 from .runtime import RUNTIMES, Runtime
 from .schemas import SCHEMAS
@@ -372,6 +373,7 @@ class LCMEngine(ContextEngine):
         if current is not None and current == self._reported_tokens:
             current = int(current / factor)
         deadline = began + runtime.config.foreground_budget_ms / 1000
+        keep_progress()
         lineage = self._take(self._session_id, messages) if self._session_id else None
         if lineage is None:
             return plain.compact(
@@ -383,7 +385,7 @@ class LCMEngine(ContextEngine):
             force, deadline = True, began - 1.0
         narrow = not force and (current or 0) < threshold and bool(runtime.views.unshown(self._session_id))
         request = Request(
-            messages, lineage, threshold, current, force, focus, memory, deadline, self._cancelled, narrow=narrow
+            messages, lineage, threshold, current, force, focus, memory, deadline, self._given_up(), narrow=narrow
         )
         outcome = runtime.swap.compact(runtime.session(self._session_id), request)
         outgoing.tried(runtime, self._session_id, messages, lineage, outcome)
@@ -391,10 +393,10 @@ class LCMEngine(ContextEngine):
             runtime.orders.rotated(self._session_id)
         return outcome
 
-    def _cancelled(self) -> bool:
-        """Has the host (0.20 and newer) given up waiting for this pass?"""
+    def _given_up(self) -> Callable[[], bool]:
+        """Has the host (0.20 and newer) stopped waiting for this pass? It asks the same of the next pass in the same place."""
         check = self._compression_cancelled_check
-        return bool(check()) if callable(check) else False
+        return check if callable(check) else lambda: False
 
     def _account(self, outcome: Outcome | None, current: int | None, force: bool, began: float) -> None:
         """Tell host and status what came of the pass."""

@@ -13,6 +13,8 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, Protocol
 
 from ..errors import SummaryTooLong, SummaryUnavailable
@@ -253,6 +255,28 @@ def _chosen(name: str) -> bool:
 _LOOK_AGAIN_S: Final = 10.0
 
 
+#: How the host is told that a summary makes progress (0.20 and newer), for the threads that work for the caller.
+_progress: ContextVar[Callable[[], None] | None] = ContextVar("lcm_progress", default=None)
+
+
+def keep_progress() -> None:
+    """Note what the host installed in this thread, so that threads with a copy of its context report there too.
+
+    Such a host gives a compaction up when no summary has streamed a word for a while, and looks at its own thread only.
+    """
+    try:
+        from agent import auxiliary_client
+    except ImportError:
+        return
+    hook = getattr(getattr(auxiliary_client, "_aux_progress", None), "hook", None)
+    _progress.set(hook if callable(hook) else None)
+
+
+def _reporting(auxiliary_client: Any) -> AbstractContextManager[Any]:
+    hook, install = _progress.get(), getattr(auxiliary_client, "aux_progress_hook", None)
+    return install(hook) if hook is not None and callable(install) else nullcontext()
+
+
 class HostModel:
     """Asks the host's auxiliary model. Safe to share between threads.
 
@@ -316,7 +340,8 @@ class HostModel:
 
             call = auxiliary_client.call_llm
             wanted = self._wanted(messages, max_tokens, timeout_s, target, tools)
-            response = call(task=task, **_accepted(call, wanted))
+            with _reporting(auxiliary_client):
+                response = call(task=task, **_accepted(call, wanted))
             return read_reply(response)
         except (SummaryTooLong, SummaryUnavailable):
             raise
