@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from .bounds import Filters
 from .caller import Caller, Chosen
 from .errors import BadRequest, StoreError
 from .reading import Answer, Room, iso, node_frame, said
 from .records import Flag, Node, Row, Scope
-from .search import Filters, Hit, Hits, NodeHit, NodeHits
+from .search import Hit, Hits, NodeHit, NodeHits
 from .store import stored_index_row
-from .text import excerpt, guard, words
+from .text import excerpt, guard, moments, words
 from .text.pattern import compile_pattern
 from .text.words import Query
 
@@ -95,6 +96,7 @@ class Search:
         self._caller = caller
         self._ask = ask
         self._query: Query = words.parse(ask.query)
+        self._when = moments.read(ask.query, time.time()) if ask.since is None and ask.until is None else None
         self._rows: dict[int, Row] = {}
         self._degraded = ""
         self._carried = self._carried_nodes()
@@ -129,7 +131,9 @@ class Search:
         if ask.regex:
             return scan(ask.query)
         try:
-            return index.search(self._query, scope=scope, filters=filters, limit=limit, sort=ask.sort, texts=self.texts)
+            return index.search(
+                self._query, scope=scope, filters=filters, limit=limit, sort=ask.sort, texts=self.texts, when=self._when
+            )
         except StoreError as exc:
             # The index is a cache: a broken one makes search slower and coarser, never impossible.
             self._degraded = (

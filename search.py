@@ -15,15 +15,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from . import bounds
+from .bounds import Filters
 from .db.connection import Database
 from .db.fts import FullText, Plan, Where
 from .errors import BadRequest
 from .records import Flag, Scope
-from .scope import inherited
 from .text import words
+from .text.moments import When
 from .text.pattern import compile_pattern
-from .text.ranking import CHUNK_BITS, CHUNK_MASK, ORDERS, Finder, Found, Place, Pool
-from .text.words import Atom, Query
+from .text.ranking import CHUNK_BITS, ORDERS, Finder, Found, Place, Pool
+from .text.words import Query
 
 _TOKENIZE = "tokenize='porter unicode61 remove_diacritics 2'"
 SCHEMA = (
@@ -38,16 +40,16 @@ SCHEMA = (
 Texts = Callable[[Sequence[int]], Mapping[int, str]]
 """Store ids to the texts that were indexed: ``words.searchable(text, extra)``."""
 
-_LAST_ID = (1 << (62 - CHUNK_BITS)) - 1
-
 CONTEXT_CHARS = 150
 CONTEXT_BELOW = 200  # longer messages speak for themselves; their context would only make the index larger
 
 ALL_BONUS = 0.2  # shares of the best score
 PHRASE_BONUS = 0.5
-CANDIDATES = 300  # chunks read per search
+CANDIDATES = 200  # chunks read per search
+DATED = 100  # and so many more of the times that the query names
 SCAN_S = 0.06
 PAGE = 400
+SCANNED = 5000  # addresses read ahead of a scan
 
 
 class IndexRow(NamedTuple):
@@ -58,18 +60,6 @@ class IndexRow(NamedTuple):
     text: str
     extra: str = ""
     previous_tail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """What a hit must be. Times are Unix seconds: ``since`` included, ``until`` excluded. Ids are inclusive."""
-
-    roles: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    since: float | None = None
-    until: float | None = None
-    first_id: int | None = None
-    last_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,23 +178,28 @@ class MessageIndex:
         limit: int,
         sort: str = "relevance",
         texts: Texts | None = None,
+        when: When | None = None,
     ) -> Hits:
         """All rungs of the ladder in one call, one list. ``sort``: relevance, recency or hybrid.
+
+        ``when``: times that the query names; messages of these times count more.
 
         ``texts`` lets the ranking see how much of the query a message and its neighbours cover, gives exact offsets, and
         makes the substring scan possible when no word matches.
         """
         if sort not in ORDERS:
             raise BadRequest(f"sort={sort!r} is not one of {', '.join(ORDERS)}")
-        where = self._where(scope, filters or Filters(), query.excluded)
+        where = bounds.of_messages(self._db, scope, filters or Filters(), query.excluded)
         pool = Pool(notes=list(query.notes))
         plan = self._climb(pool, query, where, newest=sort == "recency")
         if not pool.found or (query.strict and pool.rungs == ["any"]):
-            self._fall_back(pool, query, where, texts, limit)
+            self._fall_back(pool, query, plan, where, texts, limit)
         if not pool.found and query.required:
             query = words.loosened(query)
             plan = self._climb(pool, query, where, newest=sort == "recency")
-        self._rank(pool, query, plan, where, texts)
+        if when and pool.found:
+            self._recall(pool, plan, where, when)
+        self._rank(pool, query, plan, where, texts, when)
         ranked = ORDERS[sort](pool)[:limit]
         hits = self._located(ranked, plan, texts)
         nearest = () if pool.found else self._fts.nearest(query, where)
@@ -234,7 +229,17 @@ class MessageIndex:
             pool.notes.append(_LOOSER)
         return plan
 
-    def _fall_back(self, pool: Pool, query: Query, where: Where, texts: Texts | None, limit: int) -> None:
+    def _recall(self, pool: Pool, plan: Plan, where: Where, when: When) -> None:
+        """Where there are more matches than candidates: also the best of the times that the query names."""
+        if pool.cut and plan.any:
+            rows = self._fts.match(plan.any, bounds.during(where, when), DATED, first=plan.first)
+            pool.take("any", rows, best=pool.top, limit=CANDIDATES)
+        if any(when.covers(found.place.at) for found in pool.found.values()):
+            pool.notes.append(
+                "messages of the time that the query names come first; time_from and time_to insist on it"
+            )
+
+    def _fall_back(self, pool: Pool, query: Query, plan: Plan, where: Where, texts: Texts | None, limit: int) -> None:
         """Beginnings of words, then the literal anywhere in the texts."""
         single = not any(c.isspace() for c in query.literal)
         begins = words.beginning(query.literal) if single else ""
@@ -251,7 +256,8 @@ class MessageIndex:
             known = texts([row.store_id for row in rows]) if rows else {}
             found, cut = [row for row in rows if needle in known.get(row.store_id, "").casefold()], len(rows) >= PAGE
         else:
-            hits, cut = self._scan(lambda text, _: text.casefold().find(needle), where, texts, SCAN_S, limit)
+            seconds = SCAN_S / 4 if single and plan.known else SCAN_S  # a word that others use is hardly a part of one
+            hits, cut = self._scan(lambda text, _: text.casefold().find(needle), where, texts, seconds, limit)
             found = [row for row, _ in hits]
         pool.take("substring", [row._replace(score=1.0) for row in found], bonus=1.0, limit=PAGE)
         if cut:
@@ -259,8 +265,8 @@ class MessageIndex:
             pool.notes.append("only the newest messages were scanned for the literal text")
 
     # -- ranking ------------------------------------------------------------------------------------
-    def _rank(self, pool: Pool, query: Query, plan: Plan, where: Where, texts: Texts | None) -> None:
-        pool.weigh()
+    def _rank(self, pool: Pool, query: Query, plan: Plan, where: Where, texts: Texts | None, when: When | None) -> None:
+        pool.weigh(when)
         self._learn_places(pool, where)
         pool.spread()
         if texts is not None and pool.found and (len(plan.weights) > 1 or query.literals):
@@ -310,7 +316,7 @@ class MessageIndex:
     ) -> Hits:
         """Messages that a regular expression matches, newest first. Stops at ``limit`` or when the time is over."""
         compiled = compile_pattern(pattern, ignore_case=ignore_case)
-        where = self._where(scope, filters or Filters(), ())
+        where = bounds.of_messages(self._db, scope, filters or Filters(), ())
         found, cut = self._scan(compiled.find, where, texts, timeout_s, limit)
         hits = tuple(Hit(row.store_id, 1.0, "regex", 0, offset) for row, offset in found)
         notes = ("stopped before the oldest messages were read; narrow the search to see more",) if cut else ()
@@ -337,80 +343,28 @@ class MessageIndex:
         return found, False
 
     def _newest_first(self, where: Where) -> Iterator[list[Place]]:
-        last, size = where.last >> CHUNK_BITS, PAGE // 8
-        while True:
-            sql = (
-                f"SELECT 0, 1.0, {_COLUMNS} FROM messages AS m WHERE m.store_id BETWEEN ? AND ? AND {where.sql} "
-                "ORDER BY m.store_id DESC LIMIT ?"
-            )
-            rows = [Place(*r) for r in self._db.query(sql, (where.first >> CHUNK_BITS, last, *where.params, size))]
-            if not rows:
-                return
-            yield rows
-            last, size = rows[-1].store_id - 1, PAGE
-
-    # -- filters ------------------------------------------------------------------------------------
-    def _where(self, scope: Scope, filters: Filters, excluded: Sequence[Atom]) -> Where:
-        near = _conditions(
-            ("m.role", filters.roles or None), ("m.source", filters.sources or None), ("m.session_id = ?", scope.session_id),
-            ("coalesce(m.said_at, m.stored_at) >= ?", filters.since), ("coalesce(m.said_at, m.stored_at) < ?", filters.until),
-            *((_EXCLUDED, "{text} : (" + atom.match + ")") for atom in excluded),
-        )  # fmt: skip
-        wide = _conditions(("m.conversation_id", scope.conversations), (_PRINCIPAL.format("m"), scope.principal))
-        cut, cuts = inherited(scope, "m")
-        clauses = [f"m.flags & {int(Flag.FILTERED)} = 0", *(sql for sql, _ in near), *([cut] if cut else [])]
-        params = [*(value for _, values in near for value in values), *cuts]
-        sql = " AND ".join([*clauses, *(sql for sql, _ in wide)])
-        everything = (*params, *(value for _, values in wide for value in values))
-        first, last = self._range(scope, filters)
-        rows = (first << CHUNK_BITS, last << CHUNK_BITS | CHUNK_MASK)
-        return Where(sql, everything, *rows, " AND ".join(clauses), tuple(params))
-
-    def _range(self, scope: Scope, filters: Filters) -> tuple[int, int]:
-        """The store ids that the scope can hold: FTS5 then reads only that part of its lists."""
-        ranges: list[tuple[Any, ...]] = []
-        if scope.session_id is not None:
-            ranges = self._db.query(_SESSION_RANGE, (scope.session_id, scope.session_id))
-        elif scope.conversations is not None and len(scope.conversations) <= 50:
-            for conversation in scope.conversations:
-                ranges += self._db.query(_CONVERSATION_RANGE, (conversation, conversation))
-        known = [r for r in ranges if r[0] is not None]
-        if ranges and not known:
-            return 0, 0
-        first = max(min((r[0] for r in known), default=0), filters.first_id or 0)
-        last = min(
-            max((r[1] for r in known), default=_LAST_ID), _LAST_ID if filters.last_id is None else filters.last_id
+        """Rows from the newest on. Their addresses first: SQLite would sort whole rows of a conversation for every page."""
+        sql = (
+            f"SELECT m.store_id FROM messages AS m WHERE m.store_id BETWEEN ? AND ? AND {where.sql} "
+            "ORDER BY m.store_id DESC LIMIT ?"
         )
-        return min(first, _LAST_ID), max(last, 0)
+        first, last = where.first >> CHUNK_BITS, where.last >> CHUNK_BITS
+        size = PAGE // 8
+        while True:
+            ids = [row[0] for row in self._db.query(sql, (first, last, *where.params, SCANNED))]
+            for at in (0, *range(size, len(ids), PAGE)):
+                part = ids[at : at + (PAGE if at else size)]
+                marks = ",".join("?" * len(part))
+                rows = self._db.query(
+                    f"SELECT 0, 1.0, {_COLUMNS} FROM messages AS m WHERE m.store_id IN ({marks})", part
+                )
+                yield sorted((Place(*row) for row in rows), key=lambda place: -place.store_id)
+            if len(ids) < SCANNED:
+                return
+            last = ids[-1] - 1
 
 
 _LOOSER = "nothing matches the query as it was typed; these contain some of its words"
-_PRINCIPAL = (
-    "EXISTS (SELECT 1 FROM conversations AS c WHERE c.conversation_id = {}.conversation_id AND c.principal = ?)"
-)
-_EXCLUDED = f"m.store_id NOT IN (SELECT rowid >> {CHUNK_BITS} FROM message_index WHERE message_index MATCH ?)"
-_COVERS_SESSION = """EXISTS (
-    SELECT 1 FROM messages AS m WHERE m.session_id = ? AND m.conversation_id = n.conversation_id
-       AND m.store_id BETWEEN n.first_store_id AND n.last_store_id)"""
-_SESSION_RANGE = """
-SELECT (SELECT min(store_id) FROM messages WHERE session_id = ?), (SELECT max(store_id) FROM messages WHERE session_id = ?)
-"""
-# Within a conversation store ids grow with seq: both are given when a row is appended.
-_CONVERSATION_RANGE = """
-SELECT (SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY seq LIMIT 1),
-       (SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY seq DESC LIMIT 1)
-"""
-
-
-def _conditions(*pairs: tuple[str, Any]) -> list[tuple[str, tuple[Any, ...]]]:
-    """SQL and parameters of the conditions that are set; a tuple means one of these."""
-    out: list[tuple[str, tuple[Any, ...]]] = []
-    for sql, value in pairs:
-        if isinstance(value, tuple):
-            out.append((f"{sql} IN ({','.join('?' * len(value))})", value))
-        elif value is not None:
-            out.append((sql, (value,)))
-    return out
 
 
 def _postings(rows: Iterable[IndexRow]) -> Iterator[tuple[int, str, str]]:
@@ -442,7 +396,7 @@ class NodeIndex:
 
     def search(self, query: Query, *, scope: Scope, limit: int) -> NodeHits:
         """The same ladder; a session's nodes are those that cover messages of it."""
-        where = self._where(scope)
+        where = bounds.of_nodes(scope)
         plan = self._fts.plan(query, where)
         found: dict[int, NodeHit] = {}
         rungs: list[str] = []
@@ -476,13 +430,3 @@ class NodeIndex:
         )[0][0]
         problems = [f"{missing} nodes are missing from the search index"] if missing else []
         return [*problems, *(self._fts.damage() if deep else [])]
-
-    def _where(self, scope: Scope) -> Where:
-        conditions = _conditions(
-            ("n.conversation_id", scope.conversations),
-            (_PRINCIPAL.format("n"), scope.principal),
-            (_COVERS_SESSION, scope.session_id),
-        )
-        cut, cuts = inherited(scope, "n")
-        sql = " AND ".join(["1", *(sql for sql, _ in conditions), *([cut] if cut else [])])
-        return Where(sql, (*(value for _, values in conditions for value in values), *cuts), 0, 2**62)

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ class Doc(NamedTuple):
     name: str
     role: str
     text: str
+    at: float | None = None  # when it was said, as the set tells it
 
 
 class Asked(NamedTuple):
@@ -50,10 +52,12 @@ def locomo(folder: Path) -> Iterator[Case]:
             parts = [k for k in said if k.startswith("session_") and isinstance(said[k], list)]
             docs = []
             for part in sorted(parts, key=lambda k: int(k.split("_")[1])):
-                for t in said[part]:
+                began = _moment(said.get(f"{part}_date_time", ""), "%I:%M %p on %d %B, %Y")
+                for n, t in enumerate(said[part]):
                     shares = f" [shares {t['blip_caption']}]" if t.get("blip_caption") else ""
                     role = "user" if t["speaker"] == said["speaker_a"] else "assistant"
-                    docs.append(Doc(t["dia_id"], role, f"{t['speaker']}: {t['text']}{shares}"))
+                    at = began + 60 * n if began else None
+                    docs.append(Doc(t["dia_id"], role, f"{t['speaker']}: {t['text']}{shares}", at))
             yield (
                 chat["sample_id"],
                 docs,
@@ -68,7 +72,11 @@ def locomo(folder: Path) -> Iterator[Case]:
 def beam(folder: Path) -> Iterator[Case]:
     for chat in sorted(p for p in folder.iterdir() if p.is_dir()):
         batches = json.loads((chat / "chat.json").read_text(encoding="utf-8"))
-        docs = [Doc(str(m["id"]), m["role"], m["content"]) for b in batches for turn in b["turns"] for m in turn]
+        docs = []
+        day: float | None = None
+        for m in (m for b in batches for turn in b["turns"] for m in turn):
+            day = _moment(m.get("time_anchor") or "", "%B-%d-%Y") or day
+            docs.append(Doc(str(m["id"]), m["role"], m["content"], day + 60 * len(docs) if day else None))
         asked = []
         for kind, items in json.loads((chat / "probing_questions.json").read_text(encoding="utf-8")).items():
             for q in items:
@@ -85,14 +93,25 @@ def memdaily(folder: Path) -> Iterator[Case]:
     for path in sorted(folder.glob("*.json")):
         found = json.loads(path.read_text(encoding="utf-8"))
         items = found if isinstance(found, list) else [t for v in found.values() for t in v]
-        docs, asked = [], []
-        for t in items[:50]:
-            docs += [Doc(f"{t['tid']}:{m['mid']}", "user", m["message"]) for m in t["message_list"]]
-            asked += [
-                Asked("simple", q["question"], frozenset(f"{t['tid']}:{i}" for i in q["target_step_id"]))
-                for q in t["question_list"]
-            ]
-        yield path.stem, docs, asked
+        for begin in range(0, len(items) - 49, 50):
+            docs, asked = [], []
+            for t in items[begin : begin + 50]:
+                docs += [
+                    Doc(f"{t['tid']}:{m['mid']}", "user", m["message"], _moment(m["time"][:11], "%Y年%m月%d日"))
+                    for m in t["message_list"]
+                ]
+                asked += [
+                    Asked("simple", q["question"], frozenset(f"{t['tid']}:{i}" for i in q["target_step_id"]))
+                    for q in t["question_list"]
+                ]
+            yield f"{path.stem}_{begin}", docs, asked
+
+
+def _moment(text: str, form: str) -> float | None:
+    try:
+        return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 SETS = {"locomo": locomo, "beam": beam, "memdaily": memdaily}
@@ -107,7 +126,8 @@ def as_chat(docs: list[Doc]) -> tuple[list[Chat], dict[int, str]]:
         if doc.role != expected:
             chat.append({"role": expected, "content": "go on" if expected == "user" else "ok"})
         places[len(chat)] = doc.name
-        chat.append({"role": doc.role, "content": doc.text})
+        stamp = {"timestamp": doc.at} if doc.at is not None else {}
+        chat.append({"role": doc.role, "content": doc.text, **stamp})
     return chat, places
 
 

@@ -16,7 +16,7 @@ from ..text.words import Atom, Query
 from .connection import Database
 
 #: What one search may score; common words beyond that are left out, or old rows are.
-MAX_POSTINGS = 15_000
+MAX_POSTINGS = 6_000
 
 
 class Where(NamedTuple):
@@ -37,6 +37,7 @@ class Plan(NamedTuple):
     atoms: tuple[Atom, ...]
     first: int
     weights: dict[Atom, float]
+    known: bool  # every word asked for is in the index, wherever
     notes: tuple[str, ...]
 
 
@@ -114,7 +115,8 @@ class FullText:
         loose = " OR ".join(a.match for a in kept)
         if query.required and loose:
             loose = f"({' AND '.join(a.match for a in query.required)}) AND ({loose})"
-        return Plan(loose, tuple(kept), first, weights, tuple(notes))
+        known = all(frequency.get(s) for a in query.any for s in a.stems)
+        return Plan(loose, tuple(kept), first, weights, known, tuple(notes))
 
     def terms(self, prefix: str, limit: int) -> list[tuple[str, int]]:
         """Indexed terms that begin like this, with their rows."""

@@ -8,10 +8,11 @@ import time
 import pytest
 
 from hermes_lcm import search as search_module
+from hermes_lcm.bounds import Filters
 from hermes_lcm.db.connection import Database
 from hermes_lcm.errors import BadRequest
 from hermes_lcm.records import Flag, Scope
-from hermes_lcm.search import Filters, IndexRow, MessageIndex, NodeIndex, prepare
+from hermes_lcm.search import IndexRow, MessageIndex, NodeIndex, prepare
 from hermes_lcm.text import words
 
 EVERYTHING = Scope()

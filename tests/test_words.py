@@ -284,3 +284,20 @@ def test_without_the_package_open_repeats_are_limited(source, monkeypatch):
     else:
         with pytest.raises(pattern.BadRequest, match=r"regex|repeats"):
             pattern.compile_pattern(source)
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted", "unwanted"),
+    [
+        ("同事的工作地是在哪儿呢？", {"同事", "工作", "作地"}, {"事的", "地是", "是在"}),
+        ("数据库密码由谁负责", {"数据", "密码", "负责"}, {"谁负"}),
+        ("王和平", {"王和", "和平"}, set()),
+        ("这是什么", {"这是", "什么"}, set()),
+    ],
+)
+def test_chinese_particles_split_a_question_into_its_words(question: str, wanted: set[str], unwanted: set[str]) -> None:
+    """Pairs across a particle are words that nobody wrote; a name or a question of nothing else stays whole."""
+    pairs = {atom.match.strip('"*') for atom in words.parse(question).any}
+
+    assert wanted <= pairs
+    assert not unwanted & pairs

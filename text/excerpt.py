@@ -34,7 +34,12 @@ def _places(text: str, stems: Collection[str]) -> list[tuple[int, str]]:
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text
-    out = [(found.start(), s) for found in _WORD.finditer(lowered) if (s := stem(found.group())) in stems]
+    beginnings = {word[:2] for word in stems}  # a stem begins as its words do, so most words need not be stemmed
+    out = [
+        (found.start(), s)
+        for found in _WORD.finditer(lowered)
+        if found.group()[:2] in beginnings and (s := stem(found.group())) in stems
+    ]
     for word in stems:
         if not word.isascii():  # scripts without spaces: the pairs that were searched, wherever they stand
             at = lowered.find(word)

@@ -8,6 +8,7 @@ query, themselves or with their neighbours, come first. The numbers were measure
 
 from __future__ import annotations
 
+import heapq
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,19 +16,21 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from . import words
+from .moments import When
 from .words import Atom
 
 CHUNK_MASK = words.MAX_CHUNKS - 1
 CHUNK_BITS = CHUNK_MASK.bit_length()
 
 SPREAD = (0.25, 0.1, 0.05)  # share of a hit's score for the messages 1, 2, 3 places away
-SPREAD_FROM = 120  # best messages whose neighbours are looked at
+SPREAD_FROM = 90  # best messages whose neighbours are looked at
 TRIVIAL_CHARS = 8  # "ok" is not worth showing for its neighbours' sake
 USER_WEIGHT = 1.3
 LONG_PENALTY = 0.2  # the best of many chunks is a bit lucky
+TIMELY = 2.0  # said when the query says: three times the score
 COVERAGE = 2.0  # all words instead of none: three times the score
 LITERAL = 1.0  # c++ as typed against any c
-RERANKED = 40
+RERANKED = 32
 MAX_READ_CHARS = 20_000  # longer texts are not read for ranking
 
 
@@ -64,6 +67,7 @@ class Pool:
     rungs: list[str] = field(default_factory=list)
     cut: bool = False
     notes: list[str] = field(default_factory=list)
+    top: float = 0.0  # the best score that the index gave
 
     def take(
         self, rung: str, rows: Iterable[tuple[Any, ...]], *, limit: int, best: float = 0.0, bonus: float = 0.0
@@ -71,6 +75,7 @@ class Pool:
         """Add the rows of a rung, best first; the score of the best. Call with looser rungs first."""
         taken = [Place(*row) for row in rows]
         top = max((place.score for place in taken), default=0.0)
+        self.top = max(self.top, top)
         scale = 1 / (best or top or 1.0)
         for place in taken:
             hit = self.found.get(place.store_id)
@@ -91,18 +96,20 @@ class Pool:
         """Messages that match themselves."""
         return sum(1 for hit in self.found.values() if hit.rung != "near")
 
-    def weigh(self) -> None:
-        """Role and length."""
+    def weigh(self, when: When | None = None) -> None:
+        """Role, length, and whether it was said at a time that the query names."""
         for hit in self.found.values():
             if hit.place.role == "user":
                 hit.own *= USER_WEIGHT
             if hit.place.chars > words.CHUNK_CHARS:
                 hit.own /= 1 + LONG_PENALTY * math.log(hit.place.chars / words.CHUNK_CHARS)
+            if when and when.covers(hit.place.at):
+                hit.own *= 1 + TIMELY
             hit.score = hit.own
 
     def best(self, count: int) -> list[Found]:
         """The best so far."""
-        return sorted(self.found.values(), key=lambda f: (-f.score, -f.place.store_id))[:count]
+        return heapq.nsmallest(count, self.found.values(), key=_rank)
 
     def unknown_places(self) -> set[tuple[int, int]]:
         """Conversation and seq of the neighbours that spreading wants to know."""
@@ -115,8 +122,10 @@ class Pool:
         for hit in self.best(SPREAD_FROM):
             for place, share in self._around(hit.place):
                 if place.chars >= TRIVIAL_CHARS:
-                    weight = USER_WEIGHT if place.role == "user" else 1.0
-                    self.found.setdefault(place.store_id, Found(place)).score += share * hit.own * weight
+                    other = self.found.get(place.store_id)
+                    if other is None:
+                        other = self.found[place.store_id] = Found(place)
+                    other.score += share * hit.own * (USER_WEIGHT if place.role == "user" else 1.0)
 
     def _around(self, place: Place) -> Iterator[tuple[Place, float]]:
         for distance, share in enumerate(SPREAD, 1):
@@ -151,6 +160,10 @@ class Pool:
             if signs:
                 text = texts.get(store_id, "").casefold()
                 self.found[store_id].score *= 1 + LITERAL * sum(sign in text for sign in signs) / len(signs)
+
+
+def _rank(found: Found) -> tuple[float, int]:
+    return -found.score, -found.place.store_id
 
 
 class Finder:

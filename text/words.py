@@ -16,6 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from .stem import stem
+from .stops import STOP_WORDS, without_particles
 
 CHUNK_CHARS = 600
 MAX_CHUNKS = 128  # chunk numbers are the low bits of a rowid; each bit more costs 2 % of the text in index size
@@ -39,16 +40,6 @@ _WORD = re.compile(r"[^\W_]+")
 _ITEM = re.compile(r'"([^"]*)"|“([^”]*)”|([()])|([^\s"“”()]+)')
 _EDGES = " \t\r\n.,;:!?¿¡'’‘`´()[]{}<>«»…。，、；：！？（）【】「」『』《》"
 _ENGLISH_TAIL = re.compile(r"['’](?:s|re|ve|ll|d|m|S)$")
-
-STOP_WORDS = frozenset(
-    """a about after all also am an and any are as at be been before being but by can could did do does doing done for
-    from had has have having he her here hers him his how i if in into is it its just me might my no nor not now of on or
-    our ours out over own she should so some such than that the their theirs them then there these they this those to too
-    under up us very was we were what when where which while who whom whose why will with would you your yours
-    please tell don didn doesn isn wasn aren weren won wouldn couldn shouldn hasn haven hadn ain
-    t s re ve ll d m""".split()
-)
-
 
 # ------------------------------------------------------------------------------------------------- index side
 
@@ -336,12 +327,14 @@ def _spellings(word: str) -> str:
 def _loose(word: str) -> Iterator[Atom]:
     """The word and, of an identifier, path or CJK run, its parts."""
     base = _clean(word.rstrip("*")) or word
-    yield Atom(_spellings(word), stems(base), _is_stop(base))
-    if base.isascii():
-        tokens = _WORD.findall(base) + [p for part in _humps(base) for p in part.split()]
+    if not base.isascii():
+        base = _CJK_RUN.sub(without_particles, _normal(base)) if _ONE_CJK.search(base) else base
+        parts = base.split() or [word]
+        yield from (Atom(_spellings(part), stems(part), _is_stop(part)) for part in parts)
+        tokens = [token for part in parts for token in _WORD.findall(_CJK_RUN.sub(_query_bigrams, _normal(part)))]
     else:
-        normal = _normal(base)
-        tokens = _WORD.findall(_CJK_RUN.sub(_query_bigrams, normal))
+        yield Atom(_spellings(word), stems(base), _is_stop(base))
+        tokens = _WORD.findall(base) + [p for part in _humps(base) for p in part.split()]
     if len(tokens) > 1:
         for token in tokens:
             if len(token) > 1 or _ONE_CJK.match(token):
