@@ -39,7 +39,7 @@ from .records import (
 )
 from .session import Session
 from .store import MessageStore
-from .text import content, pairs, tokens
+from .text import content, markers, pairs, tokens
 
 Summarise = Callable[..., Summary]
 """``summarise(task, deadline=..., cancelled=...)`` → Summary; never raises for what a model does."""
@@ -406,6 +406,8 @@ def source_line(row: Row) -> SourceLine:
     text = row.text
     if head.flags & Flag.OWN_TOOL and head.role == "tool":
         text = f"{text[:_OWN_ANSWER_CHARS]} [... recalled history, kept in its original place ...]"
+    elif head.role == "user":
+        text = markers.typed(text)
     calls = "".join(f"\n[calls {call.name}] {call.arguments}" for call in row.calls)
     role = "host" if head.flags & Flag.HOST_NOTE else "summary" if head.flags & Flag.IMPORTED else head.role
     return SourceLine(

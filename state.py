@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from .records import Flag, Row
 from .store import MessageStore, Segment
-from .text import salience
+from .text import markers, salience
 
 _FIRST_CHARS = 400
 _DIRECTIVE_CHARS = 220
@@ -36,7 +36,7 @@ class PresentState:
         first = self._store.first_of(segments, role="user")
         users = self._store.last_of(segments, role="user", before=before, limit=_USER_ROWS)
         if first is not None and first.store_id < before:
-            lines.append(f"- the user's first request [msg_{first.store_id}]: {_quoted(first.text, _FIRST_CHARS)}")
+            lines.append(f"- the user's first request [msg_{first.store_id}]: {_quoted(markers.typed(first.text), _FIRST_CHARS)}")
         lines.extend(
             f"- the user said [msg_{row.store_id}]: {_quoted(sentence, _DIRECTIVE_CHARS)}"
             for row, sentence in _standing(users, first)
@@ -57,7 +57,7 @@ def _standing(users: Iterable[Row], first: Row | None) -> list[tuple[Row, str]]:
     for row in users:  # newest first
         if row.head.flags & (Flag.HOST_NOTE | Flag.RETRACTED) or (first is not None and row.store_id == first.store_id):
             continue
-        found.extend((row, sentence) for sentence in salience.directives(row.text[:_READ_CHARS], limit=2))
+        found.extend((row, sentence) for sentence in salience.directives(markers.typed(row.text[:_READ_CHARS]), limit=2))
         if len(found) >= _DIRECTIVES:
             break
     return found[:_DIRECTIVES][::-1]

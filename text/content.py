@@ -18,16 +18,15 @@ from hashlib import blake2b
 from typing import Any
 
 from ..records import Flag, Message, ToolCall
-from . import tokens
+from . import markers, tokens
+from .markers import TODO_HEAD
 
 #: Names the canonical form inside the digest. Bump it when the form changes.
 FORM = b"m1"
 #: Names of this plugin's tools begin so.
 OWN_TOOLS = "lcm_"
 SCREENSHOT = "[screenshot]"
-TODO_HEAD = "[Your active task list was preserved across context compression]"
 _TODO_TAIL = re.compile(re.escape("\n\n" + TODO_HEAD) + r"(?:\n- \[[^\]\n]{1,3}\] [^\n]*)+\s*\Z")
-_TODO_WHOLE = re.compile(re.escape(TODO_HEAD) + r"(?:\n- \[[^\]\n]{1,3}\] [^\n]*)+\s*\Z")
 #: What the host's own cleaning takes out of user and assistant text, in its order: blocks, its note, stray tags.
 _MEMORY = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -181,7 +180,7 @@ def is_host_note(role: str, text: str, message: Mapping[str, Any]) -> bool:
         return False
     if any(key.endswith("_synthetic") and message[key] for key in message if isinstance(key, str) and key[:1] == "_"):
         return True
-    return text.startswith(TODO_HEAD) and _TODO_WHOLE.match(text) is not None
+    return bool(markers.whole(text))
 
 
 def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | None = None) -> Message:
