@@ -85,6 +85,7 @@ class Home:
             "skills": {"creation_nudge_interval": review_every},
             "memory": {"nudge_interval": review_every},
             "security": {"tirith_enabled": False},
+            "telemetry": {"shared_metrics": {"enabled": False, "send": False, "offer_version": 2}},  # else 0.22 asks
             "approvals": {"mode": "off", "destructive_slash_confirm": False},
         }
         (path / "config.yaml").write_text(json.dumps(sections | dict(config or {}), indent=2) + "\n")  # JSON is YAML

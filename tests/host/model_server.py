@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 MODEL = "scripted"
+_PIECE = 400  # characters of a streamed text that leave at once
 REVIEW = "Review the conversation above"  # how the host's background review begins its prompt
 
 
@@ -108,6 +109,7 @@ class ModelServer:
 
     ``truth`` grows by itself with replies and tool results; what the user says is added with ``says()``. Where several
     conversations go on at once, ``topic`` tells from a request which one it belongs to, and ``truths`` keeps them apart.
+    ``pause_s``: between two pieces of a streamed text of more than 400 characters.
     """
 
     def __init__(
@@ -118,10 +120,11 @@ class ModelServer:
         review: Script | None = None,
         limit: int = 0,
         topic: Callable[[Request], str] = lambda _request: "",
+        pause_s: float = 0.0,
     ) -> None:
         self.chat, self.aux, self.topic = chat, aux, topic
         self.review = review or (lambda _request: Reply("Nothing to save."))
-        self.limit = limit
+        self.limit, self.pause_s = limit, pause_s
         self.requests: list[Request] = []
         self.truths: dict[str, list[dict[str, Any]]] = {"": []}
         self.refused = 0
@@ -268,7 +271,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
-        for chunk in _chunks(message, usage):
+        for number, chunk in enumerate(_chunks(message, usage)):
+            if number > 1 and len(message.get("content") or "") > _PIECE:
+                time.sleep(self.server.owner.pause_s)
             self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
         self.wfile.write(b"data: [DONE]\n\n")
         self.close_connection = True
@@ -284,8 +289,9 @@ def _chunks(message: Mapping[str, Any], usage: Mapping[str, int]) -> Iterator[di
         return _envelope("chat.completion.chunk", choices=[choice])
 
     yield chunk({"role": "assistant", "content": ""})
-    if message.get("content"):
-        yield chunk({"content": message["content"]})
+    text = message.get("content") or ""
+    for start in range(0, len(text), _PIECE):
+        yield chunk({"content": text[start : start + _PIECE]})
     for index, call in enumerate(message.get("tool_calls") or []):
         yield chunk({"tool_calls": [{"index": index, **call}]})
     yield chunk({}, "tool_calls" if message.get("tool_calls") else "stop")

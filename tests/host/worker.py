@@ -109,8 +109,23 @@ class Worker:
             "threshold_tokens": agent.context_compressor.threshold_tokens,
         }
 
-    def do_turn(self, text: str) -> Answer:
-        """One user turn. ``failed`` is what the host reports, never an exception of the test's own making."""
+    def do_impatient(self, seconds: float) -> Answer:
+        """Hosts near 0.22: give a compaction up after so many seconds instead of at least 300."""
+        from agent import auxiliary_client, conversation_compression_deadline
+
+        auxiliary_client._COMPRESSION_TIMEOUT_FLOOR_SECONDS = seconds
+        idle, ceiling = conversation_compression_deadline.resolve_context_compression_timeouts()
+        return {"idle": idle, "ceiling": ceiling}
+
+    def do_turn(self, text: str, stop_after: float | None = None) -> Answer:
+        """One user turn. ``failed`` is what the host reports, never an exception of the test's own making.
+
+        ``stop_after``: the user stops it after so many seconds.
+        """
+        if stop_after is not None:
+            timer = threading.Timer(stop_after, self.agent.hard_interrupt)
+            timer.daemon = True
+            timer.start()
         result = self.agent.run_conversation(text, conversation_history=self.history)
         self.history = result.get("messages") or self.history
         return {
@@ -390,7 +405,8 @@ def reloaded(sessions: Any, session_id: str) -> list[dict[str, Any]]:
     """A stored conversation as the host resumes it; hosts before 0.19 repair it later."""
     read = sessions.get_messages_as_conversation
     known = inspect.signature(read).parameters
-    return list(read(session_id, **({"repair_alternation": True} if "repair_alternation" in known else {})))
+    found = read(session_id, **({"repair_alternation": True} if "repair_alternation" in known else {}))
+    return [message for message in found if message["role"] not in ("session_meta", "system")]
 
 
 _ENTRY_POINTS = (
