@@ -7,6 +7,7 @@ complete (P4). A few seconds by default; ``LCM_TEST_SECONDS=3600`` plays for an 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import shutil
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from archive_world import Agent
 from hypothesis import HealthCheck, assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -27,9 +29,9 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from world import Chat, Script, World, chat, digests, merge, reload, tokens_of
+from world import Chat, Script, World, alternates, chat, digests, merge, reload, tokens_of
 
-from hermes_lcm.errors import StoreError
+from hermes_lcm.errors import BadRequest, StoreError
 from hermes_lcm.records import Flag
 from hermes_lcm.text import own, pairs
 
@@ -265,6 +267,56 @@ class Hosted(RuleBasedStateMachine):
         self.current = name
         self.hand_over()
 
+    # -- what the agent archives -------------------------------------------------------------------------------------
+    @property
+    def agent(self) -> Agent:
+        agent = Agent(self.world, self.current)
+        agent.dear = True
+        return agent
+
+    @rule(data=st.data(), size=st.integers(1, 8), rounds=st.integers(0, 2))
+    def archive(self, data: st.DataObject, size: int, rounds: int) -> None:
+        """Some range; what may not be archived is refused and changes nothing."""
+        new = chat()
+        for n in range(rounds):
+            self.number += 1
+            new.user(self.unique(20)).calls(f"k{self.number}").results(f"k{self.number}").says(self.unique(20 + n))
+        self.note(new)
+        self.live.extend(new)
+        self.hand_over()
+        assume(len(self.live) > 4)
+        first = data.draw(st.integers(0, len(self.live) - 3))
+        before = len(self.archives())
+        try:
+            self.agent.store(copy.deepcopy(self.live), first, min(first + size, len(self.live) - 1), auto=True)
+        except BadRequest:
+            assert len(self.archives()) == before
+
+    def archives(self) -> list[Any]:
+        return self.world.runtime.archives.of(self.world.session(self.current))
+
+    @precondition(lambda self: self.archives())
+    @rule(data=st.data())
+    def restore(self, data: st.DataObject) -> None:
+        known = self.archives()
+        handle = data.draw(st.sampled_from([archive.handle for archive in known]))
+        with contextlib.suppress(BadRequest):  # its messages were taken back
+            self.agent.call(copy.deepcopy(self.live), "restore", memory_handle=handle)
+
+    @precondition(lambda self: self.archives())
+    @rule()
+    def prune(self) -> None:
+        self.agent.call(copy.deepcopy(self.live), "prune")
+
+    @precondition(lambda self: self.archives())
+    @rule()
+    def compact_what_is_archived(self) -> None:
+        """The host cannot rewrite requests: only the archived ranges leave the list."""
+        after = self.pass_over(narrow=True)
+        if after is not None:
+            self.live = after
+            self.hand_over()
+
     # -- sessions -------------------------------------------------------------------------------------------------------
     @rule()
     def new(self) -> None:
@@ -324,6 +376,17 @@ class Hosted(RuleBasedStateMachine):
         """P3."""
         problems = [text for text in pairs.problems(self.live) if "begins with" not in text]
         assert problems == []
+
+    @invariant()
+    def the_request_is_valid(self) -> None:
+        """P3 for what is really sent: archived ranges as placeholders, restored ones as they were."""
+        if not self.live:
+            return
+        assert self.agent.request(copy.deepcopy(self.live)).state == "applied"
+        prompt = self.agent.prompt(copy.deepcopy(self.live))
+        assert [text for text in pairs.problems(prompt) if "begins with" not in text] == []
+        if alternates(self.live):
+            assert alternates(prompt)
 
     @invariant()
     def every_message_is_shown_or_covered(self) -> None:

@@ -1,0 +1,85 @@
+"""An agent with an archive in a ``World``: the tool as the engine calls it, and requests as a host sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from world import Chat, World
+
+from hermes_lcm import archiving
+from hermes_lcm.archiving import Live
+from hermes_lcm.caller import Caller
+from hermes_lcm.ledger import Ledger, Prices
+from hermes_lcm.reading import Room
+from hermes_lcm.request_view import Shown, shown
+from hermes_lcm.schemas import TOOLS
+from hermes_lcm.text import arguments
+
+SYSTEM = {"role": "system", "content": "You are an agent."}
+
+
+class Agent:
+    """Calls ``lcm_archive`` with a live list. ``clock``: what the archive takes for now."""
+
+    def __init__(
+        self, world: World, session_id: str = "s", *, principal: str | None = None, rewritable: bool = True
+    ) -> None:
+        self.world = world
+        self.session_id = session_id
+        self.principal = principal
+        self.rewritable = rewritable
+        self.changes = 0
+        self.now = 0.5
+        self.used, self.window = 0, 0
+        self.dear = False  # every message costs so much that archiving it pays
+
+    def live(self, messages: Sequence[dict[str, Any]]) -> Live:
+        runtime = self.world.runtime
+        lineage = self.world.take(messages, self.session_id)
+        prices = (
+            Prices(tuple(range(0, 1000 * len(messages) + 1, 1000)), 0.0) if self.dear else Ledger().prices(messages)
+        )
+        return Live(
+            runtime.archives, runtime.archived, self.world.session(self.session_id), messages, lineage,
+            lambda: prices, self.used, self.window, self.rewritable, self._changed, lambda: self.now,
+        )  # fmt: skip
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def caller(self) -> Caller:
+        runtime = self.world.runtime
+        return Caller(
+            store=runtime.view_store, dag=runtime.dag, sessions=runtime.sessions, reach=runtime.reach, index=runtime.index,
+            node_index=runtime.node_index, config=runtime.config, session=self.world.session(self.session_id),
+            principal=self.principal, archives=runtime.archives,
+        )  # fmt: skip
+
+    def call(self, messages: Sequence[dict[str, Any]], operation: str, room: int = 8000, **args: Any) -> dict[str, Any]:
+        """The answer of one operation; raises what the tool would put into words."""
+        checked = arguments.read(TOOLS["lcm_archive"], {"operation": operation, **args})
+        return archiving.answer(self.caller(), self.live(messages), checked, Room.of(room))
+
+    def store(self, messages: Sequence[dict[str, Any]], first: int, last: int, **args: Any) -> str:
+        return str(self.call(messages, "store", start_index=first, end_index=last, **args)["memory_handle"])
+
+    def request(self, messages: Sequence[dict[str, Any]]) -> Shown:
+        """What is sent for a list."""
+        wire = [dict(SYSTEM), *(as_wire(message) for message in messages)]
+        lineage = self.world.take(messages, self.session_id)
+        wanted = self.world.runtime.archived.replacements(self.world.session(self.session_id), messages, lineage)
+        return shown(messages, wire, wanted) if wanted else Shown(wire, "applied")
+
+    def prompt(self, messages: Sequence[dict[str, Any]]) -> Chat:
+        """The same without its system message; it must have been understood."""
+        request = self.request(messages)
+        assert request.messages is not None, request.reason
+        return Chat(request.messages[1:])
+
+
+def as_wire(message: dict[str, Any]) -> dict[str, Any]:
+    """A message as the host sends it."""
+    body = message.get("content")
+    keys = ("role", "content", "name", "tool_calls", "tool_call_id")
+    return {k: message[k] for k in keys if k in message} | ({"content": body.strip()} if isinstance(body, str) else {})
