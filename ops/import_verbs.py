@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest
-from . import adopt, export, importers, render
+from . import adopt, export, import_host, importers, render
 from .answers import Answer, Verb, Words, one
 
 if TYPE_CHECKING:
@@ -100,9 +100,45 @@ def _adopt_data(done: adopt.Adoption, *, applied: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _import_host(deps: OpsDeps, words: Words) -> Answer:
+    if len(words.rest) > 1:
+        raise BadRequest("this takes one session, or none for all of them")
+    named = words.rest[0] if words.rest else None
+    done = (import_host.take_in if words.apply else import_host.plan)(deps, named, words.progress)
+    taken = done.taken
+    lines = [f"{done.path}: {done.sessions:,} sessions in {done.conversations:,} conversations, {taken.rows:,} rows"]
+    lines.append(
+        f"{taken.added:,} messages {'added' if words.apply else 'to add, at most'}, {taken.present:,} there already"
+    )
+    if taken.copies:
+        lines.append(f"{taken.copies:,} rows are what compactions of the host wrote again; they come over once")
+    if taken.own:
+        lines.append(f"{taken.own:,} rows are text of our own prompts; they are no messages")
+    if done.skipped:
+        lines.append(f"kept out by a pattern of yours: {', '.join(done.skipped[:20])}")
+    if done.backup:
+        lines.append(f"backup: {done.backup}")
+    if taken.added and not words.apply:
+        lines.append(f"Dry run. `{' '.join(['hermes lcm import host', *words.rest])} --apply` backs up and does it.")
+    data = {
+        "path": str(done.path), "sessions": done.sessions, "conversations": done.conversations, "rows": taken.rows,
+        "added": taken.added, "present": taken.present, "repeated": taken.copies, "own": taken.own,
+        "new_sessions": list(done.new), "skipped": list(done.skipped), "applied": words.apply,
+        "backup": str(done.backup) if done.backup else None,
+    }  # fmt: skip
+    return Answer("\n".join(lines), data)
+
+
 VERBS: tuple[Verb, ...] = (
     Verb("export", _export, "this conversation as a file", "[<session>] [jsonl|markdown]"),
     Verb("import", _import, "take a file in; at the terminal only", "<file> [apply]", changes=True),
+    Verb(
+        "import host",
+        _import_host,
+        "conversations that the host has from before; at the terminal only",
+        "[<session>] [apply]",
+        changes=True,
+    ),
     Verb(
         "adopt",
         _adopt,

@@ -94,16 +94,27 @@ Batches = Callable[[], Iterable[Sequence[Item]]]
 
 
 class Intake:
-    """Takes conversations of one source in. ``keep_copies``: copies are stored too, hidden and marked."""
+    """Takes conversations of one source in.
+
+    ``keep_copies``: copies are stored too, hidden and marked. ``find``: how copies are found. ``fresh``: as if nothing were here.
+    """
 
     def __init__(
-        self, deps: OpsDeps, source: Source, *, keep_copies: bool, progress: Progress = silent, fresh: bool = False
+        self,
+        deps: OpsDeps,
+        source: Source,
+        *,
+        keep_copies: bool,
+        progress: Progress = silent,
+        fresh: bool = False,
+        find: Callable[[Sequence[Seen]], Replays] = replays.find,
     ) -> None:
         self._deps = deps
         self._source = source
         self._keep = keep_copies
         self._progress = progress
         self._ledger = Ledger(deps.db)
+        self._find = find
         self._threads = Threads(deps.store, deps.sessions)
         self.known = {} if fresh or not source.source_id else self._ledger.known(source, MESSAGE)
         self.done = 0
@@ -113,7 +124,7 @@ class Intake:
     def take(self, sessions: Mapping[str, Session], batches: Batches) -> Taken:
         """Store what is not here yet. The sessions belong to one conversation."""
         scan = self._scan(batches, sessions)
-        found = replays.find(scan.seen)
+        found = self._find(scan.seen)
         for _ in range(_RETRIES):
             try:
                 return self._store(sessions, batches, scan, found)
@@ -124,7 +135,7 @@ class Intake:
     def plan(self, session: Session | None, batches: Batches) -> Taken:
         """What ``take`` would do. Changes nothing. ``session``: None if nothing of the conversation is here."""
         scan = self._scan(batches, {session.session_id: session} if session else {})
-        found = replays.find(scan.seen)
+        found = self._find(scan.seen)
         verdict = self._placed(session, batches, scan, found) if session else _Verdict()
         return self._counted(scan, found, verdict)
 
@@ -138,8 +149,9 @@ class Intake:
                     scan.own.add(len(scan.keys))
                 apart = bool(item.flags & Flag.RETRACTED) or len(scan.keys) in scan.own
                 named = said.answers is not None or any(call.id for call in said.calls)
+                summary = item.summary or len(scan.keys) in scan.own
                 scan.keys.append(item.key)
-                scan.seen.append(Seen(said.digest, said.role, item.at, named, item.summary, apart))
+                scan.seen.append(Seen(said.digest, said.role, item.at, named, summary, apart))
                 scan.answers.append(said.answers)
             self._progress("reading", len(scan.keys), 0)
         return scan
@@ -174,7 +186,7 @@ class Intake:
         """Where each row goes in a conversation that has rows of others already."""
         deps, verdict = self._deps, _Verdict()
         heads = deps.store.heads([Segment(*item) for item in deps.sessions.lineage(session.conversation_id)])
-        brought = set(self.known.values())
+        brought = {self.known[key] for key in scan.keys if key in self.known}
         if session.parent_id is None and all(head.store_id in brought for head in heads):
             return verdict
         rows = [n for n in _thread_order(scan, found) if not scan.seen[n].apart]

@@ -41,10 +41,10 @@ def from_host(row: Mapping[str, Any], above: Mapping[str, Any] | None) -> Facts:
         config = _config(row)
         if config.get("_branched_from"):
             origin = "branch"
-        elif above.get("end_reason") == "compression" and not config.get("_delegate_from"):
-            origin = "rotation"
-        else:
+        elif config.get("_delegate_from"):
             origin = "subagent"
+        elif above.get("end_reason") == "compression":
+            origin = "rotation"
     return Facts(
         str(row["id"]),
         str(row.get("source") or ""),

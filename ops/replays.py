@@ -46,21 +46,25 @@ class Replays:
     doubtful: int = 0
 
 
-def find(rows: Sequence[Seen]) -> Replays:
-    """The copies in a store, by the order in which its rows were stored."""
-    return _Search(rows).run()
+def find(rows: Sequence[Seen], *, burst_s: float = BURST_S, enough: int = ENOUGH) -> Replays:
+    """The copies in a store, by the order in which its rows were stored.
+
+    ``burst_s``, ``enough``: less of both where rows that were stored in one go are known to be a list, whole.
+    """
+    return _Search(rows, burst_s, enough).run()
 
 
 class _Search:
     """``thread``: rows that are no copies, in order; ``known``: the newest of them by digest."""
 
-    def __init__(self, rows: Sequence[Seen]) -> None:
+    def __init__(self, rows: Sequence[Seen], burst_s: float, enough: int) -> None:
         self.rows = rows
+        self.enough = enough
         self.out = Replays()
         self.thread: list[int] = []
         self.known: dict[bytes, int] = {}
         self.stamped: dict[tuple[bytes, float | None], int] = {}
-        self.go = _goes(rows)  # which go each row was stored in
+        self.go = _goes(rows, burst_s)  # which go each row was stored in
 
     def run(self) -> Replays:
         start = 0
@@ -92,7 +96,7 @@ class _Search:
                 self._new(at)
                 at += 1
                 continue
-            self._head(at, first, pairs[first])
+            self._head(at, first, pairs[first], start)
             for n, original in pairs.items():
                 same = self.rows[n].digest == self.rows[original].digest
                 (self.out.copies if same else self.out.edits)[n] = original
@@ -114,7 +118,7 @@ class _Search:
         self.known[row.digest] = n
         self.thread.append(n)
 
-    def _head(self, at: int, first: int, anchor: int) -> None:
+    def _head(self, at: int, first: int, anchor: int, start: int) -> None:
         """What a replayed list shows in front of the tail: the first rows of the thread again, and a summary."""
         for n in range(at, first):
             row, k = self.rows[n], n - at
@@ -123,10 +127,12 @@ class _Search:
             twin = self.stamped.get((row.digest, row.at)) if row.at is not None else None
             if k < len(self.thread) and row.digest == self.rows[self.thread[k]].digest and self.thread[k] < anchor:
                 self.out.copies[n] = self.thread[k]
-            elif row.summary and row.digest in self.known:  # the same summary again
-                self.out.copies[n] = self.known[row.digest]
             elif twin is not None and self.go[twin] != self.go[n]:
                 self.out.copies[n] = twin
+            elif (
+                row.digest in self.known and self.known[row.digest] < start
+            ):  # the same summary, a request that was kept
+                self.out.copies[n] = self.known[row.digest]
             else:
                 self.out.before[n] = anchor
                 self._insert(n, anchor)
@@ -178,7 +184,7 @@ class _Search:
         first = min(pairs)
         if min(pairs.values()) >= start:  # nothing but rows of the same go: a list may say the same twice
             return False
-        if len(equal) >= ENOUGH + missing:
+        if len(equal) >= self.enough + missing:
             return True
         if missing:
             return False
@@ -187,14 +193,14 @@ class _Search:
         return first > at and any(self.rows[n].summary for n in range(at, first))
 
 
-def _goes(rows: Sequence[Seen]) -> list[int]:
+def _goes(rows: Sequence[Seen], burst_s: float) -> list[int]:
     """A number for each row: the same for neighbours that were stored in one go. Rows without a time each stand alone, and a time
     that goes back begins another one."""
     out: list[int] = []
     go = 0
     for n, row in enumerate(rows):
         before = rows[n - 1].at if n else None
-        if n and (row.at is None or before is None or not 0 <= row.at - before <= BURST_S):
+        if n and (row.at is None or before is None or not 0 <= row.at - before <= burst_s):
             go += 1
         out.append(go)
     return out
