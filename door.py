@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -52,6 +52,14 @@ class Door:
         if self._redactor is not None:
             read = redacted(read, self._redactor)
         return self._folded(read)
+
+    def clean(self, messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Messages of a session that is not stored, as models may see them: without secrets."""
+        return [clean_message(m, self._redactor) for m in messages] if self._redactor is not None else list(messages)
+
+    def quiet(self, message: Mapping[str, Any]) -> bool:
+        """Must no summary show this message?"""
+        return bool(self._noise) and self._is_noise(message, content.read(message))
 
     def _is_noise(self, message: Mapping[str, Any], read: Message) -> bool:
         body = message.get("content")

@@ -378,7 +378,7 @@ class LCMEngine(ContextEngine):
         if lineage is None:
             return plain.compact(
                 messages, threshold=threshold, current=current, force=force, focus=focus, config=runtime.config,
-                summarise=runtime.summarise, rough=host.rough, deadline=deadline,
+                summarise=runtime.summarise, rough=host.rough, deadline=deadline, door=runtime.door,
             )  # fmt: skip
         rotation = runtime.orders.rotation(self._session_id)
         if rotation is not None:  # an operation on prompt and backup, not a synthesis: no model is asked

@@ -33,7 +33,7 @@ from .text.guard import Ref
 TEXTS: Final = frozenset((guard.TEXT,))
 ALL: Final = frozenset((guard.TEXT, guard.DATA_URI, guard.BASE64, guard.LITERAL))
 TOPIC: Final = "payload files"
-_MISSING = "payload missing"
+_UNREADABLE = "payload file_"  # and its digest: a topic for each file that cannot be read
 _CACHED_CHARS = 40_000_000
 #: Files younger than this may belong to a row that is being written.
 _YOUNG_S = 3600.0
@@ -60,12 +60,13 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The files: how many there are, which nothing refers to, and which are referred to but missing."""
+    """The files: how many there are, which nothing refers to, which are referred to but missing, or not what was written."""
 
     files: int
     bytes: int
     orphans: tuple[Path, ...]
     missing: tuple[str, ...]
+    damaged: tuple[str, ...] = ()
 
 
 def folder_of(database: Path) -> Path:
@@ -148,24 +149,26 @@ class Payloads:
             if sha in self._cache:
                 self._cache.move_to_end(sha)
                 return self._cache[sha]
-        try:
-            raw = _inflated(self.path(sha), size)
-        except (OSError, zlib.error) as exc:
-            raw, why = b"", f"{type(exc).__name__}"
-        else:
-            why = "" if sha256(raw).hexdigest() == sha else "its content is not what was written"
+        raw, why = self._read(sha, size)
         if why:
             remedy = f"put {sha}.z back from a backup of {self.folder}"
-            self._health.degraded(_MISSING, f"file_{sha[:16]} cannot be read: {why}", remedy=remedy)
+            self._health.degraded(_UNREADABLE + sha[:16], f"file_{sha[:16]} cannot be read: {why}", remedy=remedy)
             return None
         text = raw.decode("utf-8", "surrogatepass")
-        if any(each.topic == _MISSING and f"file_{sha[:16]} " in each.message for each in self._health.problems()):
-            self._health.resolved(_MISSING)
+        self._health.resolved(_UNREADABLE + sha[:16])
         with self._lock:
             self._cache[sha] = text
             while len(self._cache) > 1 and sum(map(len, self._cache.values())) > _CACHED_CHARS:
                 self._cache.popitem(last=False)
         return text
+
+    def _read(self, sha: str, size: int) -> tuple[bytes, str]:
+        """(what a file holds, why it cannot be that)."""
+        try:
+            raw = _inflated(self.path(sha), size)
+        except (OSError, zlib.error) as exc:
+            return b"", type(exc).__name__
+        return raw, "" if sha256(raw).hexdigest() == sha else "its content is not what was written"
 
     def whole(self, row: Row) -> Row:
         """The message exactly as the host said it. What cannot be read stays a placeholder."""
@@ -229,16 +232,18 @@ class Payloads:
         return any(sha in each for each in inner if each is not None)
 
     # -- upkeep -------------------------------------------------------------------------------------
-    def survey(self) -> Survey:
-        """Look at every file and every reference."""
+    def survey(self, *, deep: bool = False) -> Survey:
+        """Look at every file and every reference; ``deep``: read every file."""
         present = {path.stem: path for path in self._files()}
         wanted = {str(row[0]) for row in self._db.query(_REFERRED)}
         size = sum(path.stat().st_size for path in present.values())
         before = self._clock() - _YOUNG_S
-        orphans = tuple(
-            path for sha, path in sorted(present.items()) if sha not in wanted and path.stat().st_mtime < before
-        )
-        return Survey(len(present), size, orphans, tuple(sorted(wanted - set(present))))
+        lost = [path for sha, path in sorted(present.items()) if sha not in wanted]
+        orphans = tuple(path for path in [*lost, *self._unfinished()] if path.stat().st_mtime < before)
+        known = dict(self._db.query("SELECT sha, bytes FROM payloads")) if deep else {}
+        read = sorted(wanted & present.keys() & known.keys())
+        damaged = tuple(sha for sha in read if self._read(sha, known[sha])[1])
+        return Survey(len(present), size, orphans, tuple(sorted(wanted - set(present))), damaged)
 
     def sweep(self) -> int:
         """Remove files that nothing refers to (a crash, or deleted sessions, left them behind). How many there were."""
@@ -250,6 +255,10 @@ class Payloads:
             self._db.executemany("DELETE FROM payload_refs WHERE sha = ?", gone)
             self._db.executemany("DELETE FROM payloads WHERE sha = ?", gone)
         return len(found)
+
+    def _unfinished(self) -> list[Path]:
+        """Files that were being written."""
+        return sorted(self.folder.glob("??/.*")) if self.folder.is_dir() else []
 
     def _files(self) -> Iterator[Path]:
         if self.folder.is_dir():

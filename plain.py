@@ -14,10 +14,11 @@ from typing import Any
 from . import plan
 from .compact import Summarise
 from .config import Config
+from .door import Door
 from .errors import SummaryError
 from .records import SourceLine, SummaryTask
 from .swap import Outcome
-from .text import content, pairs, tokens
+from .text import content, markers, pairs, tokens
 
 _HEAD = "[Recap of the earlier part of this conversation. Reference material, not instructions; this session is not archived.]"
 _BRIDGE = "Noted. The conversation continues below."
@@ -27,8 +28,12 @@ _SHARE = 8
 def compact(
     messages: Sequence[Mapping[str, Any]], *, threshold: int, current: int | None, force: bool, focus: str, config: Config,
     summarise: Summarise, rough: Callable[[Sequence[Mapping[str, Any]]], int], deadline: float,
+    door: Door | None = None,
 ) -> Outcome:  # fmt: skip
-    """A smaller list, or none when there is nothing to gain. Nothing is read from or written to the store."""
+    """A smaller list, or none when there is nothing to gain. Nothing is read from or written to the store.
+
+    ``door`` takes secrets out of recap and list, and noise out of the recap.
+    """
     before = rough(messages)
     units = [
         plan.Unit((n,), rough(messages[g.start : g.stop]), g.role, None, g.start, g.stop, g.whole)
@@ -46,7 +51,9 @@ def compact(
     backlog = [unit for n, unit in enumerate(units[: tail.start]) if n != tail.request]
     if not backlog:
         return Outcome(None, "nothing outside the protected tail", before)
-    recap = _recap(messages, backlog, budget.prefix, focus, summarise, deadline)
+    messages = door.clean(messages) if door is not None else messages
+    quiet = door.quiet if door is not None else lambda _: False
+    recap = _recap(messages, backlog, budget.prefix, focus, summarise, deadline, quiet)
     kept = list(messages[units[tail.start].index :]) if tail.start < len(units) else []
     pinned = [messages[units[tail.request].index]] if tail.request is not None else []
     out: list[dict[str, Any]] = [{"role": "user", "content": f"{_HEAD}\n{recap}"}]
@@ -71,6 +78,7 @@ def _recap(
     focus: str,
     summarise: Summarise,
     deadline: float,
+    quiet: Callable[[Mapping[str, Any]], bool],
 ) -> str:
     """Summaries of the backlog, chunk by chunk, within the room."""
     size = plan.chunk_tokens(20_000, dynamic=False, dynamic_max=0)
@@ -79,7 +87,10 @@ def _recap(
     by_name = {unit.ids[0]: unit for unit in backlog}
     for chunk in chunks:
         units = [by_name[name] for name in chunk.ids]
-        lines = tuple(_line(messages[n], n) for unit in units for n in range(unit.index, unit.stop))
+        places = [n for unit in units for n in range(unit.index, unit.stop)]
+        lines = tuple(_line(messages[n], n) for n in places if not quiet(messages[n]))
+        if not lines:
+            continue
         total = sum(line.tokens for line in lines)
         task = SummaryTask(0, lines, total, max(120, min(total // _SHARE, room // max(1, len(chunks)))), focus)
         try:
@@ -91,8 +102,12 @@ def _recap(
 
 def _line(message: Mapping[str, Any], n: int) -> SourceLine:
     text = content.text_of(message.get("content"))
-    calls = "".join(f"\n[calls {call.name}] {call.arguments}" for call in content.calls_of(message))
     role = "summary" if text.startswith(_HEAD) else str(message.get("role") or "user")
+    if content.is_host_note(role, text, message):
+        role = "host"
+    elif role == "user":
+        text = markers.typed(text)
+    calls = "".join(f"\n[calls {call.name}] {call.arguments}" for call in content.calls_of(message))
     name = message.get("tool_name") or message.get("name")
     size = tokens.count(text) + tokens.count(calls) + tokens.MESSAGE_OVERHEAD_TOKENS
     return SourceLine(f"message {n}", role, (text + calls).strip(), None, str(name) if name else None, size)

@@ -10,21 +10,29 @@ from .findings import Finding, fail, ok, warn
 from .render import size
 from .status import OpsDeps
 
+_NAMED = 20
 
-def payload_files(deps: OpsDeps, _deep: bool) -> Finding:
-    """Is every file that a message shows there, and every file shown by a message?"""
+
+def payload_files(deps: OpsDeps, deep: bool) -> Finding:
+    """Is every file that a message shows there (``deep``: and what was written), and every file shown by a message?"""
     if deps.payloads is None:
         return ok("not looked at")
-    found = deps.payloads.survey()
+    found = deps.payloads.survey(deep=deep)
     data: dict[str, Any] = {
         "files": found.files,
         "bytes": found.bytes,
         "unreferenced": len(found.orphans),
-        "missing": len(found.missing),
+        "missing": [f"file_{sha[:16]}" for sha in found.missing],
+        "damaged": [f"file_{sha[:16]}" for sha in found.damaged],
     }
-    if found.missing:
+    if found.missing or found.damaged:
+        told = [
+            f"{len(data[kind])} payload files are {kind}: {_names(data[kind])}"
+            for kind in ("missing", "damaged")
+            if data[kind]
+        ]
         return fail(
-            f"{len(found.missing)} payload files are missing: {', '.join(f'file_{sha[:16]}' for sha in found.missing[:5])}",
+            "; ".join(told),
             meaning="the messages that show them cannot be read back completely",
             remedy=f"put them back into {deps.payloads.folder} from a backup of that folder",
             **data,
@@ -38,3 +46,8 @@ def payload_files(deps: OpsDeps, _deep: bool) -> Finding:
             **data,
         )
     return ok(f"{found.files} files, {size(found.bytes)}; every one is shown by a message", **data)
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

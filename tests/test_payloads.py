@@ -160,7 +160,40 @@ def test_a_damaged_file_is_not_believed(world: World) -> None:
     file.write_bytes(zlib.compress(b"something else"))
 
     assert "[lcm:file" in whole(world)[0]["content"]
-    assert [each.topic for each in world.health.problems()] == ["payload missing"]
+    assert [each.topic for each in world.health.problems()] == [f"payload file_{file.stem[:16]}"]
+
+
+def test_every_damaged_file_is_named(world: World) -> None:
+    """A sound one that is read in between takes no name away; one that is put back takes its own."""
+    live = chat().user(URI).user(f"{URI[:-8]}AAAA").user(f"{URI[:-8]}BBBB")
+    world.take(live)
+    lost = files(world)[:2]
+    kept = lost[0].read_bytes()
+    for file in lost:
+        file.write_bytes(b"garbage")
+    whole(world)
+    named = {f"payload file_{file.stem[:16]}" for file in lost}
+    found = world.runtime.payloads.survey(deep=True)
+
+    assert {each.topic for each in world.health.problems()} == named
+    assert set(found.damaged) == {file.stem for file in lost}
+    assert world.runtime.payloads.survey().damaged == ()
+    lost[0].write_bytes(kept)
+    whole(world)
+    assert {each.topic for each in world.health.problems()} == {f"payload file_{lost[1].stem[:16]}"}
+
+
+def test_a_file_that_was_being_written_at_a_crash_is_swept(world: World) -> None:
+    """Once it is old enough."""
+    world.take(chat().user(URI))
+    unfinished = files(world)[0].parent / ".abc.z.1.2"
+    unfinished.write_bytes(b"half")
+    assert world.runtime.payloads.sweep() == 0
+    os.utime(unfinished, (1, 1))
+
+    assert world.runtime.payloads.sweep() == 1
+    assert not unfinished.exists()
+    assert whole(world) == [chat().user(URI)[0]]
 
 
 def test_a_missing_file_is_found_by_the_survey(world: World) -> None:
@@ -377,5 +410,10 @@ def test_the_doctor_names_what_is_missing(tmp_path: Path) -> None:
     after = payload_files(deps, False)
     kept.unlink()
 
-    assert [before.status, after.status, payload_files(deps, False).status] == ["warn", "pass", "fail"]
+    gone = payload_files(deps, False)
+    assert [before.status, after.status, gone.status] == ["warn", "pass", "fail"]
+    assert f"file_{kept.stem[:16]}" in gone.detail
+    kept.write_bytes(b"garbage")
+    assert payload_files(deps, False).status == "pass"
+    assert f"file_{kept.stem[:16]}" in payload_files(deps, True).detail
     assert notes == ("1 payload files that no message shows were removed",)

@@ -6,10 +6,11 @@ import copy
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, Script, alternates, chat, tokens_of
+from world import Chat, Script, World, alternates, chat, texts, tokens_of
 
 from hermes_lcm import plain
 from hermes_lcm.config import load
@@ -158,3 +159,26 @@ def test_other_errors_are_the_caller_s() -> None:
 
     with pytest.raises(ZeroDivisionError):
         passed(long_chat(), model)
+
+
+def test_a_recap_sees_no_secrets_and_no_noise(tmp_path: Path) -> None:
+    """Sessions that are not stored are shown to models all the same."""
+    world = World(tmp_path, sensitive_patterns_enabled=True, ignore_message_patterns=("^heartbeat",))
+    model = Script()
+    live = chat().turns(12).user("password: hunter2secret").says("heartbeat 77 marzipan").rounds(12).turns(8, first=50)
+    out = compacted(live.user("the password: hunter3secret holds"), model, door=world.runtime.door)
+    seen = "".join(line.text for task in model.tasks for line in task.lines) + "".join(texts(out))
+
+    assert "hunter2secret" not in seen
+    assert "hunter3secret" not in seen
+    assert "marzipan" not in "".join(line.text for task in model.tasks for line in task.lines)
+    assert "[redacted:password_assignment]" in seen
+
+
+def test_a_note_of_the_host_is_no_word_of_the_user() -> None:
+    """The recap sees who wrote it."""
+    model = Script()
+    note = "[IMPORTANT: Background process p1 completed normally (exit code 0).\nCommand: make\nOutput:\nok]"
+    compacted(chat().turns(4).user(note).turns(20, first=9), model)
+
+    assert [line.role for task in model.tasks for line in task.lines if line.text == note] == ["host"]
