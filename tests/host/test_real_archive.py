@@ -121,3 +121,55 @@ def test_stored_loaded_and_restored(tmp_path: Path) -> None:
     assert not status.get("problems"), status["problems"]
     for request in chats:
         assert_valid(request)
+
+
+def placeholders(request: Request) -> int:
+    """How often a request shows an archive's placeholder."""
+    return sum(text_of(message).count("[[memory archived handle=mem://") for message in conversation(request))
+
+
+@pytest.mark.parametrize("in_place", [True, False], ids=["in-place", "rotating"])
+def test_archive_compaction_restart_restore(tmp_path: Path, in_place: bool) -> None:
+    """Archived, compacted, resumed by another process, restored: nothing is lost or shown twice, the originals come back."""
+    big = [Reply("I look.", [("terminal", {"command": "seq -f 'much of line %g' 1 2000"})])]
+    agent = Agent(
+        {2: archive("store", start_index=1, end_index=6, summary="Fine."), 11: archive("restore"), 12: archive("list")}
+    )
+    small = agent._turn
+    agent.script.steps = lambda turn: big if 3 <= turn <= 8 else small(turn)
+    with ModelServer(agent, limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place)
+        with home.process() as host:
+            host.open()
+            session = talk(host, model, range(10))
+            compactions = host.compactions()
+            host.close()
+        with home.process() as host:
+            host.open(session_id=session, resume=True)
+            session = talk(host, model, range(10, 15))
+            rows = all_rows(host, session)
+            status = host.tool(name="lcm_status", args={})
+    chats = model.of_kind("chat")
+    truth = home.transcript(model.truth)
+    original = next(request for request in chats if text_of(request.last) == "Go on with part 2.")
+    restored = next(answer for answer in agent.answers if "restored" in answer)
+    listed = agent.answers[-1]
+
+    assert compactions
+    assert agent.answers[0]["archived"] == "1..6"
+    assert restored["restored"] is True, restored
+    assert [item["where"] for item in listed["archives"]] == ["restored: shown as messages"]
+    at = next(
+        n
+        for n, request in enumerate(chats)
+        if request.last["role"] == "tool" and '"restored": true' in text_of(request.last)
+    )
+    assert [placeholders(request) for request in chats[at - 4 : at]] == [1] * 4
+    assert [placeholders(request) for request in chats[at:]] == [0] * len(chats[at:])
+    shown = said(conversation(chats[-1]))
+    first = shown.index(said(conversation(original)[1:2])[0])
+    assert shown[first : first + 6] == said(conversation(original)[1:7])
+    assert not (difference := compare(truth, rows)), difference
+    assert not status.get("problems"), status["problems"]
+    for request in chats:
+        assert_valid(request)
