@@ -67,6 +67,7 @@ class Request:
     salt: int = 0  # the dissolved node that is written anew
     ahead: bool = False  # a plan for later: the list will have grown to the threshold by then
     narrow: bool = False  # only what was archived leaves the prompt
+    critical: bool = False  # so near the window's end that nothing is put off and no prompt cache is spared
 
 
 #: A prompt below this share of the threshold lasts for a while.
@@ -182,6 +183,15 @@ class Compactor:
             nodes[chunk.ids] = node if node is not None else self._digest(session, chunk, request)
         return [ready[chunk.node_id] if chunk.node_id is not None else nodes[chunk.ids] for chunk in chunks]
 
+    @property
+    def in_chunks(self) -> bool:
+        """Does a pass cover chunk by chunk, instead of all that is outside the tail?"""
+        return self._config.dynamic_leaf_chunk_enabled
+
+    def leaf_tokens(self, source_tokens: int) -> int:
+        """What a leaf over so many tokens will cost in a prompt."""
+        return min(source_tokens, self._target(source_tokens, 0)) + FRAME_TOKENS
+
     def chunks(self, session: Session, backlog: Sequence[plan.Unit], focus: str = "") -> list[plan.Chunk]:
         """The backlog in chunks, ready leaves adopted (unless a focus asks for new ones)."""
         ready: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
@@ -194,6 +204,7 @@ class Compactor:
         config = self._config
         size = plan.chunk_tokens(
             config.leaf_chunk_tokens,
+            sum(unit.tokens for unit in backlog),
             dynamic=config.dynamic_leaf_chunk_enabled,
             dynamic_max=config.dynamic_leaf_chunk_max,
         )
@@ -316,7 +327,7 @@ class Compactor:
         while self._monotonic() < request.deadline and not request.cancelled():
             runs = plan.condensations(
                 [plan.Root(n.node_id, n.depth, n.tokens, self._sound(n)) for n in roots],
-                room_tokens=room if first else int(room * _CONDENSE_SHARE),
+                room_tokens=room if first and not request.critical else int(room * _CONDENSE_SHARE),
                 fanin=config.condensation_fanin,
                 max_depth=config.incremental_max_depth,
                 frame_tokens=FRAME_TOKENS,

@@ -226,11 +226,16 @@ class Config:
     critical_budget_pressure_ratio: float = knob(
         0.0,
         share(zero=True),
-        "From this share of the context window on, compaction no longer spares prompt caches. 0: never.",
+        "From this share of the context window on nothing is put off: all that is left is summarised at once, in the worker and "
+        "in the turn, and summaries are condensed before they need to be. 0: never.",
     )
 
     leaf_chunk_tokens: int = knob(20_000, tokens(100), "Raw messages that one summary covers.")
-    dynamic_leaf_chunk_enabled: bool = knob(False, FLAG, "Let chunks grow with the backlog, up to the next setting.")
+    dynamic_leaf_chunk_enabled: bool = knob(
+        False,
+        FLAG,
+        "Compact chunk by chunk, only as much as is needed, in chunks that grow with the backlog up to the next setting.",
+    )
     dynamic_leaf_chunk_max: int = knob(40_000, tokens(100), "Largest chunk when chunks may grow.")
     condensation_fanin: int = knob(4, whole(2, 64), "Summaries of one depth that are condensed into one of the next.")
     incremental_max_depth: int = knob(
@@ -314,6 +319,11 @@ class Config:
     def window(self, context_length: int) -> int:
         """The context window to reckon with; a host that knows none reports 0."""
         return context_length if context_length > 0 else self.fallback_context_tokens
+
+    def is_critical(self, used_tokens: int, context_length: int) -> bool:
+        """Is a prompt so near the end of its window that maintenance is no longer put off for the sake of caches?"""
+        ratio = self.critical_budget_pressure_ratio
+        return ratio > 0 and used_tokens >= ratio * self.window(context_length)
 
     def threshold_tokens(self, context_length: int) -> int:
         """Prompt tokens that start a compaction; never above the window."""

@@ -306,7 +306,8 @@ class LCMEngine(ContextEngine):
         runtime = self.runtime
         factor = runtime.calibration.factor(self.model, self._session_id, request=self._estimated_tokens)
         threshold = int(self.threshold_tokens / factor)
-        request = Request(list(messages), lineage, threshold, self._estimated_tokens)
+        critical = runtime.config.is_critical(self.last_prompt_tokens, self.context_length)
+        request = Request(list(messages), lineage, threshold, self._estimated_tokens, critical=critical)
         runtime.preparer.after_turn(runtime.session(self._session_id), request)
 
     def _take(self, session_id: str, messages: Sequence[Mapping[str, Any]]) -> Lineage | None:
@@ -367,9 +368,9 @@ class LCMEngine(ContextEngine):
         threshold = self.threshold_tokens or runtime.config.threshold_tokens(self.context_length)
         estimated = current if current is not None and current != self._reported_tokens else self._estimated_tokens
         runtime.calibration.measure(self._session_id, messages, estimated)
-        # From here on everything is in the host's own estimates.
         factor = runtime.calibration.factor(self.model, self._session_id, request=estimated)
-        threshold = int(threshold / factor)
+        threshold = int(threshold / factor)  # from here on everything is in the host's own estimates
+        critical = runtime.config.is_critical(self._calibrated(current or 0), self.context_length)
         if current is not None and current == self._reported_tokens:
             current = int(current / factor)
         deadline = began + runtime.config.foreground_budget_ms / 1000
@@ -385,8 +386,9 @@ class LCMEngine(ContextEngine):
             force, deadline = True, began - 1.0
         narrow = not force and (current or 0) < threshold and bool(runtime.views.unshown(self._session_id))
         request = Request(
-            messages, lineage, threshold, current, force, focus, memory, deadline, self._given_up(), narrow=narrow
-        )
+            messages, lineage, threshold, current, force, focus, memory, deadline, self._given_up(), narrow=narrow,
+            critical=critical,
+        )  # fmt: skip
         outcome = runtime.swap.compact(runtime.session(self._session_id), request)
         outgoing.tried(runtime, self._session_id, messages, lineage, outcome)
         if rotation is not None:

@@ -81,7 +81,7 @@ def _recap(
     quiet: Callable[[Mapping[str, Any]], bool],
 ) -> str:
     """Summaries of the backlog, chunk by chunk, within the room."""
-    size = plan.chunk_tokens(20_000, dynamic=False, dynamic_max=0)
+    size = plan.chunk_tokens(20_000, 0, dynamic=False, dynamic_max=0)
     parts: list[str] = []
     chunks = plan.chunks(backlog, {}, size)
     by_name = {unit.ids[0]: unit for unit in backlog}

@@ -16,6 +16,7 @@ TINY_TOKENS = 150
 GAP_SECONDS = 1800.0
 _MIN_CHUNK_TOKENS = 8000
 _MAX_CHUNK_TOKENS = 20000
+_DYNAMIC_CHUNKS = 4  # a backlog is cut into so many when chunks may grow with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +111,14 @@ def tail_of(units: Sequence[Unit], *, count: int, room_tokens: int, request: int
     return Tail(start, pinned, used + reserved)
 
 
-def chunk_tokens(floor: int, *, dynamic: bool, dynamic_max: int) -> int:
-    """How large a chunk may be: the leaf floor within what summarisers handle well."""
-    top = max(_MIN_CHUNK_TOKENS, dynamic_max) if dynamic else _MAX_CHUNK_TOKENS
-    return max(_MIN_CHUNK_TOKENS, min(floor, top))
+def chunk_tokens(floor: int, backlog: int, *, dynamic: bool, dynamic_max: int) -> int:
+    """How large a chunk may be: the leaf floor within what summarisers handle well.
+
+    ``dynamic``: the floor is where chunks begin; they grow with the backlog, up to a bound that the operator answers for.
+    """
+    if dynamic:
+        return max(floor, min(dynamic_max, math.ceil(backlog / _DYNAMIC_CHUNKS)))
+    return max(_MIN_CHUNK_TOKENS, min(floor, _MAX_CHUNK_TOKENS))
 
 
 def chunks(

@@ -161,7 +161,8 @@ class Preparer:
     def _prepare(self, session: Session, view: View, request: Request, lease: str) -> None:
         """The work itself, while this process has the conversation's lease."""
         chunks = self._compactor.chunks(session, view.backlog)
-        if sum(chunk.tokens for chunk in chunks if chunk.node_id is None) >= self._floor(view):
+        waiting = sum(chunk.tokens for chunk in chunks if chunk.node_id is None)
+        if waiting >= self._floor(view) or (request.critical and waiting):
             for chunk in chunks:
                 if chunk.node_id is not None or request.cancelled():
                     continue

@@ -73,6 +73,7 @@ class Swap:
             if prepared is not None:
                 view, fresh = prepared
             else:
+                view = self._chunkwise(session, view, roots, request)
                 fresh = self._compactor.cover(session, view.backlog, request)
             roots = in_order([*self._compactor.repaired(roots, request, ask=prepared is None), *fresh])
             roots = self._compactor.condense(session, roots, view.budget.prefix, request, ask=prepared is None)
@@ -90,7 +91,7 @@ class Swap:
 
         What is not prepared yet stays raw in front of the tail, and is covered next time.
         """
-        if request.force or request.focus or request.narrow:
+        if request.force or request.focus or request.narrow or request.critical:
             return None
         ready: list[Node] = []
         taken: set[int] = set()
@@ -100,16 +101,27 @@ class Swap:
                 break
             ready.append(node)
             taken.update(chunk.ids)
-        left = [n for n, unit in enumerate(view.units) if not taken.issuperset(unit.ids) and unit.ids]
-        if not ready or any(view.units[n].index < 0 for n in left):
+        kept = _keeping(view, taken)
+        if not ready or kept is None:
             return None
-        start = next((n for n in left if n != view.tail.request), len(view.units))
-        raw = sum(view.units[n].tokens for n in {*left, *range(start, len(view.units))})
         prefix = min(assemble.prefix_tokens([*roots, *ready]), view.budget.prefix)
-        if raw + prefix + view.budget.overhead > view.budget.threshold * ENOUGH:
+        if kept.tail.tokens + prefix + view.budget.overhead > view.budget.threshold * ENOUGH:
             return None
-        request_at = view.tail.request if view.tail.request is not None and view.tail.request < start else None
-        return replace(view, tail=replace(view.tail, start=start, request=request_at, tokens=raw)), ready
+        return kept, ready
+
+    def _chunkwise(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> View:
+        """The view of a pass that covers no more of the oldest chunks than it takes to get down to the low-water mark."""
+        if not self._compactor.in_chunks or request.force or request.focus or request.narrow or request.critical:
+            return view
+        taken: set[int] = set()
+        prefix = assemble.prefix_tokens(roots)
+        for chunk in self._compactor.chunks(session, view.backlog):
+            taken.update(chunk.ids)
+            prefix += self._compactor.leaf_tokens(chunk.tokens)
+            kept = _keeping(view, taken)
+            if kept is not None and kept.tail.tokens + min(prefix, view.budget.prefix) <= view.budget.limit:
+                return replace(kept, backlog=tuple(u for u in view.backlog if taken.issuperset(u.ids)))
+        return view
 
     def _without_own_text(self, request: Request) -> Request:
         """Where the host glued a message to our context or carrier, go on with that message alone."""
@@ -235,6 +247,18 @@ def _gaps(pinned: int | None, kept: Sequence[int]) -> frozenset[int]:
     return frozenset(
         at for at, (last, n) in enumerate(zip(before, kept, strict=False)) if last is not None and n != last + 1
     )
+
+
+def _keeping(view: View, taken: set[int]) -> View | None:
+    """The view when only these rows leave the prompt, oldest first; None when rows that are not shown would stay uncovered."""
+    left = [n for n, unit in enumerate(view.units) if not taken.issuperset(unit.ids) and unit.ids]
+    if any(view.units[n].index < 0 for n in left):
+        return None
+    asked = view.tail.request
+    start = next((n for n in left if n != asked), len(view.units))
+    raw = sum(view.units[n].tokens for n in {*left, *range(start, len(view.units))})
+    pinned = asked if asked is not None and asked < start else None
+    return replace(view, tail=replace(view.tail, start=start, request=pinned, tokens=raw))
 
 
 def in_order(nodes: Sequence[Node]) -> list[Node]:

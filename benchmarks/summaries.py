@@ -75,7 +75,7 @@ def chunks(chat: Sequence[Chat]) -> list[tuple[SourceLine, ...]]:
         for group in pairs.groups(chat)
     ]  # fmt: skip
     config = Config()
-    size = plan.chunk_tokens(config.leaf_chunk_tokens, dynamic=False, dynamic_max=config.dynamic_leaf_chunk_max)
+    size = plan.chunk_tokens(config.leaf_chunk_tokens, 0, dynamic=False, dynamic_max=config.dynamic_leaf_chunk_max)
     cut = plan.chunks(units, {}, size)
     found = [tuple(lines[place - 1] for place in chunk.ids) for chunk in cut]
     return [chunk for chunk in found if sum(line.tokens for line in chunk) > plan.TINY_TOKENS]

@@ -272,9 +272,19 @@ def test_every_run_is_of_sound_neighbours_of_one_depth(shape: list[tuple[int, bo
 
 
 @pytest.mark.parametrize(
-    ("floor", "dynamic", "most", "size"),
-    [(100, False, 0, 8000), (12_000, False, 0, 12_000), (90_000, False, 0, 20_000), (90_000, True, 40_000, 40_000)],
+    ("floor", "backlog", "dynamic", "most", "size"),
+    [
+        (100, 10**6, False, 0, 8000),
+        (12_000, 10**6, False, 0, 12_000),
+        (90_000, 10**6, False, 0, 20_000),
+        (90_000, 10**6, True, 90_000, 90_000),
+        (5_000, 12_000, True, 40_000, 5_000),
+        (5_000, 60_000, True, 40_000, 15_000),
+        (5_000, 10**6, True, 40_000, 40_000),
+    ],
 )
-def test_a_chunk_is_of_a_size_that_summarisers_handle(floor: int, dynamic: bool, most: int, size: int) -> None:
-    """Neither crumbs nor more than a model reads well."""
-    assert plan.chunk_tokens(floor, dynamic=dynamic, dynamic_max=most) == size
+def test_a_chunk_is_of_a_size_that_summarisers_handle(
+    floor: int, backlog: int, dynamic: bool, most: int, size: int
+) -> None:
+    """Neither crumbs nor more than a model reads well; a dynamic one begins at the floor and grows with the backlog."""
+    assert plan.chunk_tokens(floor, backlog, dynamic=dynamic, dynamic_max=most) == size
