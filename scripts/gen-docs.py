@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """
-Write docs/configuration.md from config.py, docs/tools.md from schemas.py and docs/metrics.md from metrics.py.
+Write docs/configuration.md from config.py, docs/tools.md from schemas.py, docs/metrics.md from metrics.py and
+docs/doctor.md from ops/checks.py.
 
     scripts/gen-docs.py            write what changed
     scripts/gen-docs.py --check    change nothing; exit code 1 when something is out of date
@@ -90,6 +91,19 @@ Every sample has the label `database`; a histogram `X` has the series `X_bucket`
 {rows}
 """
 
+DOCTOR = """\
+# What the doctor asks
+
+{note}
+
+`/lcm doctor`, `hermes lcm doctor` and the tool `lcm_doctor` ask the same questions. A finding that is not well says what it
+means, what to do and the exact command. Checks marked * need a database that answers; without one the others still run.
+
+| Check | Question |
+|---|---|
+{rows}
+"""
+
 
 def load(module: str) -> Any:
     """Import one of our modules without running the plugin's ``__init__``, which needs the host."""
@@ -165,12 +179,25 @@ def metrics() -> str:
     return METRICS.format(note=NOTE.format(source="metrics.py"), rows="\n".join(rows))
 
 
+def doctor() -> str:
+    """The text of docs/doctor.md."""
+    rows = [
+        row(
+            f"`{check.name}`" + (" *" if check.reads else ""),
+            " ".join((check.run.__doc__ or "").replace("``", "`").split()),
+        )
+        for check in load("ops.checks").CHECKS
+    ]
+    return DOCTOR.format(note=NOTE.format(source="ops/checks.py"), rows="\n".join(rows))
+
+
 def pages() -> dict[Path, str]:
     """Every generated page and its text; ``tools.md`` as soon as there are tools."""
     found = {ROOT / "docs" / "configuration.md": configuration()}
     if (ROOT / "schemas.py").is_file():
         found[ROOT / "docs" / "tools.md"] = tools()
     found[ROOT / "docs" / "metrics.md"] = metrics()
+    found[ROOT / "docs" / "doctor.md"] = doctor()
     return found
 
 

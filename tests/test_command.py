@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import earlier_world
 import pytest
 from ops_world import (
     LOCKS_OUT,
@@ -338,22 +339,37 @@ def test_a_summary_says_what_it_was_made_of(tmp_path: Path) -> None:
 
 
 # -- documentation -------------------------------------------------------------------------------------
-PAGES = ("operating.md", "troubleshooting.md", "tuning.md")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def shown() -> Iterator[tuple[str, str]]:
-    """(page, line) of every command in a block of the operators' pages."""
+    """(page, line) of every command in a block."""
     for page in PAGES:
-        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-        for block in re.findall(r"```text\n(.*?)```", text, re.DOTALL):
-            yield from ((page, line) for line in block.splitlines() if line.startswith(("/lcm", "hermes lcm")))
+        for block in re.findall(r"^```text\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+            yield from ((page.name, line) for line in block.splitlines() if line.startswith(("/lcm", "hermes lcm")))
+
+
+def mentioned() -> Iterator[tuple[str, str]]:
+    """(page, command) of every command within a sentence."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        yield from (
+            (page.name, found) for found in re.findall(r"(?<!`)`((?:/lcm|hermes lcm)(?: [^`\n]*)?)`(?!`)", text)
+        )
+
+
+@pytest.mark.parametrize(("page", "said"), sorted(set(mentioned())), ids=lambda value: str(value).replace(" ", "-"))
+def test_every_command_in_a_sentence_exists(page: str, said: str) -> None:
+    """Its verb, at least; what follows may stand for something (FILE, ...)."""
+    words = said.removeprefix("hermes lcm").removeprefix("/lcm").replace("...", "").split(" --")[0]
+
+    assert parsed(words), page
 
 
 @pytest.mark.parametrize(("page", "line"), sorted(set(shown())), ids=lambda value: str(value).replace(" ", "-"))
 def test_every_command_in_the_documentation_works(page: str, line: str, tmp_path: Path) -> None:
     """Copied from the page, on a database with something in it."""
-    world = healthy(tmp_path)
-    run("backup", world.deps())
+    world = home_for(line, tmp_path)
     if line.startswith("/lcm"):
         assert answer(line.removeprefix("/lcm"), world.deps()).code == OK, page
         return
@@ -362,6 +378,23 @@ def test_every_command_in_the_documentation_works(page: str, line: str, tmp_path
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cli, "ops_deps", lambda *_: world.deps())
         assert cli.main(parser.parse_args(shlex.split(line)[2:]), world.runtime) == OK, page
+
+
+def home_for(line: str, home: Path) -> World:
+    """What a command of the pages is for: an earlier plugin's database, sessions of the host, or just some messages."""
+    if line.startswith("hermes lcm adopt"):
+        earlier_world.used(home)
+        return World(home)
+    world = healthy(home)
+    run("backup", world.deps())
+    if line.startswith("hermes lcm import host"):
+        from hermes_state import SessionDB
+
+        host = SessionDB(home / "state.db")
+        host.create_session("SESSION", "cli")
+        host.append_message("SESSION", "user", "what was said before the plugin came")
+        host.close()
+    return world
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name.replace(" ", "-"))
@@ -388,3 +421,19 @@ def test_the_worked_thresholds_are_right(row: tuple[str, str, str]) -> None:
     window, trigger, share = (text.replace(",", "") for text in row)
 
     assert load({"LCM_CONTEXT_THRESHOLD": share}).threshold_tokens(int(window)) == int(trigger)
+
+
+WORKED = re.findall(r"^\| ((?:[\d,]+ \| ){5}[\d,]+) \|$", (ROOT / "docs" / "tuning.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("row", WORKED, ids=lambda row: row.split(" ")[0])
+def test_the_worked_windows_are_right(row: str) -> None:
+    """Trigger, low water, tail, summaries and what is freed, from the defaults."""
+    window, trigger, low, tail, summaries, freed = (int(cell.replace(",", "")) for cell in row.split(" | "))
+    config = load({})
+    shares = (config.low_water, config.tail_share, config.prefix_share)
+
+    assert len(WORKED) == 6
+    assert trigger == config.threshold_tokens(window)
+    assert [low, tail, summaries] == [int(trigger * share) for share in shares]
+    assert freed == trigger - low

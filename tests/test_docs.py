@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -87,3 +88,57 @@ def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
 
     assert [each for each in targets if not (page.parent / each).exists()] == []
+
+
+# -- pictures ----------------------------------------------------------------------------------------------------------
+PICTURES = sorted((DOCS / "pictures").glob("*.svg"))
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
+def test_pictures_can_be_read_by_everybody(picture: Path) -> None:
+    """Well-formed, with a title and a description, nothing from elsewhere, and on a page with words in its place."""
+    drawn = ET.fromstring(picture.read_text(encoding="utf-8"))
+    names = [child.tag.removeprefix("{http://www.w3.org/2000/svg}") for child in drawn]
+    page = (DOCS / "how-it-works.md").read_text(encoding="utf-8")
+
+    assert names[:3] == ["title", "desc", "rect"]
+    assert "script" not in names
+    assert not [child for child in drawn.iter() if "href" in "".join(child.attrib)]
+    assert re.search(rf"!\[[^\]]{{20,}}\]\(pictures/{picture.name}\)", page)
+
+
+@pytest.mark.slow
+@pytest.mark.host
+def test_pictures_are_drawn_from_the_plugin_as_it_is(tmp_path: Path) -> None:
+    """The script still works, and draws every picture that is shown."""
+    script = ROOT / "scripts" / "gen-pictures.py"
+    done = subprocess.run([sys.executable, script, "--out", tmp_path], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == [picture.name for picture in PICTURES]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_diagrams_are_of_a_kind_that_is_rendered(page: Path) -> None:
+    """What GitHub draws; labels that hold a sign of the grammar are quoted."""
+    for block in re.findall(r"```mermaid\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        kind = block.split(maxsplit=1)[0]
+        assert kind in ("sequenceDiagram", "flowchart")
+        assert block.count('"') % 2 == 0
+        bare = re.sub(r'"[^"]*"', "", block)
+        assert kind == "sequenceDiagram" or not re.search(r"[;:,'`]|\bend\b", bare)
+
+
+def test_every_page_can_be_found() -> None:
+    """From the README, directly or through a page that it links."""
+    seen: set[Path] = set()
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in seen or page.suffix != ".md" or not page.exists():
+            continue
+        seen.add(page)
+        links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
+        waiting += [(page.parent / link).resolve() for link in links]
+
+    assert sorted(path.name for path in set(DOCS.glob("*.md")) - seen) == []
