@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 MODEL = "scripted"
-_PIECE = 400  # characters of a streamed text that leave at once
+_PIECE = 200  # characters of a streamed text that leave at once
 REVIEW = "Review the conversation above"  # how the host's background review begins its prompt
 
 
@@ -109,7 +109,7 @@ class ModelServer:
 
     ``truth`` grows by itself with replies and tool results; what the user says is added with ``says()``. Where several
     conversations go on at once, ``topic`` tells from a request which one it belongs to, and ``truths`` keeps them apart.
-    ``pause_s``: between two pieces of a streamed text of more than 400 characters.
+    ``pause_s``: between two pieces of a streamed text of more than 200 characters.
     """
 
     def __init__(
@@ -271,8 +271,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
+        pieces = len(message.get("content") or "") / _PIECE
         for number, chunk in enumerate(_chunks(message, usage)):
-            if number > 1 and len(message.get("content") or "") > _PIECE:
+            if 1 < number < pieces + 1:
                 time.sleep(self.server.owner.pause_s)
             self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
         self.wfile.write(b"data: [DONE]\n\n")

@@ -20,13 +20,14 @@ from host.scripts import busy_turn, sayings
 
 pytestmark = [pytest.mark.host, pytest.mark.slow]
 
+PATIENCE_S = 6
 IMPATIENT = {
-    "auxiliary": {"compression": {"timeout": 3}},
+    "auxiliary": {"compression": {"timeout": PATIENCE_S}},
     "compression": {
         "enabled": True,
         "in_place": True,
-        "context_timeout_seconds": 3,
-        "context_total_ceiling_seconds": 30,
+        "context_timeout_seconds": PATIENCE_S,
+        "context_total_ceiling_seconds": 60,
     },
 }
 
@@ -46,7 +47,7 @@ class Stuck:
 
 
 def impatient(path: Path, model: ModelServer, **settings: str) -> Home:
-    """A home whose host gives a compaction up after three seconds without progress, and in which nothing is prepared."""
+    """A home whose host gives a compaction up after six seconds without progress, and in which nothing is prepared."""
     return Home.make(
         path, model.base_url, config=IMPATIENT, settings={"LCM_BACKGROUND_COMPACTION": "false", **settings}
     )
@@ -70,10 +71,10 @@ def test_a_compaction_that_the_host_gave_up(tmp_path: Path) -> None:
     """The model hangs, the host goes on; later it answers, and the next compaction is taken."""
     stuck = Stuck()
     with ModelServer(Turns(busy_turn), aux=stuck, limit=WINDOW + 40_000) as model:
-        home = impatient(tmp_path / "home", model, LCM_FOREGROUND_BUDGET_MS="12000")
+        home = impatient(tmp_path / "home", model, LCM_FOREGROUND_BUDGET_MS="20000")
         with home.process() as host:
             session = host.open()["session_id"]
-            assert host.impatient(seconds=3)["idle"] == 3
+            assert host.impatient(seconds=PATIENCE_S)["idle"] == PATIENCE_S
             outcomes = []
             for turn in range(9):
                 outcomes.append(host.turn(text=model.says(sayings(turn))))
@@ -119,10 +120,10 @@ def test_a_compaction_that_the_user_stopped(tmp_path: Path) -> None:
 def test_a_slow_summary_that_streams_is_waited_for(tmp_path: Path) -> None:
     """Longer than the host's patience, but words keep coming: the host sees the progress and takes the compaction."""
     with ModelServer(Turns(busy_turn), limit=WINDOW, pause_s=2.0) as model:
-        home = impatient(tmp_path / "home", model, LCM_FOREGROUND_BUDGET_MS="25000")
+        home = impatient(tmp_path / "home", model, LCM_FOREGROUND_BUDGET_MS="50000")
         with home.process() as host:
             session = host.open()["session_id"]
-            host.impatient(seconds=3)
+            host.impatient(seconds=PATIENCE_S)
             outcomes = [host.turn(text=model.says(sayings(turn))) for turn in range(4)]
             took = [event["seconds"] for event in host.events if event["event"] == "compaction"]
         gave_up = given_up(home)
@@ -130,5 +131,5 @@ def test_a_slow_summary_that_streams_is_waited_for(tmp_path: Path) -> None:
 
     assert [outcome["failed"] for outcome in outcomes] == [None] * 4
     assert took
-    assert max(took) > 3, "the summary was not slow, so nothing was shown"
+    assert max(took) > PATIENCE_S, "the summary was not slow, so nothing was shown"
     assert not gave_up
