@@ -221,6 +221,16 @@ class SummaryDag:
         )
         return [row[0] for row in rows]
 
+    def summarised(self, store_ids: Sequence[int]) -> set[int]:
+        """Which of these messages a summary covers that a model wrote."""
+        marks = ",".join("?" * len(store_ids))
+        rows = self._db.query(
+            "SELECT DISTINCT s.store_id FROM node_sources s JOIN nodes n USING(node_id) "
+            f"WHERE s.store_id IN ({marks}) AND n.quality = 'verified'",
+            list(store_ids),
+        )
+        return {row[0] for row in rows}
+
     def messages_below(self, roots: Sequence[int]) -> list[int]:
         """Store ids under the roots, with repetitions where two of them cover the same message."""
         rows = self._db.query(_LEAVES_BELOW, {"roots": json.dumps(list(roots))})

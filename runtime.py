@@ -21,6 +21,7 @@ from .answer import Desk
 from .archive import ArchivedRanges
 from .archives import Archives
 from .calibration import Calibration
+from .collect import Collector
 from .compact import Compactor
 from .config import Config
 from .dag import SummaryDag
@@ -150,7 +151,10 @@ class Runtime:
         )
         state = PresentState(self.store)
         self.swap = Swap(self.compactor, self.whole_store, self.dag, self.sessions, state, rough=host.rough)
-        self.upkeep = Upkeep(self.db, self.store)
+        self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)
+        self.upkeep = Upkeep(
+            self.db, self.store, self.collector if config.large_output_transcript_gc_enabled else None
+        )
         self.preparer = Preparer(
             self.db,
             self.compactor,

@@ -150,6 +150,13 @@ class MessageIndex:
         """Index messages, inside the caller's transaction."""
         self._db.executemany("INSERT INTO message_index(rowid, text, context) VALUES (?, ?, ?)", _postings(rows))
 
+    def exchange(self, before: IndexRow, after: IndexRow) -> None:
+        """Index other words for a message, inside the caller's transaction. ``before``: exactly what was indexed."""
+        self._db.executemany(
+            "INSERT INTO message_index(message_index, rowid, text, context) VALUES ('delete', ?, ?, ?)", _postings([before])
+        )
+        self.add([after])
+
     def rebuild(self, batches: Iterable[Sequence[IndexRow]]) -> None:
         """Drop the index and make it again from all messages, as one transaction."""
         with self._db.transaction():

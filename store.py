@@ -20,7 +20,7 @@ from .errors import Overtaken, StoreCorrupt
 from .records import Flag, Message, Row, Stored, ToolCall
 from .search import CONTEXT_CHARS, IndexRow, MessageIndex
 from .session import Cut
-from .text import content
+from .text import content, guard
 from .text.packing import BLOCK_BYTES, pack
 
 HEAD_COLUMNS = (
@@ -141,6 +141,26 @@ class MessageStore:
                 "UPDATE messages SET flags = (flags | ?) & ~? WHERE store_id = ?",
                 [(add, remove, store_id) for store_id in store_ids],
             )
+
+    def collectable(self, *, after: int, limit: int) -> list[int]:
+        """Tool results with texts in files that are neither pinned nor shrunk yet."""
+        rows = self._db.query(
+            "SELECT store_id FROM messages WHERE flags & 256 AND flags & ? = 0 AND role = 'tool' AND store_id > ? "
+            "ORDER BY store_id LIMIT ?",
+            (Flag.PINNED | Flag.COLLECTED | Flag.QUARANTINED, after, limit),
+        )
+        return [row[0] for row in rows]
+
+    def shrink(self, row: Row, envelope: str) -> bool:
+        """Transcript GC: another envelope, from which the same message comes back. False: the row is not what it was."""
+        now = self._db.fetch("SELECT flags FROM messages WHERE store_id = ?", (row.store_id,))
+        if now != [(row.head.flags,)]:
+            return False
+        self._db.execute(
+            "UPDATE messages SET envelope = ?, flags = flags | ? WHERE store_id = ?",
+            (pack(envelope), Flag.COLLECTED, row.store_id),
+        )
+        return True
 
     # -- cold rows ----------------------------------------------------------------------------------
     def pack_cold(self, *, hot: int, least_bytes: int = _STEP_BYTES) -> int:
@@ -361,9 +381,15 @@ class MessageStore:
             batch = []
             for row in rows:
                 if not row.head.flags & Flag.FILTERED:
-                    batch.append(stored_index_row(row, ends.get(row.head.conversation_id, "")))
+                    entry = stored_index_row(row, ends.get(row.head.conversation_id, ""))
+                    batch.append(self._collected(entry) if row.head.flags & Flag.COLLECTED else entry)
                 ends[row.head.conversation_id] = row.text[-CONTEXT_CHARS:]
             yield batch
+
+    def _collected(self, entry: IndexRow) -> IndexRow:
+        """What is indexed of a row after transcript GC: the names of its files, whatever this store unfolds."""
+        (row,) = MessageStore.rows(self, [entry.store_id])
+        return entry._replace(text=guard.names(content.encode(row.envelope)[0]))
 
     def newest(self, conversations: Sequence[int] | None, *, before: int, limit: int) -> list[Row]:
         """Rows newest first, below ``before``: for scans that stop when they found enough."""

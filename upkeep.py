@@ -1,8 +1,7 @@
 """
 Upkeep: what makes a database smaller without changing what it says. Off the turn: in the worker, and when a session ends.
 
-Composes the packing of cold envelopes with the giving back of free pages. Holds no state; what is interrupted is done the next
-time.
+Composes transcript GC, the packing of cold envelopes and the giving back of free pages. What is interrupted is done the next time.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from .collect import Collector
 from .db.connection import Database
 from .store import MessageStore
 
@@ -24,14 +24,24 @@ _WORTH_BYTES = 2000
 class Upkeep:
     """One per process and database."""
 
-    def __init__(self, db: Database, store: MessageStore, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        db: Database,
+        store: MessageStore,
+        collector: Collector | None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._db = db
         self._store = store
+        self._collector = collector  # None: transcript GC is off
+        self._looked_at = 0  # up to here the collector has looked in this process
         self._monotonic = monotonic
 
     def between_turns(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """In the worker, after a turn. Raises StoreError."""
         end = self._monotonic() + _WORKER_S
+        self._collect(end)
         while not cancelled() and self._monotonic() < end and self._store.pack_cold(hot=HOT_ROWS):
             pass
         self._db.optimise()
@@ -39,6 +49,14 @@ class Upkeep:
     def at_end(self) -> None:
         """When a session ends: the newest rows are cold now too. Raises StoreError."""
         end = self._monotonic() + _ENDING_S
+        self._collect(end)
         while self._monotonic() < end and self._store.pack_cold(hot=0, least_bytes=_WORTH_BYTES):
             pass
         self._db.optimise()
+
+    def _collect(self, end: float) -> None:
+        """A round of transcript GC, from where the last one stopped for want of time."""
+        while self._collector is not None and self._monotonic() < end:
+            _, self._looked_at = self._collector.collect(after=self._looked_at)
+            if not self._looked_at:
+                return

@@ -71,6 +71,11 @@ def refs(text: str) -> Iterator[tuple[int, int, Ref]]:
             yield found.start(), found.end(), Ref(found["sha"], found["kind"], found["mime"], int(found["bytes"]))
 
 
+def names(text: str) -> str:
+    """The names of the files that a text refers to."""
+    return " ".join(dict.fromkeys(ref.name for *_, ref in refs(text)))
+
+
 # ------------------------------------------------------------------------------------------------ finding
 def suspicious(text: str) -> bool:
     """May there be a run? Cheap: for texts of any kind, JSON included. False means no."""
