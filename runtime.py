@@ -323,6 +323,8 @@ class Runtime:
             self.db.optimise()
         except StoreError as exc:
             self.health.degraded("write-ahead log", exc, severity="warning")
+        else:
+            self.health.resolved("write-ahead log")
 
 
 def _windows(kept: Mapping[str, Any]) -> dict[str, int]:
