@@ -10,25 +10,31 @@ marked degraded.
 from __future__ import annotations
 
 import json
+import re
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final
 
 from .caller import Caller
-from .errors import SummaryError, SummaryTooLong
+from .errors import BadRequest, SummaryError, SummaryTooLong
 from .evidence import Grant, Pack, Question, gather, run_step
 from .finding import NOTE
 from .llm import replies
 from .llm.client import Model, Reply
 from .reading import Answer, Room, fit
-from .text import tokens
 
 _STEPS: Final = 5
 _LEAST_SECONDS: Final = 0.5
 _CALLS_PER_STEP: Final = 4
 _MOST_CITED: Final = 40
+_KEPT: Final = 32  # answers that were cut and may be continued
+_LEAST_EVIDENCE: Final = 400
+_PROMPT_CHARS: Final = 200  # of the question in a continuation: there it is a reminder only
+_CURSOR: Final = re.compile(r"([0-9a-f]{16})\.(\d{1,9})")
 _QUOTES: Final = 3  # with them the caller can check an answer without another call
 
 _SYSTEM: Final = (
@@ -68,11 +74,27 @@ _TOOLS: Final = tuple(
 
 
 class Desk:
-    """Lets one reader at a time work for a session. Shared by all engines of a process."""
+    """Lets one reader at a time work for a session; keeps long answers until they are read. Shared by a process's engines."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._taken: set[str] = set()
+        self._kept: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def keep(self, owner: str, text: str) -> str:
+        """Remember an answer that did not fit; the name under which its owner gets the rest."""
+        name = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        with self._lock:
+            self._kept[owner, name] = text
+            self._kept.move_to_end((owner, name))
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return name
+
+    def kept(self, owner: str, name: str) -> str | None:
+        """An answer of this owner, or None."""
+        with self._lock:
+            return self._kept.get((owner, name))
 
     @contextmanager
     def seat(self, session_id: str) -> Iterator[bool]:
@@ -126,9 +148,50 @@ def answer(
                 if mine
                 else _Outcome(None, "another question of this session is still being answered")
             )
-        return _answered(question, pack, grant, outcome, room)
+        return _answered(pack, grant, outcome, Page(desk, _owner(caller), question, room))
     finally:
         grant.revoke()
+
+
+def go_on(caller: Caller, question: Question, cursor: str, *, desk: Desk, room: Room) -> Answer:
+    """The rest of an answer that was cut, from where it was cut."""
+    found = _CURSOR.fullmatch(cursor.strip())
+    text = desk.kept(_owner(caller), found[1]) if found else None
+    if found is None or text is None or int(found[2]) > len(text):
+        raise BadRequest(
+            "this cursor is not known (answers are kept until the process ends, the last few only); ask again"
+        )
+    page = Page(desk, _owner(caller), question, room)
+    return {"note": NOTE, "content_offset": int(found[2]), **page.of(text, int(found[2]))}
+
+
+def _owner(caller: Caller) -> str:
+    """Who may read the rest of an answer: whoever may read what it was made of."""
+    session_id = caller.session.session_id if caller.session else ""
+    narrow = caller.principal is not None and caller.config.archive_scope == "session"
+    return f"{caller.principal or ''}\n{session_id if narrow else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Cuts an answer to what was asked for and to the room there is, and says how to get the rest."""
+
+    desk: Desk
+    owner: str
+    question: Question
+    room: Room
+
+    def of(self, text: str, start: int = 0, *, least_tokens: int = 0) -> Answer:
+        """The piece of an answer from ``start`` on."""
+        limit = self.room.capped(max(self.question.max_tokens, least_tokens)).part(0.85)
+        end = fit(text, start, len(text), limit) if start < len(text) else start
+        out: Answer = {"answer": text[start:end], "truncated": end < len(text)}
+        if end < len(text):
+            name = self.desk.keep(self.owner, text)
+            asked = self.question.prompt[:_PROMPT_CHARS]
+            out["answer_chars"] = len(text)
+            out["continue_with"] = {"tool": "lcm_expand_query", "prompt": asked, "cursor": f"{name}.{end}"}
+        return out
 
 
 class Reader:
@@ -224,66 +287,57 @@ def _text(value: Any) -> str:
 
 
 # -------------------------------------------------------------------------------------------------------------- answers
-def _answered(question: Question, pack: Pack, grant: Grant, outcome: _Outcome, room: Room) -> Answer:
-    if outcome.reply is None:
-        text, cited, truncated = _evidence(pack, outcome.reason, question.max_tokens, room)
+def _answered(pack: Pack, grant: Grant, outcome: _Outcome, page: Page) -> Answer:
+    reply = outcome.reply
+    if reply is None:
+        text, places = _evidence(pack, outcome.reason)
+        shown = page.of(text, least_tokens=_LEAST_EVIDENCE)
+        end = len(shown["answer"])
+        out = {**_frame(pack, grant, shown), "degraded": True, "reason": outcome.reason}
+        cited = [address for at, address in places if at < end]
     else:
-        limit = room.capped(question.max_tokens).part(0.85)
-        text = outcome.reply.answer
-        end = fit(text, 0, len(text), limit)
-        truncated = end < len(text) or outcome.cut or outcome.reply.partial
-        text = text[:end]
-        cited = [address for address in outcome.reply.cited if address in grant.read]
-    out = _frame(pack, grant, text, truncated)
-    if outcome.reply is None:
-        out.update(degraded=True, reason=outcome.reason)
-    elif not cited:
-        cited, out["cited_by"] = pack.best(5), "evidence read"
-    dropped = len(set(outcome.reply.cited) - grant.read) if outcome.reply else 0
-    if dropped:
-        out["dropped_citations"] = dropped
+        out = _frame(pack, grant, page.of(reply.answer))
+        out["truncated"] = out["truncated"] or outcome.cut or reply.partial
+        if out["truncated"] and "continue_with" not in out:
+            out["read_on"] = (
+                "the model's own reply ended here: ask again with larger max_tokens, or lcm_expand a cited id"
+            )
+        cited = [address for address in reply.cited if address in grant.read]
+        if not cited:
+            cited, out["cited_by"] = pack.best(5), "evidence read"
+        if dropped := len(set(reply.cited) - grant.read):
+            out["dropped_citations"] = dropped
     out["citedIds"] = out["cited_ids"] = cited[:_MOST_CITED]
-    if outcome.reply is not None:
+    if reply is not None:
         quotes = pack.quotes(cited, _QUOTES)
-        if room.holds([out, quotes]):
+        if page.room.holds([out, quotes]):
             out["quotes"] = quotes
-    if truncated:
-        out["read_on"] = "larger max_tokens, or lcm_expand on a cited id"
     if outcome.model:
         out["model"] = outcome.model
     return out
 
 
-def _frame(pack: Pack, grant: Grant, text: str, truncated: bool) -> Answer:
+def _frame(pack: Pack, grant: Grant, shown: Answer) -> Answer:
     conversations = pack.conversations()
     return {
         "note": NOTE,
-        "answer": text,
+        **shown,
         "expandedSummaryCount": len(grant.summaries),
         "totalSourceTokens": grant.used,
-        "truncated": truncated,
         "sourceConversationId": conversations[0] if conversations else None,
         "conversation_ids": conversations,
         **({"notes": list(pack.notes)} if pack.notes else {}),
     }
 
 
-def _evidence(pack: Pack, reason: str, max_tokens: int, room: Room) -> tuple[str, list[str], bool]:
-    """The evidence as an answer, best first; (text, addresses in it, was something cut)."""
-    limit = room.capped(max(max_tokens, 400)).part(0.8)
-    head = f"No model answered ({reason}). The evidence itself, best first:"
-    text, cited = head, list[str]()
+def _evidence(pack: Pack, reason: str) -> tuple[str, list[tuple[int, str]]]:
+    """The evidence as an answer, best first; and where in it each piece begins."""
+    text = f"No model answered ({reason}). The evidence itself, best first:"
+    places: list[tuple[int, str]] = []
     for item in pack.ranked():
-        block = f"\n\n{item.block()}"
-        if not limit.holds(text + block):
-            spare = Room(limit.tokens - tokens.count(text) - 30, limit.chars - len(text) - 120)
-            if not cited or spare.tokens > 120:
-                text += block[: fit(block, 0, len(block), spare)] + f" … lcm_expand({item.address})"
-                cited.append(item.address)
-            return text, cited, True
-        text += block
-        cited.append(item.address)
-    return text, cited, False
+        places.append((len(text) + 2, item.address))
+        text += f"\n\n{item.block(outside=True)}"
+    return text, places
 
 
 def _nothing(pack: Pack) -> Answer:
@@ -298,4 +352,4 @@ def _nothing(pack: Pack) -> Answer:
     }  # fmt: skip
 
 
-__all__ = ["Desk", "Question", "answer"]
+__all__ = ["Desk", "Question", "answer", "go_on"]

@@ -97,12 +97,22 @@ class Item:
     order: tuple[int, float, int]
     conversation_id: int
     quote: str = ""  # the stretch that made it evidence
-    cut: str = ""
+    cut: tuple[int, int, int] | None = None  # first and last character shown, how many there are
 
-    def block(self) -> str:
-        """The piece as the reader sees it."""
-        tail = f"\n[cut; {self.cut}]" if self.cut else ""
-        return f"[{self.address} | {self.role} | {self.time or 'time unknown'}]\n{self.text}{tail}"
+    def block(self, *, outside: bool = False) -> str:
+        """The piece as the reader sees it; ``outside``: as one who has the tools of the host sees it."""
+        head = f"[{self.address} | {self.role} | {self.time or 'time unknown'}]"
+        if self.cut is None:
+            return f"{head}\n{self.text}"
+        start, stop, size = self.cut
+        return f"{head}\n{self.text}\n[cut; characters {start} to {stop} of {size}; {self._rest(stop, outside)}]"
+
+    def _rest(self, at: int, outside: bool) -> str:
+        if self.address.startswith("sum"):
+            return f"lcm_describe(id={self.address}, content_offset={at})" if outside else f"describe({self.address})"
+        if outside:
+            return f"lcm_expand(store_id={self.address}, content_offset={at})"
+        return f"expand(address={self.address}, offset={at})"
 
 
 @dataclass(slots=True)
@@ -293,14 +303,14 @@ class _Builder:
         return True
 
 
-def _shortened(item: Item, at: int, cap: int) -> tuple[str, str]:
-    """The text within ``cap`` tokens, around ``at``; and where the rest is."""
+def _shortened(item: Item, at: int, cap: int) -> tuple[str, tuple[int, int, int] | None]:
+    """The text within ``cap`` tokens, around ``at``; and what of it that is."""
     if tokens.count(item.text) <= cap:
-        return item.text, ""
+        return item.text, None
     start, stop = excerpt.window(item.text, at, cap * 3, ())
     stop = fit(item.text, start, stop, Room(cap, cap * 6))
     marks = f"{'…' if start else ''}{item.text[start:stop]}{'…' if stop < len(item.text) else ''}"
-    return marks, f"characters {start} to {stop} of {len(item.text)}; expand(address={item.address}, offset={stop})"
+    return marks, (start, stop, len(item.text))
 
 
 # ------------------------------------------------------------------------------------------------------------- steps
@@ -321,7 +331,9 @@ def run_step(caller: Caller, question: Question, grant: Grant, name: str, argume
     except (ValueError, RecursionError):
         return "the arguments are not JSON"
     room = Room.of(min(_STEP_TOKENS, grant.tokens_left()))
-    out = out[: fit(out, 0, len(out), room)] if out else "nothing"
+    end = fit(out, 0, len(out), room) if out else 0
+    out = out if end == len(out) else f"{out[:end]}\n[cut here: ask for less at a time]"
+    out = out or "nothing"
     grant.spend(out)
     return out
 

@@ -13,7 +13,7 @@ from typing import Any
 from .caller import Caller
 from .errors import BadRequest
 from .finding import NOTE
-from .reading import Answer, Room, exact, fit, frame, iso, node_frame, said, spans
+from .reading import MOST_HINT, Answer, Room, exact, fit, frame, iso, node_frame, node_text, said, spans
 from .records import Node
 from .session import Session
 from .text.arguments import Address
@@ -37,7 +37,7 @@ def describe(caller: Caller, address: Address, source_offset: int, content_offse
 
 
 # ------------------------------------------------------------------------------------------------------------ overview
-def overview(caller: Caller, session: Session | None, room: Room) -> Answer:
+def overview(caller: Caller, session: Session | None, room: Room, others_from: int = 0) -> Answer:
     """One conversation: the summaries its prompt shows, what is stored, which sessions there are."""
     current = session is None or (caller.session is not None and session.session_id == caller.session.session_id)
     session = session or caller.session
@@ -46,13 +46,13 @@ def overview(caller: Caller, session: Session | None, room: Room) -> Answer:
         return {
             **out,
             "notes": ["nothing is stored of this session yet"],
-            "other_sessions": _others(caller, None, room),
+            **_others(caller, None, room, others_from),
         }
     counts = caller.reach.counts(caller.thread(session.conversation_id))
     out.update(
         session_id=session.session_id, conversation_id=session.conversation_id, origin=session.origin,
         messages=counts.messages, compactions=session.compactions,
-        sessions=[each.session_id for each in caller.sessions.of_conversation(session.conversation_id)][-_MOST_LISTED:],
+        sessions=_last([each.session_id for each in caller.sessions.of_conversation(session.conversation_id)]),
     )  # fmt: skip
     roots = caller.roots() if current else _latest_roots(caller, session)
     out["nodes_by_depth"] = [
@@ -60,12 +60,22 @@ def overview(caller: Caller, session: Session | None, room: Room) -> Answer:
         for (depth, quality), count in caller.dag.by_depth(session.conversation_id).items()
     ]
     if current and caller.in_prompt.store_ids:
-        out["in_prompt"] = spans(tuple(caller.in_prompt.store_ids))[-_MOST_LISTED:]
+        out["in_prompt"] = _last(spans(tuple(caller.in_prompt.store_ids)))
     room.take(out)
     _roots(out, caller, roots, room)
-    out["other_sessions"] = _others(caller, session, room)
+    out.update(_others(caller, session, room, others_from))
     out["read_on"] = "lcm_describe(id=sum_N) for one summary, lcm_expand(node_id=N) for its sources"
     return out
+
+
+def _first(items: list[str]) -> list[str]:
+    """The first of a list; how many more there are stands where they would."""
+    return items if len(items) <= _MOST_LISTED else [*items[:_MOST_LISTED], f"… {len(items) - _MOST_LISTED} more"]
+
+
+def _last(items: list[str]) -> list[str]:
+    """The last of a list; of those before, lcm_load_session tells one by one (``continues``)."""
+    return items if len(items) <= _MOST_LISTED else [f"… {len(items) - _MOST_LISTED} more", *items[-_MOST_LISTED:]]
 
 
 def _latest_roots(caller: Caller, session: Session) -> tuple[int, ...]:
@@ -87,24 +97,26 @@ def _roots(out: Answer, caller: Caller, roots: Sequence[int], room: Room) -> Non
         out["roots"].append(item)
 
 
-def _others(caller: Caller, session: Session | None, room: Room) -> list[Answer]:
-    """Recent sessions that this caller may read, newest first."""
+def _others(caller: Caller, session: Session | None, room: Room, start: int) -> Answer:
+    """Other sessions that this caller may read, newest first, from a place on; and how to get the next ones."""
     out: list[Answer] = []
     scope = caller.everything()
-    recent = caller.sessions.recent(principal=caller.principal, limit=_SESSIONS + 1)
+    recent = caller.sessions.recent(principal=caller.principal, limit=start + _SESSIONS + 2)
+    given: Answer = {"tool": "lcm_describe", **({"session_id": session.session_id} if session else {})}
     readable = caller.reach.conversations([each.conversation_id for each in recent], scope)
-    for each in recent:
-        if each.conversation_id not in readable or (session and each.session_id == session.session_id):
+    wanted = [each for each in recent if not (session and each.session_id == session.session_id)]
+    for place, each in enumerate(wanted[start:], start):
+        if each.conversation_id not in readable:
             continue
         item = {
             "session_id": each.session_id, "conversation_id": each.conversation_id, "platform": each.platform,
             "started_at": iso(each.started_at),
         }  # fmt: skip
         if len(out) >= _SESSIONS or not room.holds(item):
-            break
+            return {"other_sessions": out, "other_sessions_continue_with": {**given, "source_offset": place}}
         room.take(item)
         out.append(item)
-    return out
+    return {"other_sessions": out}
 
 
 # ------------------------------------------------------------------------------------------------------------ a summary
@@ -116,23 +128,20 @@ def _summary(caller: Caller, node: Node, source_offset: int, content_offset: int
         conversation_id=node.conversation_id, created_at=iso(node.created_at), descendant_count=_descendants(caller, node),
         parents=[f"sum_{parent}" for parent in caller.dag.parents(node.node_id)],
         verification={"quality": node.quality, "model": node.model, "rung": node.rung, "checks": _checks(node.checks)},
-        in_prompt=node.node_id in caller.roots(), expand_hint=node.expand_hint[:1000],
+        in_prompt=node.node_id in caller.roots(), expand_hint=node.expand_hint[:MOST_HINT],
     )  # fmt: skip
     if node.replaces is not None:
         out["replaces"] = f"sum_{node.replaces}"
     if better:
         out["replaced_by"] = f"sum_{better[node.node_id]}"
     room.take(out)
-    if content_offset > len(node.text):
-        raise BadRequest(f"content_offset={content_offset} is past the end: the text has {len(node.text)} characters")
-    end = (
-        fit(node.text, content_offset, len(node.text), room.part(0.7))
-        if content_offset < len(node.text)
-        else content_offset
-    )
-    out["content"], out["content_truncated"] = node.text[content_offset:end], end < len(node.text)
+    text = node_text(node)
+    if content_offset > len(text):
+        raise BadRequest(f"content_offset={content_offset} is past the end: the text has {len(text)} characters")
+    end = fit(text, content_offset, len(text), room.part(0.7)) if content_offset < len(text) else content_offset
+    out["content"], out["content_truncated"] = text[content_offset:end], end < len(text)
     handle: Answer = {"tool": "lcm_describe", "id": node.address}
-    if end < len(node.text):
+    if end < len(text):
         out["next_content_offset"] = end
         out["continue_with"] = {**handle, "content_offset": end}
     room.take(out["content"])
@@ -165,12 +174,12 @@ def _leaf_sources(caller: Caller, out: Answer, sources: Sequence[int], offset: i
     """The messages of a leaf as ranges, and what reading them costs."""
     heads = caller.store.heads_of(sources)
     out["source_count"] = len(sources)
-    out["source_messages"] = spans(sources)[:_MOST_LISTED]
+    out["source_messages"] = _first(spans(sources))
     roles: dict[str, int] = {}
     for head in heads.values():
         roles[head.role] = roles.get(head.role, 0) + 1
     out["source_roles"] = roles
-    out["sessions"] = list(dict.fromkeys(head.session_id for head in heads.values()))[:_MOST_LISTED]
+    out["sessions"] = _first(list(dict.fromkeys(head.session_id for head in heads.values())))
     items: list[Answer] = []
     for store_id in sources[offset:]:
         head = heads[store_id]
@@ -234,9 +243,10 @@ def _message(caller: Caller, store_id: int) -> Answer:
             {"id": call.id, "name": call.name, "arguments_chars": len(call.arguments)}
             for call in row.calls[:_MOST_LISTED]
         ]
+        out["tool_calls_total"] = len(row.calls)
     others = sorted(key for key in row.envelope if key not in ("role", "content", "tool_calls", "tool_call_id"))
     if others:
-        out["other_fields"] = others[:_MOST_LISTED]
+        out["other_fields"] = _first(others)
     out["read_on"] = f"lcm_expand(store_id={store_id})"
     return out
 

@@ -22,13 +22,15 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 #: Characters of one answer, whatever its tokens: the host cuts longer ones by itself.
 MOST_CHARS: Final = 28_000
 _CHARS_PER_TOKEN: Final = 4
+#: Characters of a summary's hint that are shown beside its text; models write fewer, other programs' databases may hold more.
+MOST_HINT: Final = 1000
 #: The least that a page moves forward, however little room it is given.
 _LEAST_TOKENS, _LEAST_CHARS = 16, 48
 _RENDERED_CHARS: Final = 2000
 _MOST_FILES: Final = 10
 _FLAGS: Final = {
     Flag.RETRACTED: "retracted", Flag.HOST_NOTE: "host_note", Flag.FILTERED: "filtered", Flag.UNALIGNED: "unaligned",
-    Flag.QUARANTINED: "quarantined", Flag.REDACTED: "redacted",
+    Flag.QUARANTINED: "quarantined", Flag.REDACTED: "redacted", Flag.DUPLICATE: "duplicate",
 }  # fmt: skip
 
 Answer = dict[str, Any]
@@ -213,6 +215,8 @@ def _files(item: Answer, row: Row) -> list[Answer]:
     files = [{"externalized_ref": r.name, "kind": r.kind, "mime": r.mime, "bytes": r.bytes} for r in found.values()]
     if files:
         item["externalized"] = files[:_MOST_FILES]
+        if len(files) > _MOST_FILES:
+            item["externalized_total"] = len(files)  # each placeholder in the content names its file
     return files[:_MOST_FILES]
 
 
@@ -357,3 +361,10 @@ def node_frame(node: Node) -> Answer:
         "latest_at": iso(node.latest_at),
     }
     return out
+
+
+def node_text(node: Node) -> str:
+    """A summary's text as it is paged. A hint that is too long to be shown beside it is its last part."""
+    if len(node.expand_hint) <= MOST_HINT:
+        return node.text
+    return f"{node.text}\nExpand for details about: {node.expand_hint}"

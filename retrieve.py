@@ -16,6 +16,7 @@ from .caller import Caller, Payload
 from .errors import BadRequest
 from .finding import NOTE
 from .reading import (
+    MOST_HINT,
     Answer,
     Part,
     Room,
@@ -28,6 +29,7 @@ from .reading import (
     iso,
     line_part,
     node_frame,
+    node_text,
     page,
     show,
 )
@@ -333,14 +335,15 @@ def _source_nodes(caller: Caller, ids: Sequence[int], offset: int, room: Room) -
         if items and (not room.holds(item) or room.tokens < 150):
             return items, 0
         room.take(item)
-        start = min(offset if not items else 0, len(node.text))
-        end = fit(node.text, start, len(node.text), room) if start < len(node.text) else start
-        item["content"], item["content_truncated"] = node.text[start:end], end < len(node.text)
+        text = node_text(node)
+        start = min(offset if not items else 0, len(text))
+        end = fit(text, start, len(text), room) if start < len(text) else start
+        item["content"], item["content_truncated"] = text[start:end], end < len(text)
         if node.expand_hint:
-            item["expand_hint"] = node.expand_hint[:500]
+            item["expand_hint"] = node.expand_hint[:MOST_HINT]
         room.take(item["content"])
         items.append(item)
-        if end < len(node.text):
+        if end < len(text):
             item["next_content_offset"] = end
             return items, end
     return items, 0

@@ -205,6 +205,7 @@ EXPAND_QUERY: Final = Tool(
         Param("context_max_tokens", "int", "Most that the helper reads.", low=100, high=10_000_000),
         *_SCOPE,
         *(Param(p.name, p.kind, aliases=p.aliases, shown=False) for p in _FILTERS),
+        Param("cursor", "text", shown=False),
     ),
     ("prompt",),
 )  # fmt: skip

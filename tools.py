@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import archiving, finding, overview, retrieve
-from .answer import Desk, answer
+from .answer import Desk, answer, go_on
 from .archives import Archives
 from .caller import Caller, InPrompt, Payloads
 from .config import Config
@@ -138,14 +138,14 @@ def _describe(deps: ToolDeps, args: Args) -> Answer:
         session = caller.find_session(args["session_id"])
         if session is None:
             raise BadRequest(f"there is no session {args['session_id']!r} that you may read")
-        return overview.overview(caller, session, room)
+        return overview.overview(caller, session, room, args["source_offset"])
     if args["conversation_id"] is not None:
         chosen = caller.choose(conversation_id=args["conversation_id"])
         known = caller.sessions.of_conversation(args["conversation_id"]) if not chosen.missing else []
         if not known:
             raise BadRequest(f"there is no conversation {args['conversation_id']} that you may read")
-        return overview.overview(caller, known[-1], room)
-    return overview.overview(caller, None, room)
+        return overview.overview(caller, known[-1], room, args["source_offset"])
+    return overview.overview(caller, None, room, args["source_offset"])
 
 
 def _expand(deps: ToolDeps, args: Args) -> Answer:
@@ -189,6 +189,8 @@ def _expand_query(deps: ToolDeps, args: Args) -> Answer:
         max_tokens=args["max_tokens"],
         context_tokens=args["context_max_tokens"],
     )
+    if args["cursor"] is not None:
+        return go_on(caller, question, args["cursor"], desk=deps.desk, room=Room.of(deps.room_tokens))
     return answer(
         caller, question, model=deps.model, desk=deps.desk, room=Room.of(deps.room_tokens), clock=deps.clock,
         task=deps.expansion_task,

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given
+from hypothesis import settings as within
 from hypothesis import strategies as st
 from recall import Archive, Model, calls, result, says, user, wants
 
@@ -352,3 +353,73 @@ def test_replies_are_salvaged(text: str, answer: str, cited: tuple[str, ...]) ->
 def test_no_reply_breaks_the_parser(text: str) -> None:
     """A model may write anything."""
     assert isinstance(replies.parse(text).answer, str)
+
+
+# -- what does not fit ---------------------------------------------------------------------------------------------------
+def pages(archive: Archive, first: dict[str, Any], **args: Any) -> str:
+    """An answer and all its continuations, joined."""
+    text = first["answer"]
+    page = first
+    while "continue_with" in page:
+        handle = dict(page["continue_with"])
+        assert handle.pop("tool") == "lcm_expand_query"
+        page = archive.call("lcm_expand_query", **{**handle, **args})
+        assert "error" not in page, page
+        assert page["content_offset"] == len(text)
+        assert page["answer"]
+        text += page["answer"]
+    assert page["truncated"] is False
+    return text
+
+
+@given(st.text(alphabet='ab \n数é"\\', min_size=600, max_size=3000))
+@within(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_an_answer_that_was_cut_goes_on_exactly_there(archive: Archive, text: str) -> None:
+    """To its end, without another call of the model."""
+    whole = f"x{text}x"
+    first = ask(archive, answered(whole, "msg_4"), max_tokens=60)
+    asked = len(archive.model.requests)
+
+    assert first["truncated"] is True
+    assert pages(archive, first, max_tokens=60) == whole
+    assert len(archive.model.requests) == asked
+
+
+def test_evidence_that_was_cut_goes_on_exactly_there(archive: Archive) -> None:
+    """The first page and the rest are what one large page would have been."""
+    archive.say(*(user(f"The database password rotates, note {n}: " + "details " * 60) for n in range(12)))
+    failure = SummaryUnavailable("provider is down")
+    whole = ask(archive, failure, max_tokens=100_000)["answer"]
+    archive.room = 900
+    first = ask(archive, failure)
+
+    assert first["degraded"] is first["truncated"] is True
+    joined = pages(archive, first)
+    assert joined.split("best first:")[1][:3000] == whole.split("best first:")[1][:3000]
+    assert len(joined) > 3000
+
+
+def test_nobody_else_gets_the_rest_of_an_answer(tmp_path: Path) -> None:
+    """A cursor is no key to another principal's past."""
+    archive = Archive(tmp_path)
+    mine = archive.open("mine", platform="telegram", host_key="agent:main:telegram:dm:1")
+    theirs = archive.open("theirs", platform="telegram", host_key="agent:main:telegram:dm:2")
+    archive.say(user("my secret plan"), to="mine")
+    archive.model = Model(answered("the secret plan: " + " ".join(f"step {n}" for n in range(300)), "msg_1"))
+    first = archive.call("lcm_expand_query", mine, prompt="What is the plan?", max_tokens=60)
+    handle = {k: v for k, v in first["continue_with"].items() if k != "tool"}
+
+    assert "step 299" in archive.call("lcm_expand_query", mine, **handle)["answer"]
+    assert archive.call("lcm_expand_query", theirs, **handle) == archive.call(
+        "lcm_expand_query", theirs, **{**handle, "cursor": "0123456789abcdef.3"}
+    )
+    assert "ask again" in archive.call("lcm_expand_query", theirs, **handle)["error"]
+
+
+def test_cut_evidence_names_the_tools_that_the_agent_has(archive: Archive) -> None:
+    """The reader's own tools are not the host's."""
+    needle = archive.say(user("filler " * 9000 + "the vault is in Bremen " + "filler " * 9000))[0]
+    archive.model = Model(SummaryUnavailable("provider is down"))
+    answer = archive.call("lcm_expand_query", prompt="vault in Bremen", context_max_tokens=1500)
+
+    assert f"lcm_expand(store_id=msg_{needle}, content_offset=" in answer["answer"]

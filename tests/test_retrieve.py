@@ -420,3 +420,35 @@ def test_no_answer_is_larger_than_its_room(tmp_path: Path, room: int, text: str)
 
     assert max(tokens.count(answer) for answer in answers) <= room + 150
     assert max(map(len, answers)) <= 30_000
+
+
+def test_a_hint_that_is_too_long_is_read_to_its_end(archive: Archive) -> None:
+    """As the last part of the summary's text: nothing of it is lost."""
+    hint = " ".join(f"topic {n}" for n in range(2000))
+    archive.room = 1500
+    node = archive.node("A short summary.", archive.say(user("something")), expand_hint=hint)
+    text, page = "", archive.call("lcm_describe", id=node.address)
+    while True:
+        text += page["content"]
+        if not page["content_truncated"]:
+            break
+        handle = {name: value for name, value in page["continue_with"].items() if name != "tool"}
+        page = archive.call("lcm_describe", **handle)
+
+    assert text == f"A short summary.\nExpand for details about: {hint}"
+
+
+def test_the_list_of_other_sessions_goes_on(archive: Archive) -> None:
+    """Page by page, each session once."""
+    for n in range(30):
+        archive.open(f"other-{n}")
+    seen: list[str] = []
+    page = archive.call("lcm_describe")
+    while True:
+        seen += [each["session_id"] for each in page["other_sessions"]]
+        handle = page.get("other_sessions_continue_with")
+        if handle is None:
+            break
+        page = archive.call(handle["tool"], **{name: value for name, value in handle.items() if name != "tool"})
+
+    assert sorted(seen) == sorted(f"other-{n}" for n in range(30))

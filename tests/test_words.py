@@ -301,3 +301,40 @@ def test_chinese_particles_split_a_question_into_its_words(question: str, wanted
 
     assert wanted <= pairs
     assert not unwanted & pairs
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("source", "text", "at"),
+    [
+        ("[[:digit:]]+", "abc 42", 4),
+        ("[^[:alpha:]_]", "ab_c7", 4),
+        ("[[:upper:][:digit:]]{2}x", "aB2x", 1),
+        ("[]a]+b", "x]ab", 1),
+        (r"[\]a]b", "x]b", 1),
+        ("[[a]", "x[", 1),
+        ("[a&&b]", "x&", 1),
+        ("[a||b]", "x|", 1),
+        ("[a~~b]", "x~", 1),
+        (r"\[[:alpha:]", "x[a", 1),
+    ],
+)
+def test_sets_of_characters_mean_what_they_say_and_warn_nobody(engine, source, text, at):
+    """POSIX classes are what grep has taught everybody; a warning would end in somebody's terminal."""
+    assert pattern.compile_pattern(source, ignore_case=False).find(text, 1.0) == at
+
+
+def test_an_unknown_class_of_characters_is_told(engine):
+    """With the ones that there are, where we know them."""
+    with pytest.raises(pattern.BadRequest):
+        pattern.compile_pattern("[[:nope:]]")
+
+
+@pytest.mark.filterwarnings("error")
+@given(st.text(alphabet="[]^-&|~:alnum\\ab(){}*+?.$", max_size=30))
+def test_no_pattern_warns_or_fails_otherwise(source):
+    """It compiles, or it is refused with a reason."""
+    try:
+        pattern.compile_pattern(source)
+    except pattern.BadRequest as exc:
+        assert str(exc)

@@ -21,6 +21,14 @@ MAX_PATTERN = 1000
 # Slice lengths by the number of unbounded repeats k, so that n ** (k + 1) / (k + 1)! stays near 2e7 steps.
 _SLICES = (20_000, 6_000, 480, 150)
 _FUZZY = re.compile(r"\{\s*[a-z\d]*[a-z<]")
+# A set from its opening to its closing bracket, or anything escaped; the first "]" in a set is one of its characters.
+_SET = re.compile(r"\\.|(\[\^?)(\]?(?:\[:\w*:\]|\\.|[^\]\\])*)\]", re.DOTALL)
+_INNER = re.compile(r"\[:(?P<name>\w*):\]|\\.|\[|--|&&|~~|\|\|", re.DOTALL)
+_POSIX = {
+    "alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "blank": r" \t", "cntrl": r"\x00-\x1f\x7f", "digit": "0-9",
+    "graph": r"\x21-\x7e", "lower": "a-z", "print": r"\x20-\x7e", "punct": r"!-/:-@\[-`{-~", "space": r"\s", "upper": "A-Z",
+    "word": r"\w", "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
 _MANY = 20  # a repeat of more than this counts as unbounded
 
 
@@ -66,8 +74,8 @@ def _parsed(source: str, ignore_case: bool) -> Any:
     if _parser is None:
         return None
     try:
-        return _parser.parse(source, re.MULTILINE | (re.IGNORECASE if ignore_case else 0))
-    except (re.error, RecursionError, OverflowError):
+        return _parser.parse(_for_re(source), re.MULTILINE | (re.IGNORECASE if ignore_case else 0))
+    except (BadRequest, re.error, RecursionError, OverflowError):
         return None  # perhaps syntax that only ``regex`` knows; the compiler will say
 
 
@@ -87,7 +95,7 @@ def _with_regex(engine: ModuleType, source: str, ignore_case: bool) -> Callable[
 
 def _with_re(source: str, ignore_case: bool, tree: Any) -> Callable[[str, float], int]:
     try:
-        compiled = re.compile(source, re.MULTILINE | (re.IGNORECASE if ignore_case else 0))
+        compiled = re.compile(_for_re(source), re.MULTILINE | (re.IGNORECASE if ignore_case else 0))
     except (re.error, RecursionError, OverflowError) as exc:
         raise _unreadable(source, exc) from exc
     if tree is None:
@@ -109,6 +117,24 @@ def _with_re(source: str, ignore_case: bool, tree: Any) -> Callable[[str, float]
         return -1
 
     return find
+
+
+def _for_re(source: str) -> str:
+    """The same expression without what ``re`` knows no meaning for, or warns about: POSIX classes, nested sets.
+
+    ``[[:digit:]_]`` becomes ``[0-9_]``; other signs that a later Python may read as set operations are escaped.
+    """
+    return _SET.sub(lambda found: f"{found[1]}{_INNER.sub(_inner, found[2])}]" if found[1] else found[0], source)
+
+
+def _inner(found: re.Match[str]) -> str:
+    name = found["name"]
+    if name is None:
+        text = found[0]
+        return text if text[0] == "\\" else f"\\{text}" if len(text) == 1 else f"{text[0]}\\{text[1]}"
+    if name not in _POSIX:
+        raise BadRequest(f"[:{name}:] is not a class of characters; there are {', '.join(_POSIX)}")
+    return _POSIX[name]
 
 
 def _unreadable(source: str, exc: Exception) -> BadRequest:
