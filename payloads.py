@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import threading
 import time
@@ -236,10 +237,10 @@ class Payloads:
         """Look at every file and every reference; ``deep``: read every file."""
         present = {path.stem: path for path in self._files()}
         wanted = {str(row[0]) for row in self._db.query(_REFERRED)}
-        size = sum(path.stat().st_size for path in present.values())
+        size = sum(_stat(path)[0] for path in present.values())
         before = self._clock() - _YOUNG_S
         lost = [path for sha, path in sorted(present.items()) if sha not in wanted]
-        orphans = tuple(path for path in [*lost, *self._unfinished()] if path.stat().st_mtime < before)
+        orphans = tuple(path for path in [*lost, *self._unfinished()] if _stat(path)[1] < before)
         known = dict(self._db.query("SELECT sha, bytes FROM payloads")) if deep else {}
         read = sorted(wanted & present.keys() & known.keys())
         damaged = tuple(sha for sha in read if self._read(sha, known[sha])[1])
@@ -286,6 +287,15 @@ def unfolded(
     """(the files of a database, its messages exactly as they were said, its messages as they are read and searched)."""
     payloads = Payloads(db, folder_of(path), health)
     return payloads, UnfoldedStore(db, index, payloads.whole), UnfoldedStore(db, index, payloads.view)
+
+
+def _stat(path: Path) -> tuple[int, float]:
+    """(bytes, when it was written); a file that another process has just finished or removed is (0, never)."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, math.inf
+    return found.st_size, found.st_mtime
 
 
 def _deflated(raw: bytes, kind: str) -> bytes:

@@ -13,7 +13,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,13 +33,17 @@ _MANIFEST = ".payloads.json"
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A backup that was made and checked. ``dropped``: older ones that gave way."""
+    """A backup that was made and checked. ``dropped``: older ones that gave way.
+
+    ``payloads``: files that the manifest names; ``missing``: files that messages show and that are not there.
+    """
 
     path: Path
     bytes: int
     counts: Mapping[str, int]
     dropped: tuple[Path, ...] = ()
     payloads: int = 0
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ def back_up(deps: OpsDeps, progress: Progress = silent) -> Made:
     for path in old:
         path.unlink(missing_ok=True)
         _manifest_of(path).unlink(missing_ok=True)
-    return Made(made.path, made.bytes, made.counts, tuple(old), made.payloads)
+    return replace(made, dropped=tuple(old))
 
 
 def roll(deps: OpsDeps, progress: Progress = silent) -> Made:
@@ -124,7 +128,8 @@ def _copied(deps: OpsDeps, target: Path, progress: Progress) -> Made:
     finally:
         partial.unlink(missing_ok=True)
     payloads = _write_manifest(deps, target)
-    return Made(target, target.stat().st_size, verdict.counts, payloads=payloads)
+    missing = deps.payloads.survey().missing if deps.payloads is not None else ()
+    return Made(target, target.stat().st_size, verdict.counts, payloads=payloads, missing=missing)
 
 
 # -- payload files ---------------------------------------------------------------------------------------
@@ -141,15 +146,21 @@ def _write_manifest(deps: OpsDeps, backup: Path) -> int:
 
 
 def _payload_digests(folder: Path | None) -> dict[str, str]:
+    """Every finished payload file. One that a running agent is writing belongs to no message of the copy yet."""
     if folder is None or not folder.is_dir():
         return {}
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): _digest(path) for path in paths}
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    digests = ((path.relative_to(folder).as_posix(), _digest(path)) for path in paths)
+    return {name: digest for name, digest in digests if digest is not None}
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _digest(path: Path) -> str | None:
+    """None: another process has just removed it."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
 
 
 def _missing_payloads(deps: OpsDeps, backup: Path) -> tuple[str, ...]:

@@ -103,6 +103,12 @@ def _asked(check: Check, deps: OpsDeps, deep: bool) -> Finding:
             remedy="look at what can be saved; apply keeps the damaged file",
             command="/lcm doctor repair",
         )
+    except OSError as exc:
+        return fail(
+            f"{exc.filename or 'a file'}: {exc.strerror or exc}",
+            meaning="this could not be checked",
+            remedy="make the files beside the database readable for the account that Hermes runs as",
+        )
     except LcmError as exc:
         kind = warn if isinstance(exc, StoreBusy) else fail
         return kind(

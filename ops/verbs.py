@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 
 from ..errors import BadRequest
-from . import backup, checks, clean, explain, import_verbs, presets, render, repair, rotate
+from . import backup, checks, clean, explain, import_verbs, presets, redaction, render, repair, rotate
 from .answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, one
 from .status import OpsDeps, status
 
@@ -200,9 +200,15 @@ def _backup(deps: OpsDeps, words: Words) -> Answer:
         lines.append(
             f"{made.payloads} payload files stay where they are; the manifest beside the backup has their digests"
         )
+    if made.missing:
+        named = ", ".join(f"file_{sha[:16]}" for sha in made.missing[:5])
+        lines.append(
+            f"{len(made.missing)} payload files that messages show are missing, here as in the database: {named}"
+        )
     if made.dropped:
         lines.append(f"older than the newest {backup.KEEP}, removed: {', '.join(path.name for path in made.dropped)}")
     data = {"path": str(made.path), "bytes": made.bytes, "counts": dict(made.counts), "payloads": made.payloads}
+    data["missing_payloads"] = list(made.missing)
     return Answer("\n".join(lines), {**data, "removed": [str(path) for path in made.dropped]})
 
 
@@ -274,6 +280,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("backup", _backup, "a checked copy of the database"),
     Verb("restore", _restore, "put a backup back", "[<name>|latest] [apply]", changes=True),
     *import_verbs.VERBS,
+    *redaction.VERBS,
     Verb("rotate", _rotate, "let everything before the fresh tail leave the prompt", "[apply]", changes=True),
     Verb("preset show", _preset_show, "shipped groups of settings and where their values come from", "[<name>]"),
     Verb("preset suggest", _preset_suggest, "which of them suits this context window"),

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
+import random
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ops_world import READS, WRITES, Holder, World, corrupt, digest, healthy, wrecked
+from ops_world import READS, ROOT, WRITES, Holder, World, corrupt, digest, healthy, wrecked
 
+from hermes_lcm.command import answer
 from hermes_lcm.db import connection, files
 from hermes_lcm.errors import BadRequest, NotFound, StoreBusy, StoreCorrupt
 from hermes_lcm.ops import backup
@@ -147,6 +153,100 @@ def test_backups_taken_while_two_writers_work_are_consistent(tries: int, tmp_pat
 
     assert failures == []
     assert world.runtime.store.count() > tries
+
+
+def test_a_backup_says_which_payload_files_are_missing(world: World) -> None:
+    """They were lost before; the copy of the rows is sound all the same."""
+    runtime = world.runtime
+    blob = base64.b64encode(random.Random(5).randbytes(3000)).decode()
+    world.say(f"look data:image/png;base64,{blob}", session="pictures")
+    deps = replace(world.deps(), payloads=runtime.payloads, payload_dir=runtime.payloads.folder)
+    assert answer("backup", deps).data["missing_payloads"] == []
+    gone = next(runtime.payloads.folder.rglob("*.z"))
+    gone.unlink()
+    world.now += 1
+    said = answer("backup", deps)
+
+    assert (said.code, said.data["missing_payloads"]) == (0, [gone.stem])
+    assert f"file_{gone.stem[:16]}" in said.text
+
+
+def test_a_file_that_disappears_while_one_looks_is_no_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A running agent finishes or removes payload files at any time."""
+    payloads = world.runtime.payloads
+    ghost = payloads.folder / "ab" / f"{'ab' * 32}.z"
+    monkeypatch.setattr(type(payloads), "_files", lambda _self: iter([ghost]))
+    monkeypatch.setattr(type(payloads), "_unfinished", lambda _self: [ghost.with_name(".unfinished")])
+    said = doctor(replace(world.deps(), payloads=payloads), deep=False)
+
+    assert next(each for each in said["checks"] if each["check"] == "payload_files")["status"] == "pass"
+
+
+WRITER = """
+import base64, random, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from ops_world import World
+world, session, texts = World(Path(sys.argv[2])), sys.argv[3], []
+rng = random.Random(session)
+while True:
+    image = f"data:image/png;base64,{base64.b64encode(rng.randbytes(3000)).decode()}" if len(texts) % 20 == 0 else ""
+    texts += [f"{session} {len(texts)} {image}", "answer"]
+    try:
+        world.say(*texts[-400:], session=f"{session}-{len(texts) // 400}") if len(texts) % 400 else texts.clear()
+    except Exception as exc:  # the other writer was first; the same call works later
+        if "locked" not in str(exc):
+            raise
+        texts = texts[:-2]
+    print(len(texts), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "tries", [pytest.param(2, id="2-tries"), pytest.param(50, id="50-tries", marks=pytest.mark.slow)]
+)
+def test_what_two_processes_were_writing_is_restored_whole(
+    tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each backup goes into a home of its own, where the doctor finds nothing wrong and every session has no gap."""
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 2000)
+    world = World(tmp_path / "home")
+    world.say("start")
+    command = [sys.executable, "-c", WRITER, str(Path(__file__).parent), str(world.home)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / ".lcm-path")}
+    writers = [subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True, env=env) for name in ("w0", "w1")]
+    try:
+        for each in writers:  # both are at work
+            assert each.stdout is not None
+            assert each.stdout.readline()
+            threading.Thread(target=each.stdout.read, daemon=True).start()
+        counts = [restored(world, tmp_path / f"restored-{n}") for n in range(tries)]
+        assert [each.poll() for each in writers] == [None, None]
+    finally:
+        for each in writers:
+            each.kill()
+            each.wait()
+
+    assert counts == sorted(counts)
+    assert counts[-1] > counts[0]
+
+
+def restored(world: World, home: Path) -> int:
+    """Messages of a backup made now, after it was put into another home and looked at thoroughly."""
+    runtime = world.runtime
+    world.now += 1
+    made = backup.back_up(replace(world.deps(), payload_dir=runtime.payloads.folder))
+    fresh = World(home)
+    done = backup.restore(replace(fresh.deps(None), payload_dir=runtime.payloads.folder), str(made.path))
+    said = doctor(fresh.deps(None), deep=True)
+
+    assert done.missing_payloads == ()
+    assert made.payloads > 0
+    assert said["overall"] == "healthy", [each for each in said["checks"] if each["status"] != "pass"]
+    assert consistent(fresh.path) == []
+    assert fresh.runtime.store.count() == made.counts["messages"]
+    fresh.close()
+    return made.counts["messages"]
 
 
 def consistent(path: Path) -> list[str]:
