@@ -173,7 +173,9 @@ class MessageStore:
         window = self._window(done, hot)
         if sum(len(envelope) for *_, envelope in window) < least_bytes:
             return 0
-        alone = [(i, conversation, text) for i, conversation, stored, text in window if text and isinstance(stored, bytes)]
+        alone = [
+            (i, conversation, text) for i, conversation, stored, text in window if text and isinstance(stored, bytes)
+        ]
         blocks = packed(grouped(alone))
         read = {store_id: stored for store_id, _, stored, _ in window}
         with self._db.transaction():
@@ -354,6 +356,22 @@ class MessageStore:
             )
             out.extend(self._decoded(row) for row in rows)
             if len(out) >= limit:
+                break
+        return out
+
+    def last_told(self, segments: Sequence[Segment], *, tool: str, within: int) -> list[Row]:
+        """Results of one tool and notes of the host among the newest ``within`` rows of a thread, newest first; a few of them."""
+        out: list[Row] = []
+        for segment in reversed(segments):
+            last = min(segment.end.seq, self.last_seq(segment.conversation_id))
+            rows = self._db.query(
+                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND seq > ? AND pos <= ? "
+                "AND (tool_name = ? OR (role = 'user' AND flags & 2)) AND flags & 1 = 0 AND chars < 600000 "
+                "ORDER BY seq DESC LIMIT 8",
+                (segment.conversation_id, last, last - within, segment.end.pos, tool),
+            )
+            out.extend(self._decoded(row) for row in rows)
+            if out:
                 break
         return out
 

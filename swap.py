@@ -153,7 +153,7 @@ class Swap:
         order = ([pinned] if pinned is not None else []) + kept
         messages = self._redacted(messages, entries, order)
         tail_ids = [store_id for n in order for store_id in entries[n].ids]
-        state = self._present(session, tail_ids, request)
+        state = self._present(session, tail_ids)
         with self._dag.writing():
             assembly_id = self._dag.publish(
                 session.conversation_id, session.session_id, [node.node_id for node in roots], tail_ids,
@@ -203,12 +203,10 @@ class Swap:
             [*own, *(node.last_pos for node in roots if node.conversation_id == session.conversation_id)], default=0.0
         )
 
-    def _present(self, session: Session, tail_ids: Sequence[int], request: Request) -> str:
+    def _present(self, session: Session, tail_ids: Sequence[int]) -> str:
         """The block of present state, for prompts that cover anything."""
         segments = [Segment(*item) for item in self._sessions.lineage(session.conversation_id)]
-        shown = [store_id for entry in request.lineage.entries for store_id in entry.ids]
-        before = min(tail_ids, default=max(shown, default=0) + 1)
-        return self._state.block(segments, before=before)
+        return self._state.block(segments, shown=tail_ids)
 
     def _stubs(
         self,
