@@ -35,6 +35,8 @@ class Threads:
         """
         own = session.conversation_id
         gone = self._sessions.taken_back(own) if session.parent_id is not None else None
+        if session.parent_id is not None and gone is None:  # it has not begun: it shows what its parent shows
+            own, gone = session.parent_id, self._sessions.taken_back(session.parent_id)
         segments = [Segment(*item) for item in self._sessions.lineage(session.conversation_id)]
         if assembly is None:
             return _thread(self._store.heads(segments), own, gone)

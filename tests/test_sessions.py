@@ -146,6 +146,17 @@ def test_undo_in_a_parent_leaves_its_branches_alone(world: World, generations: i
     assert len(world.stored()) == 12 + 4 + 1
 
 
+def test_a_branch_of_a_branch_begins_with_what_that_one_shows(world: World) -> None:
+    """Though the grandparent has taken back since what the branch in between still inherits."""
+    parent, child = branched(world, 12)
+    world.take(child, "child")
+    world.take(Chat(parent[:4]).user("another way"), "parent")
+    world.session("grandchild", parent=world.session("child"), origin="branch", fork_seq=16)
+    world.take(child.copy().turns(1, first=70), "grandchild")
+
+    assert len(world.stored()) == 12 + 4 + 1 + 2
+
+
 def test_undo_in_a_branch_leaves_its_own_branches_alone(world: World) -> None:
     """A branch goes back beyond its fork: what was branched off it before still inherits all of it."""
     _, child = branched(world, 12)
