@@ -104,8 +104,9 @@ class Sessions:
         fork_seq: int | None = None,
         mode: str = "full",
         model: str = "",
+        principal: str | None = None,
     ) -> Session:
-        """The session, made if it is new.
+        """The session, made if it is new. ``principal``: whose it is, where that is known already.
 
         ``origin`` "rotation" continues the parent's conversation; "branch" starts one that inherits the parent's messages up to
         ``fork_seq``; "subagent" starts one that belongs to the parent's principal.
@@ -114,7 +115,7 @@ class Sessions:
         if known is not None:
             return known
         with self._db.transaction():
-            principal = parent.principal if parent else principal_of(platform, host_key, session_id)
+            principal = parent.principal if parent else principal or principal_of(platform, host_key, session_id)
             if parent is not None and origin == "rotation":
                 conversation_id = parent.conversation_id
             else:

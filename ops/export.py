@@ -19,22 +19,26 @@ from ..db.files import Progress, silent
 from ..errors import BadRequest, NotFound, StoreError
 from ..records import Flag, Row
 from ..scope import Reach
-from ..session import Session
-from ..store import Segment
+from ..session import Cut, Session
 from ..text import content
+from ..thread import Threads
 from .explain import readable
+from .ledger import Ledger
 from .render import moment
+from .transcripts import FORMAT
 
 if TYPE_CHECKING:
     from .status import OpsDeps
 
 FOLDER = "lcm-exports"
-FORMAT = 1
 _PAGE = """
 SELECT store_id, session_id, seq, pos, said_at, stored_at, source, flags, revises, envelope FROM messages
- WHERE conversation_id = ? AND seq > ? ORDER BY seq LIMIT 500
+ WHERE conversation_id = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT 500
 """
 _FIELDS = ("store_id", "session_id", "seq", "pos", "said_at", "stored_at", "source", "flags", "revises")
+_SESSION = (
+    "session_id", "origin", "platform", "host_key", "principal", "model", "started_at", "ended_at", "end_reason",
+)  # fmt: skip
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -78,26 +82,47 @@ def _session(deps: OpsDeps, session_id: str | None) -> Session:
 
 
 def header(deps: OpsDeps, session: Session) -> dict[str, Any]:
-    """What is known of a conversation beside its messages."""
-    sessions = deps.sessions.of_conversation(session.conversation_id)
-    keys = ("session_id", "origin", "platform", "host_key", "model", "started_at", "ended_at", "end_reason")
-    return {
-        "lcm_export": FORMAT,
-        "messages": deps.store.last_seq(session.conversation_id),
-        "branched_from": session.parent_id,
-        "sessions": [{key: getattr(each, key) for key in keys} for each in sessions],
-    }
+    """What is known of a conversation, and of those that it branched off from, beside their messages."""
+    lineage = [(c, cut) for c, cut in deps.sessions.lineage(session.conversation_id)]
+    about = []
+    for n, (conversation, cut) in enumerate(lineage):
+        sessions = deps.sessions.of_conversation(conversation)
+        each = {
+            "sessions": [{key: getattr(one, key) for key in _SESSION} for one in sessions],
+            "rows": _count(deps, conversation, cut),
+        }
+        if n:
+            each |= {"parent": n - 1, "fork_seq": sessions[0].fork_seq, **_inherits(deps, conversation)}
+        about.append(each)
+    return {"lcm_export": FORMAT, "messages": sum(each["rows"] for each in about), "conversations": about}
 
 
-def lines(deps: OpsDeps, conversation_id: int) -> Iterator[str]:
+def _inherits(deps: OpsDeps, conversation: int) -> dict[str, Any]:
+    """How much of its parent a branch that has begun inherits, and which rows were gone by then."""
+    gone = deps.sessions.taken_back(conversation)
+    if gone is None:
+        return {}
+    cut = deps.sessions.lineage(conversation)[-2][1] or Cut()
+    return {"cut": [cut.seq, min(cut.pos, 2.0**62)], "without": sorted(gone)}
+
+
+def _count(deps: OpsDeps, conversation: int, cut: Cut | None) -> int:
+    sql = "SELECT count(*) FROM messages WHERE conversation_id = ? AND seq <= ?"
+    return int(deps.db.query(sql, (conversation, (cut or Cut()).seq))[0][0])
+
+
+def lines(deps: OpsDeps, conversation_id: int, until: int = 2**62) -> Iterator[str]:
     """One line per stored message, in the order they were stored."""
     seq = 0
-    while rows := deps.db.query(_PAGE, (conversation_id, seq)):
+    repeats = Ledger(deps.db).duplicates()
+    while rows := deps.db.query(_PAGE, (conversation_id, seq, until)):
         for row in rows:
             fields, envelope = dict(zip(_FIELDS, row, strict=False)), deps.store.envelope(row[0], row[-1])
             if fields["flags"] & Flag.EXTERNALISED and deps.payloads is not None:
                 whole = deps.payloads.whole(deps.store.rows([fields["store_id"]])[0])
                 fields["flags"], envelope = whole.head.flags, content.encode(whole.envelope)[0]
+            if row[0] in repeats:
+                fields["repeats"] = repeats[row[0]]
             yield f'{json.dumps(fields, ensure_ascii=False)[:-1]}, "message": {envelope}}}'
         seq = rows[-1][2]
 
@@ -106,19 +131,19 @@ def _jsonl(deps: OpsDeps, session: Session, file: IO[str], progress: Progress) -
     head = header(deps, session)
     file.write(json.dumps(head, ensure_ascii=False) + "\n")
     count = 0
-    for line in lines(deps, session.conversation_id):
-        file.write(line + "\n")
-        count += 1
-        if count % 500 == 0:
-            progress("writing", count, head["messages"])
+    for conversation, cut in deps.sessions.lineage(session.conversation_id):
+        for line in lines(deps, conversation, (cut or Cut()).seq):
+            file.write(line + "\n")
+            count += 1
+            if count % 500 == 0:
+                progress("writing", count, head["messages"])
     return count
 
 
 # -- for people ------------------------------------------------------------------------------------------
 def _markdown(deps: OpsDeps, session: Session, file: IO[str], progress: Progress) -> int:
     """The thread as a reader wants it: in order, without what was taken back."""
-    segments = [Segment(*item) for item in deps.sessions.lineage(session.conversation_id)]
-    ids = [head.store_id for head in deps.store.heads(segments) if not head.flags & Flag.RETRACTED]
+    ids = [each.store_id for each in Threads(deps.store, deps.sessions).expected(session, None)]
     file.write(f"# {session.session_id}\n\n{len(ids)} messages, {moment(session.started_at)}\n")
     for at in range(0, len(ids), 200):
         for row in deps.store.rows(ids[at : at + 200]):

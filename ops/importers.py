@@ -1,5 +1,5 @@
 """
-Taking conversations in from files: our own exports exactly, and transcripts of OpenAI messages (JSON or JSONL).
+Taking conversations in from files: our own exports exactly, and transcripts of OpenAI messages.
 
 A dry run first, a backup before anything is written, and safe to repeat: what is there already is counted and left
 alone, and an import that was interrupted goes on where it stopped.
@@ -7,52 +7,30 @@ alone, and an import that was interrupted goes on where it stopped.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..db.files import Progress, silent
 from ..errors import BadRequest
-from ..session import Session
-from ..store import NewRow
+from ..records import Flag, Stored
+from ..session import Cut, Session
+from ..store import NewRow, Segment
 from ..text import content
 from . import backup
+from .ledger import MESSAGE, Ledger, Source
 from .status import exists
+from .transcripts import Conversation, File, Line, read
 
 if TYPE_CHECKING:
     from ..door import Door
     from .status import OpsDeps
 
-SOURCE = "import"
+KIND = "file"
 _BATCH = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One message of a file, with what an export knows about it."""
-
-    message: dict[str, Any]
-    envelope: str | None = None
-    session_id: str = ""
-    seq: int = 0
-    pos: float = 0
-    stored_at: float | None = None
-    source: str = SOURCE
-    flags: int = 0
-    old_id: int = 0
-    revises: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    """A file that was read: sessions in order, then messages in order."""
-
-    sessions: tuple[dict[str, Any], ...]
-    lines: tuple[Line, ...]
-    exact: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,155 +44,154 @@ class Imported:
     backup: Path | None = None
 
 
-# -- reading ---------------------------------------------------------------------------------------------
-def read(path: Path) -> Transcript:
-    """A file of either kind. Raises BadRequest with the line that cannot be read."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="surrogatepass")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise BadRequest(f"{path} cannot be read: {exc}") from exc
-    items = list(_items(text, path))
-    if items and isinstance(items[0][0].get("sessions"), list) and "lcm_export" in items[0][0]:
-        return _export(items, path)
-    name = f"import:{path.stem}"
-    lines = tuple(
-        Line(item, None, name, n, n) for n, (item, _) in enumerate((each for each in items if "role" in each[0]), 1)
-    )
-    if not lines:
-        raise BadRequest(f"{path} holds no messages: expected objects with a role, as JSONL or as a JSON list")
-    return Transcript(({"session_id": name},), lines, exact=False)
-
-
-def _items(text: str, path: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """Objects with the text they were read from."""
-    whole = text.lstrip()
-    if whole.startswith("[") or (
-        whole.startswith("{") and "\n" in whole.strip() and not _is_object(whole.split("\n", 1)[0])
-    ):
-        loaded = _json(text, path, 1)
-        for item in loaded if isinstance(loaded, list) else loaded.get("messages") or []:
-            if isinstance(item, dict):
-                yield item, ""
-        return
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            item = _json(line, path, number)
-            if not isinstance(item, dict):
-                raise BadRequest(f"{path}, line {number}: expected an object")
-            if isinstance(item.get("messages"), list) and "role" not in item:
-                yield from ((each, "") for each in item["messages"] if isinstance(each, dict))
-            else:
-                yield item, line
-
-
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
-
-
-def _json(text: str, path: Path, number: int) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as exc:
-        raise BadRequest(f"{path}, line {number}: {exc}") from exc
-
-
-def _export(items: Sequence[tuple[dict[str, Any], str]], path: Path) -> Transcript:
-    lines = []
-    for number, (item, raw) in enumerate(items[1:], 2):
-        try:
-            envelope = raw[raw.index('"message": ') + len('"message": ') : -1]
-            line = Line(
-                content.decode(envelope), envelope, item["session_id"], item["seq"], item["pos"], item["stored_at"],
-                item["source"], item["flags"], item["store_id"], item["revises"],
-            )  # fmt: skip
-        except (KeyError, ValueError) as exc:
-            raise BadRequest(f"{path}, line {number}: not a line of an export ({exc})") from exc
-        lines.append(line)
-    expected = items[0][0].get("messages")
-    if expected != len(lines) or [line.seq for line in lines] != list(range(1, len(lines) + 1)):
-        raise BadRequest(f"{path} is not complete: {len(lines)} messages of {expected}")
-    return Transcript(tuple(items[0][0]["sessions"]), tuple(lines), exact=True)
-
-
-# -- taking in -------------------------------------------------------------------------------------------
-def plan(deps: OpsDeps, path: Path) -> tuple[Transcript, Imported]:
+def plan(deps: OpsDeps, path: Path) -> tuple[File, Imported]:
     """What an import would add. Changes nothing."""
     if not deps.trusted:
         raise BadRequest("conversations are imported at the terminal: hermes lcm import <file>")
     found = read(path)
-    names = tuple(str(each["session_id"]) for each in found.sessions)
-    first = deps.sessions.find(names[0]) if exists(deps) else None
-    present = deps.store.last_seq(first.conversation_id) if first else 0
-    if present > len(found.lines) or not _same(deps, first, found.lines[:present]):
-        raise BadRequest(f"{names[0]} is stored already with other messages; an import never mixes two conversations")
-    return found, Imported(names, present, len(found.lines) - present, found.exact)
+    last = len(found.conversations) - 1
+    present = sum(
+        _present(deps, each, whole=n == last or not found.exact) for n, each in enumerate(found.conversations)
+    )
+    total = sum(len(each.lines) for each in found.conversations)
+    shown = found.conversations[-1].sessions if found.exact else [each.sessions[0] for each in found.conversations]
+    names = tuple(str(each["session_id"]) for each in shown)
+    return found, Imported(names, present, total - present, found.exact)
 
 
-def _same(deps: OpsDeps, session: Session | None, lines: Sequence[Line]) -> bool:
-    """Is what is stored under the session the beginning of the file?"""
+def _present(deps: OpsDeps, conversation: Conversation, *, whole: bool) -> int:
+    """How many of the file's messages are here. An ancestor of a branch may have gone on here; the branch itself may not."""
+    name = str(conversation.sessions[0]["session_id"])
+    session = deps.sessions.find(name) if exists(deps) else None
     if session is None:
-        return True
-    sql = "SELECT seq, digest FROM messages WHERE conversation_id = ? ORDER BY seq"
-    stored = [digest for _, digest in deps.db.query(sql, (session.conversation_id,))]
-    return stored == [content.read(line.message).digest for line in lines]
+        return 0
+    here = _stored(deps, session)
+    both = list(zip(here, conversation.lines, strict=False))
+    if (whole and len(here) > len(conversation.lines)) or not all(_same(row, line) for row, line in both):
+        raise BadRequest(f"{name} is stored already with other messages; an import never mixes two conversations")
+    return len(both)
 
 
+def _stored(deps: OpsDeps, session: Session) -> list[Stored]:
+    """A conversation's own rows as they were stored."""
+    return sorted(deps.store.heads([Segment(session.conversation_id)]), key=lambda row: row.seq)
+
+
+def _same(row: Stored, line: Line) -> bool:
+    """The same message; of one whose secrets were taken out the digest is still that of what was said."""
+    if row.flags & line.flags & Flag.REDACTED:
+        return row.role == line.message.get("role")
+    return row.digest == content.said(line.message).digest
+
+
+# -- taking in -------------------------------------------------------------------------------------------
 def take_in(deps: OpsDeps, path: Path, progress: Progress = silent) -> Imported:
     """Import what is not there yet."""
     found, planned = plan(deps, path)
     if not planned.added:
         return planned
     made = backup.back_up(deps, progress).path if exists(deps) else None
-    sessions = _sessions(deps, found)
-    ids = _known_ids(deps, sessions, found.lines[: planned.present])
-    done = planned.present
-    now = deps.clock()
-    for _, group in groupby(found.lines[done:], key=lambda line: (line.session_id, line.source, line.stored_at)):
-        rows = list(group)
-        for at in range(0, len(rows), _BATCH):
-            part = rows[at : at + _BATCH]
-            session = sessions[part[0].session_id]
-            stored_at = part[0].stored_at
-            new = deps.store.append(
-                session.conversation_id, session.session_id, done, [_row(line, ids, deps.door) for line in part],
-                source=part[0].source, now=now if stored_at is None else stored_at,
-            )  # fmt: skip
-            ids.update({line.old_id: store_id for line, store_id in zip(part, new, strict=True)})
-            done += len(part)
-            progress("storing", done, len(found.lines))
+    ledger = Ledger(deps.db)
+    source = ledger.begin(f"file:{path.resolve()}", KIND, {"exact": found.exact}, now=deps.clock())
+    work = _Import(deps, ledger, source, found, progress)
+    for conversation in found.conversations:
+        work.take(conversation)
+    ledger.finish(source, {"exact": found.exact}, now=deps.clock())
     return replace(planned, backup=made)
 
 
-def _sessions(deps: OpsDeps, found: Transcript) -> dict[str, Session]:
-    out: dict[str, Session] = {}
-    before: Session | None = None
-    for each in found.sessions:
-        before = deps.sessions.open(
-            str(each["session_id"]),
-            now=float(each.get("started_at") or deps.clock()),
-            platform=str(each.get("platform") or ""),
-            host_key=each.get("host_key") or None,
-            parent=before,
-            origin="rotation" if before else "start",
-            model=str(each.get("model") or ""),
-        )
-        out[before.session_id] = before
-        if each.get("ended_at"):
-            deps.sessions.end(before.session_id, now=float(each["ended_at"]), reason=str(each.get("end_reason") or ""))
-    return out
+class _Import:
+    """One file on its way in. ``ids``: addresses of the file to those here."""
+
+    def __init__(self, deps: OpsDeps, ledger: Ledger, source: Source, found: File, progress: Progress) -> None:
+        self._deps, self._ledger, self._source, self._found, self._progress = deps, ledger, source, found, progress
+        self._total = sum(len(each.lines) for each in found.conversations)
+        self._done = 0
+        self.ids: dict[int, int] = {}
+
+    def take(self, conversation: Conversation) -> None:
+        deps = self._deps
+        sessions = self._sessions(conversation)
+        own = next(iter(sessions.values()))
+        here = _stored(deps, own)
+        self.ids.update({line.old_id: row.store_id for row, line in zip(here, conversation.lines, strict=False)})
+        self._done += min(len(here), len(conversation.lines))
+        if conversation.cut is not None and not here:
+            without = [self.ids[each] for each in conversation.without if each in self.ids]
+            deps.sessions.fork_at(own.conversation_id, Cut(*conversation.cut), without)
+        first = 0 if conversation.fork_seq is None else conversation.fork_seq
+        places = _Places(conversation.lines, first)
+        rest = conversation.lines[len(here) :]
+        for _, group in groupby(rest, key=lambda line: (line.session_id, line.source, line.stored_at)):
+            rows = list(group)
+            for at in range(0, len(rows), _BATCH):
+                self._append(sessions, rows[at : at + _BATCH], places)
+
+    def _append(self, sessions: Mapping[str, Session], part: Sequence[Line], places: _Places) -> None:
+        """One transaction: rows, their notes, and which are duplicates."""
+        deps, session, stored_at = self._deps, sessions[part[0].session_id], part[0].stored_at
+        rows = [_row(line, self.ids, deps.door, places) for line in part]
+        with deps.db.transaction():
+            new = deps.store.append(
+                session.conversation_id, session.session_id, deps.store.last_seq(session.conversation_id, writing=True), rows,
+                source=part[0].source, now=deps.clock() if stored_at is None else stored_at,
+            )  # fmt: skip
+            self._ledger.note(
+                self._source, MESSAGE, [(f"{line.session_id}:{line.seq}", n) for line, n in zip(part, new, strict=True)]
+            )
+            self.ids.update({line.old_id: store_id for line, store_id in zip(part, new, strict=True) if line.old_id})
+            copies = [
+                (store_id, line.repeats) for line, store_id in zip(part, new, strict=True) if line.repeats is not None
+            ]
+            self._ledger.mark([(copy, self.ids[original]) for copy, original in copies if original in self.ids])
+        self._done += len(part)
+        self._progress("storing", self._done, self._total)
+
+    def _sessions(self, conversation: Conversation) -> dict[str, Session]:
+        deps = self._deps
+        above = self._found.conversations[conversation.parent] if conversation.parent is not None else None
+        parent = deps.sessions.find(str(above.sessions[-1]["session_id"])) if above is not None else None
+        out: dict[str, Session] = {}
+        before: Session | None = None
+        for each in conversation.sessions:
+            name = str(each["session_id"])
+            known = deps.sessions.find(name)
+            before = known or deps.sessions.open(
+                name,
+                now=float(each.get("started_at") or deps.clock()),
+                platform=str(each.get("platform") or ""),
+                host_key=each.get("host_key") or None,
+                parent=before or parent,
+                origin="rotation" if before else "branch" if parent else "start",
+                fork_seq=conversation.fork_seq if before is None else None,
+                model=str(each.get("model") or ""),
+                principal=each.get("principal") or None,
+            )
+            out[name] = before
+            if known is None and each.get("ended_at"):
+                deps.sessions.end(name, now=float(each["ended_at"]), reason=str(each.get("end_reason") or ""))
+        return out
 
 
-def _known_ids(deps: OpsDeps, sessions: dict[str, Session], lines: Sequence[Line]) -> dict[int, int]:
-    """Addresses of the file to those here, for messages that an interrupted import has stored."""
-    conversation = next(iter(sessions.values())).conversation_id
-    sql = "SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY seq"
-    return {line.old_id: row[0] for line, row in zip(lines, deps.db.query(sql, (conversation,)), strict=True)}
+class _Places:
+    """Positions of the file as positions here: the same, unless rows are missing in the file and numbers move up."""
+
+    def __init__(self, lines: Sequence[Line], first: int) -> None:
+        self._seqs = [line.seq for line in lines]
+        self._first = first
+        self._same = self._seqs == list(range(first + 1, first + len(lines) + 1))
+
+    def pos(self, line: Line) -> float | None:
+        """None: at the end, where the row is appended."""
+        if line.pos == line.seq:
+            return None
+        if self._same or line.pos < self._first:
+            return line.pos
+        whole = int(line.pos)
+        return self._first + bisect_right(self._seqs, whole) + (line.pos - whole)
 
 
-def _row(line: Line, ids: dict[int, int], door: Door | None) -> NewRow:
+def _row(line: Line, ids: Mapping[int, int], door: Door | None, places: _Places) -> NewRow:
     message = content.read(line.message)
     if line.envelope is not None:
         message = replace(message, envelope=line.envelope)
@@ -222,7 +199,7 @@ def _row(line: Line, ids: dict[int, int], door: Door | None) -> NewRow:
         message = door.kept(message)
     return NewRow(
         message,
-        pos=line.pos if line.pos != line.seq else None,
+        pos=places.pos(line),
         revises=ids.get(line.revises) if line.revises is not None else None,
         flags=line.flags,
     )
