@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+import threading
+from contextlib import contextmanager
+from contextvars import copy_context
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from hermes_lcm.errors import SummaryTooLong, SummaryUnavailable
-from hermes_lcm.llm.client import HostModel, classify, read_reply, split_route, without_reasoning
+from hermes_lcm.llm.client import HostModel, classify, keep_progress, read_reply, split_route, without_reasoning
 
 ASK = [{"role": "user", "content": "hello"}]
 
@@ -341,3 +344,29 @@ def test_an_interrupt_is_not_a_failure_of_the_model(host):
     host.answer = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         ask()
+
+
+# ------------------------------------------------------------------------------------------------------- progress
+def test_a_thread_that_works_for_a_compaction_reports_to_the_host(host):
+    """Hosts near 0.22 wait as long as words stream in, and listen in the threads that have their hook only."""
+    installed: list[Any] = []
+
+    @contextmanager
+    def aux_progress_hook(hook):
+        installed.append(hook)
+        yield
+
+    def hook() -> None: ...
+
+    host.module.aux_progress_hook = aux_progress_hook
+    host.module._aux_progress = SimpleNamespace(hook=hook)
+    keep_progress()
+    thread = threading.Thread(target=copy_context().run, args=(ask,))
+    thread.start()
+    thread.join()
+    host.module._aux_progress.hook = None
+    keep_progress()
+    ask()
+
+    assert installed == [hook]
+    assert len(host.calls) == 2

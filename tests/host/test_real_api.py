@@ -31,16 +31,16 @@ def at_once(*jobs: Callable[[], object]) -> None:
 
 
 def test_two_users_at_once(tmp_path: Path) -> None:
-    """Five turns each at the same time, until both were compacted; then one searches for what the other one said."""
+    """Seven turns each at the same time, until both were compacted; then one searches for what the other one said."""
     with ModelServer(of_many, limit=WINDOW, topic=speaker) as model:
         home = Home.make(tmp_path / "home", model.base_url)
         with api_server(home) as api:
 
             def talk(name: str, other: str) -> None:
-                for turn in range(5):
+                for turn in range(7):
                     said = model.says(f"{name} {turn} look", name)
                     assert api.ask(said, session=f"s-{name}", key=name) == f"Done with {name} {turn}."
-                said = model.says(f"{name} 5 spy secret-of-{other} s-{other}", name)
+                said = model.says(f"{name} 7 spy secret-of-{other} s-{other}", name)
                 api.ask(said, session=f"s-{name}", key=name)
 
             at_once(lambda: talk("ada", "bob"), lambda: talk("bob", "ada"))

@@ -18,11 +18,11 @@ pytestmark = pytest.mark.host
     "in_place", [pytest.param(True, id="in-place"), pytest.param(False, id="rotating", marks=pytest.mark.slow)]
 )
 def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> None:
-    """``hermes chat --resume`` eight times, three compactions: rows equal distinct messages."""
+    """``hermes chat --resume`` nine times, three compactions: rows equal distinct messages."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=4)
         sessions: list[str] = []
-        for turn in range(8):
+        for turn in range(9):
             shown, session = home.chat_once(model.says(sayings(turn)), resume=sessions[-1] if sessions else None)
             assert f"Done with turn {turn}." in shown
             sessions.append(session)

@@ -19,13 +19,13 @@ pytestmark = pytest.mark.host
     "in_place", [pytest.param(True, id="in-place"), pytest.param(False, id="rotating", marks=pytest.mark.slow)]
 )
 def test_each_message_of_a_chat_is_stored_once(tmp_path: Path, in_place: bool) -> None:
-    """Eight turns with three compactions, background reviews, and the agent rebuilt in between."""
+    """Nine turns with three compactions, background reviews, and the agent rebuilt in between."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2)
         with home.process() as host:
             host.gateway()
             sessions = []
-            for turn in range(8):
+            for turn in range(9):
                 if turn == 5:
                     host.wait_reviews()
                     host.gateway_evict()
@@ -83,18 +83,18 @@ CHATS = {"ada": "1", "bob": "2"}
 
 
 def test_two_people_at_the_same_moment(tmp_path: Path) -> None:
-    """Five turns each, all at once, until both were compacted; then each searches for what the other one said."""
+    """Seven turns each, all at once, until both were compacted; then each searches for what the other one said."""
     with ModelServer(of_many, limit=WINDOW, topic=speaker) as model:
         home = Home.make(tmp_path / "home", model.base_url)
         sessions = {}
         with home.process() as host:
             host.gateway()
-            for turn in range(6):
+            for turn in range(8):
                 said = {name: f"{name} {turn} look" for name in CHATS}
-                if turn == 5:
+                if turn == 7:
                     said = {
-                        "ada": f"ada 5 spy secret-of-bob {sessions['bob']}",
-                        "bob": f"bob 5 spy secret-of-ada {sessions['ada']}",
+                        "ada": f"ada 7 spy secret-of-bob {sessions['bob']}",
+                        "bob": f"bob 7 spy secret-of-ada {sessions['ada']}",
                     }
                 coming = [
                     {"text": model.says(said[name], name), "chat": chat, "user": chat} for name, chat in CHATS.items()

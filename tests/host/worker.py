@@ -73,6 +73,7 @@ class Worker:
         if resume and session_id:
             session_id = sessions.resolve_resume_session_id(session_id) or session_id
             self.history = reloaded(sessions, session_id)
+            sessions.reopen_session(session_id)
         runtime = resolve_runtime_provider()
         self.agent = AIAgent(
             model=load_config()["model"]["default"],
