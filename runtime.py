@@ -10,6 +10,7 @@ import atexit
 import os
 import threading
 import time
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from .config import Config
 from .dag import SummaryDag
 from .db.connection import Database, Databases
 from .door import build as build_door
-from .errors import StoreError
+from .errors import StoreCorrupt, StoreError
 from .health import Health
 from .ingest import Ingest
 from .llm.breaker import Breaker, SpendGuard
@@ -152,9 +153,7 @@ class Runtime:
         state = PresentState(self.store)
         self.swap = Swap(self.compactor, self.whole_store, self.dag, self.sessions, state, rough=host.rough)
         self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)
-        self.upkeep = Upkeep(
-            self.db, self.store, self.collector if config.large_output_transcript_gc_enabled else None
-        )
+        self.upkeep = Upkeep(self.db, self.store, self.collector if config.large_output_transcript_gc_enabled else None)
         self.preparer = Preparer(
             self.db,
             self.compactor,
@@ -167,14 +166,26 @@ class Runtime:
 
     def _opened(self, db: Database) -> None:
         """Everything that a new connection needs: search indexes (caches) and what earlier processes left behind."""
-        if prepare_indexes(db) and self.store.count():
-            self.rebuild_indexes()
+        self._make_indexes(db)
         self._sessions.clear()
         self.ingest.forget_all()
         self.breaker.load(self.health.kept(_BREAKER))
         self.spend.load(self.health.kept(_SPEND))
         self.calibration.load(self.health.kept(_CALIBRATION))
         self.windows = {**_windows(self.health.kept(_WINDOWS)), **self.windows}
+
+    def _make_indexes(self, db: Database) -> None:
+        """The search indexes where they are missing, filled: as one fact, or a process that ends in between leaves them empty.
+
+        They are caches: rows that cannot be read are no reason to refuse the others.
+        """
+        try:
+            with db.transaction():
+                if prepare_indexes(db) and self.store.count():
+                    self.rebuild_indexes()
+        except (StoreCorrupt, zlib.error, ValueError, TypeError, AttributeError) as exc:
+            prepare_indexes(db)
+            self.health.degraded("search index", exc, remedy="run `/lcm doctor repair`")
 
     def rebuild_indexes(self) -> None:
         """Make both search indexes again from what is stored."""

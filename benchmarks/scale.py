@@ -6,7 +6,7 @@ The same work in an archive of 1,000, 10,000, 100,000 and 1,000,000 messages: wh
 
 One file is filled with sessions of 5,000 synthetic messages. Whenever it has reached a size, the same five things are measured:
 keeping two new messages, the first hook of a new process, searching, one compaction of a thousand messages, and bytes on disk.
-Judged is processor time at the largest size against the smallest, all in one run; of a search, processor time at the largest size.
+Judged is processor time at the largest size against the smallest; of a search, processor time at the largest size.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 """
 One session of 100,000 messages and 1,000 compactions in one process: does anything grow?
 
-    python benchmarks/soak.py [--quick] [--json FILE] [--where FOLDER] [--messages N] [--compactions N] [--window N]
+    python benchmarks/soak.py [--quick] [--json FILE] [--where FOLDER] [--messages N] [--compactions N] [--window N] [--model]
 
 The plugin is driven as a terminal drives it, with preparation in the background, which gets the time between turns that a
-person would give it. The model answers at once and is not counted. Judged is the last tenth of the run against the first one.
+person would give it. Summaries are extracts (LCM_SUMMARY_MODEL=extractive), so that no model's mood is measured; ``--model``
+takes the instant model of the other benchmarks instead, whose time does not count. Judged is the last tenth against the first.
 The machine is shared: beside the turns a fixed piece of work is timed, and processor time is told in units of that as well.
 """
 
@@ -248,9 +249,11 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=0, help="at least so many (default: 100000, quick: 5000)")
     parser.add_argument("--compactions", type=int, default=-1, help="and so many (default: 1000, quick: 50)")
     parser.add_argument("--window", type=int, default=0, help="the model's context window (default: 48000)")
+    parser.add_argument("--model", action="store_true", help="summaries by the instant model instead of extracts")
     args = parser.parse_args()
     report = Report("soak", "one long session in one process", args.quick)
-    with home(args.where or Path(tempfile.gettempdir()), summary_spend_max_calls=0) as folder:
+    how: dict[str, object] = {} if args.model else {"summary_model": "extractive"}
+    with home(args.where or Path(tempfile.gettempdir()), summary_spend_max_calls=0, **how) as folder:
         run = Run(folder, args.window or 48_000, InstantModel().install())
         gc.collect()
         messages, compactions = args.messages or (5000 if args.quick else 100_000), args.compactions
