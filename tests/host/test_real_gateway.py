@@ -82,6 +82,7 @@ def test_chats_of_one_process_do_not_mix(tmp_path: Path) -> None:
 CHATS = {"ada": "1", "bob": "2"}
 
 
+@pytest.mark.slow
 def test_two_people_at_the_same_moment(tmp_path: Path) -> None:
     """Seven turns each, all at once, until both were compacted; then each searches for what the other one said."""
     with ModelServer(of_many, limit=WINDOW, topic=speaker) as model:
@@ -115,6 +116,7 @@ def test_two_people_at_the_same_moment(tmp_path: Path) -> None:
         assert_valid(request)
 
 
+@pytest.mark.slow
 def test_children_of_a_chat_belong_to_the_chat(tmp_path: Path) -> None:
     """What a delegated child reads is the archive of the person who asked, and nobody else's."""
 
