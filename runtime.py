@@ -191,6 +191,7 @@ class Runtime:
         """Make both search indexes again from what is stored."""
         self.index.rebuild(self.view_store.index_rows())
         self.node_index.rebuild((node.node_id, node.text) for nodes in self.dag.every() for node in nodes)
+        self.health.resolved("search index")
 
     # -- sessions ---------------------------------------------------------------------------------------
     def announce(self, session_id: str, **facts: Any) -> Pending:

@@ -137,6 +137,7 @@ def reindex(deps: OpsDeps, progress: Progress = silent) -> None:
     deps.search.rebuild(_watched(deps.store.index_rows(), "indexing messages", total, progress))
     progress("indexing summaries", 0, 0)
     deps.nodes.rebuild((node.node_id, node.text) for nodes in deps.dag.every() for node in nodes)
+    deps.health.resolved("search index")
 
 
 def _watched(batches: Iterable[list[Row]], what: str, total: int, progress: Progress) -> Iterator[list[Row]]:
