@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, NotFound
-from ..records import Flag, Node, Row, Scope
+from ..records import Assembly, Flag, Node, Row, Scope, Stored
 from ..scope import Reach
 from ..session import LOCAL
 from ..text import words
@@ -58,6 +58,7 @@ def _message(deps: OpsDeps, row: Row) -> dict[str, Any]:
     head = row.head
     covering = [f"sum_{node_id}" for node_id in deps.dag.covering(head.store_id)]
     tool = f" ({head.tool_name})" if head.tool_name else ""
+    place, root = _message_place(deps, head)
     return {
         "address": f"msg_{head.store_id}",
         "is": f"{head.role}{tool}, {head.chars:,} characters, about {head.tokens} tokens",
@@ -67,32 +68,72 @@ def _message(deps: OpsDeps, row: Row) -> dict[str, Any]:
         "flags": ", ".join(_flags(head.flags)) or "none",
         "revises": f"msg_{head.revises}" if head.revises else "nothing",
         "covered by": ", ".join(covering) or "no summary",
-        "in the prompt": _message_place(deps, head.store_id),
+        "in the prompt": place,
+        **(_shown_by(deps, root, head.store_id) if root is not None else {}),
         "text": _short(row.text, _TEXT_CHARS),
     }
+
+
+def _shown_by(deps: OpsDeps, root: Node, store_id: int) -> dict[str, Any]:
+    """Which summary the prompt shows instead of a message, and the leaf over it: who wrote them, which checks they passed."""
+    leaf = next((n for n in deps.dag.nodes(deps.dag.covering(store_id)) if _below(deps, n.node_id, root)), root)
+    out = {"shown by": _origin(root), "checks": root.checks}
+    return (
+        out
+        if leaf.node_id == root.node_id
+        else {**out, "leaf over it": _origin(leaf), "checks of the leaf": leaf.checks}
+    )
+
+
+def _below(deps: OpsDeps, node_id: int, root: Node) -> bool:
+    """Is a node the root, or among what it was condensed from?"""
+    level = {root.node_id}
+    while level:
+        if node_id in level:
+            return True
+        level = {
+            child for each in deps.dag.nodes(sorted(level)) if each.depth for child in deps.dag.sources(each.node_id)
+        }
+    return False
+
+
+def _origin(node: Node) -> str:
+    return (
+        f"{node.address}, {node.quality}, depth {node.depth}, by {node.model or 'no model'}, rung {node.rung or 'none'}"
+    )
+
+
+def _assembly(deps: OpsDeps, conversation: int) -> Assembly | None:
+    """The prompt that an address of a conversation is looked for in: that of the session asked from if it shows that
+    conversation (a branch shows its parent's messages), else the newest of the conversation itself."""
+    session = deps.session
+    if session is not None and conversation in {each for each, _ in deps.sessions.lineage(session.conversation_id)}:
+        return deps.engine.assembly or deps.dag.latest_assembly(session.conversation_id)
+    return deps.dag.latest_assembly(conversation)
 
 
 def _flags(bits: int) -> list[str]:
     return [name.lower() for name, bit in vars(Flag).items() if name.isupper() and bit & bits]
 
 
-def _message_place(deps: OpsDeps, store_id: int) -> str:
-    assembly = deps.engine.assembly
+def _message_place(deps: OpsDeps, head: Stored) -> tuple[str, Node | None]:
+    """Where the newest prompt has a message, and the summary that stands for it there."""
+    assembly = _assembly(deps, head.conversation_id)
+    if head.flags & Flag.RETRACTED:
+        return "no: the user took it back", None
     if assembly is None:
-        return "raw, as long as the host shows it: nothing is summarised here"
-    if store_id in assembly.tail_ids:
-        return "raw, in the kept tail"
-    for root in assembly.roots:
-        if store_id in deps.dag.messages_below([root]):
-            return f"under sum_{root}"
-    return "not in the newest prompt, or stored since"
+        return "raw, as long as the host shows it: nothing is summarised here", None
+    if head.store_id in assembly.tail_ids:
+        return "raw, in the kept tail", None
+    for root in deps.dag.nodes(assembly.roots):
+        if head.store_id in deps.dag.messages_below([root.node_id]):
+            return f"under {root.address}", root
+    return "not in the newest prompt, or stored since", None
 
 
 def _node(deps: OpsDeps, node: Node) -> dict[str, Any]:
     sources = deps.dag.sources(node.node_id)
     kind = "msg" if node.depth == 0 else "sum"
-    assembly = deps.engine.assembly
-    shown = assembly is not None and node.node_id in assembly.roots
     return {
         "address": node.address,
         "is": f"{node.quality} summary of depth {node.depth}, {node.tokens} tokens for {node.source_tokens:,}",
@@ -104,10 +145,27 @@ def _node(deps: OpsDeps, node: Node) -> dict[str, Any]:
         "replaces": f"sum_{node.replaces}" if node.replaces else "nothing",
         "written": f"{moment(node.created_at)} by {node.model or 'no model'}, rung {node.rung or 'none'}",
         "checks": node.checks,
-        "in the prompt": "yes" if shown else "not as a root of the newest prompt",
+        "in the prompt": _node_place(deps, node),
         "dissolved": "yes" if node.node_id in Orders(deps.db).dissolved() else "no",
         "text": _short(node.text, _TEXT_CHARS),
     }
+
+
+def _node_place(deps: OpsDeps, node: Node) -> str:
+    """Whether the newest prompt shows a summary, and if not, why not."""
+    if deps.session is not None and node.node_id in deps.sessions.carried(deps.session.conversation_id):
+        return "yes, carried over from an earlier conversation"
+    assembly = _assembly(deps, node.conversation_id)
+    if assembly is not None and node.node_id in assembly.roots:
+        return "yes"
+    roots = deps.dag.nodes(assembly.roots) if assembly is not None else []
+    above = next((root for root in roots if root.depth > node.depth and _below(deps, node.node_id, root)), None)
+    if above is not None:
+        return f"not as a root of the newest prompt: it is part of {above.address}"
+    better = next((root for root in roots if root.replaces == node.node_id), None)
+    if better is not None:
+        return f"not as a root of the newest prompt: {better.address} replaced it"
+    return "not as a root of the newest prompt"
 
 
 def _short(text: str, chars: int) -> str:
