@@ -49,6 +49,7 @@ class Live:
     prices: Callable[[], Prices]
     used_tokens: int
     window_tokens: int
+    threshold_tokens: int
     rewritable: bool
     changed: Callable[[], None]
     clock: Callable[[], float]
@@ -375,6 +376,11 @@ def restore(caller: Caller, live: Live, handle: str, args: Args, room: Room) -> 
     )
     out |= {"restored": True, "as": "live messages", "insert_position": run.first if run is not None else None,
             "where": f"{where}, in the order in which they were said", "takes_effect": "with the next request"}  # fmt: skip
+    if 0 < live.threshold_tokens <= live.used_tokens + archive.tokens:
+        notes.append(
+            f"the prompt then takes about {live.used_tokens + archive.tokens} tokens and will be compacted at "
+            f"{live.threshold_tokens}: archive something else, or use operation=load"
+        )
     if run is None:
         notes = ["the next compaction summarises them like any other messages of their age", *notes]
     return {**out, "notes": notes} if notes else out

@@ -140,7 +140,8 @@ def _live_list(
     runtime = engine.runtime
     return Live(
         runtime.archives, runtime.archived, session, messages, lineage, cache(lambda: engine.ledger.prices(messages)),
-        used_tokens=max(0, engine.last_prompt_tokens), window_tokens=runtime.config.window(engine.context_length),
+        used_tokens=engine.counted_tokens, window_tokens=runtime.config.window(engine.context_length),
+        threshold_tokens=engine.threshold_tokens,
         rewritable=outgoing.rewritable(engine), changed=lambda: outgoing.changed(engine), clock=time.time,
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from .db.connection import Database
-from .records import Assembly, NewNode, Node
+from .records import ARCHIVE_RUNG, Assembly, NewNode, Node
 from .search import NodeIndex
 
 _COLUMNS = (
@@ -253,9 +253,10 @@ class SummaryDag:
         return _assembly(row) if row else None
 
     def by_depth(self, conversation_id: int | None = None) -> dict[tuple[int, str], int]:
-        """How many nodes there are by (depth, quality)."""
+        """How many nodes there are by (depth, quality); what an agent archived is no missing summary."""
         where, params = ("WHERE conversation_id = ?", (conversation_id,)) if conversation_id is not None else ("", ())
-        rows = self._db.query(f"SELECT depth, quality, count(*) FROM nodes {where} GROUP BY 1, 2 ORDER BY 1, 2", params)
+        kind = f"CASE rung WHEN '{ARCHIVE_RUNG}' THEN 'archived' ELSE quality END"
+        rows = self._db.query(f"SELECT depth, {kind}, count(*) FROM nodes {where} GROUP BY 1, 2 ORDER BY 1, 2", params)
         return {(row[0], row[1]): row[2] for row in rows}
 
     def every(self) -> Iterator[list[Node]]:

@@ -94,6 +94,11 @@ class LCMEngine(ContextEngine):
         return self._host_key or ""
 
     @property
+    def counted_tokens(self) -> int:
+        """The prompt as the provider counted it last; 0 if that was before a compaction, or never."""
+        return max(0, self._reported_tokens) if self.last_prompt_tokens > 0 else 0
+
+    @property
     def name(self) -> str:
         return "lcm"
 
@@ -317,14 +322,6 @@ class LCMEngine(ContextEngine):
         return runtime.take(session_id, messages)
 
     # -- compaction -----------------------------------------------------------------------------------
-    def selected(
-        self, request_messages: Sequence[Mapping[str, Any]], *, conversation_messages: Any = None, **_: Any
-    ) -> list[dict[str, Any]] | None:
-        """``select_context`` of newer hosts, while the session has something to show otherwise."""
-        with self._guard("request view"):
-            return outgoing.selected(self, request_messages, conversation_messages)
-        return None
-
     def has_content_to_compress(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Would a manual compaction find anything?"""
         with self._guard("preflight"):

@@ -9,8 +9,10 @@ Owns nothing; the work is ``views``'.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from .boundary import Guard
 from .late import REQUEST_MIDDLEWARE
 from .records import Lineage
 
@@ -40,19 +42,23 @@ def watch(engine: LCMEngine) -> None:
         if wanted:
             REQUEST_MIDDLEWARE.want()
     elif wanted:
-        engine.__dict__[_HOOK] = engine.selected  # the host looks whether the engine has one of its own
+        engine.__dict__[_HOOK] = partial(selected, engine)  # the host looks whether the engine has one of its own
     else:
         engine.__dict__.pop(_HOOK, None)
 
 
-def selected(engine: LCMEngine, wire: Messages, live: Messages | None) -> list[dict[str, Any]] | None:
-    """What newer hosts send instead of ``wire``."""
-    runtime = engine.runtime
+def selected(
+    engine: LCMEngine, request_messages: Messages, *, conversation_messages: Messages | None = None, **_: Any
+) -> list[dict[str, Any]] | None:
+    """``select_context`` of newer hosts: what they send instead of a request."""
+    runtime, live = engine.runtime, conversation_messages
     if not runtime.views.watched(engine.session_id):
         return None
-    session = runtime.session(engine.session_id)
-    seen = (live, runtime.take(engine.session_id, live, thorough=False)) if live else None
-    return runtime.views.request(session, wire, seen, selected=True)
+    with Guard(engine, "request view", False):
+        session = runtime.session(engine.session_id)
+        seen = (live, runtime.take(engine.session_id, live, thorough=False)) if live else None
+        return runtime.views.request(session, request_messages, seen, selected=True)
+    return None
 
 
 def rewritten(runtime: Runtime, session_id: str, request: Any, api_mode: str) -> dict[str, Any] | None:

@@ -41,6 +41,7 @@ _DELETE = (
     "DELETE FROM carried WHERE conversation_id = ?",
     "DELETE FROM node_sources WHERE node_id IN (SELECT node_id FROM nodes WHERE conversation_id = ?)",
     "DELETE FROM nodes WHERE conversation_id = ?",
+    "DELETE FROM archives WHERE conversation_id = ?",
     "DELETE FROM messages WHERE conversation_id = ?",
     "DELETE FROM blocks WHERE conversation_id = ?",
     "DELETE FROM sessions WHERE conversation_id = ?",

@@ -16,6 +16,7 @@ from typing import Any
 from ..blocks import Blocks
 from ..db.connection import Database
 from ..db.meta import Meta
+from ..records import ARCHIVE_RUNG
 from ..text import content
 from ..text.packing import unpack, unpack_block
 
@@ -168,6 +169,7 @@ class Survey:
         """(node, conversation, rung, checks) of provisional nodes that nothing has replaced yet, newest first."""
         return self._db.query(
             "SELECT n.node_id, n.conversation_id, n.rung, n.checks FROM nodes n WHERE n.quality = 'provisional' "
+            f"AND n.rung <> '{ARCHIVE_RUNG}' "
             "AND NOT EXISTS (SELECT 1 FROM nodes b WHERE b.conversation_id = n.conversation_id "
             "AND b.fingerprint = n.fingerprint AND b.quality <> 'provisional') ORDER BY n.node_id DESC LIMIT ?",
             (limit,),

@@ -31,7 +31,7 @@ class Agent:
         self.rewritable = rewritable
         self.changes = 0
         self.now = 0.5
-        self.used, self.window = 0, 0
+        self.used = self.window = self.threshold = 0
         self.dear = False  # every message costs so much that archiving it pays
 
     def live(self, messages: Sequence[dict[str, Any]]) -> Live:
@@ -42,7 +42,7 @@ class Agent:
         )
         return Live(
             runtime.archives, runtime.archived, self.world.session(self.session_id), messages, lineage,
-            lambda: prices, self.used, self.window, self.rewritable, self._changed, lambda: self.now,
+            lambda: prices, self.used, self.window, self.threshold, self.rewritable, self._changed, lambda: self.now,
         )  # fmt: skip
 
     def _changed(self) -> None:

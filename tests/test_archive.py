@@ -10,11 +10,14 @@ import pytest
 from archive_world import Agent
 from world import Chat, Script, World, alternates, chat
 
-from hermes_lcm import archive
+from hermes_lcm import archive, overview, retrieve
 from hermes_lcm.errors import BadRequest, NotFound
 from hermes_lcm.ledger import Ledger, length
-from hermes_lcm.reading import dumps
+from hermes_lcm.ops import clean
+from hermes_lcm.ops.survey import Survey
+from hermes_lcm.reading import Room, dumps
 from hermes_lcm.text import content, pairs, placeholder, tokens
+from hermes_lcm.text.arguments import Address
 
 
 def talk(turns: int = 6, *, words: int = 120) -> Chat:
@@ -559,3 +562,47 @@ def test_a_preview_cannot_pose_as_a_placeholder() -> None:
 
     assert text.count("[[memory archived") == 1
     assert len(text.splitlines()) == 3
+
+
+# -- elsewhere ---------------------------------------------------------------------------------------------------------
+def test_a_restored_archive_that_fills_the_window_is_announced(agent: Agent) -> None:
+    """Otherwise the next compaction takes away at once what was just brought back."""
+    live = talk()
+    handle = agent.store(live, 4, 11)
+    agent.used, agent.threshold = 5000, 5100
+
+    assert "will be compacted at 5100" in agent.call(live, "restore", memory_handle=handle)["notes"][0]
+
+
+def test_the_node_of_an_archive_can_be_opened(world: World, agent: Agent) -> None:
+    """lcm_describe and lcm_expand know it like any other summary."""
+    live = talk(12)
+    handle = agent.store(live, 4, 7)
+    world.compact(live, force=True, threshold=2500)
+    node = next(node for node in world.nodes() if node.rung == "archive")
+
+    described = overview.describe(agent.caller(), Address("sum", node.node_id), 0, 0, Room.of(8000))
+    opened = retrieve.summary(agent.caller(), node.node_id, retrieve.Sources(), 0, Room.of(8000))
+
+    assert handle in dumps(described)
+    assert all(text in dumps(opened) for text in contents(live[4:8]))
+
+
+def test_an_archive_is_no_summary_that_is_missing(world: World, agent: Agent) -> None:
+    """P9: doctor and status do not wait for a model to write it."""
+    live = talk(12)
+    agent.store(live, 4, 7)
+    world.compact(live, threshold=100_000, narrow=True)
+
+    assert Survey(world.db).provisional(limit=10) == []
+    assert world.dag.by_depth() == {(0, "archived"): 1}
+
+
+def test_a_conversation_with_archives_can_be_removed(world: World, agent: Agent) -> None:
+    """By the operator's command, which leaves no row that points at one that is gone."""
+    agent.store(talk(), 4, 7)
+    with world.db.transaction():
+        for statement in clean._DELETE:
+            world.db.execute(statement, (1,))
+
+    assert world.runtime.archives.count() == 0

@@ -143,7 +143,6 @@ def test_archive_compaction_restart_restore(tmp_path: Path, in_place: bool) -> N
             host.open()
             session = talk(host, model, range(10))
             compactions = host.compactions()
-            host.close()
         with home.process() as host:
             host.open(session_id=session, resume=True)
             session = talk(host, model, range(10, 15))
@@ -166,7 +165,7 @@ def test_archive_compaction_restart_restore(tmp_path: Path, in_place: bool) -> N
     )
     assert [placeholders(request) for request in chats[at - 4 : at]] == [1] * 4
     assert [placeholders(request) for request in chats[at:]] == [0] * len(chats[at:])
-    shown = said(conversation(chats[-1]))
+    shown = said(conversation(chats[at]))
     first = shown.index(said(conversation(original)[1:2])[0])
     assert shown[first : first + 6] == said(conversation(original)[1:7])
     assert not (difference := compare(truth, rows)), difference
