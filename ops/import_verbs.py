@@ -9,8 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..db.files import Progress, header, silent
+from ..db.foreign import EARLIER, OPENCLAW, Foreign
 from ..errors import BadRequest
-from . import adopt, export, import_host, importers, render
+from . import adopt, export, import_host, import_openclaw, importers, render
 from .answers import Answer, Verb, Words, one
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ def _export(deps: OpsDeps, words: Words) -> Answer:
 
 def _import(deps: OpsDeps, words: Words) -> Answer:
     path = Path(one(words, "a file")).expanduser()
+    if deps.trusted:
+        _refuse_database(deps, path)
     done = importers.take_in(deps, path, words.progress) if words.apply else importers.plan(deps, path)[1]
     kind = "an export of this plugin, taken in exactly" if done.exact else "a transcript"
     lines = [f"{path}: {kind}; sessions {', '.join(done.sessions)}"]
@@ -42,6 +46,19 @@ def _import(deps: OpsDeps, words: Words) -> Answer:
     return Answer(
         "\n".join(lines), {**data, "applied": words.apply, "backup": str(done.backup) if done.backup else None}
     )
+
+
+def _refuse_database(deps: OpsDeps, path: Path) -> None:
+    """A database is no transcript; which command takes it in."""
+    if not path.is_file() or (deps.db.path.exists() and path.samefile(deps.db.path)) or not header(path).sqlite:
+        return
+    with Foreign(path) as source:
+        kind = source.kind.name
+    ways = {
+        EARLIER: f"`hermes lcm adopt {path}` takes it in",
+        OPENCLAW: f"`python scripts/import_lossless_claw.py --source-db {path} --target-db {deps.db.path}` takes it in",
+    }
+    raise BadRequest(f"{path} is a database ({kind}), no file of messages; {ways.get(kind, 'nothing here reads it')}")
 
 
 def _adopt(deps: OpsDeps, words: Words) -> Answer:
@@ -124,6 +141,40 @@ def _import_host(deps: OpsDeps, words: Words) -> Answer:
         "path": str(done.path), "sessions": done.sessions, "conversations": done.conversations, "rows": taken.rows,
         "added": taken.added, "present": taken.present, "repeated": taken.copies, "own": taken.own,
         "new_sessions": list(done.new), "skipped": list(done.skipped), "applied": words.apply,
+        "backup": str(done.backup) if done.backup else None,
+    }  # fmt: skip
+    return Answer("\n".join(lines), data)
+
+
+def lossless_claw(
+    deps: OpsDeps, path: Path, mapped: import_openclaw.Mapped, *, apply: bool, progress: Progress = silent
+) -> Answer:
+    """The answer of ``scripts/import_lossless_claw.py``."""
+    done = import_openclaw.run(deps, path, mapped, apply=apply, progress=progress)
+    taken, nodes = done.taken, done.nodes
+    lines = [
+        f"{done.path}: {taken.rows:,} messages of {done.conversations:,} conversations, as {len(done.sessions):,} sessions",
+        *(f"  {name}" for name in done.sessions[:10]),
+        *([f"  and {len(done.sessions) - 10:,} more"] if len(done.sessions) > 10 else []),
+        f"{taken.added:,} messages {'added' if apply else 'to add'}, {taken.present:,} there already",
+        f"import id: {done.import_id}",
+    ]
+    if taken.copies:
+        lines.append(
+            f"{taken.copies:,} of them repeat others; kept, marked, and left out of conversations and searches"
+        )
+    if mapped.summaries:
+        lines.append(
+            f"{nodes.added:,} summaries {'added' if apply else 'to add'}, {nodes.present:,} there already (provisional)"
+        )
+    if done.backup:
+        lines.append(f"backup: {done.backup}")
+    if not apply:
+        lines.append("Dry run: nothing was changed. --apply backs the target up and does it.")
+    data = {
+        "source": str(done.path), "target": str(deps.db.path), "import_id": done.import_id, "sessions": list(done.sessions),
+        "rows": taken.rows, "added": taken.added, "present": taken.present, "duplicates": taken.copies,
+        "summaries": nodes.added, "summaries_present": nodes.present, "applied": apply,
         "backup": str(done.backup) if done.backup else None,
     }  # fmt: skip
     return Answer("\n".join(lines), data)
