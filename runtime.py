@@ -42,6 +42,7 @@ from .prepare import Preparer
 from .records import Lineage, Summary, SummaryTask
 from .scope import Reach
 from .search import MessageIndex, NodeIndex
+from .search import complete as indexes_complete
 from .search import prepare as prepare_indexes
 from .session import Session, Sessions, principal_of
 from .state import PresentState
@@ -179,6 +180,8 @@ class Runtime:
 
         They are caches: rows that cannot be read are no reason to refuse the others.
         """
+        if indexes_complete(db):
+            return
         try:
             with db.transaction():
                 if prepare_indexes(db) and self.store.count():

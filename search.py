@@ -116,9 +116,14 @@ _TABLES = ("message_index", "message_terms", "node_index", "node_terms")
 _PRESENT = f"SELECT name FROM sqlite_master WHERE name IN {_TABLES} ORDER BY rowid"
 
 
+def complete(db: Database) -> bool:
+    """Are the indexes there? Asks without a lock: whoever only looks need not wait for a writer."""
+    return len(db.query(_PRESENT)) == len(_TABLES)
+
+
 def prepare(db: Database) -> bool:
     """Make the indexes where they are missing. True: they were, so they must be rebuilt when there are messages."""
-    if len(db.query(_PRESENT)) == len(_TABLES):
+    if complete(db):
         return False
     with db.transaction():
         present = [name for (name,) in db.fetch(_PRESENT)]
@@ -153,7 +158,8 @@ class MessageIndex:
     def exchange(self, before: IndexRow, after: IndexRow) -> None:
         """Index other words for a message, inside the caller's transaction. ``before``: exactly what was indexed."""
         self._db.executemany(
-            "INSERT INTO message_index(message_index, rowid, text, context) VALUES ('delete', ?, ?, ?)", _postings([before])
+            "INSERT INTO message_index(message_index, rowid, text, context) VALUES ('delete', ?, ?, ?)",
+            _postings([before]),
         )
         self.add([after])
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from ..text.redact import CATALOGUE
 from .findings import Finding, fail, ok, warn
 from .status import (
     OPTIONAL_PACKAGES,
@@ -16,6 +17,7 @@ from .status import (
     context_note,
     missing_packages,
     remembered,
+    sensitive,
     spend,
     window,
 )
@@ -213,11 +215,14 @@ def spending(deps: OpsDeps, _deep: bool) -> Finding:
 
 def redaction(deps: OpsDeps, _deep: bool) -> Finding:
     """Are secrets redacted before they are stored?"""
-    config = deps.config
-    if not config.sensitive_patterns_enabled:
-        return ok("off: messages are stored as they are (LCM_SENSITIVE_PATTERNS_ENABLED)", enabled=False)
-    return ok(
-        f"on for new messages: {', '.join(config.sensitive_patterns)}; what was stored before is not rewritten",
-        enabled=True,
-        patterns=list(config.sensitive_patterns),
-    )
+    said = sensitive(deps.config)
+    if not said["enabled"]:
+        return ok("off: messages are stored as they are (LCM_SENSITIVE_PATTERNS_ENABLED)", **said)
+    if said["unknown"]:
+        return warn(
+            f"on, but nobody knows {', '.join(said['unknown'])}",
+            meaning="these kinds of secrets are stored as they are",
+            remedy=f"correct LCM_SENSITIVE_PATTERNS ({said['source']}); there are: {', '.join(sorted(CATALOGUE))}",
+            **said,
+        )
+    return ok(f"on for new messages: {', '.join(said['patterns'])}; what was stored before is not rewritten", **said)

@@ -198,7 +198,7 @@ def search(deps: OpsDeps, typed: str) -> dict[str, Any]:
 
 # -- dissolving ----------------------------------------------------------------------------------------
 def dissolve(deps: OpsDeps, address: str, *, apply: bool, undo: bool = False) -> dict[str, Any]:
-    """Order that a summary is used no more, or take the order back. Deletes nothing, so no backup is needed."""
+    """Order that a summary is used no more, or take the order back. Deletes nothing."""
     kind, number = _parsed(address)
     if kind != "sum":
         raise BadRequest(f"{address} is a message; only summaries can be dissolved")

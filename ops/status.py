@@ -292,17 +292,22 @@ def _settings(deps: OpsDeps) -> dict[str, Any]:
         "config_sources": dict(config.sources) or "all defaults",
         "refused_settings": [str(problem) for problem in config.problems],
         "session_filters": filters,
-        "sensitive_patterns": {
-            "enabled": config.sensitive_patterns_enabled,
-            "patterns": list(config.sensitive_patterns),
-            "unknown": [name for name in config.sensitive_patterns if name != "all" and name not in CATALOGUE],
-            "source": config.provenance("sensitive_patterns"),
-            "placeholder_format": PLACEHOLDER_FORMAT,
-        },
+        "sensitive_patterns": sensitive(config),
         "preset_suggestion": presets.suggestion(
             config, context_length=deps.engine.context_length, model=deps.engine.model, provider=deps.engine.provider
         ),
         "disabled_features": [f"{name} is not installed: {OPTIONAL_PACKAGES[name]}" for name in missing_packages()],
+    }
+
+
+def sensitive(config: Config) -> dict[str, Any]:
+    """Which secrets are redacted, and what stands in their place."""
+    return {
+        "enabled": config.sensitive_patterns_enabled,
+        "patterns": list(config.sensitive_patterns),
+        "unknown": [name for name in config.sensitive_patterns if name != "all" and name not in CATALOGUE],
+        "source": config.provenance("sensitive_patterns"),
+        "placeholder_format": PLACEHOLDER_FORMAT,
     }
 
 

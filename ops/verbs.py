@@ -260,8 +260,13 @@ def _dissolve(deps: OpsDeps, words: Words) -> Answer:
     undo = words.rest[1:] == ("undo",)
     if words.rest[1:] and not undo:
         raise BadRequest(f"{words.rest[1]!r} is neither 'apply' nor 'undo'")
-    data = explain.dissolve(deps, address, apply=words.apply or undo, undo=undo)
-    return Answer(str(data["said"]), data)
+    before = explain.dissolve(deps, address, apply=False)
+    if not words.apply or undo or before["dissolved"]:  # an order that is there already changes nothing
+        data = explain.dissolve(deps, address, apply=undo, undo=undo)
+        return Answer(str(data["said"]), data)
+    made = backup.back_up(deps, words.progress)
+    data = {**explain.dissolve(deps, address, apply=True), "backup": str(made.path)}
+    return Answer(f"{data['said']} Backup: {made.path}", data)
 
 
 def _help(_deps: OpsDeps, _words: Words) -> Answer:

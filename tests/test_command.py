@@ -218,6 +218,17 @@ def test_a_second_apply_changes_nothing_more(verb: object, tmp_path: Path) -> No
     assert world.runtime.store.count() == rows == 100
 
 
+def test_a_summary_is_dissolved_after_a_backup(tmp_path: Path) -> None:
+    """Each apply makes one first; an order that is there already, a dry run and an undo change nothing that needs it."""
+    world = healthy(tmp_path)
+    made = [
+        answer(f"dissolve sum_1{word}", world.deps()).data.get("backup") for word in ("", " apply", " apply", " undo")
+    ]
+
+    assert [bool(each) for each in made] == [False, True, False, False]
+    assert Path(str(made[1])).exists()
+
+
 # -- words ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("typed", "name", "rest", "apply"),

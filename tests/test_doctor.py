@@ -165,8 +165,16 @@ def test_a_refused_file_is_explained(
     assert digest(world.path) == before
 
 
-def test_a_deep_check_finds_damage_that_nobody_has_read_yet(tmp_path: Path) -> None:
-    """A cheap one reads the newest message only."""
+def test_a_small_file_is_checked_by_sqlite_each_time(tmp_path: Path) -> None:
+    """quick_check takes milliseconds there; it changes nothing."""
+    said = finding(doctor(corrupt(tmp_path).deps()), "integrity")
+
+    assert (said["status"], said["command"]) == ("fail", "/lcm doctor repair")
+
+
+def test_a_deep_check_finds_damage_that_nobody_has_read_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cheap one reads the newest message of a large file only."""
+    monkeypatch.setattr("hermes_lcm.ops.check_file._QUICK_BYTES", 1000)
     world = corrupt(tmp_path)
 
     assert "integrity" not in bad(doctor(world.deps()))
@@ -356,6 +364,16 @@ def test_the_hooks_that_are_asked_for_are_those_that_are_registered() -> None:
     assert set(binding.NEEDED_HOOKS) == set(registration.HOOKS) == set(hooks.HOOKS)
     assert host.missing_hooks(binding.NEEDED_HOOKS) == ()
     assert host.missing_hooks(["no_such_hook"]) == ("no_such_hook",)
+
+
+def test_redaction_shows_what_it_covers_and_what_nobody_knows(tmp_path: Path) -> None:
+    """State, names, unknown names, source and the form of the placeholder; never a secret."""
+    world = World(tmp_path, sensitive_patterns_enabled="true", sensitive_patterns="api_key,api_kye")
+    said = finding(doctor(world.deps()), "redaction")
+
+    assert (said["status"], said["data"]["unknown"], said["data"]["source"]) == ("warn", ["api_kye"], "env")
+    assert "private_key" in said["remedy"]
+    assert said["data"]["placeholder_format"].startswith("[redacted:")
 
 
 def test_an_unresolved_problem_is_reported(world: World) -> None:
