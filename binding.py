@@ -142,7 +142,7 @@ def _live_list(
         runtime.archives, runtime.archived, session, messages, lineage, cache(lambda: engine.ledger.prices(messages)),
         used_tokens=engine.counted_tokens, window_tokens=runtime.config.window(engine.context_length),
         threshold_tokens=engine.threshold_tokens,
-        rewritable=outgoing.rewritable(engine), changed=lambda: outgoing.changed(engine), clock=time.time,
+        rewritable=outgoing.rewritable(engine), changed=lambda: outgoing.changed(engine, messages, lineage), clock=time.time,
     )  # fmt: skip
 
 

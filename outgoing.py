@@ -94,10 +94,12 @@ def tried(runtime: Runtime, session_id: str, messages: Messages, lineage: Lineag
         runtime.views.compacted(session, messages, lineage, progress=outcome.messages is not None)
 
 
-def changed(engine: LCMEngine) -> None:
-    """Requests of the engine's session are to show something else from now on."""
+def changed(engine: LCMEngine, messages: Messages, lineage: Lineage) -> None:
+    """Requests of the engine's session are to show something else of this list from now on."""
     watch(engine)
-    if not rewritable(engine):
+    if rewritable(engine):
+        engine.runtime.views.expect(engine.runtime.session(engine.session_id), messages, lineage)
+    else:
         engine.runtime.views.must_compact(
             engine.session_id, f"requests to {engine.api_mode} cannot be rewritten on this host"
         )

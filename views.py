@@ -58,9 +58,15 @@ class Views:
         wanted = any(source.waits(session) for source in self._sources)
         if not wanted:
             self._states.pop(session.session_id, None)
-        elif session.session_id not in self._states:
-            self._states[session.session_id] = _State()
+        else:
+            self._states.setdefault(session.session_id, _State()).done = None
         return wanted
+
+    def expect(self, session: Session, messages: Messages, lineage: Lineage) -> None:
+        """Something has changed that the next request will show: the host measures its list before that."""
+        state = self._states.get(session.session_id)
+        if state is not None:
+            state.saving, state.selected = self.saving(messages, self.replacements(session, messages, lineage)), False
 
     def watched(self, session_id: str) -> bool:
         """Does anybody want anything of this session's requests?"""
@@ -109,11 +115,11 @@ class Views:
 
     # -- what came of it --------------------------------------------------------------------------------
     def sent(self, session: Session, messages: Messages, lineage: Lineage) -> str:
-        """A request has left, of this list. Why it did not show what it should, or ""."""
+        """A request leaves, of this list (perhaps once more). Why it does not show what it should, or ""."""
         state = self._states.get(session.session_id)
         if state is None:
             return ""
-        done, state.done = state.done, None
+        done = state.done
         if done is not None and done.state != "unmatched":
             state.unshown = ""
             return ""
@@ -140,7 +146,7 @@ class Views:
         state = self._states.get(session.session_id)
         if state is None:
             return
-        state.unshown, state.saving = "", 0
+        state.unshown, state.saving, state.done = "", 0, None
         state.gave_up = () if progress else self.replacements(session, messages, lineage)
 
     def spared(self, session_id: str) -> int:
@@ -157,4 +163,4 @@ class Views:
         """The request was answered: the next estimate is one of the list again."""
         state = self._states.get(session_id)
         if state is not None:
-            state.selected = False
+            state.selected, state.done = False, None

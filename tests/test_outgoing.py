@@ -216,6 +216,30 @@ def test_what_is_not_sent_does_not_count_as_pressure(make: Callable[..., Host]) 
     assert host.engine.should_compress(limit + saved) is True
 
 
+def test_what_was_just_archived_does_not_count_either(make: Callable[..., Host]) -> None:
+    """The host measures its list before the first request that shows the placeholder: no compaction for what is gone."""
+    host, live = make(), talk()
+    host.turn(live)
+    limit = host.engine.threshold_tokens
+    assert host.engine.should_compress(limit + 100) is True
+
+    host.archive(live, start_index=2, end_index=9)
+
+    assert host.engine.should_compress(limit + 100) is False
+
+
+def test_a_request_that_is_sent_again_was_shown(make: Callable[..., Host]) -> None:
+    """Newer hosts select the context once and tell of each attempt to send it."""
+    host, live = make(), talk()
+    host.archive(live)
+    host.sends(live)
+
+    host.hooks.pre_api_request(session_id="s", conversation_history=live, platform="cli")
+
+    assert host.engine.should_compress(5000) is False
+    assert "request view of s" not in host.topics()
+
+
 def test_a_failure_leaves_the_request_as_it_is(make: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> None:
     """P10, and P9: it is remembered."""
     host, live = make(), talk()
