@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from . import logs
 from .config import Config
 from .health import Health
 from .payloads import Payloads
@@ -288,6 +289,9 @@ def build(config: Config, payloads: Payloads, health: Health) -> Door:
             f"message pattern {n + 1}", problem, severity="warning", remedy="see LCM_IGNORE_MESSAGE_PATTERNS"
         )
     redactor = Redactor(config.sensitive_patterns) if config.sensitive_patterns_enabled else None
+    if redactor is not None:
+        health.clean = redactor.text
+        logs.keep_clean(redactor)
     for name in redactor.unknown if redactor is not None else ():
         health.degraded(
             f"sensitive pattern {name}", f"LCM_SENSITIVE_PATTERNS: {name!r} is not a known kind of secret", severity="warning",

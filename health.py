@@ -49,6 +49,8 @@ class Health:
         self._unsaved: set[str] = set()
         self._loaded = False
         self._kept: dict[str, str] = {}
+        #: What is said of a problem goes through this; redaction replaces it.
+        self.clean: Callable[[str], str] = str
         self.counters: Counter[str] = Counter()
         #: Failures of this process by topic, resolved or not.
         self.failures: Counter[str] = Counter()
@@ -57,7 +59,7 @@ class Health:
         """Remember a problem. The same topic again counts up."""
         now = self._clock()
         said = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-        said = said.encode("utf-8", "backslashreplace").decode("utf-8")
+        said = self.clean(said.encode("utf-8", "backslashreplace").decode("utf-8"))
         remedy = remedy or str(getattr(error, "remedy", ""))
         with self._lock:
             self.failures[topic] += 1

@@ -1,7 +1,7 @@
 """
 Upkeep: what makes a database smaller without changing what it says. Off the turn: in the worker, and when a session ends.
 
-Composes transcript GC, the packing of cold envelopes and the giving back of free pages. What is interrupted is done the next time.
+Composes transcript GC, the packing of cold envelopes and the giving back of free pages. What is interrupted is done next time.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 
 from ..errors import BadRequest
-from . import backup, checks, clean, explain, import_verbs, presets, render, repair, rotate
+from . import backup, checks, clean, explain, import_verbs, presets, redaction, render, repair, rotate
 from .answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, one
 from .status import OpsDeps, status
 
@@ -285,6 +285,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("backup", _backup, "a checked copy of the database"),
     Verb("restore", _restore, "put a backup back", "[<name>|latest] [apply]", changes=True),
     *import_verbs.VERBS,
+    *redaction.VERBS,
     Verb("rotate", _rotate, "let everything before the fresh tail leave the prompt", "[apply]", changes=True),
     Verb("preset show", _preset_show, "shipped groups of settings and where their values come from", "[<name>]"),
     Verb("preset suggest", _preset_suggest, "which of them suits this context window"),
