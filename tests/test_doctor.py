@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
 import random
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import Any
 import pytest
 from ops_world import (
     LOCKS_OUT,
+    ROOT,
     WRITES,
     Holder,
     World,
@@ -31,8 +35,10 @@ from ops_world import (
 )
 
 from hermes_lcm import binding, hooks, host, registration
+from hermes_lcm.config import load
 from hermes_lcm.db import connection
 from hermes_lcm.ops.checks import CHECKS, doctor
+from hermes_lcm.ops.verbs import parsed
 from hermes_lcm.records import Flag
 
 
@@ -121,6 +127,43 @@ def test_every_finding_says_what_to_do(tmp_path: Path) -> None:
         for each in said["checks"]
         if each["status"] != "pass" and not (each.get("meaning") and each["remedy"])
     ] == []
+
+
+def commands() -> Iterator[str]:
+    """Every command that a check of the doctor, a problem or an error of the store may name."""
+    for path in sorted((ROOT / "ops").glob("check*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            values = [each.value for each in getattr(node, "keywords", ()) if each.arg == "command"]
+            if isinstance(node, ast.Dict):
+                values += [
+                    value for key, value in zip(node.keys, node.values, strict=True)
+                    if isinstance(key, ast.Constant) and key.value == "command"
+                ]  # fmt: skip
+            for value in values:
+                parts = value.values if isinstance(value, ast.JoinedStr) else [value]
+                if all(isinstance(part, ast.Constant | ast.FormattedValue) for part in parts):
+                    yield "".join(str(part.value) if isinstance(part, ast.Constant) else "7" for part in parts)
+
+
+@pytest.mark.parametrize(
+    "command", sorted({each for each in commands() if each}), ids=lambda each: each.replace(" ", "-")
+)
+def test_every_command_that_is_named_exists(command: str) -> None:
+    """Somebody will paste it: a verb of ours, a setting that is accepted, or a program that is there."""
+    program, _, rest = command.partition(" ")
+    if program == "/lcm":
+        assert parsed(rest)
+    elif program == "export":
+        settings = dict(each.split("=", 1) for each in rest.split())
+        assert load(settings).problems == ()
+    elif program == "hermes":
+        assert rest.split()[0] in ("config", "update")
+        done = subprocess.run(
+            [Path(sys.executable).with_name("hermes"), *rest.split()[:2], "--help"], capture_output=True, check=False
+        )
+        assert done.returncode == 0
+    else:
+        assert program in ("chmod", "pip", "/compress")
 
 
 # -- states of the file --------------------------------------------------------------------------------
