@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..db.files import Progress, header, silent
 from ..db.foreign import EARLIER, OPENCLAW, Foreign
 from ..errors import BadRequest
-from . import adopt, export, import_host, import_openclaw, importers, render
+from . import adopt, duplicates, export, import_host, import_openclaw, importers, render
 from .answers import Answer, Verb, Words, one
 
 if TYPE_CHECKING:
@@ -180,7 +180,31 @@ def lossless_claw(
     return Answer("\n".join(lines), data)
 
 
+def _duplicates(deps: OpsDeps, words: Words) -> Answer:
+    if words.rest:
+        raise BadRequest(f"{words.rest[0]!r} is not 'apply'")
+    done = (duplicates.mark if words.apply else duplicates.look)(deps, words.progress)
+    count, places = len(done.found), len(done.by_conversation)
+    what = "now marked" if done.backup else "not marked yet"
+    lines = [
+        f"{count:,} rows in {places:,} conversations repeat others ({what}); {done.marked_before:,} were marked before"
+    ]
+    if done.doubtful:
+        lines.append(f"{done.doubtful:,} look like others without proof; they are left as they are")
+    if done.backup:
+        lines.append(f"They stay readable under their addresses. Backup: {done.backup}")
+    elif count:
+        lines.append("Dry run. `/lcm doctor duplicates apply` backs up and marks them; nothing is deleted.")
+    data = {
+        "duplicates": count, "conversations": places, "doubtful": done.doubtful,
+        "marked_before": done.marked_before, "examples": [[f"msg_{a}", f"msg_{b}"] for a, b in done.found[:20]],
+        "applied": words.apply, "backup": str(done.backup) if done.backup else None,
+    }  # fmt: skip
+    return Answer("\n".join(lines), data)
+
+
 VERBS: tuple[Verb, ...] = (
+    Verb("doctor duplicates", _duplicates, "what another engine stored twice", "[apply]", changes=True),
     Verb("export", _export, "this conversation as a file", "[<session>] [jsonl|markdown]"),
     Verb("import", _import, "take a file in; at the terminal only", "<file> [apply]", changes=True),
     Verb(
