@@ -292,6 +292,38 @@ def test_cleaning_backs_up_and_removes_exactly_the_junk(noisy: World) -> None:
     assert doctor(noisy.deps(), deep=True)["overall"] == "healthy"
 
 
+def test_nothing_of_a_removed_conversation_is_left(noisy: World) -> None:
+    """In no table that knows conversations, whatever a later release adds."""
+    job = noisy.runtime.known("job")
+    assert job is not None
+    gone = job.conversation_id
+    rows = [row[0] for row in noisy.runtime.db.query("SELECT store_id FROM messages WHERE session_id = 'job'")]
+    node = noisy.node(*rows[:2], conversation=gone)
+    noisy.runtime.dag.publish(gone, "job", [node.node_id], rows[2:], last_seq=4, last_pos=4.0, now=noisy.now)
+    noisy.runtime.sessions.carry(gone, [node.node_id])
+    noisy.raw("INSERT INTO blocks(conversation_id, data) VALUES (?, x'00')", gone)
+    noisy.raw(
+        "INSERT INTO archives(handle, conversation_id, session_id, store_ids, first_index, last_index, messages, summary, given, "
+        "preview, chars, tokens, state, created_at, changed_at) VALUES ('a', ?, 'job', '[]', 0, 0, 0, '', 0, '', 0, 0, "
+        "'archived', 0, 0)",
+        gone,
+    )
+    tables = [row[0] for row in noisy.runtime.db.query(
+        "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' "
+        "AND c.name = 'conversation_id'"
+    )]  # fmt: skip
+    before = {name: rows_of(noisy, name, gone) for name in tables}
+    clean.clean(noisy.deps())
+
+    assert all(before.values()), "a table without a row shows nothing"
+    assert {name: rows_of(noisy, name, gone) for name in tables} == dict.fromkeys(tables, 0)
+
+
+def rows_of(world: World, table: str, conversation: int) -> int:
+    """Rows of a table that belong to a conversation."""
+    return int(world.runtime.db.query(f"SELECT count(*) FROM {table} WHERE conversation_id = ?", (conversation,))[0][0])
+
+
 def test_cleaning_twice_is_cleaning_once(noisy: World) -> None:
     """The second time makes no backup."""
     clean.clean(noisy.deps())
