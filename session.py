@@ -71,7 +71,10 @@ def principal_of(platform: str, host_key: str | None, session_id: str) -> str:
         return f"{_CLIENTS}:{host_key}"
     if host_key:
         parts = host_key.split(":")
-        return ":".join(parts[2:] if parts[0] == "agent" and len(parts) > 2 else parts)
+        if parts[0] != "agent" or len(parts) < 3:
+            return host_key
+        chat = ":".join(parts[2:])  # the second part is the profile: the host keeps two that serve one chat apart
+        return chat if parts[1] == "main" else f"{parts[1]}/{chat}"
     if platform.lower() in _LOCAL_PLATFORMS:
         return LOCAL
     return f"session:{session_id}"

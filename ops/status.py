@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import KNOBS, Config, shown
 from ..errors import LcmError, StoreError
+from ..session import LOCAL
 from ..text.redact import CATALOGUE
 from . import gitinfo, presets
 from .backup import backup_folder, rotate_path
@@ -213,11 +214,12 @@ def _said(exc: LcmError) -> dict[str, str]:
 
 def _stored(deps: OpsDeps) -> dict[str, Any]:
     survey = Survey(deps.db)
-    out: dict[str, Any] = {
-        "store": {"total_messages": survey.total("messages", "store_id")},
-        "dag": {"total_nodes": survey.total("nodes", "node_id")},
-    }
     session = deps.session
+    if deps.trusted or session is None or session.principal == LOCAL:
+        messages, nodes = survey.total("messages", "store_id"), survey.total("nodes", "node_id")
+    else:  # in a chat, what others have said is not counted either
+        messages, nodes = survey.belonging_to(session.principal)
+    out: dict[str, Any] = {"store": {"total_messages": messages}, "dag": {"total_nodes": nodes}}
     if session is None:
         return out
     conversation = session.conversation_id

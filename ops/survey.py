@@ -66,6 +66,15 @@ class Large:
     bytes: int
 
 
+# A branch counts on from where it left its parent; nodes are counted by their index.
+_BELONGING = """
+SELECT sum(max(0, (SELECT coalesce(max(seq), 0) FROM messages m WHERE m.conversation_id = c.conversation_id)
+                  - coalesce(fork_seq, 0))),
+       sum((SELECT count(*) FROM nodes n WHERE n.conversation_id = c.conversation_id))
+  FROM conversations c WHERE c.principal = ?
+"""
+
+
 class Survey:
     """Reading questions about one database."""
 
@@ -82,6 +91,11 @@ class Survey:
         if newest is None or newest[0] is None:
             return 0
         return max(0, int(row[0] if row else newest[0]) - (removed if isinstance(removed, int) else 0))
+
+    def belonging_to(self, principal: str) -> tuple[int, int]:
+        """(messages, summaries) of one principal: a look-up for each conversation, whatever they hold."""
+        row = self._db.query(_BELONGING, (principal,))[0]
+        return int(row[0] or 0), int(row[1] or 0)
 
     def messages_of(self, session_id: str) -> Amount:
         """Messages stored under one host session."""

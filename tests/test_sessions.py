@@ -64,6 +64,8 @@ def test_an_ended_session_goes_on(world: World) -> None:
         ("cli", None, "local"),
         ("cron", None, "local"),
         ("telegram", "agent:main:telegram:dm:42", "telegram:dm:42"),
+        ("telegram", "agent:work:telegram:dm:42", "work/telegram:dm:42"),
+        ("telegram", "agent:main~:telegram:dm:42", "main~/telegram:dm:42"),
         ("telegram", None, "session:x"),
         ("", "odd-key", "odd-key"),
         ("api_server", "local", "api_server:local"),

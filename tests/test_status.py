@@ -64,6 +64,23 @@ def test_numbers_are_those_of_the_session(world: World) -> None:
     assert said["dag"]["total_nodes"] == 1
 
 
+def test_a_chat_counts_what_belongs_to_its_partner(world: World) -> None:
+    """How much others have said is theirs; whoever sits at the machine counts everything."""
+    chat = {"platform": "telegram", "host_key": "agent:main:telegram:dm:7"}
+    world.runtime.sessions.open("chat", now=1.0, **chat)
+    world.say("hello", "there", "again", session="chat")
+    parent = world.runtime.sessions.find("chat")
+    branch = world.runtime.sessions.open("aside", now=2.0, parent=parent, origin="branch", fork_seq=3)
+    world.say("hello", "there", "again", "one more", session="aside")
+    said = status(world.deps("chat"))
+
+    assert branch.principal == "telegram:dm:7"
+    assert said["store"]["total_messages"] == 4
+    assert said["dag"]["total_nodes"] == 0
+    assert status(world.deps("chat", trusted=True))["store"]["total_messages"] == 104
+    assert status(world.deps("s1"))["dag"]["total_nodes"] == 1
+
+
 def test_pressure_is_measured_against_window_and_threshold(world: World) -> None:
     """150,000 of 200,000 tokens is the default threshold exactly."""
     said = status(world.deps(last_prompt_tokens=150_000))

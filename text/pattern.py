@@ -21,9 +21,7 @@ MAX_PATTERN = 1000
 # Slice lengths by the number of unbounded repeats k, so that n ** (k + 1) / (k + 1)! stays near 2e7 steps.
 _SLICES = (20_000, 6_000, 480, 150)
 _FUZZY = re.compile(r"\{\s*[a-z\d]*[a-z<]")
-# A set from its opening to its closing bracket, or anything escaped; the first "]" in a set is one of its characters.
-_SET = re.compile(r"\\.|(\[\^?)(\]?(?:\[:\w*:\]|\\.|[^\]\\])*)\]", re.DOTALL)
-_INNER = re.compile(r"\[:(?P<name>\w*):\]|\\.|\[|--|&&|~~|\|\|", re.DOTALL)
+_CLASS = re.compile(r"\[:(\w*):\]")
 _POSIX = {
     "alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "blank": r" \t", "cntrl": r"\x00-\x1f\x7f", "digit": "0-9",
     "graph": r"\x21-\x7e", "lower": "a-z", "print": r"\x20-\x7e", "punct": r"!-/:-@\[-`{-~", "space": r"\s", "upper": "A-Z",
@@ -124,14 +122,31 @@ def _for_re(source: str) -> str:
 
     ``[[:digit:]_]`` becomes ``[0-9_]``; other signs that a later Python may read as set operations are escaped.
     """
-    return _SET.sub(lambda found: f"{found[1]}{_INNER.sub(_inner, found[2])}]" if found[1] else found[0], source)
+    out: list[str] = []
+    at, first = 0, -1  # ``first``: where the set that is open may have a closing bracket as its first character
+    while at < len(source):
+        piece = source[at : at + 2]
+        found = _CLASS.match(source, at) if first >= 0 else None
+        if piece[0] == "\\":
+            out.append(piece)
+        elif first < 0:
+            piece = piece if piece == "[^" else piece[0]
+            first = at + len(piece) if piece[0] == "[" else -1
+            out.append(piece)
+        elif found:
+            piece = found[0]
+            out.append(_class(found[1]))
+        elif piece in ("--", "&&", "~~", "||"):
+            out.append(f"{piece[0]}\\{piece[1]}")
+        else:
+            piece = piece[0]
+            out.append(f"\\{piece}" if piece == "[" or (piece == "]" and at == first) else piece)
+            first = -1 if piece == "]" and at > first else first
+        at += len(piece)
+    return "".join(out)
 
 
-def _inner(found: re.Match[str]) -> str:
-    name = found["name"]
-    if name is None:
-        text = found[0]
-        return text if text[0] == "\\" else f"\\{text}" if len(text) == 1 else f"{text[0]}\\{text[1]}"
+def _class(name: str) -> str:
     if name not in _POSIX:
         raise BadRequest(f"[:{name}:] is not a class of characters; there are {', '.join(_POSIX)}")
     return _POSIX[name]

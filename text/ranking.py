@@ -101,7 +101,7 @@ class Pool:
         for hit in self.found.values():
             if hit.place.role == "user":
                 hit.own *= USER_WEIGHT
-            if hit.place.chars > words.CHUNK_CHARS:
+            if hit.place.chars > words.CHUNK_CHARS and hit.rung == "any":
                 hit.own /= 1 + LONG_PENALTY * math.log(hit.place.chars / words.CHUNK_CHARS)
             if when and when.covers(hit.place.at):
                 hit.own *= 1 + TIMELY
@@ -156,6 +156,8 @@ class Pool:
         total = sum(weights.values()) or 1.0
         for store_id, readable in near.items():
             covered: set[Atom] = set().union(*(has.get(other, set()) for other in readable))
+            if self.found[store_id].rung in ("all", "phrase"):  # the index says so, however long the message is
+                covered = set(weights)
             self.found[store_id].score *= 1 + COVERAGE * sum(weights[a] for a in covered) / total
             if signs:
                 text = texts.get(store_id, "").casefold()
