@@ -9,7 +9,6 @@ said anything, a count of the text itself stands in: characters/4 is three times
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +42,7 @@ class Mix:
     """What a session's requests are made of, in tokens as the host estimates them.
 
     ``shares`` of the messages by class (their sum is 1), ``fixed`` tokens beside them; ``counted``: a count of each class's text
-    over characters/4, for classes that no provider has spoken about.
+    over the host's estimate, for classes that no provider has spoken about.
     """
 
     shares: Mapping[str, float]
@@ -83,8 +82,13 @@ def mix_of(messages: Sequence[Mapping[str, Any]], *, rough: int, request: int | 
                 texts[name].append(text[:_SAMPLE_CHARS])
     total = sum(sizes.values())
     shares = {name: size / total for name, size in sizes.items()} if total else {PROSE: 1.0}
-    counted = {name: _counted("\n".join(parts), count) for name, parts in texts.items()}
-    return Mix(shares, max(0, (request or 0) - rough), counted)
+    counted = {name: _per_char("\n".join(parts), count) for name, parts in texts.items()}
+    # The host's estimate counts the keys of each message too, which cost next to nothing: what it makes of a character of text
+    # is more than a quarter.
+    estimated = rough / (total * step) if total and rough else 0.25
+    overhead = tokens.MESSAGE_OVERHEAD_TOKENS * len(messages[::step]) / total if total else 0.0
+    ratios = {name: (each + overhead) / estimated for name, each in counted.items()}
+    return Mix(shares, max(0, (request or 0) - rough), ratios)
 
 
 def _texts(message: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -96,10 +100,8 @@ def _texts(message: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(role, text) for role, text in out if text]
 
 
-def _counted(text: str, count: Count) -> float:
-    """A count of a text over what characters/4 make of it, as the host prints it."""
-    printed = len(json.dumps(text, ensure_ascii=False)) / 4
-    return count(text) / printed if printed else 1.0
+def _per_char(text: str, count: Count) -> float:
+    return count(text) / len(text) if text else 0.25
 
 
 @dataclass(slots=True)

@@ -89,14 +89,14 @@ class Agent:
 
     def _compress(self, size: int) -> None:
         waiting = _WAITED_FOR.set(True)
-        began = time.perf_counter()
+        began, processor = time.perf_counter(), time.thread_time()
         try:
             out = self.engine.compress(self.messages, current_tokens=size)
         finally:
             _WAITED_FOR.reset(waiting)
-        ended = time.perf_counter()
+        ended, processor = time.perf_counter(), time.thread_time() - processor
         facts = self.engine.last_compression
-        self.compactions.append({"began": began, "ended": ended, "before": size, **facts})
+        self.compactions.append({"began": began, "ended": ended, "processor": processor, "before": size, **facts})
         if out is not self.messages:
             self.messages = list(out)
             self.engine.on_session_start(

@@ -71,8 +71,9 @@ def run(turns: list[list[kit.Chat]], *, ahead: bool, scale: float, window: int, 
     waited = [model.waited(c["began"], c["ended"]) for c in passes]
     wall = [c["ended"] - c["began"] for c in passes]
     life = [w - m + m * scale for w, m in zip(wall, waited, strict=True)]
-    return {"wall": wall, "life": life, "own": [w - m for w, m in zip(wall, waited, strict=True)], "calls": model.calls,
-            "inside": inside, "turns": spent, "late": late, "provisional": provisional,
+    processor = [c["processor"] for c in passes]
+    return {"wall": wall, "processor": processor, "life": life, "own": [w - m for w, m in zip(wall, waited, strict=True)],
+            "calls": model.calls, "inside": inside, "turns": spent, "late": late, "provisional": provisional,
             "results": sorted({str(c.get("result")) for c in passes}), "prepared": counters.get("leaves_prepared", 0),
             "repaired": counters.get("nodes_repaired", 0)}  # fmt: skip
 
@@ -106,6 +107,7 @@ def _tell(report: Report, found: dict[str, dict[str, Any]], count: int) -> None:
         for what, key in (
             ("compress() as it was", "wall"),
             ("own work in it", "own"),
+            ("processor time in it", "processor"),
             ("compress() at full length", "life"),
         ):
             if run_[key]:
@@ -136,6 +138,7 @@ def _tell(report: Report, found: dict[str, dict[str, Any]], count: int) -> None:
         report.note(f"skipped: {count} turns need no compaction")
         return
     report.budget("compress() at full length: median ms", 1000 * statistics.median(ahead["life"]), 50)
+    report.budget("compress(): median ms of processor time", 1000 * statistics.median(ahead["processor"]), 50)
     report.budget("compress() at full length: p99 s", kit.at(ahead["life"], 0.99), BUDGET_S)
     report.budget("model calls against inline", ahead["calls"] / inline["calls"], 1.1)
 
