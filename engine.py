@@ -300,7 +300,7 @@ class LCMEngine(ContextEngine):
 
     def on_turn_complete(self, messages: Sequence[Mapping[str, Any]] | None = None, **_: Any) -> None:
         """The normal end of a turn, on hosts that tell it."""
-        with self._guard("ingest"):
+        with self._guard(hooks.INGEST):
             if messages and self._session_id and not host.in_background_review():
                 lineage = self._take(self._session_id, messages)
                 if lineage is not None:
@@ -313,7 +313,8 @@ class LCMEngine(ContextEngine):
         threshold = int(self.threshold_tokens / factor)
         critical = runtime.config.is_critical(self.last_prompt_tokens, self.context_length)
         request = Request(list(messages), lineage, threshold, self._estimated_tokens, critical=critical)
-        runtime.preparer.after_turn(runtime.session(self._session_id), request)
+        look = runtime.superseded.look if outgoing.rewritable(self) else None
+        runtime.preparer.after_turn(runtime.session(self._session_id), request, look=look)
 
     def _take(self, session_id: str, messages: Sequence[Mapping[str, Any]]) -> Lineage | None:
         runtime = self.runtime
@@ -440,7 +441,7 @@ class LCMEngine(ContextEngine):
         messages = kwargs.get("messages")
         session_id = str(kwargs.get("session_id") or self._session_id)
         lineage: Lineage | None = None
-        with self._guard("ingest"):
+        with self._guard(hooks.INGEST):
             if messages and session_id and not host.in_background_review():
                 lineage = self._take(session_id, messages)
         try:
@@ -480,7 +481,8 @@ class LCMEngine(ContextEngine):
 
     def succeeded(self, topic: str) -> None:
         """Called by the guard: what had been wrong before is resolved."""
-        self.runtime.health.resolved(topic)
+        if topic != hooks.INGEST:
+            self.runtime.health.resolved(topic)
 
     def failed(self, topic: str, error: Exception, aborts: bool) -> None:
         """Called by the guard: the host goes on with its own messages, status says why."""

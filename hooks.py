@@ -29,6 +29,10 @@ Messages = Sequence[Mapping[str, Any]]
 _gateway_key: ContextVar[str] = ContextVar("lcm_gateway_key", default="")
 
 
+#: What is wrong with storing ends when a list was stored (``Runtime.take``), not when a call had none to store.
+INGEST = "ingest"
+
+
 class Engines:
     """The live engine copies by session id; the newest one of a session wins. Holds none of them alive."""
 
@@ -71,7 +75,8 @@ def _survives(topic: str) -> Callable[[Callable[..., None]], Callable[..., None]
         def guarded(**kwargs: Any) -> None:
             try:
                 callback(**kwargs)
-                RUNTIMES.at().health.resolved(topic)
+                if topic != INGEST:
+                    RUNTIMES.at().health.resolved(topic)
             except Exception as exc:
                 if not isinstance(exc, LcmError):
                     logger.exception("%s failed", topic)
@@ -109,7 +114,7 @@ def _is_review(messages: Messages) -> bool:
     return host.in_background_review()
 
 
-@_survives("ingest")
+@_survives(INGEST)
 def pre_llm_call(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
@@ -119,7 +124,7 @@ def pre_llm_call(
         outgoing.watch(engine)
 
 
-@_survives("ingest")
+@_survives(INGEST)
 def pre_api_request(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
@@ -144,7 +149,7 @@ def llm_request(request: Any = None, session_id: str = "", api_mode: str = "", *
     return out[0] if out else None
 
 
-@_survives("ingest")
+@_survives(INGEST)
 def post_llm_call(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
