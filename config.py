@@ -299,6 +299,18 @@ class Config:
         False, FLAG, "Replace tool results that are in a file and summarised by a short placeholder in the database."
     )
 
+    stub_min_chars: int = knob(
+        4_000,
+        whole(200),
+        "Tool results from this size on are shown to the model as address and digest once the same call was made again.",
+    )
+    stub_repay_share: float = knob(
+        0.5,
+        share(zero=True),
+        "Between compactions they are stubbed when that saves this share of the tokens behind the first of them, which leave the "
+        "provider's cache. 0: only at compactions.",
+    )
+
     database_path: str = knob("", TEXT, "SQLite file. Empty: `lcm.db` in the Hermes home of the profile.")
     enable_slash_command: bool = knob(False, FLAG, "Offer `/lcm` in the chat. Only where everybody in it is trusted.")
     doctor_clean_apply_enabled: bool = knob(False, FLAG, "Permit `/lcm doctor clean apply`, which deletes sessions.")

@@ -22,6 +22,7 @@ from .dag import SummaryDag
 from .db.connection import Database
 from .errors import StoreError, SummaryError
 from .health import Health
+from .records import Lineage
 from .session import Session
 
 _LEASE_S = 180.0
@@ -31,11 +32,15 @@ _MIN_NEW_ROWS = 4
 _MIN_FLOOR_TOKENS = 4000
 
 
+Look = Callable[[Session, Sequence[Mapping[str, Any]], Lineage], object]
+
+
 @dataclass(frozen=True, slots=True)
 class _Job:
     session: Session
     request: Request
     context: contextvars.Context
+    look: Look | None = None
 
 
 class Preparer:
@@ -66,8 +71,8 @@ class Preparer:
         self._holder = f"{os.getpid()}:{id(self)}"
 
     # -- from the turn ----------------------------------------------------------------------------------
-    def after_turn(self, session: Session, request: Request) -> None:
-        """Note that a session has a new state. Returns at once."""
+    def after_turn(self, session: Session, request: Request, *, look: Look | None = None) -> None:
+        """Note that a session has a new state. Returns at once. ``look``: what else the worker should look at first."""
         if not self._config.background_compaction or session.mode != "full":
             return
         key = session.session_id
@@ -79,7 +84,7 @@ class Preparer:
         with self._wake:
             if self._stopped:
                 return
-            self._jobs[key] = _Job(session, request, contextvars.copy_context())
+            self._jobs[key] = _Job(session, request, contextvars.copy_context(), look)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="lcm-prepare", daemon=True)
                 self._thread.start()
@@ -139,6 +144,8 @@ class Preparer:
     def _work(self, job: _Job) -> None:
         """Leaves for the backlog, then better nodes for provisional ones."""
         session = job.session
+        if job.look is not None:
+            job.look(session, job.request.messages, job.request.lineage)
         request = replace(
             job.request,
             deadline=self._monotonic() + _JOB_S,

@@ -47,6 +47,7 @@ from .search import prepare as prepare_indexes
 from .session import Session, Sessions, principal_of
 from .state import PresentState
 from .store import MessageStore
+from .stubbing import Superseded
 from .swap import Swap
 from .text import tokens
 from .text.exact import Exact
@@ -140,7 +141,10 @@ class Runtime:
         """What makes prompts: the archives' view of requests, the compactor, the swap, the worker."""
         self.archives = Archives(self.db)
         self.archived = ArchivedRanges(self.archives, self.whole_store, self.dag)
-        self.views = Views(self.ingest, [self.archived], rough=host.rough)
+        self.superseded = Superseded(
+            self.whole_store, least_chars=config.stub_min_chars, repay=config.stub_repay_share, rough=host.rough
+        )
+        self.views = Views(self.ingest, [self.archived, self.superseded], rough=host.rough)
         self.compactor = Compactor(
             self.store,
             self.dag,
@@ -152,7 +156,15 @@ class Runtime:
             archives=self.archived,
         )
         state = PresentState(self.store)
-        self.swap = Swap(self.compactor, self.whole_store, self.dag, self.sessions, state, rough=host.rough)
+        self.swap = Swap(
+            self.compactor,
+            self.whole_store,
+            self.dag,
+            self.sessions,
+            state,
+            rough=host.rough,
+            stub_chars=config.stub_min_chars,
+        )
         self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)
         self.upkeep = Upkeep(self.db, self.store, self.collector if config.large_output_transcript_gc_enabled else None)
         self.preparer = Preparer(

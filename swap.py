@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from . import assemble, door
+from . import assemble, door, stubbing
 from .compact import ENOUGH, Compactor, Request, View
 from .dag import SummaryDag
 from .errors import SummaryUnavailable
@@ -21,6 +21,7 @@ from .session import Session, Sessions
 from .state import PresentState
 from .store import MessageStore, Segment
 from .text import own
+from .text.repeats import superseded
 
 _STUB_MIN_TOKENS = 600
 _STUB_KEEP_CHARS = (6000, 1500, 300)
@@ -51,6 +52,7 @@ class Swap:
         state: PresentState,
         *,
         rough: Callable[[Sequence[Mapping[str, Any]]], int],
+        stub_chars: int = 4000,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._compactor = compactor
@@ -59,6 +61,7 @@ class Swap:
         self._sessions = sessions
         self._state = state
         self._rough = rough
+        self._stub_chars = stub_chars
         self._clock = clock
 
     def compact(self, session: Session, request: Request) -> Outcome:
@@ -217,10 +220,16 @@ class Swap:
         pinned: int | None,
         room: int,
     ) -> dict[int, assemble.Stub]:
-        """Tool results of the tail to show by reference, largest first, until the tail fits; normally none."""
+        """Tool results of the tail to show by reference: those that a later one stands for, then largest first until it fits."""
         sizes = {n: self._rough([messages[n]]) for n in ([pinned] if pinned is not None else []) + list(kept)}
         used = sum(sizes.values())
         stubs: dict[int, assemble.Stub] = {}
+        for n in superseded(messages, self._stub_chars):  # the prefix is new anyway, so this costs nothing
+            if n in sizes and n != pinned and len(entries[n].ids) == 1:
+                text = stubbing.stub(session.nonce, self._store, messages[n], entries[n].ids[0])
+                stubs[n] = assemble.Stub(entries[n].ids[0], text)
+                size = self._rough([{**messages[n], "content": text}])
+                used, sizes[n] = used + size - sizes[n], size
         for keep_chars in _STUB_KEEP_CHARS:
             for n in sorted(kept, key=lambda i: -sizes[i]):
                 if used <= room:

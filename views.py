@@ -95,6 +95,9 @@ class Views:
             state.done, state.saving, state.selected = Shown(None, "already"), 0, selected
             return None
         state.done = request_view.shown(messages, wire, wanted)
+        if state.done.state == "unmatched" and (must := _must(wanted)) and len(must) < len(wanted):
+            wanted = must
+            state.done = request_view.shown(messages, wire, wanted)
         done = state.done.state != "unmatched"
         state.saving = self.saving(messages, wanted) if done else 0
         state.selected = selected and done
@@ -124,7 +127,7 @@ class Views:
             state.unshown = ""
             return ""
         wanted = self.replacements(session, messages, lineage)
-        if not wanted or wanted == state.gave_up:
+        if not _must(wanted) or wanted == state.gave_up:
             state.unshown = ""
             return ""
         state.unshown = done.reason if done is not None else "this host gave no chance to rewrite the request"
@@ -164,3 +167,8 @@ class Views:
         state = self._states.get(session_id)
         if state is not None:
             state.selected, state.done = False, None
+
+
+def _must(wanted: Sequence[Replacement]) -> tuple[Replacement, ...]:
+    """Those that somebody asked for. Another text for a message merely saves room: no compaction makes up for it."""
+    return tuple(item for item in wanted if isinstance(item, Instead))

@@ -1,0 +1,85 @@
+"""
+Stubs for superseded tool results, in requests only: what a later result made superfluous is shown as address and digest.
+
+A source of ``views``. Decides in the worker after a turn, never while somebody waits; what was decided stays, so that the prefix
+of the prompt changes once. That change is paid for: the tokens behind it leave the provider's cache, all of them. So nothing is
+stubbed until the saving is worth that. At a compaction the prefix is new anyway; there ``swap`` stubs what it finds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from . import assemble
+from .records import Lineage
+from .request_view import Retold
+from .session import Session
+from .store import MessageStore
+from .text.repeats import superseded
+
+KEEP_CHARS: Final = 300  # of a superseded result: its beginning and its end
+_SESSIONS: Final = 200
+
+Messages = Sequence[Mapping[str, Any]]
+
+
+class Superseded:
+    """The stubs of one database's sessions, as far as this process decided them."""
+
+    def __init__(
+        self, store: MessageStore, *, least_chars: int, repay: float, rough: Callable[[Messages], int]
+    ) -> None:
+        self._store = store
+        self._least_chars = least_chars
+        self._repay = repay
+        self._rough = rough
+        self._lock = threading.Lock()
+        self._stubs: dict[str, dict[int, str]] = {}
+
+    # -- in the worker ----------------------------------------------------------------------------------
+    def look(self, session: Session, messages: Messages, lineage: Lineage) -> int:
+        """Stub what is superseded if that is worth it; how many stubs there are."""
+        known = self._stubs.get(session.session_id, {})
+        fresh = {
+            n: lineage.entries[n].ids[0]
+            for n in superseded(messages[: len(lineage.entries)], self._least_chars)
+            if len(lineage.entries[n].ids) == 1
+            and not lineage.entries[n].own
+            and lineage.entries[n].ids[0] not in known
+        }
+        made = {n: stub(session.nonce, self._store, messages[n], store_id) for n, store_id in fresh.items()}
+        saved = self._rough([messages[n] for n in made]) - self._rough(
+            [{**messages[n], "content": text} for n, text in made.items()]
+        )
+        if made and self._repay and saved >= self._repay * self._rough(messages[min(made) + 1 :]):
+            with self._lock:
+                kept = {**known, **{fresh[n]: text for n, text in made.items()}}
+                self._stubs.pop(session.session_id, None)
+                self._stubs[session.session_id] = kept
+                while len(self._stubs) > _SESSIONS:
+                    self._stubs.pop(next(iter(self._stubs)))
+        return len(self._stubs.get(session.session_id, {}))
+
+    # -- a source of views ------------------------------------------------------------------------------
+    def waits(self, session: Session) -> bool:
+        """Is anything stubbed?"""
+        return bool(self._stubs.get(session.session_id))
+
+    def replacements(self, session: Session, messages: Messages, lineage: Lineage) -> Sequence[Retold]:
+        """The stubs in places of the live list; what a compaction took out has none."""
+        stubs = self._stubs.get(session.session_id)
+        if not stubs:
+            return ()
+        return [
+            Retold(n, stubs[entry.ids[0]])
+            for n, entry in enumerate(lineage.entries[: len(messages)])
+            if len(entry.ids) == 1 and not entry.own and entry.ids[0] in stubs
+        ]
+
+
+def stub(nonce: str, store: MessageStore, message: Mapping[str, Any], store_id: int) -> str:
+    """What stands for a superseded result: where it is, how it begins and ends."""
+    name = str(message.get("tool_name") or message.get("name") or "")
+    return assemble.stub_text(nonce, store_id, name, store.text(store_id), KEEP_CHARS).text
