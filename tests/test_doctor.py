@@ -6,6 +6,7 @@ import ast
 import base64
 import json
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -90,6 +91,35 @@ def test_looking_changes_no_file(deep: bool, world: World) -> None:
     doctor(world.deps(), deep=deep)
 
     assert digest(*files) == before
+
+
+def test_no_check_runs_at_start_or_in_a_turn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening, storing, summarising and indexing ask SQLite for no check of the file; deep ones run when asked."""
+    said: list[str] = []
+    connected = sqlite3.connect
+
+    def traced(*args: Any, **keys: Any) -> sqlite3.Connection:
+        connection = connected(*args, **keys)
+        connection.set_trace_callback(said.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    again = world.restart()
+    again.say("message 0", "something new", session="s2")
+    again.node(101, 102)
+    again.runtime.index.rebuild(again.runtime.store.index_rows())
+    again.runtime.save_states()
+    quiet = [each for each in said if CHECKING.search(each)]
+    doctor(again.deps(), deep=True)
+
+    assert quiet == []
+    assert {found[0].lower() for each in said for found in [CHECKING.search(each)] if found} >= {
+        "quick_check",
+        "integrity-check",
+    }
+
+
+CHECKING = re.compile("quick_check|integrity_check|integrity-check", re.IGNORECASE)
 
 
 def test_looking_creates_no_file(tmp_path: Path) -> None:
