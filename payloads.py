@@ -36,6 +36,8 @@ ALL: Final = frozenset((guard.TEXT, guard.DATA_URI, guard.BASE64, guard.LITERAL)
 TOPIC: Final = "payload files"
 _UNREADABLE = "payload file_"  # and its digest: a topic for each file that cannot be read
 _CACHED_CHARS = 40_000_000
+#: Larger texts stay in their message; a file that unpacks to more was not written here, whatever the database says of it.
+MOST_BYTES: Final = 256 * 1024 * 1024
 #: Files younger than this may belong to a row that is being written.
 _YOUNG_S = 3600.0
 _NOTE = "INSERT OR IGNORE INTO payloads(sha, kind, mime, bytes, chars, created_at) VALUES (?,?,?,?,?,?)"
@@ -90,6 +92,8 @@ class Payloads:
     def keep(self, text: str, kind: str, mime: str) -> Ref | None:
         """Write a text into its file, durably. None when that failed: the text must stay where it is."""
         raw = text.encode("utf-8", "surrogatepass")
+        if len(raw) > MOST_BYTES:
+            return None
         ref = Ref(sha256(raw).hexdigest(), kind, mime, len(raw))
         path = self.path(ref.sha)
         try:
@@ -307,6 +311,7 @@ def _deflated(raw: bytes, kind: str) -> bytes:
 
 def _inflated(path: Path, size: int) -> bytes:
     """What a file holds, or a little more than it should hold: never a gigabyte that somebody else put there."""
+    size = min(size, MOST_BYTES)
     with path.open("rb") as file:
         return zlib.decompressobj().decompress(file.read(2 * size + 1000), size + 1)
 

@@ -30,14 +30,14 @@ _DICTIONARY_1 = (
 )
 #: Text that goes into one block. Twice as much would save 3 % of the text more, and whoever reads one message unpacks all of it.
 BLOCK_BYTES: Final = 64 * 1024
-#: Nothing that ``pack_block`` is given may be larger together: what unpacks to more was not written by it.
-_MOST_BYTES = 64 * 1024 * 1024
+#: Nothing larger is deflated, alone or in a block: what unpacks to more was not written here, and is refused before it is.
+MOST_BYTES: Final = 64 * 1024 * 1024
 
 
 def pack(envelope: str) -> bytes:
     """The stored form of a young envelope."""
     raw = envelope.encode("utf-8")
-    if len(raw) < _SMALL_BYTES:
+    if len(raw) < _SMALL_BYTES or len(raw) > MOST_BYTES:
         return _PLAIN + raw
     if len(raw) > _MIDDLE_BYTES:
         return _ZLIB + zlib.compress(raw, 1)
@@ -46,16 +46,23 @@ def pack(envelope: str) -> bytes:
 
 
 def unpack(blob: bytes) -> str:
-    """The envelope that ``pack`` was given."""
+    """The envelope that ``pack`` was given. Raises zlib.error or ValueError for anything else."""
     tag, body = blob[:1], blob[1:]
     if tag == _ZLIB:
-        body = zlib.decompress(body)
+        body = _inflated(zlib.decompressobj(), body, MOST_BYTES)
     elif tag == _ZLIB_D1:
-        inflate = zlib.decompressobj(-13, _DICTIONARY_1)
-        body = inflate.decompress(body) + inflate.flush()
-        if not inflate.eof:
-            raise zlib.error("the deflated envelope is cut short")
+        body = _inflated(zlib.decompressobj(-13, _DICTIONARY_1), body, _MIDDLE_BYTES)
     return body.decode("utf-8")
+
+
+def _inflated(inflate: zlib._Decompress, body: bytes, most: int) -> bytes:
+    """All of it, if that is no more than was ever deflated so."""
+    raw = inflate.decompress(body, most + 1)
+    if len(raw) > most:
+        raise zlib.error(f"the deflated envelope has more than {most} bytes")
+    if not inflate.eof:
+        raise zlib.error("the deflated envelope is cut short")
+    return raw
 
 
 def pack_block(envelopes: Sequence[tuple[int, str]]) -> bytes:
@@ -69,7 +76,7 @@ def pack_block(envelopes: Sequence[tuple[int, str]]) -> bytes:
 def unpack_block(blob: bytes) -> dict[int, bytes]:
     """The envelopes (as UTF-8) that ``pack_block`` was given. Raises zlib.error or ValueError for anything else."""
     inflate = zlib.decompressobj(zlib.MAX_WBITS, _DICTIONARY_1)
-    raw = inflate.decompress(blob, _MOST_BYTES)
+    raw = inflate.decompress(blob, MOST_BYTES)
     if not inflate.eof:
         raise zlib.error("the block is cut short")
     head, _, body = raw.partition(b"\n")
