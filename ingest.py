@@ -274,7 +274,7 @@ class Ingest:
             context = own.read_context(text)
             assert context is not None
             return self._glued_behind(message, "context", context.rest)
-        if role == "assistant" and at == 1:
+        if role in ("user", "assistant") and at:  # behind the record, and where archived messages left a gap
             carrier = own.read_carrier(text)
             if carrier is not None and self._openings.is_ours(carrier[0], lineage):
                 return self._glued_behind(message, "carrier", carrier[1])
