@@ -382,7 +382,7 @@ class Compactor:
             for place, n in enumerate(children, 1)
         )
         size = sum(node.tokens for node in children)
-        task = SummaryTask(depth, lines, size, self._target(size, depth), request.focus)
+        task = SummaryTask(depth, lines, size, self._target(size, depth), request.focus, request.memory_context)
         summary = self._parallel(
             [lambda: self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)], request
         )[0]

@@ -250,3 +250,16 @@ class Crowd:
         with self._lock:
             self.running -= 1
         return Script.summary(task, "verified", "so it was")
+
+
+def test_focus_and_memory_reach_condensations(tmp_path: Path) -> None:
+    """What the user asks for holds at every depth."""
+    world = World(tmp_path, Script("long"), leaf_chunk_tokens=8_000, fresh_tail_count=4)
+    request = world.request(chat().turns(200), focus="the parser", memory_context="likes tea")
+    leaves = world.compactor.cover(world.session(), world.compactor.view(world.session(), request).backlog, request)
+    world.model.moves = ["ok"]
+    parent = world.compactor.parent(world.session(), leaves[:2], request)
+
+    assert parent is not None
+    assert (world.model.tasks[-1].depth, world.model.tasks[-1].focus) == (1, "the parser")
+    assert world.model.tasks[-1].memory_context == "likes tea"
