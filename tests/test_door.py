@@ -134,6 +134,11 @@ def shapes(secret: str) -> Iterator[dict[str, Any]]:
     yield {"role": "user", "content": "x" * 30_000 + f" password={secret} " + "y" * 30_000}
     yield {"role": "assistant", "content": "ok", "reasoning": f"they use passwd: '{secret}' there"}
     yield {"role": "user", "content": nested}
+    arguments = json.dumps(
+        {"command": f"curl -u app:{secret} -H 'Authorization: Bearer {secret}'", "env": {"API_KEY": secret}}
+    )
+    call = {"id": f"call_{secret[:3]}", "type": "function", "function": {"name": "terminal", "arguments": arguments}}
+    yield {"role": "assistant", "content": "", "tool_calls": [call]}
 
 
 def findable(folder: Path, secret: str) -> list[str]:
@@ -152,13 +157,15 @@ def test_forty_secrets_in_five_hundred_messages(enabled: bool, tmp_path: Path) -
     world = World(tmp_path, **settings, large_output_externalization_enabled=True)
     planted = [(secret, message) for secret in secrets for message in shapes(secret)]
     live, said = chat(), []
-    for n, (_, message) in enumerate(planted):
+    for n, (secret, message) in enumerate(planted):
         live.append(message)
+        live.results(*(call["id"] for call in message.get("tool_calls", ())), text=f"export DB_PASSWORD='{secret}'")
         live.turns(6, first=6 * n, words=20)
         said = [*live]
         world.take(live)
     after = world.compact(live, threshold=8000)
-    assert len(planted) == 40
+    world.runtime.ended()  # packed, and pages given back
+    assert len(planted) > 40
     assert len(live) > 500
     kept = json.dumps([row.envelope for rows in world.runtime.whole_store.every() for row in rows], default=repr)
     summaries = "".join(node.text for node in world.nodes()) + "".join(

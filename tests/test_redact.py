@@ -30,6 +30,8 @@ SECRETS = [
     ("bearer_token", "Authorization: Bearer abcDEF123.ghi", "abcDEF123.ghi"),
     ("bearer_token", "auth_token=9f8e7d6c5b4a39281706", "9f8e7d6c5b4a39281706"),
     ("password_assignment", "password: hunter2", "hunter2"),
+    ("basic_auth", "curl -u app:hunter2x https://example.org", "hunter2x"),
+    ("basic_auth", "curl --user 'app:hunter2x' https://example.org", "hunter2x"),
     ("password_assignment", "passwd=correcthorse\n", "correcthorse"),
     ("password_assignment", 'passphrase = "four words with spaces"', "four words with spaces"),
     ("password_assignment", r'{"password": "quo\"ted12"}', r"quo\"ted12"),
@@ -93,6 +95,7 @@ INNOCENT = [
     "password=self.password, api_key=os.environ['X']",
     "the password is required: see below",
     "password = get_password()",
+    "docker run -u 1000:1000 image, then chown -u app: file",
     "api_key: str = config.api_key",
     "Set OPENAI_API_KEY=<your key> or api_key=${API_KEY}",
     "max_tokens: 12345678901234567",
@@ -111,7 +114,6 @@ def test_base64_of_any_length_is_opened(size: int) -> None:
 
     for text in (f"see {word} there", f"see {word.rstrip('=')} there"):
         assert (word.rstrip("=") in EVERYTHING.text(text)) == (len(word.rstrip("=")) < 24)
-
 
 
 @pytest.mark.parametrize("text", INNOCENT)

@@ -170,6 +170,10 @@ RULES: tuple[Rule, ...] = (
         _shape(r"(?i:basic) ((?=[A-Za-z+/=]{0,200}\d|[\w+/]{0,200}=)[A-Za-z0-9+/]{8,1024}={0,2})(?![\w.])", 1),
         digest=False),
     Rule(
+        "basic_auth", ("-u ", "--user "),
+        _shape(r"--?u(?:ser)? {1,3}\\{0,4}[\"']?[\w.@+-]{1,64}:(?!\d{1,9}\b)([^\s\"'\\]{3,256})", 1), digest=False,
+    ),
+    Rule(
         "env_assignment", ("KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL", "DSN"),
         _assigned(r"(?-i:KEY|TOKEN|SECRET|PASSW(?:OR)?D|CREDENTIALS?|DSN)", least=6),
     ),
