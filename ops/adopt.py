@@ -20,7 +20,7 @@ from ..db.connection import Database
 from ..db.files import Progress, silent
 from ..db.foreign import EARLIER, Foreign
 from ..door import build as build_door
-from ..errors import BadRequest, StoreCorrupt, StoreError, StoreForeign
+from ..errors import BadRequest, StoreBusy, StoreCorrupt, StoreError, StoreForeign
 from ..health import Health
 from ..payloads import Payloads, UnfoldedStore, folder_of
 from ..records import Flag, Row
@@ -255,10 +255,18 @@ def _in_place(deps: OpsDeps, path: Path, payloads: str | None, progress: Progres
         verdict = files.verify(work)
         if not verdict.sound or verdict.counts.get("messages", 0) < done.found["messages"]:
             raise StoreCorrupt(f"the new file is not sound, so nothing was replaced: {'; '.join(verdict.problems[:3])}")
+        _unchanged(path, done)
         files.exchange(deps.db, work, kept)
     except OSError as exc:
         raise StoreError(f"{work}: {exc.strerror or exc}") from exc
     return replace(done, in_place=True, kept=kept)
+
+
+def _unchanged(path: Path, done: Adoption) -> None:
+    """Nobody wrote into the original since it was read."""
+    with Foreign(path) as opened:
+        if _opened(opened, None).counts() != done.found:
+            raise StoreBusy(f"{path} has changed since it was read; end what writes into it and adopt again")
 
 
 def _built(deps: OpsDeps, path: Path, work: Path, payloads: str | None, kept: Path, progress: Progress) -> Adoption:

@@ -180,9 +180,13 @@ class Survey:
         )
 
     def provisional(self, *, limit: int) -> list[tuple[int, int, str, str]]:
-        """(node, conversation, rung, checks) of provisional nodes that nothing has replaced yet, newest first."""
+        """(node, conversation, rung, checks) of provisional nodes that nothing has replaced yet, newest first.
+
+        Not those that an import brought: nobody will replace them, and no prompt shows them.
+        """
         return self._db.query(
             "SELECT n.node_id, n.conversation_id, n.rung, n.checks FROM nodes n WHERE n.quality = 'provisional' "
+            "AND n.rung <> 'imported' "
             f"AND n.rung <> '{ARCHIVE_RUNG}' "
             "AND NOT EXISTS (SELECT 1 FROM nodes b WHERE b.conversation_id = n.conversation_id "
             "AND b.fingerprint = n.fingerprint AND b.quality <> 'provisional') ORDER BY n.node_id DESC LIMIT ?",

@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -16,7 +18,7 @@ from typing import Any
 
 import pytest
 from earlier_world import PAYLOADS, SUMMARY, EarlierPlugin, talk, used
-from ops_world import Holder, World, digest, healthy
+from ops_world import ROOT, Holder, World, digest, healthy
 
 from hermes_lcm.db.connection import Database
 from hermes_lcm.db.foreign import Foreign
@@ -25,7 +27,7 @@ from hermes_lcm.ops import adopt
 from hermes_lcm.ops.checks import doctor
 from hermes_lcm.ops.ledger import Ledger
 from hermes_lcm.ops.status import OpsDeps, status
-from hermes_lcm.ops.verbs import OK, VERBS, Words
+from hermes_lcm.ops.verbs import OK, REFUSED, VERBS, Words
 from hermes_lcm.payloads import folder_of
 from hermes_lcm.records import Flag, Row, Scope
 from hermes_lcm.text import words as text_words
@@ -490,6 +492,25 @@ def test_while_that_plugin_runs_nothing_is_replaced(tmp_path: Path) -> None:
         holder.free()
 
 
+def test_what_that_plugin_stores_meanwhile_is_not_lost(tmp_path: Path) -> None:
+    """It wrote between the reading and the swap: nothing is replaced, and the next run takes it over."""
+    plugin, _ = used(tmp_path)
+    plugin.close()
+
+    def meanwhile(what: str, _done: int, _total: int) -> None:
+        if what == "checking the new file":
+            with closing(sqlite3.connect(plugin.path)) as db, db:
+                db.execute(
+                    "INSERT INTO messages(session_id, role, content, timestamp) VALUES ('s1', 'user', 'late', 9e9)"
+                )
+
+    with pytest.raises(StoreBusy, match="has changed"):
+        adopt.adopt(terminal(tmp_path), None, None, meanwhile)
+    deps = terminal(tmp_path)
+    assert adopt.adopt(deps, None, None).found["messages"] == 79
+    assert thread(deps)[-1].text == "late"
+
+
 # -- from another place --------------------------------------------------------------------------------
 def test_a_database_from_elsewhere_joins_the_one_that_is_here(tmp_path: Path) -> None:
     """A session that went on here keeps its rows; what came before them goes in front, once."""
@@ -524,6 +545,40 @@ def test_the_verb_says_what_it_found_and_did(tmp_path: Path) -> None:
 
 
 @pytest.mark.host
+def test_a_compaction_covers_what_was_adopted(hermes_home: Path) -> None:
+    """The session goes on, is compacted, and every message is in the prompt, raw or under one summary of ours."""
+    from world import Script
+
+    from hermes_lcm import binding, hooks
+    from hermes_lcm.engine import LCMEngine
+
+    plugin, messages = used(hermes_home, size=200)
+    plugin.close()
+    adopt.adopt(terminal(hermes_home), None, None)
+    engine: Any = LCMEngine()
+    engine.update_model("m", 70_000)
+    engine.on_session_start("s1", hermes_home=str(hermes_home), platform="cli")
+    engine.runtime.compactor._summarise = engine.runtime.ladder.summarise = Script()
+    live = [
+        {"role": "user", "content": SUMMARY},
+        *messages[92:],
+        {"role": "user", "content": "go on " + "word " * 20_000},
+    ]
+    hooks.pre_api_request(session_id="s1", conversation_history=live, platform="cli")
+    count = engine.runtime.store.count()
+    out = engine.compress(list(live), current_tokens=60_000, force=True)
+    hooks.pre_api_request(session_id="s1", conversation_history=out, platform="cli")
+    checks = doctor(binding.ops_deps(engine.runtime, engine.runtime.known("s1"), engine))["checks"]
+
+    assert len(out) < 20
+    assert engine.runtime.store.count() == count
+    assert {each["check"]: each["status"] for each in checks}["coverage"] == "pass"
+    assert {each["check"]: each["status"] for each in checks}["provisional_nodes"] == "pass"
+    engine.runtime.preparer.stop()
+    engine.runtime.db.close()
+
+
+@pytest.mark.host
 def test_the_agents_tools_read_what_was_adopted(hermes_home: Path) -> None:
     """Search, load and expand in the session, as the host calls them on the real engine."""
     from hermes_lcm.engine import LCMEngine
@@ -544,3 +599,48 @@ def test_the_agents_tools_read_what_was_adopted(hermes_home: Path) -> None:
     assert "message 0 about" in json.dumps(ask("lcm_expand", node_id=1))
     assert "message 1 about" in json.dumps(ask("lcm_expand", store_id=2))
     engine.runtime.db.close()
+
+
+@pytest.mark.host
+def test_the_hosts_own_command_adopts(hermes_home: Path) -> None:
+    """``hermes lcm adopt`` through the host's argument parser: looking, doing, and what is there afterwards."""
+    (hermes_home / "plugins").mkdir()
+    (hermes_home / "plugins" / "hermes-lcm").symlink_to(ROOT, target_is_directory=True)
+    (hermes_home / "config.yaml").write_text("plugins:\n  enabled: [hermes-lcm]\ncontext:\n  engine: lcm\n")
+    used(hermes_home)[0].close()
+    code = """
+import io, json, sys
+from contextlib import redirect_stdout
+from hermes_cli.main import main
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["hermes", "lcm", *words, "--json"]
+    out, code = io.StringIO(), 0
+    with redirect_stdout(out):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+    print(json.dumps([code, json.loads(out.getvalue()[out.getvalue().index("{"):])]))
+"""
+    words = [
+        ["status"],
+        ["adopt"],
+        ["adopt", "--apply"],
+        ["status"],
+        ["import", "host"],
+        ["export", "s1"],
+        ["doctor", "duplicates"],
+    ]
+    command = [sys.executable, "-c", code, json.dumps(words)]
+    env = {**os.environ, "HERMES_HOME": str(hermes_home)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=hermes_home, env=env, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    before, looked, did, after, host, made, marked = (
+        json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")
+    )
+
+    assert "hermes lcm adopt" in str(before[1]["problems"])
+    assert (looked[1]["added"], looked[1]["applied"]) == (78, False)
+    assert (did[0] or 0, did[1]["duplicates"], did[1]["finished"]) == (0, 37, True)
+    assert after[1]["store"]["total_messages"] == 78
+    assert (host[0], made[1]["messages"], marked[1]["marked_before"]) == (REFUSED, 78, 37)

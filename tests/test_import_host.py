@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from ops_world import World, digest
 
 from hermes_lcm.errors import BadRequest
@@ -341,6 +343,74 @@ def test_sessions_that_a_pattern_keeps_out_stay_out(tmp_path: Path, there: HostD
     done = take(world)
 
     assert (done.taken.added, done.skipped) == (0, ("cron_1",))
+
+
+class Script:
+    """A conversation in the host under random treatment, and what was really said in it."""
+
+    def __init__(self, there: HostDb) -> None:
+        self.there = there
+        self.session, self.said = "s0", [dict(m) for m in talk(0, 3)]
+        there.begin("s0")
+        there.say("s0", self.said)
+        self.n = 3
+        self.from_ = 2  # the first message that the list may still show behind a summary
+        self.head: int | None = None
+
+    def turn(self, count: int) -> None:
+        new = talk(self.n, self.n + count)
+        self.n += count
+        self.there.say(self.session, new)
+        self.said += new
+
+    def compact(self, tail: int, head: int) -> None:
+        self.head = head if self.head is None else self.head  # what it protects stays the same
+        tail = self._kept(tail)
+        self.there.compact(self.session, self.said[-tail:], head=self.said[: self.head], text=f"{SUMMARY} {self.n}")
+
+    def rotate(self, tail: int, _head: int) -> None:
+        self.head = 0
+        old, self.session = self.session, f"s{self.n}"
+        self.there.rotate(old, self.session, self.said[-self._kept(tail) :])
+
+    def _kept(self, tail: int) -> int:
+        """A tail is never longer than what the list shows."""
+        tail = min(tail, len(self.said) - self.from_)
+        self.from_ = len(self.said) - tail
+        return tail
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["turn", "compact", "rotate"]), st.integers(2, 7), st.integers(0, 2)), max_size=8
+    )
+)
+def test_whatever_the_host_did_each_message_comes_over_once(
+    steps: list[tuple[str, int, int]], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Turns, compactions in place and rotations in any order; the session goes on here."""
+    import hermes_state
+
+    home = tmp_path_factory.mktemp("home")
+    clock = Clock()
+    monkeypatch.setattr(hermes_state, "time", clock)
+    script, world = Script(HostDb(home, clock)), World(home)
+    for what, size, head in steps:
+        if what == "turn":
+            script.turn(size)
+        else:
+            getattr(script, what)(size, head)
+            script.turn(1)  # the host compacts because the conversation goes on
+    take(world)
+
+    assert said(thread(world, script.session)) == words(script.said)
+    live = script.there.live(script.session)
+    assert world.runtime.take(script.session, [*live, {"role": "user", "content": "go on"}]).stored == 1
+    assert take(world).taken.added == 0
+    script.there.db.close()
+    world.close()
 
 
 # -- safety --------------------------------------------------------------------------------------------
