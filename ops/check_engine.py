@@ -21,6 +21,7 @@ from .status import (
     spend,
     window,
 )
+from .status import plugin as identity
 
 OLDEST_HOST = (0, 18)
 #: The topic under which ``prepare.py`` reports.
@@ -59,6 +60,15 @@ def settings(deps: OpsDeps, _deep: bool) -> Finding:
         remedy="correct them in the environment or in the `lcm:` block of config.yaml, then restart Hermes",
         refused=refused,
     )
+
+
+def plugin(deps: OpsDeps, _deep: bool) -> Finding:
+    """Which release runs, and from where?"""
+    data = identity(deps)
+    commit = str(data["plugin_git_commit"] or "")[:12]
+    dirty = ", with local changes" if data["plugin_git_dirty"] else ""
+    at = f", commit {commit} on {data['plugin_git_branch']}{dirty}" if commit else ""
+    return ok(f"{data['plugin_version']} at {data['plugin_path']}{at}", **data)
 
 
 def packages(deps: OpsDeps, _deep: bool) -> Finding:

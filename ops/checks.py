@@ -56,6 +56,7 @@ CHECKS: tuple[Check, ...] = (
     Check("payload_files", payload_files),
     Check("lifecycle", content.lifecycle),
     Check("problems", engine.problems, reads=False),
+    Check("plugin", engine.plugin, reads=False),
     Check("settings", engine.settings, reads=False),
     Check("packages", engine.packages, reads=False),
     Check("host", engine.host, reads=False),

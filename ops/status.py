@@ -127,7 +127,7 @@ def status(deps: OpsDeps) -> dict[str, Any]:
     out.update(_rotation(deps))
     out.update(_settings(deps))
     out.update(_work(deps))
-    out.update(_plugin(deps))
+    out.update(plugin(deps))
     out["disk"] = disk(deps)
     out["problems"] = problems(deps, database)
     return out
@@ -351,7 +351,8 @@ def spend(deps: OpsDeps) -> dict[str, Any]:
     return {"calls": sum(pair[0] for pair in pairs), "tokens": sum(pair[1] for pair in pairs), **limits}
 
 
-def _plugin(deps: OpsDeps) -> dict[str, Any]:
+def plugin(deps: OpsDeps) -> dict[str, Any]:
+    """Which release runs, from where, and at which commit as far as that can be read."""
     folder = deps.plugin_dir.resolve()
     git = gitinfo.identity(folder)
     return {

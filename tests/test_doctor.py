@@ -39,6 +39,7 @@ from hermes_lcm import binding, hooks, host, registration
 from hermes_lcm.config import load
 from hermes_lcm.db import connection
 from hermes_lcm.ops.checks import CHECKS, doctor
+from hermes_lcm.ops.status import status
 from hermes_lcm.ops.verbs import parsed
 from hermes_lcm.records import Flag
 
@@ -447,6 +448,16 @@ def test_redaction_shows_what_it_covers_and_what_nobody_knows(tmp_path: Path) ->
     assert (said["status"], said["data"]["unknown"], said["data"]["source"]) == ("warn", ["api_kye"], "env")
     assert "private_key" in said["remedy"]
     assert said["data"]["placeholder_format"].startswith("[redacted:")
+
+
+def test_the_release_and_its_commit_are_named(world: World) -> None:
+    """A report that is pasted into an issue says what was running."""
+    said = finding(doctor(world.deps()), "plugin")
+    known = status(world.deps())
+
+    assert said["data"]["plugin_version"] in said["detail"]
+    assert {name: known[name] for name in said["data"]} == said["data"]
+    assert {"plugin_path", "plugin_git_commit", "plugin_git_branch", "plugin_git_dirty"} <= set(said["data"])
 
 
 def test_an_unresolved_problem_is_reported(world: World) -> None:
