@@ -102,7 +102,8 @@ class ArchivedRanges:
 
     def runs(self, messages: Sequence[Message], entries: Sequence[Entry], archives: Sequence[Archive]) -> list[Run]:
         """The archived ranges that the list shows as they are, in order, whole groups, never the latest request."""
-        wanted = [archive for archive in archives if archive.state == ARCHIVED]
+        raw = {store_id for entry in entries for store_id in entry.ids}
+        wanted = [each for each in archives if each.state == ARCHIVED and not raw.isdisjoint(each.store_ids)]
         if not wanted:
             return []
         request = latest_request(messages, entries)

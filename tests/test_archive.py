@@ -16,6 +16,7 @@ from hermes_lcm.ledger import Ledger, length
 from hermes_lcm.ops import clean
 from hermes_lcm.ops.survey import Survey
 from hermes_lcm.reading import Room, dumps
+from hermes_lcm.schemas import SCHEMAS
 from hermes_lcm.text import content, pairs, placeholder, tokens
 from hermes_lcm.text.arguments import Address
 
@@ -378,6 +379,18 @@ def test_ready_leaves_over_archived_messages_are_not_used(world: World, agent: A
     assert world.gaps(after) == ([], [])
 
 
+def test_no_summary_reaches_over_an_archive(world: World, agent: Agent) -> None:
+    """What is before it and what is after it are told apart, so that the record stays in order."""
+    live = talk(12)
+    agent.store(live, 8, 11)
+
+    world.compact(live, force=True, threshold=2500)
+
+    leaves = [world.dag.sources(node.node_id) for node in world.nodes() if node.rung != "archive"]
+    assert leaves
+    assert all(max(ids) <= 8 or min(ids) > 12 for ids in leaves)
+
+
 def test_no_model_replaces_what_the_agent_wrote(world: World, agent: Agent) -> None:
     """P5: never repaired, never condensed, not counted as a missing summary."""
     live = talk(12)
@@ -606,3 +619,8 @@ def test_a_conversation_with_archives_can_be_removed(world: World, agent: Agent)
             world.db.execute(statement, (1,))
 
     assert world.runtime.archives.count() == 0
+
+
+def test_all_tools_together_cost_little() -> None:
+    """Their schemas are part of every request."""
+    assert tokens.count(dumps(list(SCHEMAS))) <= 3000

@@ -387,6 +387,16 @@ class Hosted(RuleBasedStateMachine):
         assert [text for text in pairs.problems(prompt) if "begins with" not in text] == []
         if alternates(self.live):
             assert alternates(prompt)
+        self.what_was_restored_is_shown(prompt)
+
+    def what_was_restored_is_shown(self, prompt: Chat) -> None:
+        """P4 for what a compaction took out and was restored: its messages in a row, or still its place in the record."""
+        lineage = self.world.take(copy.deepcopy(self.live), self.current)
+        shown = digests(prompt)
+        for archive, node in self.world.runtime.archived.restored(self.world.session(self.current), lineage):
+            rows = digests(row.envelope for row in self.world.store.rows(self.world.dag.sources(node.node_id)))
+            there = any(shown[n : n + len(rows)] == rows for n in range(len(shown)))
+            assert there or archive.handle in prompt[0]["content"]
 
     @invariant()
     def every_message_is_shown_or_covered(self) -> None:
