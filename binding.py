@@ -25,7 +25,7 @@ from .ops.status import EngineFacts, OpsDeps, status
 from .payloads import Payloads
 from .records import Lineage, Row, Scope
 from .runtime import RUNTIMES, Runtime
-from .session import LOCAL, Session
+from .session import LOCAL, Session, principal_of
 from .tools import ToolDeps
 
 if TYPE_CHECKING:
@@ -152,6 +152,17 @@ def caller(runtime: Runtime, session_id: str) -> Session | None:
         return runtime.known(session_id) if session_id else None
     except StoreError:
         return None
+
+
+def chat(runtime: Runtime, host_key: str) -> Session | None:
+    """The newest session of a gateway's chat, for commands that come when no agent of it is in memory (after a restart)."""
+    if not host_key or not runtime.db.path.exists():
+        return None
+    try:
+        recent = runtime.sessions.recent(principal=principal_of("", host_key, ""), limit=20)
+    except StoreError:
+        return None
+    return next((each for each in recent if each.host_key == host_key), None)
 
 
 def room(context_length: int) -> int:

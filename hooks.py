@@ -195,9 +195,14 @@ def pre_gateway_dispatch(event: Any = None, session_store: Any = None, **_: Any)
             return
 
 
+def command_key() -> str:
+    """The gateway's key of the chat in which a slash command was typed; "" at a terminal."""
+    return _gateway_key.get()
+
+
 def command_engine() -> LCMEngine | None:
     """The engine of the session in which a slash command was typed, or None when the host gives no clue."""
-    key = _gateway_key.get()
+    key = command_key()
     if key:
         return ENGINES.with_key(key)
     session_id = host.current_session_id()

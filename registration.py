@@ -89,13 +89,13 @@ async def slash(raw_args: str = "") -> str:
 def answer(raw_args: str = "") -> str:
     """The same, at once."""
     from . import hooks
-    from .binding import ops_deps
+    from .binding import caller, chat, ops_deps
     from .command import run
     from .runtime import RUNTIMES
 
     engine = hooks.command_engine()
     runtime = engine.runtime if engine is not None else RUNTIMES.at()
-    session = runtime.known(engine.session_id) if engine is not None and engine.session_id else None
+    session = caller(runtime, engine.session_id) if engine is not None else chat(runtime, hooks.command_key())
     return run(raw_args or "", ops_deps(runtime, session, engine))
 
 

@@ -31,7 +31,7 @@ from ops_world import (
     wrecked,
 )
 
-from hermes_lcm import cli
+from hermes_lcm import cli, hooks, registration
 from hermes_lcm.command import answer, run
 from hermes_lcm.config import load
 from hermes_lcm.db import connection
@@ -227,6 +227,49 @@ def test_a_summary_is_dissolved_after_a_backup(tmp_path: Path) -> None:
 
     assert [bool(each) for each in made] == [False, True, False, False]
     assert Path(str(made[1])).exists()
+
+
+# -- as the host calls it ------------------------------------------------------------------------------
+@pytest.fixture
+def engine(hermes_home: Path) -> Iterator[Any]:
+    """An engine that the host made for session s1, in which something was said."""
+    from hermes_lcm.engine import LCMEngine
+
+    made = LCMEngine()
+    made.on_session_start("s1", platform="cli")
+    made.update_model(model="m", context_length=64_000)
+    made.runtime.take("s1", [{"role": "user", "content": "hello zebra"}])
+    yield made
+    made.runtime.db.close()
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("words", ["status", "doctor", "search zebra", "backup", "rotate apply", "nonsense"])
+def test_typed_into_a_chat_with_a_locked_database(words: str, engine: Any, held: list[Holder]) -> None:
+    """The host gets words, never an exception."""
+    engine.runtime.db.close()
+    engine.runtime.refresh("s1")
+    held.append(Holder(engine.runtime.db.path, *LOCKS_OUT))
+    said = registration.answer(words)
+
+    assert said.strip()
+    assert words == "nonsense" or "locked" in said or "no session" in said
+
+
+@pytest.mark.host
+def test_a_chat_whose_agent_is_not_in_memory_is_known_by_its_key(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a restart of the gateway: its own newest session, and nobody else's."""
+    keys = {name: f"agent:main:telegram:dm:{name}" for name in ("anna", "bert")}
+    for name, key in keys.items():
+        engine.runtime.announce(f"{name}-1", platform="telegram", host_key=key)
+        engine.runtime.take(f"{name}-1", [{"role": "user", "content": f"the secret of {name}"}])
+    monkeypatch.setattr(hooks, "command_key", lambda: keys["bert"])
+
+    assert "bert-1" in registration.answer("status")
+    assert "the secret of bert" in registration.answer("search secret")
+    assert "anna" not in registration.answer("status") + registration.answer("search secret")
+    monkeypatch.setattr(hooks, "command_key", lambda: "agent:main:telegram:dm:nobody")
+    assert "(unbound)" in registration.answer("status")
 
 
 # -- words ---------------------------------------------------------------------------------------------
