@@ -477,6 +477,17 @@ def test_a_branch_and_its_parent_restore_apart(world: World, agent: Agent) -> No
     assert [m for m in agent.prompt(live) if m in live] == [*live[:4], *live[8:]]
 
 
+def test_what_a_parent_restores_later_stays_archived_in_its_branch(world: World, agent: Agent) -> None:
+    """The branch has what there was when it began, however late it first looks."""
+    live = talk()
+    handle = agent.store(live, 4, 7)
+    world.session("b", parent=world.session("s"), origin="branch", fork_seq=len(live))
+    agent.now = 5.0
+    agent.call(live, "restore", memory_handle=handle)
+
+    assert [m for m in Agent(world, "b").prompt(live) if m in live] == [*live[:4], *live[8:]]
+
+
 def test_a_message_that_the_host_edits_stays_archived(agent: Agent) -> None:
     """Hosts shorten tool results in place; the new version is part of the range."""
     live = talk()
