@@ -27,7 +27,7 @@ TITLES = {
     "ingest": "Keeping messages", "compress": "Compaction", "turns": "Compaction while turns keep coming",
     "prefix": "What a compaction leaves of the prompt", "summaries": "Summaries", "recall": "Recall", "lookup": "Search",
     "loading": "Loading", "tokens": "Token estimate", "disk": "Disk",
-    "operators": "Operators' commands", "door": "A huge message",
+    "operators": "Operators' commands", "presets": "Presets", "door": "A huge message",
 }  # fmt: skip
 HEAD = """# Benchmarks
 

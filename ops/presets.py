@@ -14,11 +14,16 @@ from ..config import KNOBS, Config, shown
 from ..errors import BadRequest, NotFound
 
 POLICY_VERSION = 1
+POLICY_FILE = "ops/presets.py"
+MEASURED_BY = "benchmarks/presets.py (one synthetic conversation for each window)"
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Settings that go together. ``low`` and ``high``: the windows (tokens) they are meant for."""
+    """Settings that go together. ``low`` and ``high``: the windows (tokens) they are meant for.
+
+    ``measured``: what ``benchmarks/presets.py`` found with them; ``defaults_measured``: with the defaults, same conversation.
+    """
 
     name: str
     family: str
@@ -28,6 +33,8 @@ class Preset:
     high: int
     provenance: str
     benchmark_only: tuple[tuple[str, object], ...] = ()
+    measured: tuple[tuple[str, float], ...] = ()
+    defaults_measured: tuple[tuple[str, float], ...] = ()
 
 
 PRESETS: tuple[Preset, ...] = (
@@ -38,8 +45,26 @@ PRESETS: tuple[Preset, ...] = (
         (("context_threshold", 0.75), ("fresh_tail_count", 24), ("leaf_chunk_tokens", 8000)),
         200_000,
         500_000,
-        "values published with hermes-lcm 0.14; not measured again with this implementation",
+        "values published with hermes-lcm 0.14; measured again with this implementation, see the metrics",
         (("target_after_compaction", 0.55),),
+        measured=(
+            ("compactions", 7),
+            ("largest_request", 203827),
+            ("mean_request", 103964),
+            ("repeated_share", 0.988),
+            ("summaries_written", 338),
+            ("tokens_summarised", 1787619),
+            ("newest_raw_messages", 24),
+        ),
+        defaults_measured=(
+            ("compactions", 8),
+            ("largest_request", 203827),
+            ("mean_request", 110339),
+            ("repeated_share", 0.986),
+            ("summaries_written", 106),
+            ("tokens_summarised", 1275351),
+            ("newest_raw_messages", 48),
+        ),
     ),
     Preset(
         "large_window_balanced",
@@ -48,7 +73,25 @@ PRESETS: tuple[Preset, ...] = (
         (("context_threshold", 0.4), ("fresh_tail_count", 64)),
         500_000,
         10_000_000,
-        "arithmetic, not a benchmark: trigger = window x threshold (docs/tuning.md)",
+        "arithmetic: trigger = window x threshold (docs/tuning.md); what it comes to is measured",
+        measured=(
+            ("compactions", 7),
+            ("largest_request", 399475),
+            ("mean_request", 212292),
+            ("repeated_share", 0.993),
+            ("summaries_written", 158),
+            ("tokens_summarised", 2040670),
+            ("newest_raw_messages", 63),
+        ),
+        defaults_measured=(
+            ("compactions", 3),
+            ("largest_request", 748766),
+            ("mean_request", 372532),
+            ("repeated_share", 0.997),
+            ("summaries_written", 144),
+            ("tokens_summarised", 1912552),
+            ("newest_raw_messages", 64),
+        ),
     ),
     Preset(
         "large_window_economical",
@@ -57,7 +100,25 @@ PRESETS: tuple[Preset, ...] = (
         (("context_threshold", 0.25), ("fresh_tail_count", 48)),
         500_000,
         10_000_000,
-        "arithmetic, not a benchmark: trigger = window x threshold (docs/tuning.md)",
+        "arithmetic: trigger = window x threshold (docs/tuning.md); what it comes to is measured",
+        measured=(
+            ("compactions", 12),
+            ("largest_request", 249883),
+            ("mean_request", 134259),
+            ("repeated_share", 0.989),
+            ("summaries_written", 164),
+            ("tokens_summarised", 2001430),
+            ("newest_raw_messages", 47),
+        ),
+        defaults_measured=(
+            ("compactions", 3),
+            ("largest_request", 748766),
+            ("mean_request", 372532),
+            ("repeated_share", 0.997),
+            ("summaries_written", 144),
+            ("tokens_summarised", 1912552),
+            ("newest_raw_messages", 64),
+        ),
     ),
 )
 
@@ -112,7 +173,11 @@ def described(preset: Preset, config: Config) -> dict[str, Any]:
             delta[knob.env] = {"from": now, "to": value}
     return {
         "provenance": preset.provenance,
+        "policy_file": POLICY_FILE,
         "policy_version": POLICY_VERSION,
+        "metrics": dict(preset.measured),
+        "metrics_of_defaults": dict(preset.defaults_measured),
+        "measured_by": MEASURED_BY,
         "kept_because_you_set_them": chosen,
         "invalid_settings": invalid,
         "benchmark_only": dict(preset.benchmark_only),

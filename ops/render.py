@@ -171,7 +171,8 @@ def preset_text(data: Mapping[str, Any]) -> str:
             "the model is of its family" if data["match"] == "model" else "only the window was compared, not the model"
         )
         rows += [("why", data["reason"]), ("match", f"{data['match']}: {match}")]
-    rows.append(("values from", data["provenance"]))
+    rows.append(("values from", f"{data['provenance']} (policy {data['policy_version']}, {data['policy_file']})"))
+    rows += [("measured", _compared(data))] if data["metrics"] else []
     lines = table(rows, indent="")
     for name, change in data["would_change"].items():
         lines.append(f"  {name}: {change['from']} -> {change['to']}")
@@ -185,6 +186,21 @@ def preset_text(data: Mapping[str, Any]) -> str:
         lines.append(f"also for this window: {', '.join(data['alternatives'])}")
     lines.append(f"Nothing is applied. The lines to set: `/lcm preset apply {data['preset']} --dry-run`")
     return "\n".join(lines)
+
+
+def _compared(data: Mapping[str, Any]) -> str:
+    """What a preset came to, and the defaults beside it."""
+    ours, theirs = data["metrics"], data["metrics_of_defaults"]
+    told = (
+        f"{name.replace('_', ' ')} {_figure(ours[name])} (defaults {_figure(theirs[name])})"
+        for name in ours
+        if name in theirs
+    )
+    return f"{'; '.join(told)}; by {data['measured_by']}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
 
 
 # -- doctor --------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import time
@@ -223,6 +224,26 @@ def test_a_suggestion_respects_what_the_operator_set(tmp_path: Path) -> None:
     assert said["kept_because_you_set_them"]["LCM_FRESH_TAIL_COUNT"]["value"] == 100
     assert "LCM_LEAF_CHUNK_TOKENS" in said["invalid_settings"]
     assert "LCM_FRESH_TAIL_COUNT" not in said["would_change"]
+
+
+@pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)
+def test_what_a_preset_quotes_is_what_was_measured(preset: presets.Preset) -> None:
+    """Its row and the one of the defaults, from the raw file of the benchmark."""
+    raw = json.loads((ROOT / "benchmarks" / "results" / "presets.json").read_text(encoding="utf-8"))
+    table = next(each for each in raw["tables"] if preset.name in [row[0] for row in each["rows"]])
+    rows = {row[0]: dict(zip(table["columns"][1:], row[1:], strict=True)) for row in table["rows"]}
+
+    assert not raw["quick"]
+    assert (dict(preset.measured), dict(preset.defaults_measured)) == (rows[preset.name], rows["defaults"])
+
+
+@pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)
+def test_the_tuning_page_quotes_the_same(preset: presets.Preset) -> None:
+    """Its table of presets has their rows and those of the defaults."""
+    page = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
+    for name, measured in ((f"`{preset.name}`", dict(preset.measured)), ("defaults", dict(preset.defaults_measured))):
+        shown = ("compactions", "largest_request", "mean_request", "summaries_written", "newest_raw_messages")
+        assert f"| {name} | {' | '.join(f'{measured[each]:,}' for each in shown)} |" in page
 
 
 def test_a_suggestion_without_a_known_model_says_so(world: World) -> None:
