@@ -37,7 +37,9 @@ BUSY_MEMORY_S = 3.0
 BUSY_AGAIN_MS = 20
 BACKUP_S = 600.0
 LARGE_LOG_BYTES = 2_000_000
-PAGE_BYTES = 4096
+#: Small: fifty tables and indexes of a page each are much beside one conversation, and a commit writes whole pages.
+PAGE_BYTES = 1024
+_LOG_BYTES = 4_096_000  # of the write-ahead log before it is folded back
 #: Free pages that are not worth giving back: the next messages use them.
 SPARE_PAGES = 16
 
@@ -142,11 +144,17 @@ class Database:
         """Everything a connection needs, waiting so many milliseconds for whoever holds the file."""
         version = _pragma(connection, "user_version")
         owner = _pragma(connection, "application_id")
-        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        connection.execute("PRAGMA trusted_schema=OFF")
+        tables, triggers = connection.execute("SELECT count(*), total(type = 'trigger') FROM sqlite_master").fetchone()
         if tables and owner != migrations.APPLICATION_ID:  # its tables are in the log only: seen now that it is open
             raise StoreForeign(
                 f"{self.path} is a database of another program (application_id {owner})",
                 remedy="move it away, or point LCM_DATABASE_PATH at another file",
+            )
+        if triggers:
+            raise StoreError(
+                f"{self.path} holds triggers, and this plugin makes none: they may change or drop what is stored; "
+                "remove them, or restore a backup"
             )
         if version > len(migrations.STEPS):
             raise StoreTooNew(
@@ -159,7 +167,7 @@ class Database:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA cache_size=-16000")
-        connection.execute("PRAGMA wal_autocheckpoint=1000")
+        connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_BYTES // _pragma(connection, 'page_size')}")
         connection.execute("PRAGMA journal_size_limit=4194304")
         connection.execute("PRAGMA temp_store=MEMORY")
         migrations.migrate(connection)

@@ -307,8 +307,11 @@ def _leaf(value: Any) -> list[Any]:
 
 
 def decode(envelope: str) -> dict[str, Any]:
-    """The message that ``encode`` was given."""
-    message = json.loads(envelope)
+    """The message that ``encode`` was given. Raises ValueError for what it never writes."""
+    try:
+        message = json.loads(envelope)
+    except RecursionError as exc:  # what is nested so deeply is stored as a list of its parts
+        raise ValueError("nested more deeply than anything that is stored") from exc
     if isinstance(message, dict) and set(message) == {_ESCAPE}:
         message = _value(message[_ESCAPE])
     return message if isinstance(message, dict) else {"role": "unknown", "content": message}
