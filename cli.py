@@ -110,7 +110,7 @@ def _session(runtime: Runtime, named: str | None, verb: Verb) -> Session | None:
 
 
 # -- wording ---------------------------------------------------------------------------------------------
-_SLASH = re.compile(r"(?<![\w/.])/lcm(?=[ `)]|$)( rotate(?: apply)?)?")
+_SLASH = re.compile(r"(?<![\w/.])/lcm(?=[ `)]|$)( rotate(?: apply)?(?=`|$))?")
 #: Fields of an answer's data in which we speak to the operator.
 _OURS = frozenset(("command", "remedy", "detail", "meaning", "note", "reason", "error", "said", "message"))
 

@@ -131,6 +131,16 @@ def test_a_rotation_is_named_with_its_session(world: World, capsys: pytest.Captu
     assert call(world, *shlex.split(shown[1])) == OK
 
 
+def test_help_is_a_table_of_what_can_be_typed(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Verbs under each other, their meanings under each other; none of them with a session of somebody's."""
+    call(world, "help")
+    lines = capsys.readouterr().out.splitlines()[:-1]
+    meanings = [verb.help for verb in VERBS]
+
+    assert all(line.startswith(f"hermes lcm {verb.name}") for line, verb in zip(lines, VERBS, strict=True))
+    assert len({line.index(meaning) for line, meaning in zip(lines, meanings, strict=True)}) == 1
+
+
 def test_what_somebody_said_is_not_reworded(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     """A message that speaks of /lcm status is shown as it is."""
     world.say("please type /lcm status now, quagga", session="said")
