@@ -4,13 +4,15 @@ How many bytes are stored for a byte of text, by the kind of text.
 
     python benchmarks/disk.py [--quick] [--json FILE]
 
-Each kind goes into an empty database of its own, a hundred messages a hook, beside the bare searchable table with the same
-messages. Text: everything of a message that a search should find, in UTF-8. File: the database after a checkpoint (SQLite pages,
-so tiny amounts look larger than they are). Real tool transcripts where there are any.
+Each kind goes into an empty database of its own, a hundred messages a hook, then its session ends, beside the bare searchable
+table with the same messages. Text: everything of a message that a search should find, in UTF-8; JSON: whole messages as the host
+hands them over. Everything in the home counts that is the plugin's: the database after a checkpoint, its log, payload files.
+Real tool transcripts where there are any, each by itself and all together in one database, as in a home.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import sys
 import tempfile
@@ -21,6 +23,8 @@ import material
 from driving import Agent, hook
 from kit import Bare, Chat, InstantModel, Report, Talk, home, text_of
 from lookup import index_bytes
+
+TOOL_HEAVY = ("tau-bench", "swe-agent", "pi-sessions", "hermes-session")
 
 
 def kinds(size: int) -> dict[str, list[Chat]]:
@@ -54,6 +58,9 @@ def kinds(size: int) -> dict[str, list[Chat]]:
         while chat and chat[-1].get("tool_calls"):
             chat.pop()
         found[name] = chat
+    together = [message for name in TOOL_HEAVY for message in found.get(name, ())]
+    if together:
+        found["tool-heavy, in one database"] = together
     return found
 
 
@@ -64,20 +71,25 @@ def measure(chat: list[Chat], where: Path) -> dict[str, int]:
         for at in range(0, len(chat), 100):
             hook("pre_api_request", agent.session_id, chat[: at + 100])
             bare.add("s", chat[at : at + 100])
+            agent.runtime.upkeep.between_turns()  # what the worker does after a turn
         path = Path(agent.runtime.path)
         hook("on_session_finalize", agent.session_id, [], reason="exit")
         agent.close()
         bare.close()
         out = {}
+        rest = sum(f.stat().st_size for f in folder.rglob("*") if f.suffix == ".z")
         for name, file, index in (("lcm", path, "message_index"), ("bare", folder / "bare.db", "found")):
             with sqlite3.connect(file) as db:
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 out[f"{name} index"] = index_bytes(db, index)
                 if name == "lcm":
-                    row = db.execute("SELECT count(*), sum(length(envelope)) FROM messages").fetchone()
-                    out["rows"], out["envelopes"] = row
+                    row = db.execute(
+                        "SELECT count(*), coalesce(sum(length(envelope)) FILTER (WHERE typeof(envelope) = 'blob'), 0), "
+                        "(SELECT coalesce(sum(length(data)), 0) FROM blocks) FROM messages"
+                    ).fetchone()
+                    out["rows"], out["envelopes"] = row[0], row[1] + row[2]
             db.close()
-            out[name] = file.stat().st_size
+            out[name] = file.stat().st_size + (rest if name == "lcm" else 0)
     return out
 
 
@@ -89,6 +101,7 @@ def main() -> int:
     rows = []
     for name, chat in kinds(200_000 if args.quick else 3_000_000).items():
         text = sum(len(text_of(m).encode()) for m in chat)
+        whole = sum(len(json.dumps(m, ensure_ascii=False).encode()) for m in chat)
         found = measure(chat, where)
         if found["rows"] != len(chat):
             report.note(f"{name}: {found['rows']} rows of {len(chat)} messages")
@@ -100,11 +113,15 @@ def main() -> int:
                 text // max(1, len(chat)),
                 *(round(s, 3) for s in shares),
                 round(shares[0] / shares[3], 2),
+                round(found["lcm"] / whole, 3),
             ]
         )
+        if name in TOOL_HEAVY or name.startswith("tool-heavy"):
+            report.budget(f"{name}: bytes per byte of text", shares[0], 1.0)
     report.table(
         "Bytes stored per byte of text",
-        ("", "messages", "bytes each", "file", "of it messages", "of it index", "bare file", "bare index", "file of bare"), rows,
+        ("", "messages", "bytes each", "file", "of it messages", "of it index", "bare file", "bare index", "file of bare",
+         "file per byte of JSON"), rows,
         "messages: whole dicts as they came, compressed; the rest of the file is columns, B-trees and free space;\n"
         "short messages are indexed together with the end of the message before them, Chinese as pairs of characters",
     )  # fmt: skip

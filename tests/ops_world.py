@@ -19,6 +19,7 @@ from typing import Any
 
 from hermes_lcm.config import load
 from hermes_lcm.dag import fingerprint
+from hermes_lcm.db import connection
 from hermes_lcm.db.connection import Databases
 from hermes_lcm.errors import LcmError
 from hermes_lcm.ops.status import EngineFacts, OpsDeps
@@ -30,7 +31,7 @@ from hermes_lcm.text import content
 
 ROOT = Path(__file__).resolve().parents[1]
 NOBODY = 65534
-PAGE_BYTES = 4096
+PAGE_BYTES = connection.PAGE_BYTES
 
 
 class World:
