@@ -415,7 +415,10 @@ class LCMEngine(ContextEngine):
                 self._stuck_at = max(current or 0, self.threshold_tokens)
             return
         counters["compactions"] += 1
-        metrics.count("compaction_saved_tokens_total", max(0, outcome.before_tokens - outcome.after_tokens))
+        metrics.count("compaction_saved_tokens_total", saved := max(0, outcome.before_tokens - outcome.after_tokens))
+        self._requested_tokens = self._estimated_tokens = max(
+            0, self._estimated_tokens - saved
+        )  # no new estimate comes
         # Still over the threshold: all that can be done was done, so the next pass waits until the prompt has grown.
         self._stuck_at = self.threshold_tokens if outcome.over_limit else 0
         self._last_compression_made_progress = True

@@ -340,3 +340,22 @@ def test_the_engine_separates_what_cannot_shrink(hermes_home: Path) -> None:
     assert shown["factor"] >= 1.5
     assert {FIXED} < set(shown["ratios"])
     assert "9,000 fixed" in status_text(data)
+
+
+def test_the_request_behind_a_compaction_is_measured_by_its_own_size(hermes_home: Path) -> None:
+    """The host estimates before it compacts and not again: what was saved is no proof that estimates are too high."""
+    from hermes_lcm import engine
+
+    lcm: Any = engine.LCMEngine()
+    lcm.update_model("m", 8_000)
+    lcm.on_session_start("s", hermes_home=str(hermes_home), platform="cli")
+    said = chat().turns(60)
+    lcm.should_compress(host.rough(said) + 2_000)
+    out = lcm.compress(said, current_tokens=host.rough(said) + 2_000)
+    lcm.update_from_response({"prompt_tokens": host.rough(out) + 2_000})
+    ratios = lcm.runtime.calibration.shown("m", "s", 4_000)["ratios"]
+    lcm.runtime.preparer.stop()
+    lcm.runtime.db.close()
+
+    assert host.rough(out) < host.rough(said) / 2
+    assert ratios == pytest.approx(dict.fromkeys(ratios, 1.0), abs=0.02)
