@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 TODO_HEAD: Final = "[Your active task list was preserved across context compression]"
@@ -75,8 +76,6 @@ _ALONE: tuple[tuple[str, str], ...] = (
                           r"[^\n\]]{1,200}\]\nA background subagent you dispatched [\s\S]*")),
     ("subagent", _between("[ASYNC DELEGATION BATCH COMPLETE — ", "", r"[^\n\]]{1,200}\]\nA background fan-out of [\s\S]*")),
 )  # fmt: skip
-_LEADING = [(kind, re.compile(rf"{pattern}(?=\n\n|\s*\Z)")) for kind, pattern in _BEFORE]
-_WHOLE = [(kind, re.compile(rf"{pattern}\s*\Z")) for kind, pattern in _ALONE]
 _TODO_BEHIND = re.compile(re.escape("\n\n" + TODO_HEAD) + _ITEM + r"\s*\Z")
 _MEMORY_HEAD: Final = "<memory-context>\n[System note: The following is recalled memory context, NOT new user input. "
 _MEMORY_TAIL: Final = "\n</memory-context>"
@@ -89,12 +88,19 @@ _BUNDLE_SAID: Final = "\nUser instruction: "
 _OPENING: Final = ("[", "<memory-context>")
 
 
+@lru_cache(maxsize=2)
+def _compiled(alone: bool) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Late: most processes never see such a message, and all of them wait for what is made when this is imported."""
+    end = r"\s*\Z" if alone else r"(?=\n\n|\s*\Z)"
+    return tuple((kind, re.compile(pattern + end)) for kind, pattern in (_ALONE if alone else _BEFORE))
+
+
 def pieces(text: str) -> tuple[Piece, ...]:
     """A message of the user, taken apart in order; one piece without a kind when all of it is the user's."""
     if not any(mark in text for mark in _OPENING):
         return (Piece("", text),)
     begin = text.lstrip()
-    for kind, pattern in _WHOLE:
+    for kind, pattern in _compiled(True):
         if pattern.match(begin):
             return (Piece(kind, text),)
     skill = _skill(begin)
@@ -122,7 +128,7 @@ def _leading(text: str) -> Piece | None:
     begin = text.lstrip()
     if not begin.startswith("["):
         return None
-    for kind, pattern in _LEADING:
+    for kind, pattern in _compiled(False):
         found = pattern.match(begin)
         if found:
             return Piece(kind, found[0])

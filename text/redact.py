@@ -14,6 +14,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from .anchors import Anchors
@@ -46,12 +47,17 @@ class Rule:
     key: re.Pattern[str] | None = None  # names of JSON keys whose whole value is the secret
 
 
+def _late(pattern: str) -> Callable[[], re.Pattern[str]]:
+    """A pattern that is compiled when it is used: redaction is off in most homes."""
+    return lru_cache(maxsize=1)(lambda: re.compile(pattern))
+
+
 def _shape(pattern: str, group: int = 0, *, back: int = 0) -> Callable[[str, int], Match | None]:
     """A secret that is known by its own shape; the anchor stands at its beginning (or ``back`` characters into it)."""
-    compiled = re.compile(pattern)
+    compiled = _late(pattern)
 
     def find(text: str, at: int) -> Match | None:
-        found = compiled.match(text, max(0, at - back))
+        found = compiled().match(text, max(0, at - back))
         return found.span(group) if found else None
 
     return find
@@ -59,10 +65,10 @@ def _shape(pattern: str, group: int = 0, *, back: int = 0) -> Callable[[str, int
 
 def _assigned(name: str, *, least: int, word_value: bool = False) -> Callable[[str, int], Match | None]:
     """The value that a name is given."""
-    compiled = re.compile(f"(?i:{name})" + _END + "(?:" + _QUOTED + "|" + _BARE.replace("LEAST", str(least)) + ")")
+    compiled = _late(f"(?i:{name})" + _END + "(?:" + _QUOTED + "|" + _BARE.replace("LEAST", str(least)) + ")")
 
     def find(text: str, at: int) -> Match | None:
-        found = compiled.match(text, at)
+        found = compiled().match(text, at)
         if found is None:
             return None
         if found["quoted"] is not None:
