@@ -121,7 +121,7 @@ class Home:
             process.stop()
 
     def hermes(
-        self, *arguments: str, timeout: float = 120, cwd: Path | None = None
+        self, *arguments: str, timeout: float = 300, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run the ``hermes`` command that belongs to this Python."""
         command = [str(Path(sys.executable).with_name("hermes")), *arguments]
