@@ -130,10 +130,10 @@ def integrity(deps: OpsDeps, deep: bool) -> Finding:
     return ok("quick_check: ok; `doctor deep` also reads every message", quick_check="ok")
 
 
-def damages(deps: OpsDeps) -> tuple[str, ...]:
+def damages(deps: OpsDeps, progress: files.Progress = files.silent) -> tuple[str, ...]:
     """What is wrong with the file, by SQLite's own check and by reading every message."""
     found = files.quick_check(deps.db.path)
-    return found or tuple(f"msg_{store_id} holds garbage" for store_id in Survey(deps.db).unreadable())
+    return found or tuple(f"msg_{store_id} holds garbage" for store_id in Survey(deps.db).unreadable(progress))
 
 
 def _damaged(said: str) -> Finding:

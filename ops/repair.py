@@ -103,7 +103,7 @@ def diagnose(deps: OpsDeps, progress: Progress = silent) -> Diagnosis:
     progress("checking the file", 0, 0)
     try:
         deps.db.open()
-        damaged = damages(deps)
+        damaged = damages(deps, progress)
         if damaged:
             return Diagnosis(damaged)
         progress("checking the indexes", 0, 0)

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..blocks import Blocks
 from ..db.connection import Database
+from ..db.files import Progress, silent
 from ..db.meta import Meta
 from ..records import ARCHIVE_RUNG
 from ..text import content
@@ -148,11 +149,14 @@ class Survey:
             (above, flag),
         )
 
-    def unreadable(self) -> list[int]:
+    def unreadable(self, progress: Progress = silent) -> list[int]:
         """Messages whose envelope is garbage: damage that SQLite does not notice. Reads every row."""
         found: list[int] = []
+        done, total = 0, self.total("messages", "store_id")
         for rows in self._db.iterate("SELECT store_id, envelope FROM messages ORDER BY store_id", size=2000):
             found.extend(store_id for store_id, envelope in rows if not self._readable(store_id, envelope))
+            done += len(rows)
+            progress("reading messages", min(done, total), total)
         return found
 
     def _readable(self, store_id: int, envelope: object) -> bool:

@@ -262,7 +262,8 @@ def test_without_rich_there_is_a_plain_bar(world: World, monkeypatch: pytest.Mon
     call(world, "doctor", "repair", "apply")
     shown = screen.getvalue().split("\r")
 
-    assert f"indexing messages [{'#' * 24}] 100 %" in [each.rstrip() for each in shown]
+    for what in ("reading messages", "indexing messages"):
+        assert f"{what} [{'#' * 24}] 100 %" in [each.rstrip() for each in shown]
     assert shown[-2].strip() == shown[-1] == ""
 
 
