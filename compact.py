@@ -284,19 +284,20 @@ class Compactor:
     def repaired(self, roots: Sequence[Node], request: Request, *, ask: bool = True) -> list[Node]:
         """Provisional roots replaced by what a model has written since, or (``ask``) writes now, about the same sources."""
         if not ask:
-            return [self._better(root) or root if repairable(root) else root for root in roots]
+            return [self.better(root) or root if repairable(root) else root for root in roots]
         poor = [root for root in roots if repairable(root)]
         jobs = [partial(self.repair, root, request) for root in poor]
         better = dict(zip(poor, self._parallel(jobs, request), strict=True))
         return [better.get(root) or root for root in roots]
 
-    def _better(self, root: Node) -> Node | None:
+    def better(self, root: Node) -> Node | None:
+        """What a model has written since about the sources of a provisional node."""
         found = self._dag.by_fingerprint(root.conversation_id, root.fingerprint, ("verified",))
         return found[0] if found else None
 
     def repair(self, root: Node, request: Request) -> Node:
         """The verified node over the sources of a provisional one, by asking a model if there is none; or the same node."""
-        found = self._better(root)
+        found = self.better(root)
         if found is not None:
             return found
         sources = self._dag.sources(root.node_id)

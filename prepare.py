@@ -186,7 +186,9 @@ class Preparer:
         shown = sorted([*roots, *ready], key=lambda node: (node.first_pos, node.node_id))
         self._compactor.condense(session, shown, view.budget.prefix, request)
         for root in roots:
-            if repairable(root) and not request.cancelled() and self._lease(lease):
+            if not repairable(root) or self._compactor.better(root) is not None:
+                continue  # the next compaction shows what is there
+            if not request.cancelled() and self._lease(lease):
                 if self._compactor.repair(root, request).quality == "provisional":
                     return
                 self._health.counters["nodes_repaired"] += 1

@@ -214,6 +214,16 @@ def test_extracts_are_repaired_when_the_model_is_back(tmp_path: Path) -> None:
     assert world.gaps(again) == ([], [])
 
 
+def test_a_repair_is_done_and_counted_once(tmp_path: Path) -> None:
+    """Until the next compaction shows it, the prompt goes on showing the extract: that is no reason to begin again."""
+    world, compacted = extracted(tmp_path)
+    poor = [node for node in world.nodes() if node.quality == "provisional"]
+    for n in range(3):
+        prepared(world, compacted.turns(1, first=300 + n))
+
+    assert world.health.counters["nodes_repaired"] == len(poor)
+
+
 def test_a_repair_covers_the_same_messages(tmp_path: Path) -> None:
     """A better node for the same sources, beside the extract: nothing is changed in place (P2)."""
     world, compacted = extracted(tmp_path)
