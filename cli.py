@@ -194,6 +194,7 @@ def _progress(*, quiet: bool) -> Iterator[Progress]:
             if what != now:
                 bars.reset(task, description=what, total=total or None)
                 now = what
+                bars.refresh()
             bars.update(task, completed=done, total=total or None)
 
         yield show
