@@ -18,6 +18,7 @@ from .dag import SummaryDag, fingerprint
 from .plan import Unit
 from .records import ARCHIVE_RUNG, Entry, Lineage, NewNode, Node
 from .request_view import Instead, Replacement, Retold
+from .scope import Reach
 from .session import Session
 from .store import MessageStore
 from .text import content, pairs, placeholder, tokens
@@ -90,8 +91,9 @@ def latest_request(messages: Sequence[Message], entries: Sequence[Entry]) -> int
 class ArchivedRanges:
     """One per process and database; holds nothing between calls."""
 
-    def __init__(self, archives: Archives, store: MessageStore, dag: SummaryDag) -> None:
+    def __init__(self, archives: Archives, store: MessageStore, dag: SummaryDag, reach: Reach) -> None:
         self._archives = archives
+        self._reach = reach
         self._store = store
         self._dag = dag
 
@@ -103,14 +105,14 @@ class ArchivedRanges:
     def runs(self, messages: Sequence[Message], entries: Sequence[Entry], archives: Sequence[Archive]) -> list[Run]:
         """The archived ranges that the list shows as they are, in order, whole groups, never the latest request."""
         raw = {store_id for entry in entries for store_id in entry.ids}
-        wanted = [each for each in archives if each.state == ARCHIVED and not raw.isdisjoint(each.store_ids)]
+        members = [(each, self.members(each)) for each in archives if each.state == ARCHIVED]
+        wanted = [(each, ids) for each, ids in members if not raw.isdisjoint(ids)]
         if not wanted:
             return []
         request = latest_request(messages, entries)
         groups = pairs.groups(messages[: len(entries)])
         out: list[Run] = []
-        for archive in wanted:
-            ids = self.members(archive, entries)
+        for archive, ids in wanted:
             shown = [n for n, entry in enumerate(entries) if entry.ids and ids.issuperset(entry.ids)]
             if not shown or any(entry.ids and not ids.issuperset(entry.ids) for entry in entries[shown[0] : shown[-1]]):
                 continue
@@ -122,14 +124,13 @@ class ArchivedRanges:
                 out.append(Run(archive, whole[0].start, whole[-1].stop))
         return sorted(out, key=lambda run: run.first)
 
-    def members(self, archive: Archive, entries: Sequence[Entry]) -> frozenset[int]:
+    def members(self, archive: Archive) -> frozenset[int]:
         """The rows of an archive, and those that replaced one of them since (the host edits messages in place)."""
         ids = set(archive.store_ids)
-        at = [n for n, entry in enumerate(entries) if not ids.isdisjoint(entry.ids)]
-        inside = [i for entry in entries[at[0] : at[-1] + 1] for i in entry.ids if i not in ids] if at else []
-        for head in sorted(self._store.heads_of(inside).values(), key=lambda head: head.store_id):
-            if head.revises in ids:
-                ids.add(head.store_id)
+        new = list(archive.store_ids)
+        while new:
+            new = [i for i in self._reach.successors(new).values() if i not in ids]
+            ids.update(new)
         return frozenset(ids)
 
     def restored(self, session: Session, lineage: Lineage) -> list[tuple[Archive, Node]]:
@@ -149,7 +150,7 @@ class ArchivedRanges:
         Messages under a node that was restored come back as units: from now on they are covered like any other.
         """
         live = [archive for archive in self._archives.of(session) if archive.state == ARCHIVED]
-        members = [(archive.handle, self.members(archive, lineage.entries)) for archive in live]
+        members = [(archive.handle, self.members(archive)) for archive in live]
         found: dict[str, list[Unit]] = {}
         kept: list[Unit] = []
         gap = False
@@ -196,7 +197,8 @@ class ArchivedRanges:
         self, session: Session, messages: Sequence[Message], lineage: Lineage, hidden: Sequence[Instead]
     ) -> list[Replacement]:
         """Messages of restored nodes in their old place, and the record without their placeholders."""
-        record = str(messages[0].get("content") or "") if messages else ""
+        body = messages[0].get("content") if messages else None
+        record = body if isinstance(body, str) else ""
         inserts: dict[int, list[dict[str, Any]]] = {}
         for _, node in sorted(self.restored(session, lineage), key=lambda item: item[1].first_pos):
             place = self._place(messages, lineage, node, hidden)
@@ -207,7 +209,7 @@ class ArchivedRanges:
             record = _without(record, node)
         last = {item.stop: item.messages[-1] for item in hidden}
         first = {item.first: item.messages[0] for item in hidden}
-        out: list[Replacement] = [Retold(0, record)] if inserts else []
+        out: list[Replacement] = [Retold(0, record)] if inserts and record else []
         for place, sent in inserts.items():
             before, after = last.get(place, messages[place - 1]), first.get(place, messages[place])
             out.append(Instead(place, place, request_view.inserted(before, sent, after, session.nonce)))

@@ -140,7 +140,7 @@ class Runtime:
     def _compaction(self, config: Config) -> None:
         """What makes prompts: the archives' view of requests, the compactor, the swap, the worker."""
         self.archives = Archives(self.db)
-        self.archived = ArchivedRanges(self.archives, self.whole_store, self.dag)
+        self.archived = ArchivedRanges(self.archives, self.whole_store, self.dag, self.reach)
         self.superseded = Superseded(
             self.whole_store, least_chars=config.stub_min_chars, repay=config.stub_repay_share, rough=host.rough
         )

@@ -488,14 +488,23 @@ def test_what_a_parent_restores_later_stays_archived_in_its_branch(world: World,
     assert [m for m in Agent(world, "b").prompt(live) if m in live] == [*live[:4], *live[8:]]
 
 
-def test_a_message_that_the_host_edits_stays_archived(agent: Agent) -> None:
-    """Hosts shorten tool results in place; the new version is part of the range."""
+@pytest.mark.parametrize(("first", "last", "edited"), [(4, 7, 6), (7, 7, 7)], ids=["one-of-four", "the-only-one"])
+def test_a_message_that_the_host_edits_stays_archived(
+    world: World, agent: Agent, first: int, last: int, edited: int
+) -> None:
+    """Hosts shorten messages in place, also twice; the newest version is part of the range."""
     live = talk()
-    agent.store(live, 4, 7)
-    live[6] = {**live[6], "content": "cut by the host"}
-    live.turns(1)
+    agent.dear = True
+    agent.store(live, first, last)
+    for text in ("cut by the host", "cut again by the host"):
+        live[edited] = {**live[edited], "content": text}
+        live.turns(1)
+        assert text not in contents(agent.prompt(live))
 
-    assert "cut by the host" not in contents(agent.prompt(live))
+    after = world.compact(live, force=True, threshold=2500)
+
+    assert world.gaps(after) == ([], [])
+    assert not any("cut again by the host" in text for text in contents(after))
 
 
 # -- privacy -----------------------------------------------------------------------------------------------------------

@@ -128,7 +128,10 @@ def placeholders(request: Request) -> int:
     return sum(text_of(message).count("[[memory archived handle=mem://") for message in conversation(request))
 
 
-@pytest.mark.parametrize("in_place", [True, False], ids=["in-place", "rotating"])
+@pytest.mark.parametrize(
+    "in_place",
+    [pytest.param(True, id="in-place"), pytest.param(False, id="rotating", marks=pytest.mark.slow)],
+)
 def test_archive_compaction_restart_restore(tmp_path: Path, in_place: bool) -> None:
     """Archived, compacted, resumed by another process, restored: nothing is lost or shown twice, the originals come back."""
     big = [Reply("I look.", [("terminal", {"command": "seq -f 'much of line %g' 1 2000"})])]
