@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """
-All benchmarks, one after the other, each in a process of its own; then docs/benchmarks.md from what they wrote.
+All benchmarks, one after the other, each in a process of its own; then docs/benchmarks.md and docs/plots/ from what they wrote.
 
     scripts/bench [--quick] [--only NAME,NAME] [--docs] [--where FOLDER]
 
@@ -19,16 +19,32 @@ import time
 from pathlib import Path
 from typing import Any
 
+import plots
+
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "benchmarks.md"
-NO_BENCHMARKS = {"run", "kit", "driving", "material"}
+PLOTS = HERE.parent / "docs" / "plots"
+NO_BENCHMARKS = {"run", "kit", "driving", "material", "plots"}
 TITLES = {
     "ingest": "Keeping messages", "compress": "Compaction", "turns": "Compaction while turns keep coming",
     "prefix": "What a compaction leaves of the prompt", "summaries": "Summaries", "recall": "Recall", "lookup": "Search",
-    "loading": "Loading", "tokens": "Token estimate", "disk": "Disk",
+    "loading": "Loading", "tokens": "Token estimate", "disk": "Disk", "scale": "From a thousand to a million messages",
+    "soak": "A hundred thousand messages in one session", "adoption": "Taking over other archives",
     "operators": "Operators' commands", "presets": "Presets", "door": "A huge message",
 }  # fmt: skip
+HOW = """## How to run them again
+
+```sh
+scripts/bench                 # all of them: two hours on two shared processors; a benchmark that fails keeps its old results
+scripts/bench --quick         # small sizes, minutes; results go to benchmarks/results/quick/, and no page is written
+scripts/bench --only soak     # one or some of them, and the page
+scripts/bench --docs          # no measuring: the page and its plots from the results that are there
+```
+
+Each script is a program of its own as well: `.venv/bin/python benchmarks/scale.py --help`. The first lines of its file say
+what it measures and how. `--where FOLDER` puts the temporary databases on another disk.
+"""
 HEAD = """# Benchmarks
 
 <!-- Written by scripts/bench from benchmarks/results/*.json; do not edit. -->
@@ -81,7 +97,19 @@ def page() -> str:
             out += ["", f"**{table['title']}**", "", *_table(table["columns"], table["rows"])]
             out += ["", table["note"].replace("\n", " ")] if table["note"] else []
         out += ["", *(f"- {note}" for note in report["notes"])] if report["notes"] else []
-    return "\n".join(out).rstrip() + "\n"
+        out += _plots(report)
+    return "\n".join([*out, "", HOW]).rstrip() + "\n"
+
+
+def _plots(report: dict[str, Any]) -> list[str]:
+    """Drawn anew where matplotlib is there; else those of the last time."""
+    if plots.available():
+        names = plots.draw(report, PLOTS)
+    else:
+        names = [plots.file_name(report, number) for number in range(len(report.get("plots", ())))]
+        names = [name for name in names if (PLOTS / name).exists()]
+    titles = [plot["title"] for plot in report.get("plots", ())]
+    return [line for name, title in zip(names, titles, strict=False) for line in ("", f"![{title}](plots/{name})")]
 
 
 def _about(report: dict[str, Any]) -> list[str]:
@@ -124,7 +152,8 @@ def main() -> int:
     failed = [] if args.docs else [name for name in wanted if not measure(name, folder, arguments)]
     if not args.quick:
         PAGE.write_text(page(), encoding="utf-8")
-        print(f"\nwritten: {os.path.relpath(PAGE)}")
+        drawn = "" if plots.available() else "; plots are those of the last time (scripts/setup-env plots)"
+        print(f"\nwritten: {os.path.relpath(PAGE)}{drawn}")
     if failed:
         print(f"FAILED: {', '.join(failed)}")
     return 1 if failed else 0
