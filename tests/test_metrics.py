@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ops_world import ROOT, World
 
+from hermes_lcm import binding
 from hermes_lcm.config import load
 from hermes_lcm.metrics import BUCKETS_S, METRICS, PREFIX, Metrics, read, text
 from hermes_lcm.ops import export, status
@@ -325,6 +326,39 @@ def test_what_the_plugin_does_is_in_the_file(world: World) -> None:
     assert shared.value("info") == 1
     assert f'database="{world.path}"' in shared.path.read_text()
     assert "zebra" not in shared.path.read_text()
+
+
+@pytest.mark.host
+def test_an_engine_counts_requests_tools_and_compactions(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the provider read from its cache, answers and errors of tools, and a compaction that the model wrote nothing for."""
+    from hermes_lcm.engine import LCMEngine
+
+    monkeypatch.setenv("LCM_METRICS_PATH", str(hermes_home / "lcm.prom"))
+    monkeypatch.setenv("LCM_SUMMARY_MODEL", "extractive")
+    engine = LCMEngine()
+    engine.on_session_start("s1", platform="cli")
+    engine.update_model(model="m", context_length=8000)
+    engine.update_from_response({"prompt_tokens": 1000, "cache_read_tokens": 800, "completion_tokens": 5})
+    live = [{"role": ("user", "assistant")[n % 2], "content": f"message {n} " + "word " * 150} for n in range(60)]
+    shorter = engine.compress(live, current_tokens=20_000)
+    engine.handle_tool_call("lcm_status", {})
+    engine.handle_tool_call("lcm_expand", {"store_id": 999_999})
+    engine.handle_tool_call("no_such_tool", {})
+    engine.runtime.metrics.stop()
+    shared = Shared(hermes_home)
+
+    assert len(shorter) < len(live)
+    assert shared.value("prompt_tokens_total") == 1000
+    assert shared.value("cached_prompt_tokens_total") == 800
+    assert binding.engine_facts(engine.runtime, None, engine).cache == {
+        "requests": 1, "prompt_tokens": 1000, "cache_read_tokens": 800}  # fmt: skip
+    assert shared.value("compactions_total", 'result="compacted"') == 1
+    assert shared.value("compaction_saved_tokens_total") > 1000
+    assert shared.value("summaries_total", 'quality="provisional"') >= 1
+    assert shared.value("tool_calls_total", 'tool="lcm_status"', 'result="ok"') == 1
+    assert shared.value("tool_calls_total", 'tool="lcm_expand"', 'result="error"') == 1
+    assert shared.value("tool_calls_total", 'tool="unknown"', 'result="error"') == 1
+    assert shared.value("tool_seconds_count", 'tool="lcm_status"') == 1
 
 
 def test_a_file_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
