@@ -32,7 +32,7 @@ _REF: Final = re.compile(r"\bref=([\w.:-]+)")
 _MISSING_LOOK: Final = re.compile(r"externali[sz]ed", re.IGNORECASE)
 _PARTS: Final = frozenset("text image image_url input_text input_image input_audio file audio output_text".split())
 _SUMMARY: Final = re.compile(
-    r"\s*\[(?:CONTEXT (?:COMPACTION|SUMMARY)|Note: This conversation uses (?:Lossless|LCM)|LCM\b|"
+    r"\s*\[(?:CONTEXT (?:COMPACTION|SUMMARY)|PRIOR CONTEXT|Note: This conversation uses (?:Lossless|LCM)|LCM\b|"
     r"(?:Recent Summary|Session Arc|Durable\b|Summary)[^\]\n]{0,60}\bd\d)"
 )
 _MOST_FALLBACK: Final = 30_000

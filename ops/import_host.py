@@ -181,7 +181,9 @@ class _Host:
             for rows in self._source.walk(sql, "id", tuple(names)):
                 out = []
                 for row in rows:
-                    item = _item(row, platforms.get(str(row["session_id"]), ""))
+                    item = _item(
+                        row, platforms.get(str(row["session_id"]), ""), tip=str(row["session_id"]) == names[-1]
+                    )
                     prompt = item.message["role"] in ("user", "system") and host.is_review_prompt(
                         item.message["content"]
                     )
@@ -204,8 +206,11 @@ def _with_parents(chain: Sequence[Facts], every: Sequence[list[Facts]]) -> list[
     return out
 
 
-def _item(row: Row, platform: str) -> Item:
-    """A row as the message that the host would hand over when it resumes the session."""
+def _item(row: Row, platform: str, *, tip: bool) -> Item:
+    """A row as the message that the host would hand over when it resumes the session.
+
+    ``tip``: of the session that goes on. A summary of the host that no list shows any more is kept, and no part of the thread.
+    """
     message: dict[str, Any] = {"role": str(row["role"]), "content": _content(row.get("content"))}
     message.update({name: row[name] for name in _TEXTS if row.get(name)})
     if row.get("tool_calls"):
@@ -221,10 +226,11 @@ def _item(row: Row, platform: str) -> Item:
     if at:
         message["timestamp"] = at
     taken_back = row.get("active") == 0 and not row.get("compacted")
-    flags = Flag.RETRACTED if taken_back else Flag.NONE
     summary = looks_like_summary(message["role"], message["content"])
+    shown = tip and row.get("active") != 0
+    flags = Flag.RETRACTED if taken_back or (summary and not shown and not message.get("tool_calls")) else Flag.NONE
     source = platform or "unknown"
-    return Item(str(row["id"]), str(row["session_id"]), message, source, at, flags, summary)
+    return Item(str(row["id"]), str(row["session_id"]), message, source, at, flags, summary, shown)
 
 
 def _content(value: Any) -> Any:

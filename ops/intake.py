@@ -49,6 +49,7 @@ class Item:
     at: float | None = None
     flags: int = Flag.NONE
     summary: bool = False
+    shown: bool = True  # False: no live list shows it any more; where it only edits another row, that one stands for it
 
 
 @dataclass(slots=True)
@@ -77,6 +78,7 @@ class _Scan:
     seen: list[Seen] = field(default_factory=list)
     answers: list[str | None] = field(default_factory=list)
     own: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)  # not shown any more
 
 
 @dataclass(slots=True)
@@ -124,7 +126,7 @@ class Intake:
     def take(self, sessions: Mapping[str, Session], batches: Batches) -> Taken:
         """Store what is not here yet. The sessions belong to one conversation."""
         scan = self._scan(batches, sessions)
-        found = self._find(scan.seen)
+        found = self._copies(scan)
         for _ in range(_RETRIES):
             try:
                 return self._store(sessions, batches, scan, found)
@@ -135,7 +137,7 @@ class Intake:
     def plan(self, session: Session | None, batches: Batches) -> Taken:
         """What ``take`` would do. Changes nothing. ``session``: None if nothing of the conversation is here."""
         scan = self._scan(batches, {session.session_id: session} if session else {})
-        found = self._find(scan.seen)
+        found = self._copies(scan)
         verdict = self._placed(session, batches, scan, found) if session else _Verdict()
         return self._counted(scan, found, verdict)
 
@@ -148,13 +150,21 @@ class Intake:
                 if self._is_own(item, said.text, sessions):
                     scan.own.add(len(scan.keys))
                 apart = bool(item.flags & Flag.RETRACTED) or len(scan.keys) in scan.own
-                named = said.answers is not None or any(call.id for call in said.calls)
+                ids = tuple(filter(None, [*(call.id for call in said.calls), said.answers]))
                 summary = item.summary or len(scan.keys) in scan.own
                 scan.keys.append(item.key)
-                scan.seen.append(Seen(said.digest, said.role, item.at, named, summary, apart))
+                if not item.shown:
+                    scan.gone.add(len(scan.seen))
+                scan.seen.append(Seen(said.digest, said.role, item.at, bool(ids), summary, apart, ids))
                 scan.answers.append(said.answers)
             self._progress("reading", len(scan.keys), 0)
         return scan
+
+    def _copies(self, scan: _Scan) -> Replays:
+        found = self._find(scan.seen)
+        for n in [n for n in found.edits if n in scan.gone]:
+            found.copies[n] = found.edits.pop(n)
+        return found
 
     def _is_own(self, item: Item, text: str, sessions: Mapping[str, Session]) -> bool:
         """Text that this plugin put into a prompt of one of these conversations."""

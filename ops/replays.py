@@ -25,6 +25,7 @@ class Seen(NamedTuple):
     """One stored row: what it says, when it was stored, and what else speaks for it.
 
     ``named``: it has the id of a tool call. ``summary``: it looks like a summary that an engine put in front of a list.
+    ``apart``: taken back, or no message, so no part of the thread. ``ids``: of its tool calls, or of the one it answers.
     """
 
     digest: bytes
@@ -32,7 +33,8 @@ class Seen(NamedTuple):
     at: float | None
     named: bool = False
     summary: bool = False
-    apart: bool = False  # taken back, or no message: no part of the thread
+    apart: bool = False
+    ids: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -127,6 +129,8 @@ class _Search:
             twin = self.stamped.get((row.digest, row.at)) if row.at is not None else None
             if k < len(self.thread) and row.digest == self.rows[self.thread[k]].digest and self.thread[k] < anchor:
                 self.out.copies[n] = self.thread[k]
+            elif k < len(self.thread) and self.thread[k] < anchor and _same_calls(row, self.rows[self.thread[k]]):
+                self.out.edits[n] = self.thread[k]
             elif twin is not None and self.go[twin] != self.go[n]:
                 self.out.copies[n] = twin
             elif (
@@ -171,7 +175,7 @@ class _Search:
             if mine.apart:
                 n -= 1
                 continue
-            if mine.digest != theirs.digest:
+            if mine.digest != theirs.digest and not _same_calls(mine, theirs):
                 above = n - 1 >= at and end >= 1 and self.rows[n - 1].digest == self.rows[self.thread[end - 1]].digest
                 if not above or mine.role != theirs.role or mine.summary:
                     break
@@ -191,6 +195,11 @@ class _Search:
         if len(equal) >= 2 and any(self.rows[n].named for n in equal):
             return True
         return first > at and any(self.rows[n].summary for n in range(at, first))
+
+
+def _same_calls(mine: Seen, theirs: Seen) -> bool:
+    """The same message with another text: an output that was cut, a summary that was glued to it."""
+    return bool(mine.ids) and mine.ids == theirs.ids and mine.role == theirs.role
 
 
 def _goes(rows: Sequence[Seen], burst_s: float) -> list[int]:

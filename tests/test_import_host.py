@@ -183,6 +183,23 @@ def test_what_a_compaction_wrote_again_comes_over_once(times: int, world: World,
     assert doctor(deps_of(world.runtime, world), deep=True)["counts"]["fail"] == 0
 
 
+def test_summaries_that_no_list_shows_any_more_are_kept_apart(world: World, there: HostDb) -> None:
+    """Found and read, but no part of the conversation; the one that is shown is."""
+    there.begin("s1")
+    live = talk(0, 10)
+    there.say("s1", live)
+    for n in range(3):
+        there.compact("s1", live[-6:], text=f"{SUMMARY} number {n}")
+        there.say("s1", talk(10 + n, 11 + n))
+        live += talk(10 + n, 11 + n)
+    take(world)
+    rows = [row for row in world.runtime.store.page("s1", after=0, limit=99) if row.text.startswith("[CONTEXT")]
+    shown = [row.text[-1] for row in thread(world, "s1") if row.text.startswith("[CONTEXT")]
+
+    assert [row.text[-1] for row in rows] == ["0", "1", "2"]
+    assert shown == ["2"]
+
+
 def test_a_session_that_goes_on_stores_only_what_is_new(world: World, there: HostDb) -> None:
     """The host hands over its summary and the tail; then the plugin is there."""
     there.begin("s1")

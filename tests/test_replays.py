@@ -92,6 +92,18 @@ def test_an_edited_copy_is_told_from_the_others() -> None:
     assert len(found.copies) == 9
 
 
+def test_a_copy_with_another_text_but_the_same_calls_edits_its_row() -> None:
+    """A summary glued to the first message of the tail, an output that was cut."""
+    engine = Engine()
+    first = engine.show(*LIST)
+    again = engine.show("summary and word 6", LIST[7], "cut", LIST[9])
+    for n, m in ((again[0], first[6]), (again[2], first[8])):
+        for k in (n, m):
+            engine.rows[k] = engine.rows[k]._replace(ids=(f"call {m}",), named=True, role="assistant")
+
+    assert find(engine.rows, enough=2).edits == {again[0]: first[6], again[2]: first[8]}
+
+
 def test_what_people_say_again_is_no_copy() -> None:
     """The same exchange every hour, and twice in one list."""
     engine = Engine()
