@@ -241,6 +241,33 @@ def test_a_chat_adopts_only_what_may_be_read_there(tmp_path: Path) -> None:
     assert owners == {"a": "telegram:dm:42", "b": "session:b", "c": "local"}
 
 
+@pytest.mark.host
+def test_the_hosts_own_database_says_which_session_continues_which(tmp_path: Path) -> None:
+    """Two sessions of one conversation: that plugin stored the tail again under the second; whose it is the host knows."""
+    from hermes_state import SessionDB
+
+    state = SessionDB(tmp_path / "state.db")
+    state.create_session("a", "telegram", session_key="agent:main:telegram:dm:42")
+    state.end_session("a", "compression")
+    state.create_session("b", "telegram", session_key="agent:main:telegram:dm:42", parent_session_id="a")
+    state.close()
+    plugin = EarlierPlugin(tmp_path)
+    messages = talk(24)
+    plugin.store("a", messages[:16], source="telegram")
+    plugin.store("b", [{"role": "user", "content": SUMMARY}, *messages[8:16], *messages[16:]], source="telegram")
+    plugin.close()
+    deps = terminal(tmp_path)
+    adopt.adopt(deps, None, None)
+    first, second = deps.sessions.find("a"), deps.sessions.find("b")
+    read = [row.text for row in thread(deps, "b") if not row.head.flags & Flag.HOST_NOTE]
+
+    assert first is not None
+    assert second is not None
+    assert first.conversation_id == second.conversation_id
+    assert (first.principal, second.origin) == ("telegram:dm:42", "rotation")
+    assert read == [m["content"] for m in messages]
+
+
 def test_it_is_refused_in_a_chat(tmp_path: Path) -> None:
     """It reads files of this machine by name."""
     used(tmp_path)[0].close()
