@@ -45,6 +45,7 @@ CONTEXT_BELOW = 200  # longer messages speak for themselves; their context would
 
 ALL_BONUS = 0.2  # shares of the best score
 PHRASE_BONUS = 0.5
+_FOLDED_PAGES = 300  # some milliseconds
 CANDIDATES = 200  # chunks read per search
 DATED = 100  # and so many more of the times that the query names
 SCAN_S = 0.06
@@ -154,6 +155,11 @@ class MessageIndex:
     def add(self, rows: Sequence[IndexRow]) -> None:
         """Index messages, inside the caller's transaction."""
         self._db.executemany("INSERT INTO message_index(rowid, text, context) VALUES (?, ?, ?)", _postings(rows))
+
+    def fold(self) -> None:
+        """Fold newer pieces of the index into older ones, a bounded part of it; inside the caller's transaction."""
+        self._db.execute("INSERT INTO message_index(message_index, rank) VALUES ('usermerge', 2)")
+        self._db.execute("INSERT INTO message_index(message_index, rank) VALUES ('merge', ?)", (_FOLDED_PAGES,))
 
     def exchange(self, before: IndexRow, after: IndexRow) -> None:
         """Index other words for a message, inside the caller's transaction. ``before``: exactly what was indexed."""

@@ -48,10 +48,13 @@ class Upkeep:
 
     def at_end(self) -> None:
         """When a session ends: the newest rows are cold now too. Raises StoreError."""
+        if not self._db.is_open:
+            return  # nothing was stored in this process
         end = self._monotonic() + _ENDING_S
         self._collect(end)
         while self._monotonic() < end and self._store.pack_cold(hot=0, least_bytes=_WORTH_BYTES):
             pass
+        self._store.fold_index()
         self._db.optimise()
 
     def _collect(self, end: float) -> None:

@@ -199,6 +199,30 @@ def test_another_file_is_another_set_of_blocks(tmp_path: Path) -> None:
     assert world.store.text(1) == expected
 
 
+def test_the_end_of_a_session_packs_everything_and_folds_the_index(tmp_path: Path) -> None:
+    """A smaller file that says and finds the same."""
+    world = World(tmp_path)
+    live = busy(20)
+    for size in range(2, len(live) + 1, 2):
+        world.take(live[:size])
+    before = everything(world)
+    pieces = world.db.query("SELECT count(*) FROM message_index_idx")[0][0]
+    world.runtime.ended()
+
+    assert alone(world) == 0
+    assert world.db.query("SELECT count(*) FROM message_index_idx")[0][0] <= pieces
+    assert everything(world) == before
+    assert world.runtime.index.check(deep=True) == []
+
+
+def test_the_end_of_a_session_makes_no_database(tmp_path: Path) -> None:
+    """Where nothing was stored nothing is kept small."""
+    world = World(tmp_path)
+    world.runtime.upkeep.at_end()
+
+    assert list(tmp_path.iterdir()) == []
+
+
 # -- damage and operators ------------------------------------------------------------------------------------
 def damaged(world: World) -> list[int]:
     """Spoil the first of two blocks; the messages in it."""
