@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .blocks import Blocks, Stored as Packed, grouped, packed
+from .blocks import Blocks, grouped, packed
+from .blocks import Stored as Packed
 from .db.connection import Database
 from .db.meta import Meta
 from .errors import Overtaken, StoreCorrupt

@@ -42,6 +42,8 @@ PAGE_BYTES = 1024
 _LOG_BYTES = 4_096_000  # of the write-ahead log before it is folded back
 #: Free pages that are not worth giving back: the next messages use them.
 SPARE_PAGES = 16
+#: So many at once: nobody can write meanwhile.
+RETURNED_PAGES = 4000
 
 
 class Database:
@@ -331,7 +333,8 @@ class Database:
             connection.execute(f"PRAGMA busy_timeout={BUSY_AGAIN_MS}")
             try:
                 if _pragma(connection, "freelist_count") > SPARE_PAGES:
-                    connection.executescript("PRAGMA incremental_vacuum;")  # ``execute`` would give one page back
+                    # ``execute`` would give one page back
+                    connection.executescript(f"PRAGMA incremental_vacuum({RETURNED_PAGES});")
                 log = self.path.with_name(self.path.name + "-wal")
                 if log.exists() and log.stat().st_size >= LARGE_LOG_BYTES:
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
