@@ -38,8 +38,6 @@ NEEDED_HOOKS = (
     *("pre_llm_call", "pre_api_request", "post_llm_call", "on_session_finalize", "subagent_start"),
     "pre_gateway_dispatch",
 )
-#: Roles of what was said. A gateway keeps notes of its own (``session_meta``) among the messages.
-_SAID = frozenset({"user", "assistant", "tool"})
 #: Share of the window that one tool answer may take, and bounds for it (the host cuts at about 15 % by itself).
 _ROOM_SHARE, _ROOM_MIN, _ROOM_MAX = 0.10, 1500, 8000
 
@@ -77,7 +75,7 @@ def transcript(session_db: Any, session_id: str) -> list[dict[str, Any]]:
     if not callable(reader) or not session_id:
         return []
     found = reader(session_id)
-    return [message for message in found if message.get("role") in _SAID] if isinstance(found, list) else []
+    return list(host.said(found)) if isinstance(found, list) else []
 
 
 # -- one compaction at a time ---------------------------------------------------------------------------------

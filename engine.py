@@ -320,7 +320,7 @@ class LCMEngine(ContextEngine):
         runtime = self.runtime
         if runtime.mode(session_id) != "full":
             return None
-        return runtime.take(session_id, messages)
+        return runtime.take(session_id, host.said(messages))
 
     # -- compaction -----------------------------------------------------------------------------------
     def has_content_to_compress(self, messages: Sequence[Mapping[str, Any]]) -> bool:
@@ -354,7 +354,8 @@ class LCMEngine(ContextEngine):
             if not first:
                 logger.info("compaction of %s is already under way", self._session_id)
                 return messages
-            outcome = self._compact(messages, current_tokens, focus_topic or "", force, memory_context, began)
+            said = list(host.said(messages))
+            outcome = self._compact(said, current_tokens, focus_topic or "", force, memory_context, began)
         self._account(outcome, current_tokens, force, began)
         self._proposed = outcome.messages if outcome is not None else None
         return outcome.messages if outcome is not None and outcome.messages is not None else messages
@@ -379,12 +380,14 @@ class LCMEngine(ContextEngine):
                 messages, threshold=threshold, current=current, force=force, focus=focus, config=runtime.config,
                 summarise=runtime.summarise, rough=host.rough, deadline=deadline, door=runtime.door,
             )  # fmt: skip
+        # Has the host (0.20 and newer) stopped waiting for this pass? It asks about the next pass in the same place.
+        given_up = self._compression_cancelled_check or (lambda: False)
         rotation = runtime.orders.rotation(self._session_id)
         if rotation is not None:  # an operation on prompt and backup, not a synthesis: no model is asked
             force, deadline = True, began - 1.0
         narrow = not force and (current or 0) < threshold and bool(runtime.views.unshown(self._session_id))
         request = Request(
-            messages, lineage, threshold, current, force, focus, memory, deadline, self._given_up(), narrow=narrow,
+            messages, lineage, threshold, current, force, focus, memory, deadline, given_up, narrow=narrow,
             critical=critical,
         )  # fmt: skip
         outcome = runtime.swap.compact(runtime.session(self._session_id), request)
@@ -392,11 +395,6 @@ class LCMEngine(ContextEngine):
         if rotation is not None:
             runtime.orders.rotated(self._session_id)
         return outcome
-
-    def _given_up(self) -> Callable[[], bool]:
-        """Has the host (0.20 and newer) stopped waiting for this pass? It asks the same of the next pass in the same place."""
-        check = self._compression_cancelled_check
-        return check if callable(check) else lambda: False
 
     def _account(self, outcome: Outcome | None, current: int | None, force: bool, began: float) -> None:
         """Tell host and status what came of the pass."""

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from .text import tokens
 
@@ -27,6 +27,9 @@ _REVIEW_PREFIXES = (
     "Review the conversation above and update two things:",
 )
 _REVIEW = "background_review"
+#: What was offered to the model, as a row of the transcript; compactions between turns get it among the messages.
+_NOTE = "session_meta"
+_Message = TypeVar("_Message", bound=Mapping[str, Any])
 #: The first host that gives every agent an engine of its own.
 _OLDEST = (0, 18)
 _FRAMES = 24
@@ -136,6 +139,13 @@ def rough(messages: Sequence[Mapping[str, Any]]) -> int:
     except ImportError:
         return tokens.rough(list(messages))
     return int(estimate_messages_tokens_rough(list(messages)))
+
+
+def said(messages: Sequence[_Message]) -> Sequence[_Message]:
+    """The messages without the notes that a gateway keeps among them; the very same list when there are none."""
+    if all(message.get("role") != _NOTE for message in messages if isinstance(message, Mapping)):
+        return messages
+    return [message for message in messages if message.get("role") != _NOTE]
 
 
 def is_review_prompt(text: object) -> bool:

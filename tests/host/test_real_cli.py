@@ -18,7 +18,7 @@ pytestmark = pytest.mark.host
     "in_place", [pytest.param(True, id="in-place"), pytest.param(False, id="rotating", marks=pytest.mark.slow)]
 )
 def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> None:
-    """``hermes chat --resume`` nine times, three compactions: rows equal distinct messages."""
+    """``hermes chat --resume`` nine times, two compactions or more: rows equal distinct messages."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=4)
         sessions: list[str] = []
@@ -31,7 +31,7 @@ def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> No
             rows = all_rows(host, sessions[-1])
 
     prompts = [request.tokens for request in model.of_kind("chat")]
-    assert sum(1 for before, after in pairwise(prompts) if after < before) >= 3
+    assert sum(1 for before, after in pairwise(prompts) if after < before) >= 2
     assert (len(set(sessions)) == 1) is in_place
     assert not (difference := compare(home.transcript(model.truth), rows)), difference
     assert model.of_kind("review"), "no background review ran, so nothing was shown about it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -37,11 +36,10 @@ def test_a_session_in_a_terminal(tmp_path: Path) -> None:
             compressed = screen.say("/compress the listing", r"(\d+) → (\d+) messages")
             screen.say(model.says("Thank you."), r"Done with turn 2\.")
             old = len(model.truth)
-            screen.say("/new", r"(?i)new session")
+            screen.say("/new", r"(?i)new.session")
             screen.say("What was said elsewhere?", r"Done with turn 3\.")
             screen.leave()
-        session = re.findall(r"(?i)--resume\W+(\S+)", screen.seen)[-1]
-        first = next(each for each in sessions_of(home) if each != session)
+        first, session = sessions_of(home)
         before = look(home, first)[0]
         with terminal(home, "--resume", first) as screen:
             screen.wait_for(PROMPT)
