@@ -22,6 +22,7 @@ _REQUEST_CHARS = 600
 _DIRECTIVE_CHARS = 220
 _DIRECTIVES = 8
 _USER_ROWS = 60
+_NEWEST = 8  # of the newest user messages some may be notes of the host
 _CALL_ROWS = 40
 _FILES = 8
 _PATH_KEYS = ("path", "file_path", "file", "filename", "filepath")
@@ -54,8 +55,9 @@ class PresentState:
         """The block for a prompt that shows these rows raw; "" when there is nothing to say."""
         raw = frozenset(shown)
         first = self._store.first_of(segments, role="user")
-        users = [row for row in self._last(segments, "user", _USER_ROWS, raw) if not row.head.flags & _NOT_SAID]
-        latest = users[0] if users else None
+        newest = self._store.last_of(segments, role="user", before=_LAST, limit=_NEWEST)
+        latest = next((row for row in newest if not row.head.flags & _NOT_SAID), None)
+        users = self._store.last_of(segments, role="user", before=_LAST, limit=_USER_ROWS, without=raw)
         lines: list[str] = []
         if first is not None and first.store_id not in raw:
             lines.append(_request("first", first))
@@ -63,21 +65,19 @@ class PresentState:
             lines.append(_request("latest", latest))
         elif latest is not None and latest.store_id in raw and lines:
             lines.append(f"- the user's latest request {_place(latest)} stands in full behind this record")
-        said = [row for row in users if row.store_id not in raw and (first is None or row.store_id != first.store_id)]
+        said = [
+            row for row in users if not row.head.flags & _NOT_SAID and (first is None or row.store_id != first.store_id)
+        ]
         lines.extend(
             f"- the user said {_place(row)}: {_quoted(text, _DIRECTIVE_CHARS)}" for row, text in _standing(said)
         )
         lines.extend(self._tasks(segments))
-        calls = [row for row in self._last(segments, "assistant", _CALL_ROWS, raw) if row.store_id not in raw]
+        calls = self._store.last_of(segments, role="assistant", before=_LAST, limit=_CALL_ROWS, without=raw)
         if files := _files(calls):
             lines.append("- files touched most recently: " + ", ".join(f"{path} [msg_{at}]" for path, at in files))
         if not lines:
             return ""
         return "\n".join(["Words that may still hold (a later message of the user overrides them):", *lines])
-
-    def _last(self, segments: Sequence[Segment], role: str, count: int, raw: frozenset[int]) -> list[Row]:
-        """The newest rows of a role, so many of them besides the raw ones."""
-        return self._store.last_of(segments, role=role, before=_LAST, limit=count + len(raw))
 
     def _tasks(self, segments: Sequence[Segment]) -> list[str]:
         """The task list as it was told last, by the host's tool or by its note behind a compaction."""

@@ -8,8 +8,9 @@ summaries or prompts: which message is new is ``ingest``'s business.
 
 from __future__ import annotations
 
+import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -351,14 +352,17 @@ class MessageStore:
                 return self._decoded(rows[0])
         return None
 
-    def last_of(self, segments: Sequence[Segment], *, role: str, before: int, limit: int) -> list[Row]:
-        """The newest messages of a role below a store id, newest first."""
+    def last_of(
+        self, segments: Sequence[Segment], *, role: str, before: int, limit: int, without: Collection[int] = ()
+    ) -> list[Row]:
+        """The newest messages of a role below a store id, newest first; none of ``without``."""
         out: list[Row] = []
         for segment in reversed(segments):
             rows = self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? "
-                "AND store_id < ? AND role = ? AND flags & 1 = 0 AND chars < 100000 ORDER BY seq DESC LIMIT ?",
-                (segment.conversation_id, *segment.end, before, role, limit - len(out)),
+                "AND store_id < ? AND role = ? AND flags & 1 = 0 AND chars < 100000 "
+                "AND store_id NOT IN (SELECT value FROM json_each(?)) ORDER BY seq DESC LIMIT ?",
+                (segment.conversation_id, *segment.end, before, role, json.dumps(sorted(without)), limit - len(out)),
             )
             out.extend(self._decoded(row) for row in rows)
             if len(out) >= limit:
