@@ -234,7 +234,7 @@ class MessageIndex:
                 strict.append((rung, bonus, rows))
         satisfied = any(rows for *_, rows in strict)
         best = 0.0
-        if plan.any and (len(query.any) > 1 or not query.all) and not (satisfied and (query.strict or newest)):
+        if plan.any and query.loosens and not (satisfied and (query.strict or newest)):
             best = pool.take("any", self._fts.match(plan.any, where, CANDIDATES, first=plan.first), limit=CANDIDATES)
             pool.notes.extend(plan.notes)
             if pool.found and query.strict:
@@ -423,7 +423,7 @@ class NodeIndex:
         for rung, expression, bonus in (
             ("phrase", query.phrase, PHRASE_BONUS + ALL_BONUS),
             ("all", query.all, ALL_BONUS),
-            ("any", plan.any if len(query.any) > 1 or not query.all else "", 0.0),
+            ("any", plan.any if query.loosens else "", 0.0),
         ):
             if not expression or (rung == "any" and query.strict and found):
                 continue

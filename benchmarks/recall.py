@@ -160,7 +160,7 @@ def ask_all(case: Case, where: Path, score: dict[str, Score], times: list[float]
         agent = Agent(f"20260101_{name}", 2_000_000)
         hook("pre_api_request", agent.session_id, chat)
         session = agent.runtime.session(agent.session_id)
-        rows = sorted(agent.runtime.store.heads([_segment(session.conversation_id)]), key=lambda row: row.seq)
+        rows = sorted(agent.runtime.store.heads([segment(session.conversation_id)]), key=lambda row: row.seq)
         ident = {row.store_id: places[at] for at, row in enumerate(rows) if at in places}
         for question in asked[:: max(1, len(asked) // most)] if most else asked:
             began = time.perf_counter()
@@ -176,7 +176,7 @@ def ask_all(case: Case, where: Path, score: dict[str, Score], times: list[float]
     return len(ident)
 
 
-def _segment(conversation_id: int) -> object:
+def segment(conversation_id: int) -> object:
     from hermes_lcm.store import Segment
 
     return Segment(conversation_id)

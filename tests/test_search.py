@@ -512,3 +512,11 @@ def test_ten_thousand_messages_are_searched_in_milliseconds(world):
         world.find(" ".join(rng.choices(vocabulary, k=5)))
 
     assert (time.perf_counter() - began) / 20 < 0.1
+
+
+def test_a_question_with_one_word_left_is_searched_by_it(world):
+    """Its particles are no reason to find nothing."""
+    world.say("我上司喜欢集邮")
+    world.say("数据库")
+
+    assert [hit.store_id for hit in world.find("我上司是干啥的呀？").hits if hit.rung == "any"] == [1]

@@ -159,6 +159,11 @@ class Query:
     literals: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def loosens(self) -> bool:
+        """Whether the single terms say anything else than what was asked for as a whole."""
+        return len(self.any) > 1 or self.all != "".join(atom.match for atom in self.any)
+
 
 @dataclass(frozen=True, slots=True)
 class _Item:
