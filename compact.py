@@ -47,6 +47,9 @@ Summarise = Callable[..., Summary]
 #: Tokens that a node's frame costs in a prompt.
 FRAME_TOKENS = 45
 _REFUSED_S = 900.0
+_MOST_REFUSED = (
+    3  # runs that no model could condense, in one pass: a long history has many, and each costs several calls
+)
 _CONDENSE_SHARE = 0.75  # condense until the prefix is this much of its room, so that it is not condensed at every pass
 _OWN_ANSWER_CHARS = 160
 
@@ -324,8 +327,8 @@ class Compactor:
         the next one is tried.
         """
         config = self._config
-        first = True
-        while self._monotonic() < request.deadline and not request.cancelled():
+        first, refused = True, 0
+        while refused < _MOST_REFUSED and self._monotonic() < request.deadline and not request.cancelled():
             runs = plan.condensations(
                 [plan.Root(n.node_id, n.depth, n.tokens, self._sound(n)) for n in roots],
                 room_tokens=room if first and not request.critical else int(room * _CONDENSE_SHARE),
@@ -344,6 +347,7 @@ class Compactor:
                 break
             if parent is None:
                 self._refused[fingerprint(0, run)] = self._monotonic() + _REFUSED_S
+                refused += 1
                 continue  # the children stay
             roots = sorted(
                 [*(n for n in roots if n.node_id not in members), parent], key=lambda n: (n.first_pos, n.node_id)

@@ -263,3 +263,20 @@ def test_focus_and_memory_reach_condensations(tmp_path: Path) -> None:
     assert parent is not None
     assert (world.model.tasks[-1].depth, world.model.tasks[-1].focus) == (1, "the parser")
     assert world.model.tasks[-1].memory_context == "likes tea"
+
+
+def test_a_model_that_cannot_condense_is_not_asked_about_all_of_a_long_history(tmp_path: Path) -> None:
+    """A few refusals end a pass, however many nodes there are; the next pass goes on with others."""
+    world = World(tmp_path, Script("long"), leaf_chunk_tokens=8_000, fresh_tail_count=4, condensation_fanin=2)
+    request = world.request(chat().turns(900, words=60), budget_s=60.0)
+    leaves = world.compactor.cover(world.session(), world.compactor.view(world.session(), request).backlog, request)
+    world.model.moves = ["provisional"]
+    asked = []
+    for _ in range(2):
+        before = len(world.model.tasks)
+        assert world.compactor.condense(world.session(), leaves, 500, request) == leaves
+        asked.append([task.lines[0].text for task in world.model.tasks[before:]])
+
+    assert len(leaves) > 12
+    assert 0 < len(asked[0]) <= 3
+    assert not set(asked[0]) & set(asked[1])
