@@ -259,6 +259,9 @@ def main() -> int:
         messages, compactions = args.messages or (5000 if args.quick else 100_000), args.compactions
         compactions = compactions if compactions >= 0 else (50 if args.quick else 1000)
         run.go(messages, compactions, lambda text: print(text, file=sys.stderr, flush=True))
+        report.note(
+            f"summaries: {'the instant model (--model)' if args.model else 'extracts'}; window {run.agent.engine.context_length}"
+        )
         tell(report, run)
         check(report, run)
         run.agent.close()
