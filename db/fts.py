@@ -16,7 +16,7 @@ from ..text.words import Atom, Query
 from .connection import Database
 
 #: What one search may score; common words beyond that are left out, or old rows are.
-MAX_POSTINGS = 6_000
+MAX_POSTINGS = 4_000
 
 
 class Where(NamedTuple):

@@ -135,7 +135,10 @@ def test_arguments_of_a_call_come_back_byte_for_byte(process: Process) -> None:
 
 
 def test_a_payload_comes_back_byte_for_byte(process: Process) -> None:
-    """In its message, and as the file that it lies in."""
+    """In its message, and as the file that it lies in, while new messages arrive."""
+    from hermes_lcm import hooks
+
+    arriving = chat()
     hit = process.found("floor plan of the aviary")[0]
     page = process.tool("lcm_load_session", after_store_id=hit["store_id"] - 1, limit=1)
     [file] = page["messages"][0]["externalized"]
@@ -143,6 +146,8 @@ def test_a_payload_comes_back_byte_for_byte(process: Process) -> None:
     while at:
         part = process.tool("lcm_expand", **at)
         text += part["content"]
+        arriving.turns(1)
+        hooks.pre_api_request(session_id="another", conversation_history=arriving, platform="cli")
         at = {name: value for name, value in part.get("continue_with", {}).items() if name != "tool"}
 
     assert text == _payload()

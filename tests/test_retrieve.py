@@ -452,3 +452,22 @@ def test_the_list_of_other_sessions_goes_on(archive: Archive) -> None:
         page = archive.call(handle["tool"], **{name: value for name, value in handle.items() if name != "tool"})
 
     assert sorted(seen) == sorted(f"other-{n}" for n in range(30))
+
+
+def test_a_summary_is_paged_exactly_while_messages_and_summaries_arrive(archive: Archive) -> None:
+    """Its sources are what they were when it was written."""
+    ids = archive.say(*(user(f"message {n} " + "word " * 200) for n in range(12)))
+    node = archive.node("twelve messages", ids)
+    archive.room = 700
+    texts, page = dict[int, str](), archive.call("lcm_expand", node_id=node.node_id)
+    while True:
+        for item in page["expanded"]:
+            texts[item["store_id"]] = texts.get(item["store_id"], "") + item["content"]
+        new = archive.say(user("and another one"))
+        archive.node("a newer summary", [*ids[:2], *new])
+        if not page["pagination"]["has_more"]:
+            break
+        handle = {name: value for name, value in page["continue_with"].items() if name != "tool"}
+        page = archive.call("lcm_expand", **handle)
+
+    assert list(texts.values()) == [f"message {n} " + "word " * 200 for n in range(12)]
