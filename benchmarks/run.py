@@ -28,7 +28,8 @@ PLOTS = HERE.parent / "docs" / "plots"
 NO_BENCHMARKS = {"run", "kit", "driving", "material", "plots"}
 TITLES = {
     "ingest": "Keeping messages", "compress": "Compaction", "turns": "Compaction while turns keep coming",
-    "prefix": "What a compaction leaves of the prompt", "summaries": "Summaries", "recall": "Recall", "semantic": "Embeddings, left out", "lookup": "Search",
+    "prefix": "What a compaction leaves of the prompt", "summaries": "Summaries", "recall": "Recall",
+    "semantic": "Embeddings, left out", "lookup": "Search",
     "loading": "Loading", "tokens": "Token estimate", "disk": "Disk", "scale": "From a thousand to a million messages",
     "soak": "A hundred thousand messages in one session", "adoption": "Taking over other archives",
     "operators": "Operators' commands", "presets": "Presets", "door": "A huge message",
