@@ -277,7 +277,7 @@ class LCMEngine(ContextEngine):
             return
         messages = binding.transcript(self._session_db, self._session_id)
         if messages and runtime.mode(self._session_id) == "full":
-            runtime.take(self._session_id, messages)
+            outgoing.caught_up(self, messages)
 
     def on_session_end(self, session_id: str, messages: Sequence[Mapping[str, Any]] | None = None, **_: Any) -> None:
         """A boundary (also inside every compaction). A list is a list; an empty one says nothing."""

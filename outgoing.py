@@ -105,6 +105,14 @@ def changed(engine: LCMEngine, messages: Messages, lineage: Lineage) -> None:
         )
 
 
+def caught_up(engine: LCMEngine, messages: Messages) -> None:
+    """A session is resumed with this list: take it in, and know what its first request hides before the host measures it."""
+    lineage = engine.runtime.take(engine.session_id, messages)
+    watch(engine)
+    if rewritable(engine):
+        engine.runtime.views.expect(engine.runtime.session(engine.session_id), messages, lineage)
+
+
 def handed_over(engine: LCMEngine, messages: Messages | None) -> None:
     """The host goes on with the list of the last compaction, perhaps under another session id: know it before it is sent."""
     watch(engine)

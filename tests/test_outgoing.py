@@ -228,6 +228,24 @@ def test_what_was_just_archived_does_not_count_either(make: Callable[..., Host])
     assert host.engine.should_compress(limit + 100) is False
 
 
+def test_a_resumed_session_is_measured_without_what_it_hides(make: Callable[..., Host]) -> None:
+    """Hosts measure a resumed list before anything else: no compaction for what no request will show."""
+    first, live = make(), talk()
+    first.archive(live, start_index=2, end_index=9)
+    first.runtime.views._states.clear()
+    first.runtime.ingest.forget_all()
+    second = make()
+
+    class Transcript:
+        def get_messages_as_conversation(self, session_id: str) -> list[dict[str, Any]]:
+            return list(live) if session_id == "s" else []
+
+    second.engine.bind_session_state(session_db=Transcript(), session_id="s")
+    second.engine.on_session_start("s", platform="cli")
+
+    assert second.engine.should_compress(second.engine.threshold_tokens + 100) is False
+
+
 def test_a_request_that_is_sent_again_was_shown(make: Callable[..., Host]) -> None:
     """Newer hosts select the context once and tell of each attempt to send it."""
     host, live = make(), talk()

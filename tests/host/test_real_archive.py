@@ -134,12 +134,14 @@ def placeholders(request: Request) -> int:
 )
 def test_archive_compaction_restart_restore(tmp_path: Path, in_place: bool) -> None:
     """Archived, compacted, resumed by another process, restored: nothing is lost or shown twice, the originals come back."""
-    big = [Reply("I look.", [("terminal", {"command": "seq -f 'much of line %g' 1 2000"})])]
+    big = "seq -f 'turn {} much of line %g' 1 1800"
     agent = Agent(
         {2: archive("store", start_index=1, end_index=6, summary="Fine."), 11: archive("restore"), 12: archive("list")}
     )
     small = agent._turn
-    agent.script.steps = lambda turn: big if 3 <= turn <= 8 else small(turn)
+    agent.script.steps = lambda turn: (
+        [Reply("I look.", [("terminal", {"command": big.format(turn)})])] if 3 <= turn <= 8 else small(turn)
+    )
     with ModelServer(agent, limit=WINDOW) as model:
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place)
         with home.process() as host:
