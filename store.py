@@ -34,7 +34,6 @@ INSERT INTO messages(conversation_id, session_id, seq, pos, role, tool_name, ans
                      stored_at, source, flags, revises, envelope)
 VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 """
-_KEPT_COLUMNS = HEAD_COLUMNS  # every column but the envelope
 _NEIGHBOUR_CHARS = 200_000
 _PACKED = "packed_to"  # the last row that was looked at for packing
 _STEP_BYTES, _STEP_ROWS = 4 * BLOCK_BYTES, 1000
@@ -194,11 +193,11 @@ class MessageStore:
     def _move(self, store_ids: Sequence[int], number: int) -> None:
         """Let rows point at a block. Taken out and put back: SQLite leaves the room empty where a row merely gets shorter."""
         marks = ",".join("?" * len(store_ids))
-        rows = self._db.fetch(f"SELECT {_KEPT_COLUMNS} FROM messages WHERE store_id IN ({marks})", store_ids)
+        rows = self._db.fetch(f"SELECT {HEAD_COLUMNS} FROM messages WHERE store_id IN ({marks})", store_ids)
         self._db.execute("PRAGMA defer_foreign_keys=ON")
         self._db.execute(f"DELETE FROM messages WHERE store_id IN ({marks})", store_ids)
         self._db.executemany(
-            f"INSERT INTO messages({_KEPT_COLUMNS}, envelope) VALUES ({'?,' * len(rows[0])}?)",
+            f"INSERT INTO messages({HEAD_COLUMNS}, envelope) VALUES ({'?,' * len(rows[0])}?)",
             [(*row, number) for row in rows],
         )
 
@@ -211,13 +210,10 @@ class MessageStore:
         """The next rows to pack: (store id, conversation, what is stored, envelope), about ``_STEP_BYTES`` of text."""
         newest = self._db.query_one("SELECT max(store_id) FROM messages")
         last = int(newest[0] or 0) - hot if newest else 0
-        sql = (
-            "SELECT store_id, conversation_id, envelope FROM messages WHERE store_id > ? AND store_id <= ? "
-            "ORDER BY store_id LIMIT ?"
-        )
+        sql = "SELECT store_id, conversation_id, envelope FROM messages WHERE store_id BETWEEN ? AND ? ORDER BY store_id LIMIT ?"
         window: list[tuple[int, int, Packed, str]] = []
         size = 0
-        for rows in self._db.iterate(sql, (done, last, _STEP_ROWS), size=50):
+        for rows in self._db.iterate(sql, (done + 1, last, _STEP_ROWS), size=50):
             for store_id, conversation, stored in rows:
                 try:
                     text = self._blocks.envelope(store_id, stored)

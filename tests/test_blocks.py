@@ -19,6 +19,7 @@ from hermes_lcm.blocks import LARGE_BYTES
 from hermes_lcm.errors import StoreCorrupt, StoreError
 from hermes_lcm.ops import clean, export, repair
 from hermes_lcm.ops.survey import Survey
+from hermes_lcm.store import HEAD_COLUMNS
 from hermes_lcm.text.packing import BLOCK_BYTES, pack_block, unpack_block
 
 
@@ -132,6 +133,15 @@ def test_what_rests_on_a_packed_message_still_does(tmp_path: Path) -> None:
     assert world.db.query("PRAGMA foreign_key_check") == []
     assert world.gaps(live) == ([], [])
     assert world.runtime.index.check(deep=True) == []
+
+
+def test_every_column_moves_along(tmp_path: Path) -> None:
+    """Whoever adds a column to the table of messages adds it to what a move takes along."""
+    world = World(tmp_path)
+    world.take(busy(1))
+    columns = {row[1] for row in world.db.query("PRAGMA table_info(messages)")}
+
+    assert columns == {*HEAD_COLUMNS.split(", "), "envelope"}
 
 
 def test_a_large_message_stays_alone(tmp_path: Path) -> None:
