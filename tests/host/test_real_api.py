@@ -44,7 +44,8 @@ def test_two_users_at_once(tmp_path: Path) -> None:
             def talk(name: str, other: str) -> None:
                 turn = 0
                 while turn < 5 or (turn < 16 and not compacted(name)):  # hosts differ in when they ask for it
-                    said = model.says(f"{name} {turn} look", name)
+                    words = " ".join(f"{name}-{turn}-{n}" for n in range(1500))  # the oldest host's tools refuse here
+                    said = model.says(f"{name} {turn} look {words}", name)
                     assert api.ask(said, session=f"s-{name}", key=name) == f"Done with {name} {turn}."
                     turn += 1
                 said = model.says(f"{name} {turn} spy secret-of-{other} s-{other}", name)
@@ -59,6 +60,7 @@ def test_two_users_at_once(tmp_path: Path) -> None:
         assert kept[name].principal == f"api_server:{name}"
         assert [row["role"] for row in kept[name].rows][-3:] == ["tool", "tool", "assistant"], "nobody searched"
         assert f"{other} 0" not in kept[name].texts, "something of the other user's crossed over"
+        assert f"{other}-0-7" not in kept[name].texts, "something of the other user's crossed over"
     assert all(compacted(name) for name in NAMES)
     for request in model.of_kind("chat"):
         assert_valid(request)
