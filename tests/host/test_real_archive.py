@@ -134,7 +134,7 @@ def placeholders(request: Request) -> int:
 )
 def test_archive_compaction_restart_restore(tmp_path: Path, in_place: bool) -> None:
     """Archived, compacted, resumed by another process, restored: nothing is lost or shown twice, the originals come back."""
-    big = "seq -f 'turn {} much of line %g' 1 1800"
+    big = "seq -f 'turn {} much of line %g' 1 1450"
     agent = Agent(
         {2: archive("store", start_index=1, end_index=6, summary="Fine."), 11: archive("restore"), 12: archive("list")}
     )
