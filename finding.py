@@ -99,6 +99,7 @@ class Search:
         self._when = moments.read(ask.query, time.time()) if ask.since is None and ask.until is None else None
         self._rows: dict[int, Row] = {}
         self._degraded = ""
+        self._damaged: set[int] = set()
         self._carried = self._carried_nodes()
         self._until = time.monotonic() + SCAN_S
         self._stems = frozenset(s for atom in self._query.any if not atom.stop for s in atom.stems)
@@ -111,7 +112,7 @@ class Search:
         for at in range(0, len(missing), _BATCH):
             if time.monotonic() > self._until:
                 break  # a scan sees its time is over; what was not read is not claimed to have been searched
-            fresh.update((row.store_id, row) for row in self._caller.store.rows(missing[at : at + _BATCH]))
+            fresh.update(self._legible(missing[at : at + _BATCH]))
         if len(self._rows) < _REMEMBERED:
             self._rows.update(fresh)
         known = {store_id: fresh.get(store_id) or self._rows.get(store_id) for store_id in store_ids}
@@ -294,6 +295,8 @@ class Search:
         if notes:
             out["notes"] = notes
         out["results"] = []
+        if self._damaged:
+            out["unreadable"] = [f"msg_{store_id}" for store_id in sorted(self._damaged)[:20]]
         return out
 
     def _fill(
@@ -347,7 +350,13 @@ class Search:
     def _decoded(self, store_ids: Sequence[int]) -> dict[int, Row]:
         rows = {store_id: self._rows[store_id] for store_id in store_ids if store_id in self._rows}
         missing = [store_id for store_id in store_ids if store_id not in rows]
-        return {**rows, **{row.store_id: row for row in self._caller.store.rows(missing)}}
+        return {**rows, **self._legible(missing)}
+
+    def _legible(self, store_ids: Sequence[int]) -> dict[int, Row]:
+        """One message that is damaged does not hide the others; which it is, the answer says."""
+        rows, damaged = self._caller.store.legible(store_ids)
+        self._damaged.update(damaged)
+        return {row.store_id: row for row in rows}
 
     def _message(self, hit: Hit, row: Row, size: int, summaries: Mapping[int, str]) -> Answer:
         head = row.head

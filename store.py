@@ -319,6 +319,16 @@ class MessageStore:
                 found[row[0]] = self._decoded(row)
         return [found[store_id] for store_id in store_ids if store_id in found]
 
+    def legible(self, store_ids: Sequence[int]) -> tuple[list[Row], list[int]]:
+        """(what of these messages can be read, which of them are damaged): for answers that need not be complete."""
+        try:
+            return self.rows(store_ids), []
+        except StoreCorrupt:
+            if len(store_ids) < 2:
+                return [], [*store_ids]
+        (rows, bad), (more, worse) = (self.legible(part) for part in (store_ids[::2], store_ids[1::2]))
+        return [*rows, *more], [*bad, *worse]
+
     def text(self, store_id: int) -> str:
         """What a person would read of one message; "" for an unknown id."""
         found = self.rows([store_id])

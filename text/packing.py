@@ -52,6 +52,8 @@ def unpack(blob: bytes) -> str:
         body = _inflated(zlib.decompressobj(), body, MOST_BYTES)
     elif tag == _ZLIB_D1:
         body = _inflated(zlib.decompressobj(-13, _DICTIONARY_1), body, _MIDDLE_BYTES)
+    elif tag != _PLAIN:
+        raise ValueError(f"no envelope begins with {tag!r}")
     return body.decode("utf-8")
 
 
