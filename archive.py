@@ -166,7 +166,10 @@ class ArchivedRanges:
             for archive in live
             if (mine := found.get(archive.handle))
         )
-        return [*self._units_back(session, lineage), *kept], archived
+        back = self._units_back(session, lineage)
+        if back and kept:  # other nodes stand between them
+            kept[0] = replace(kept[0], behind_gap=True)
+        return [*back, *kept], archived
 
     def _units_back(self, session: Session, lineage: Lineage) -> list[Unit]:
         nodes = sorted((node for _, node in self.restored(session, lineage)), key=lambda node: node.first_pos)

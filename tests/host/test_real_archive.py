@@ -140,7 +140,7 @@ def test_archive_compaction_restart_restore(tmp_path: Path, in_place: bool) -> N
     )
     small = agent._turn
     agent.script.steps = lambda turn: (
-        [Reply("I look.", [("terminal", {"command": big.format(turn)})])] if 3 <= turn <= 8 else small(turn)
+        [Reply("I look.", [("terminal", {"command": big.format(turn)})])] if 3 <= turn <= 7 else small(turn)
     )
     with ModelServer(agent, limit=WINDOW) as model:
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place)
