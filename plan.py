@@ -215,7 +215,8 @@ def condensations(
 ) -> Iterator[list[int]]:
     """Runs of roots to condense, best first: oldest ones of the lowest depth that has enough. None if nothing need be.
 
-    Only when the prefix outgrows its room, and then a batch at once, so that the prompt's beginning changes rarely.
+    Only when the prefix outgrows its room, and then a batch at once, so that the prompt's beginning changes rarely. A run has
+    exactly ``fanin`` members: one that grew with each new leaf would be condensed ahead of time again after every turn.
     """
     if sum(root.tokens + frame_tokens for root in roots) <= room_tokens or max_depth == 0:
         return
@@ -223,11 +224,8 @@ def condensations(
         if max_depth > 0 and depth >= max_depth:
             continue
         run: list[int] = []
-        for root in [*roots, None]:
-            fits = root is not None and root.depth == depth and root.sound
-            if root is not None and fits and len(run) < 2 * fanin:
-                run.append(root.node_id)
-                continue
-            if len(run) >= max(2, fanin):
+        for root in roots:
+            run = [*run, root.node_id] if root.depth == depth and root.sound else []
+            if len(run) == max(2, fanin):
                 yield run
-            run = [root.node_id] if root is not None and fits else []
+                run = []

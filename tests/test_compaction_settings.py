@@ -198,13 +198,13 @@ def test_the_greatest_depth_is_kept(tmp_path: Path, limit: int, depth: int) -> N
 
 @pytest.mark.parametrize("fanin", [2, 5])
 def test_so_many_are_condensed_into_one(tmp_path: Path, fanin: int) -> None:
-    """At least the fan-in, at most twice that."""
+    """Exactly the fan-in."""
     world = World(tmp_path, condensation_fanin=fanin, fresh_tail_count=4)
     deepest(world)
     counts = {len(world.dag.sources(node.node_id)) for node in world.nodes() if node.depth}
 
     assert counts
-    assert all(fanin <= count <= 2 * fanin for count in counts)
+    assert all(count == fanin for count in counts)
 
 
 @pytest.mark.parametrize("setting", ["fresh_tail_count", "tail_share", "low_water", "prefix_share"])
