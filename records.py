@@ -31,7 +31,7 @@ class Flag:
     REDACTED = 128  # secrets were taken out; the digest is still that of what the host showed
     EXTERNALISED = 256  # the envelope holds placeholders of payload files
     IMPORTED = 512  # a record in our own grammar that belongs to no prompt we know: kept as text, nobody's words
-    DUPLICATE = 1024  # another engine stored the same message again; kept, but neither in the thread nor found by a search
+    DUPLICATE = 1024  # another engine stored the same message again: kept, not in the thread, not found by a search
     COLLECTED = 2048  # transcript GC left the placeholders only, in the row and in the search index
 
 
