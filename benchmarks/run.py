@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -123,7 +124,8 @@ def _about(report: dict[str, Any]) -> list[str]:
 
 
 def _anchor(name: str) -> str:
-    return TITLES.get(name, name).lower().replace(" ", "-")
+    """As GitHub makes it: punctuation goes, blanks become hyphens."""
+    return re.sub(r"[^\w\- ]", "", TITLES.get(name, name).lower()).replace(" ", "-")
 
 
 def _table(columns: list[str], rows: list[list[Any]]) -> list[str]:
