@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
 #: The rung of a node that an archive became: its text is a placeholder, not a summary that a model wrote.
 ARCHIVE_RUNG = "archive"
 

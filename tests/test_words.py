@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 
 import pytest
@@ -334,7 +335,5 @@ def test_an_unknown_class_of_characters_is_told(engine):
 @given(st.text(alphabet="[]^-&|~:alnum\\ab(){}*+?.$", max_size=30))
 def test_no_pattern_warns_or_fails_otherwise(source):
     """It compiles, or it is refused with a reason."""
-    try:
-        pattern.compile_pattern(source)
-    except pattern.BadRequest as exc:
-        assert str(exc)
+    with contextlib.suppress(pattern.BadRequest):
+        assert pattern.compile_pattern(source)
