@@ -102,6 +102,7 @@ class _Search:
             for n, original in pairs.items():
                 same = self.rows[n].digest == self.rows[original].digest
                 (self.out.copies if same else self.out.edits)[n] = original
+                self._stamp(n)
             at = last + 1
 
     def _new(self, n: int) -> None:
@@ -109,16 +110,28 @@ class _Search:
         row = self.rows[n]
         if row.apart:
             return
-        stamp = (row.digest, row.at)
-        twin = self.stamped.get(stamp) if row.at is not None else None
-        if twin is not None and self.go[twin] != self.go[n]:
-            self.out.copies[n] = twin
+        if self._twin(n):
             return
         if row.digest in self.known and row.named:
             self.out.doubtful += 1
-        self.stamped.setdefault(stamp, n)
+        self._stamp(n)
         self.known[row.digest] = n
         self.thread.append(n)
+
+    def _stamp(self, n: int) -> None:
+        """Note the time of a row. Of a copy too: the next process shows its list with the times that the copies got."""
+        if self.rows[n].at is not None:
+            self.stamped.setdefault((self.rows[n].digest, self.rows[n].at), n)
+
+    def _twin(self, n: int) -> bool:
+        """Is this an equal row of another go again, with its very time? Then it repeats what that one is."""
+        row = self.rows[n]
+        twin = self.stamped.get((row.digest, row.at)) if row.at is not None else None
+        if twin is None or self.go[twin] == self.go[n]:
+            return False
+        of = self.out.edits if twin in self.out.edits else self.out.copies
+        of[n] = of.get(twin, twin)
+        return True
 
     def _head(self, at: int, first: int, anchor: int, start: int) -> None:
         """What a replayed list shows in front of the tail: the first rows of the thread again, and a summary."""
@@ -126,13 +139,12 @@ class _Search:
             row, k = self.rows[n], n - at
             if row.apart:
                 continue
-            twin = self.stamped.get((row.digest, row.at)) if row.at is not None else None
             if k < len(self.thread) and row.digest == self.rows[self.thread[k]].digest and self.thread[k] < anchor:
                 self.out.copies[n] = self.thread[k]
             elif k < len(self.thread) and self.thread[k] < anchor and _same_calls(row, self.rows[self.thread[k]]):
                 self.out.edits[n] = self.thread[k]
-            elif twin is not None and self.go[twin] != self.go[n]:
-                self.out.copies[n] = twin
+            elif self._twin(n):
+                continue
             elif (
                 row.digest in self.known and self.known[row.digest] < start
             ):  # the same summary, a request that was kept
@@ -140,6 +152,7 @@ class _Search:
             else:
                 self.out.before[n] = anchor
                 self._insert(n, anchor)
+            self._stamp(n)
 
     def _insert(self, n: int, anchor: int) -> None:
         """A new row in front of one that is near the end of the thread."""

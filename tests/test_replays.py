@@ -49,6 +49,17 @@ def test_four_times_is_three_copies() -> None:
     assert sorted(find(engine.rows).copies.values()) == sorted(first * 3)
 
 
+def test_a_copy_with_the_time_of_a_copy_is_a_copy() -> None:
+    """A compaction stores its tail anew; the next process shows that tail with the times it got there, behind other times."""
+    engine = Engine()
+    first = engine.show(*LIST)
+    tail = engine.show(*LIST[6:], "next")
+    engine.show("later", "much later")
+    engine.rows += [engine.rows[n] for n in tail[:3]]
+
+    assert [find(engine.rows).copies.get(n) for n in (*tail[:3], 17, 18, 19)] == first[6:9] * 2
+
+
 def test_two_replays_in_one_go_are_two_copies() -> None:
     """The end of a session and its next start come in the same moment."""
     engine = Engine()
