@@ -39,9 +39,12 @@ class Engines:
     def __init__(self) -> None:
         self._all: weakref.WeakSet[LCMEngine] = weakref.WeakSet()
         self._by_session: weakref.WeakValueDictionary[str, LCMEngine] = weakref.WeakValueDictionary()
+        #: Was one ever bound in this process? Where the host uses another engine its hooks still come here.
+        self.used = False
 
     def add(self, engine: LCMEngine) -> None:
         """An engine was bound to a session (again)."""
+        self.used = True
         self._all.add(engine)
         if engine.session_id:
             self._by_session[engine.session_id] = engine
@@ -94,8 +97,8 @@ def _survives(topic: str) -> Callable[[Callable[..., None]], Callable[..., None]
 def _take(
     session_id: str, messages: Messages | None, platform: str | None, *, thorough: bool = True
 ) -> tuple[Runtime, Any] | None:
-    """Ingest, unless the list is not the user's conversation."""
-    if not session_id or not messages or _is_review(messages):
+    """Ingest, unless the list is not the user's conversation, or the user chose another engine to keep it."""
+    if not ENGINES.used or not session_id or not messages or _is_review(messages):
         return None
     runtime = RUNTIMES.at()
     if runtime.mode(session_id) != "full":

@@ -122,7 +122,7 @@ def in_use(deps: OpsDeps, _deep: bool) -> Finding:
         return ok("context.engine is lcm", engine=name)
     return fail(
         f"context.engine is {name!r}, not 'lcm'",
-        meaning="Hermes compacts with another engine; the tools of this plugin are not offered",
+        meaning="Hermes compacts with another engine: nothing is stored, and the tools of this plugin are not offered",
         remedy="set `context: {engine: lcm}` in config.yaml, then restart Hermes",
         command="hermes config set context.engine lcm",
         engine=name,

@@ -53,6 +53,17 @@ def host(hermes_home: Path) -> Iterator[Host]:
     host.runtime.db.close()
 
 
+def test_hooks_store_nothing_while_another_engine_is_in_use(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plugin is enabled, but no agent of this process was given its engine."""
+    from hermes_lcm import hooks
+    from hermes_lcm.runtime import RUNTIMES
+
+    monkeypatch.setattr(hooks, "ENGINES", hooks.Engines())
+    hooks.pre_api_request(session_id="s", conversation_history=chat().turns(3), platform="cli")
+    hooks.post_llm_call(session_id="s", conversation_history=chat().turns(3), platform="cli")
+    assert not RUNTIMES.at().db.path.exists()
+
+
 def test_hooks_store_what_the_host_shows(host: Host) -> None:
     """Before a request leaves, its messages are durable."""
     messages = chat().turns(3)
@@ -154,6 +165,27 @@ def test_a_pass_without_progress_is_not_repeated_at_once(host: Host) -> None:
 
     assert host.engine.should_compress(size) is False
     assert host.engine.should_compress(size * 2) is True
+
+
+@pytest.mark.parametrize("said", [0, -5, 10**11, 10**400, float("nan"), float("inf"), "12", None, True])
+def test_counts_that_are_none_do_no_lasting_harm(host: Host, said: Any) -> None:
+    """A provider may report anything once: the turn goes on, and a prompt that is full later is compacted (P6, P10)."""
+    messages = chat().turns(1)
+    host.engine.update_from_response({"prompt_tokens": said, "completion_tokens": said, "cache_read_tokens": said})
+    host.engine.should_compress(host.engine.last_prompt_tokens)
+    assert host.engine.compress(messages, current_tokens=host.engine.last_prompt_tokens) is messages
+    host.engine.update_from_response({"prompt_tokens": 100})
+
+    assert host.engine.last_prompt_tokens == 100
+    assert host.engine.should_compress(2 * host.engine.threshold_tokens) is True
+
+
+def test_a_success_that_cannot_be_noted_reaches_nobody(host: Host, monkeypatch: Any) -> None:
+    """Whatever breaks in the bookkeeping behind a call, the turn has what it asked for."""
+    messages = chat().turns(30)
+    monkeypatch.setattr(host.runtime.health, "resolved", lambda topic: 1 / 0 if topic != "ingest" else None)
+
+    assert len(host.engine.compress(messages, force=True)) < len(messages)
 
 
 def test_copies_are_independent_and_open_nothing(host: Host) -> None:
