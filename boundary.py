@@ -1,12 +1,12 @@
 """
-The host boundary: what goes wrong inside of an engine call is remembered and goes no further.
+The host boundary: what goes wrong inside of an engine call is remembered and goes no further; numbers are read that may be none.
 """
 
 from __future__ import annotations
 
 import logging
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from .errors import LcmError
 
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from .engine import LCMEngine
 
 logger = logging.getLogger("hermes_lcm")
+
+_MOST_TOKENS: Final = 10**12  # more is no count of anything
+
+
+def count(value: Any, default: int) -> int:
+    """Tokens that a provider reported; what cannot be such a number is ``default``."""
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and -_MOST_TOKENS < value < _MOST_TOKENS
+    return max(0, int(value)) if known else default
 
 
 class Guard:
@@ -31,7 +39,10 @@ class Guard:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if error is None:
-            self._engine.succeeded(self._topic)
+            try:
+                self._engine.succeeded(self._topic)
+            except Exception:
+                logger.exception("the success of %s could not be noted", self._topic)
             return False
         if not isinstance(error, Exception):
             return False

@@ -20,7 +20,7 @@ from typing import Any
 from agent.context_engine import ContextEngine
 
 from . import binding, hooks, host, outgoing, plain, tools
-from .boundary import Guard
+from .boundary import Guard, count
 from .compact import Request
 from .errors import LcmError
 from .ledger import Ledger
@@ -33,6 +33,7 @@ from .swap import Outcome
 logger = logging.getLogger("hermes_lcm")
 
 _RETRY_GROWTH = 1.03  # after a pass without progress: try again when the prompt has grown by this much
+_OTHER_MEASURE = 4  # estimates and counts of one prompt do not differ by more
 _STORE_COOLDOWN_S = 10.0
 _births = itertools.count(1)
 
@@ -147,8 +148,8 @@ class LCMEngine(ContextEngine):
     def update_from_response(self, usage: Mapping[str, Any] | None = None, **_: Any) -> None:
         """What the provider counted."""
         usage = usage if isinstance(usage, Mapping) else {}
-        self.last_prompt_tokens = _number(usage.get("prompt_tokens"), self.last_prompt_tokens)
-        if usage.get("prompt_tokens"):
+        self.last_prompt_tokens = count(usage.get("prompt_tokens"), self.last_prompt_tokens)
+        if count(usage.get("prompt_tokens"), 0):
             self._reported_tokens = self.last_prompt_tokens
             self.runtime.views.answered(self._session_id)
             if self.sending is not None:
@@ -156,11 +157,9 @@ class LCMEngine(ContextEngine):
             seen = (self._requested_tokens, self._reported_tokens, self._session_id)
             self.runtime.calibration.observe(self.model, *seen)
             self._requested_tokens = 0
-            self._count_cached(_number(usage.get("cache_read_tokens"), 0))
-        self.last_completion_tokens = _number(usage.get("completion_tokens"), 0)
-        self.last_total_tokens = _number(
-            usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens
-        )
+            self._count_cached(count(usage.get("cache_read_tokens"), 0))
+        self.last_completion_tokens = count(usage.get("completion_tokens"), 0)
+        self.last_total_tokens = count(usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens)
 
     def _count_cached(self, read: int) -> None:
         """How much of the prompt came from the provider's cache."""
@@ -177,6 +176,8 @@ class LCMEngine(ContextEngine):
             self._requested_tokens = self._estimated_tokens = used
         if not self.threshold_tokens or self._calibrated(used) < self.threshold_tokens:
             return self._rotation_waits() or bool(self.runtime.views.unshown(self._session_id))
+        if used * _OTHER_MEASURE < self._stuck_at:
+            self._stuck_at = 0  # what was reported then was no size of this prompt
         return used > self._stuck_at * _RETRY_GROWTH
 
     def _rotation_waits(self) -> bool:
@@ -494,7 +495,3 @@ class LCMEngine(ContextEngine):
             self._last_summary_error = f"{type(error).__name__}: {error}"
             self._cooldown_until = time.monotonic() + _STORE_COOLDOWN_S
             self.last_compression = {"at": time.time(), "result": f"failed: {error}"}
-
-
-def _number(value: Any, default: int) -> int:
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else default

@@ -206,7 +206,9 @@ class Ingest:
         if not roomy and (crowds := _crowds(plan, expected, before)):
             self._respace(session, crowds)
             return self._align(session, messages, None, 0, source, roomy=True)
-        if known == 0 and plan.unaligned:
+        # A list that bears our record is not foreign: behind it the user may have taken back all that the prompt showed.
+        unaligned = known == 0 and plan.unaligned and assembly is None
+        if unaligned:
             self.unaligned += 1
             plan.retracted = ()  # a foreign list is no proof that the user took anything back
         if session.origin == "branch" and known == 0 and self._threads.fork(session, plan.places):
@@ -215,7 +217,6 @@ class Ingest:
         plan.retracted = self._threads.own_rows(session, plan.retracted)
         entries = [Entry(read.ids, read.digest, read.own) for read in reads]
         last_known = next((entry.ids[-1] for entry in reversed(head) if entry.ids), 0)
-        unaligned = known == 0 and plan.unaligned
         changes = _Changes(messages[known:], theirs, plan, unaligned, last_known, opening.kind == "unknown")
         stored = self._store_new(session, changes, entries, last_seq, source)
         return Lineage((*head, *entries), assembly, last_seq + stored, stored), plan.leftover

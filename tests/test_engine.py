@@ -183,7 +183,7 @@ def test_counts_that_are_none_do_no_lasting_harm(host: Host, said: Any) -> None:
 def test_a_success_that_cannot_be_noted_reaches_nobody(host: Host, monkeypatch: Any) -> None:
     """Whatever breaks in the bookkeeping behind a call, the turn has what it asked for."""
     messages = chat().turns(30)
-    monkeypatch.setattr(host.runtime.health, "resolved", lambda topic: 1 / 0 if topic != "ingest" else None)
+    monkeypatch.setattr(host.runtime.health, "resolved", lambda topic: 1 / 0 if topic == "compaction" else None)
 
     assert len(host.engine.compress(messages, force=True)) < len(messages)
 

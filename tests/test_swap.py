@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from world import Chat, Script, World, alternates, chat, digests, reload, run, texts, tokens_of
 
+from hermes_lcm.records import Flag
 from hermes_lcm.text import own, pairs
 
 TODO = "[Your active task list was preserved across context compression]\n- [>] 1. Fix the parser (in_progress)"
@@ -585,6 +586,21 @@ def test_undo_after_a_compaction(world: World) -> None:
 
     assert "WRONG WAY" not in texts(row.envelope for row in world.store.rows(sorted(covered)))
     assert world.gaps(again) == ([], [])
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_undo_of_all_that_a_compaction_left_raw(world: World, restarted: bool) -> None:
+    """/undo of the turn in which the prompt was compacted: nothing raw is left behind the record, which is no foreign list."""
+    compacted = world.compact(chat().turns(10).user("WRONG WAY").rounds(30))
+    world.take(compacted)
+    asked = next(n for n, message in enumerate(compacted) if message["content"] == "WRONG WAY")
+    world = world.restart() if restarted else world
+    another = Chat(compacted[:asked]).user("another way").says("as you like")
+
+    assert [message["role"] for message in compacted[:asked]] == ["user", "assistant"]
+    assert world.gaps(another) == ([], [])
+    assert "WRONG WAY" in texts(world.flagged(Flag.RETRACTED))
+    assert world.ingest.unaligned == 0
 
 
 def test_a_request_glued_behind_the_context_stays_alone(world: World) -> None:
