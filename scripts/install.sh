@@ -42,12 +42,13 @@ fi
 
 cat <<TEXT
 
-Both lines belong into $home/config.yaml:
+These lines belong into $home/config.yaml:
 
 plugins:
   enabled: [hermes-lcm]
 context:
   engine: lcm
 
-Then restart Hermes; \`hermes plugins\` lists hermes-lcm and the context engine lcm.
+Or let Hermes write them: hermes plugins enable hermes-lcm && hermes config set context.engine lcm
+Then restart Hermes; \`hermes lcm status\` answers.
 TEXT
