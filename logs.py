@@ -13,6 +13,9 @@ from typing import Final
 from .text.redact import Redactor
 
 LOGGER: Final = "hermes_lcm"
+_UNSAID: Final = "a record of the log could not be made free of secrets and is left out"
+#: What a text may raise that is put together of anything: another number of arguments, an odd object, endless nesting.
+_UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError, RuntimeError)
 
 
 class Clean(logging.Filter):
@@ -24,9 +27,15 @@ class Clean(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Every record passes, reworded where it must be."""
-        record.msg, record.args = self.redactor.text(record.getMessage()), ()
-        if record.exc_info:
-            record.exc_text = self.redactor.text(logging.Formatter().formatException(record.exc_info))
+        try:
+            said = self.redactor.text(record.getMessage())
+            trace = (
+                self.redactor.text(logging.Formatter().formatException(record.exc_info)) if record.exc_info else None
+            )
+        except _UNREADABLE as exc:  # a filter that raises would end the turn that logs; what is not clean is not shown
+            said, trace, record.exc_info = f"{_UNSAID} ({type(exc).__name__})", None, None
+        record.msg, record.args = said, ()
+        record.exc_text = trace or record.exc_text
         return True
 
 

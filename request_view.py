@@ -63,7 +63,7 @@ def shown(live: Sequence[Message], wire: Sequence[Message], replacements: Sequen
         return Shown(
             None, "unmatched", "nothing to replace" if not replacements else "the list is shorter than a range"
         )
-    places = located(live[: end + 1], end, wire)
+    places = located(live, end, wire)
     if places is None:
         if _there(wire, ranges, texts):
             return Shown(None, "already", "the request shows the replacements")
@@ -83,16 +83,22 @@ def shown(live: Sequence[Message], wire: Sequence[Message], replacements: Sequen
 def located(live: Sequence[Message], needed: int, wire: Sequence[Message]) -> list[int] | None:
     """Where the first ``needed`` live messages stand in ``wire`` (-1: not sent, as it says nothing); None if not beyond doubt.
 
-    The list ends with the place behind the last of them.
+    The list ends with the place behind the last of them, where the next live message, if there is one, must stand.
     """
     front = 0
     while front < len(wire) and wire[front].get("role") in _SYSTEM:
         front += 1
     for lead in range(front, min(len(wire), front + _MOST_IN_FRONT) + 1):
         places = _walk(live[:needed], wire, lead)
-        if places is not None:
+        if places is not None and _goes_on(live[needed:], wire, places[-1]):
             return places
     return None
+
+
+def _goes_on(rest: Sequence[Message], wire: Sequence[Message], at: int) -> bool:
+    """Does the next live message follow there? If not, the host joined it to one that is to be replaced, or put something in."""
+    following = next((message for message in rest if not _silent(message)), None)
+    return following is None or (at < len(wire) and same(following, wire[at]))
 
 
 def _walk(live: Sequence[Message], wire: Sequence[Message], at: int) -> list[int] | None:

@@ -12,9 +12,10 @@ import pytest
 from ops_world import World
 
 from hermes_lcm.command import run
-from hermes_lcm.logs import LOGGER
+from hermes_lcm.logs import LOGGER, keep_clean
 from hermes_lcm.ops.redaction import ENCODED, preview
 from hermes_lcm.records import Flag
+from hermes_lcm.text.redact import Redactor
 
 SECRETS = ("hunter2secret", "k9f8e7d6c5b4", "ghp_0123456789abcdefghijABCDEFGHIJ012345")
 
@@ -94,3 +95,23 @@ def test_problems_and_logs_hold_no_secrets(tmp_path: Path, caplog: pytest.LogCap
     assert "[redacted:" in said
     assert not any(secret in said for secret in SECRETS)
     assert [row.head.flags & Flag.REDACTED for rows in home.runtime.store.every() for row in rows] == [Flag.REDACTED]
+
+
+class Odd:
+    """What cannot even be printed."""
+
+    def __str__(self) -> str:
+        raise RuntimeError(SECRETS[0])
+
+
+@pytest.mark.parametrize("args", [(1,), (Odd(), 2)])
+def test_a_record_that_cannot_be_cleaned_ends_no_turn(
+    caplog: pytest.LogCaptureFixture, args: tuple[object, ...]
+) -> None:
+    """Filters run in the thread that logs, and nobody catches what they raise."""
+    keep_clean(Redactor(("all",)))
+    with caplog.at_level(logging.WARNING, LOGGER):
+        logging.getLogger(LOGGER).warning("%s and %s", *args)
+
+    assert "left out" in caplog.text
+    assert SECRETS[0] not in caplog.text

@@ -112,6 +112,20 @@ def test_a_request_that_is_not_understood_is_sent_as_it_is(wire: Any) -> None:
     assert got.reason
 
 
+@pytest.mark.parametrize("silent", [False, True])
+def test_what_the_host_joined_to_an_archived_message_is_not_taken_along(silent: bool) -> None:
+    """Hosts merge neighbours of one role: the request is then one in which the range cannot be told from what follows."""
+    live = chat().turns(2).user("never answered")
+    live = live.says("", reasoning="hm") if silent else live
+    live.user("the next request").says("its answer").turns(1, first=5)
+    wire = [message for message in sent(live) if message["content"] != "the next request"]
+    wire[5] = {**wire[5], "content": "never answered\n\nthe next request"}
+
+    got = shown(live, wire, [archived(live, 3, 6 if silent else 5)])
+
+    assert (got.state, got.messages) == ("unmatched", None)
+
+
 def test_half_a_tool_group_is_never_taken() -> None:
     """P3: a range that would part a call from its results changes nothing."""
     live = chat().user("look").calls("a", "b").results("a", "b").says("done").user("and now?")
