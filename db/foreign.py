@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..errors import BadRequest, StoreBusy, StoreCorrupt, StoreError, StoreForeign
+from ..errors import BadRequest, StoreBusy, StoreError, StoreForeign
 from . import migrations
 
 OURS, EARLIER, OPENCLAW, HOST, OTHER, EMPTY = "ours", "earlier hermes-lcm", "lossless-claw", "host", "other", "empty"
@@ -183,7 +183,8 @@ def _tables(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
 def _said(exc: sqlite3.Error, path: Path) -> StoreError:
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StoreCorrupt(f"{path} cannot be read as a database: {exc}")
+        remedy = "name another file, or repair this one with its own program; here it is only read"
+        return StoreForeign(f"{path} cannot be read as a database: {exc}", remedy)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreBusy(f"{path} is held by another program: {exc}")
     return StoreError(f"{path}: {exc}")

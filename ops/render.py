@@ -60,9 +60,11 @@ def status_text(data: Mapping[str, Any]) -> str:
     lines += [f"  {each}" for each in data["disabled_features"]]
     if data["refused_settings"]:
         lines += ["", "Settings that were not accepted", *(f"  {each}" for each in data["refused_settings"])]
-    if data["problems"]:
+    # Each refused setting is a problem too; the data has both, and people have read it just above.
+    problems = [each for each in data["problems"] if not each["topic"].startswith("setting ")]
+    if problems:
         lines += ["", "Problems"]
-        for each in data["problems"]:
+        for each in problems:
             lines += [f"  {each['severity']}: {each['topic']}: {each['message']}"]
             lines += [f"    what to do: {each['remedy']}"] if each.get("remedy") else []
     return "\n".join(lines)

@@ -194,7 +194,8 @@ def _source(deps: OpsDeps, words: Words) -> Answer:
 
 def _backup(deps: OpsDeps, words: Words) -> Answer:
     made = backup.back_up(deps, words.progress)
-    counts = ", ".join(f"{made.counts.get(name, 0):,} {name}" for name in ("messages", "nodes", "sessions"))
+    kinds = ("messages", "messages"), ("nodes", "summaries"), ("sessions", "sessions")
+    counts = ", ".join(f"{made.counts.get(name, 0):,} {word}" for name, word in kinds)
     lines = [f"{made.path} ({render.size(made.bytes)}), checked: {counts}"]
     if made.payloads:
         lines.append(
@@ -222,9 +223,9 @@ def _restore(deps: OpsDeps, words: Words) -> Answer:
     plan = (
         backup.restore(deps, words.rest[0], words.progress) if words.apply else backup.plan_restore(deps, words.rest[0])
     )
-    newer = "messages that are unreadable now" if plan.newer is None else f"{plan.newer:,} newer messages"
+    newer = "unknown, it cannot be read" if plan.newer is None else f"{plan.newer:,}"
     lines = [
-        f"{plan.source}: sound, {plan.counts.get('messages', 0):,} messages; without {newer} of the present database"
+        f"{plan.source}: sound, {plan.counts.get('messages', 0):,} messages; newer ones in the present database: {newer}"
     ]
     lines += [f"payload file missing or changed: {name}" for name in plan.missing_payloads[:20]]
     if words.apply:
@@ -314,9 +315,13 @@ def parsed(text: str) -> tuple[Verb, Words]:
 
 
 def flagged(verb: Verb, words: list[str]) -> Words:
-    """Free words and flags. Words to search for are never flags."""
+    """Free words and flags. Words to search for are never flags. Raises BadRequest for words that the verb has no use for."""
     if verb.name == "search":
         return Words(tuple(words))
     flags = {_FLAGS[word] for word in words if word in _FLAGS}
     rest = tuple(word for word in words if word not in _FLAGS)
+    if rest and verb is not _BY_NAME["help"] and "<" not in verb.usage:
+        known = [each.name.removeprefix(f"{verb.name} ") for each in VERBS if each.name.startswith(f"{verb.name} ")]
+        said = f" (what there is: {', '.join(known)})" if known else ""
+        raise BadRequest(f"`/lcm {verb.name}` takes no {rest[0]!r}{said}; `/lcm help` lists everything")
     return Words(rest, apply="apply" in flags and "dry" not in flags, dry="dry" in flags, deep="deep" in flags)

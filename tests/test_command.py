@@ -6,6 +6,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -300,6 +301,27 @@ def test_an_unknown_word_leads_to_help(tmp_path: Path) -> None:
 
     assert "/lcm help" in run("docter", world.deps())
     assert all(f"/lcm {verb.name}" in run("help", world.deps()) for verb in VERBS)
+
+
+@pytest.mark.parametrize(
+    "words", ["doctor retntion", "status s1", "backup now", "doctor clean s1 apply", "preset suggest large"]
+)
+def test_words_that_a_verb_has_no_use_for_are_refused(words: str, tmp_path: Path) -> None:
+    """A typing error is no plain doctor that says healthy, and a session's name no wish that is dropped."""
+    said = answer(words, healthy(tmp_path).deps())
+
+    assert said.code == REFUSED
+    assert "/lcm help" in said.text
+
+
+def test_a_file_that_is_no_database_is_not_ours_to_repair(tmp_path: Path) -> None:
+    """Adopting names the file; our own doctor would not help."""
+    path = tmp_path / "talk.jsonl"
+    path.write_text("no database\n" * 100)
+    said = answer(f"adopt {path}", replace(healthy(tmp_path).deps(), trusted=True))
+
+    assert str(path) in said.text
+    assert "doctor repair" not in said.text
 
 
 def test_flags_are_told_from_words() -> None:

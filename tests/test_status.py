@@ -112,6 +112,7 @@ def test_refused_settings_are_shown(tmp_path: Path) -> None:
     said = status(World(tmp_path, fresh_tail_count="many").deps())
 
     assert "LCM_FRESH_TAIL_COUNT='many'" in said["refused_settings"][0]
+    assert status_text(said).count("LCM_FRESH_TAIL_COUNT='many'") == 1
 
 
 def test_filters_say_where_they_come_from(tmp_path: Path) -> None:
