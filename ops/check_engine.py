@@ -182,7 +182,8 @@ def background(deps: OpsDeps, _deep: bool) -> Finding:
             remedy=failed.remedy or "see the log of Hermes; the worker tries again after the next turn",
             **state,
         )
-    said = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in state.items())
+    shown = {name: ("no", "yes")[value] if isinstance(value, bool) else value for name, value in state.items()}
+    said = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
     where = "" if deps.engine.live else "no agent runs in this process; "
     return ok(where + (said or "no worker in this process"), **state)
 
