@@ -305,7 +305,7 @@ class LCMEngine(ContextEngine):
             if messages and self._session_id and not host.in_background_review():
                 lineage = self._take(self._session_id, messages)
                 if lineage is not None:
-                    self.prepare(messages, lineage)
+                    self.prepare(host.said(messages), lineage)
 
     def prepare(self, messages: Sequence[Mapping[str, Any]], lineage: Lineage) -> None:
         """Let the worker look at the session."""
@@ -330,7 +330,7 @@ class LCMEngine(ContextEngine):
             lineage = self._take(self._session_id, messages) if self._session_id else None
             if lineage is None:
                 return len(messages) > 2
-            request = Request(messages, lineage, self.threshold_tokens, None, force=True)
+            request = Request(host.said(messages), lineage, self.threshold_tokens, None, force=True)
             return self.runtime.swap.has_backlog(self.runtime.session(self._session_id), request)
         return True
 
@@ -445,6 +445,7 @@ class LCMEngine(ContextEngine):
         lineage: Lineage | None = None
         with self._guard(hooks.INGEST):
             if messages and session_id and not host.in_background_review():
+                messages = host.said(messages)
                 lineage = self._take(session_id, messages)
         try:
             deps = binding.tool_deps(self, session_id, lineage, messages)

@@ -180,6 +180,28 @@ def test_counts_that_are_none_do_no_lasting_harm(host: Host, said: Any) -> None:
     assert host.engine.should_compress(2 * host.engine.threshold_tokens) is True
 
 
+def test_notes_of_a_gateway_shift_no_message(host: Host, monkeypatch: Any) -> None:
+    """They are left out of the list wherever it meets what is known of its messages: each call means the same places."""
+    note = {"role": "session_meta", "content": "tools: 30"}
+    live = Chat([note, *chat().turns(8, words=150).user("go")])
+    met: list[tuple[int, int]] = []
+
+    def meets(_: Any, request: Any, **__: Any) -> bool:
+        met.append((len(request.messages), len(request.lineage.entries)))
+        return True
+
+    monkeypatch.setattr(host.runtime.swap, "has_backlog", meets)
+    monkeypatch.setattr(host.runtime.preparer, "after_turn", meets)
+    host.engine.has_content_to_compress(live)
+    host.engine.on_turn_complete(live)
+    asked = {"operation": "store", "start_index": 2, "end_index": 3}
+    host.engine.handle_tool_call("lcm_archive", asked, messages=live)
+    (archive,) = host.runtime.archives.of(host.runtime.session("s"))
+
+    assert met == [(17, 17), (17, 17)]
+    assert [row.envelope for row in host.runtime.store.rows(archive.store_ids)] == live[3:5]
+
+
 def test_a_success_that_cannot_be_noted_reaches_nobody(host: Host, monkeypatch: Any) -> None:
     """Whatever breaks in the bookkeeping behind a call, the turn has what it asked for."""
     messages = chat().turns(30)
