@@ -36,6 +36,7 @@ def fresh_process() -> None:
 def hook(name: str, session_id: str, messages: Sequence[Chat], **facts: Any) -> None:
     from hermes_lcm import hooks
 
+    hooks.ENGINES.used = True  # hooks store where an agent of the process has the engine
     hooks.HOOKS[name](session_id=session_id, conversation_history=messages, platform="cli", model="m", **facts)
 
 

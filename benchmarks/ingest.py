@@ -38,9 +38,14 @@ class Live:
     def fire(self, *names: str, messages: list[Chat] | None = None) -> None:
         from hermes_lcm import hooks
 
+        hooks.ENGINES.used = True  # hooks store where an agent of the process has the engine
         shown = self.messages if messages is None else messages
         for name in names:
             hooks.HOOKS[name](session_id=self.session_id, conversation_history=shown, platform="cli", model="m")
+
+    def stored(self) -> bool:
+        """Is every message of it in the store?"""
+        return bool(runtime().store.count(self.session_id) == len(self.messages))
 
     def _seen(self) -> list[Chat]:
         return reloaded(self.messages) if self.again else list(self.messages)
@@ -81,6 +86,9 @@ def two_messages(report: Report, repetitions: int, where: Path | None) -> None:
                 if n >= 0:
                     spent.setdefault(name, []).append(value)
         bare.close()
+        lost = [live.session_id for group in lists.values() for live in group if not live.stored()]
+        if lost:
+            raise RuntimeError(f"nothing was measured: the messages of {lost} are not in the store")
     _judge(report, spent)
 
 
