@@ -319,6 +319,9 @@ def flagged(verb: Verb, words: list[str]) -> Words:
     if verb.name == "search":
         return Words(tuple(words))
     flags = {_FLAGS[word] for word in words if word in _FLAGS}
+    for flag, fits in (("apply", verb.changes), ("deep", "deep" in verb.usage)):
+        if flag in flags and not fits:
+            raise BadRequest(f"`/lcm {verb.name}` takes no {flag!r}; `/lcm help` lists everything")
     rest = tuple(word for word in words if word not in _FLAGS)
     if rest and verb is not _BY_NAME["help"] and "<" not in verb.usage:
         known = [each.name.removeprefix(f"{verb.name} ") for each in VERBS if each.name.startswith(f"{verb.name} ")]

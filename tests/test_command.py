@@ -304,7 +304,16 @@ def test_an_unknown_word_leads_to_help(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["doctor retntion", "status s1", "backup now", "doctor clean s1 apply", "preset suggest large"]
+    "words",
+    [
+        "doctor retntion",
+        "status s1",
+        "backup now",
+        "doctor clean s1 apply",
+        "preset suggest large",
+        "status apply",
+        "backup deep",
+    ],
 )
 def test_words_that_a_verb_has_no_use_for_are_refused(words: str, tmp_path: Path) -> None:
     """A typing error is no plain doctor that says healthy, and a session's name no wish that is dropped."""
