@@ -150,7 +150,9 @@ class Swap:
         kept = [n for unit in view.units[view.tail.start :] if unit.index >= 0 for n in range(unit.index, unit.stop)]
         pinned = view.units[view.tail.request].index if view.tail.request is not None else None
         limit = max(256, view.budget.threshold - view.budget.overhead)
-        stubs = self._stubs(session, messages, entries, kept, pinned, limit - min(view.budget.prefix, limit // 3))
+        # What the summaries really take, not what they might: a tail with unprepared messages in front uses the rest.
+        prefix = min(assemble.prefix_tokens([*carried, *roots]), view.budget.prefix, limit // 3)
+        stubs = self._stubs(session, messages, entries, kept, pinned, limit - prefix)
         if not roots and not stubs:
             return Outcome(None, "nothing outside the protected tail", view.before_tokens)
         order = ([pinned] if pinned is not None else []) + kept
