@@ -20,7 +20,7 @@ pytestmark = pytest.mark.host
 def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> None:
     """``hermes chat --resume`` nine times, two compactions or more: rows equal distinct messages."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
-        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=4)
+        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=1)
         sessions: list[str] = []
         for turn in range(9):
             shown, session = home.chat_once(model.says(sayings(turn)), resume=sessions[-1] if sessions else None)
