@@ -14,16 +14,15 @@ from .db.connection import Database
 from .db.fts import Where
 from .records import Flag, Scope
 from .scope import inherited
+from .text import chunk_ids
 from .text.moments import When
-from .text.ranking import CHUNK_BITS, CHUNK_MASK
 from .text.words import Atom
 
-_LAST_ID = (1 << (62 - CHUNK_BITS)) - 1
 _SAID = "coalesce(m.said_at, m.stored_at)"
 _PRINCIPAL = (
     "EXISTS (SELECT 1 FROM conversations AS c WHERE c.conversation_id = {}.conversation_id AND c.principal = ?)"
 )
-_EXCLUDED = f"m.store_id NOT IN (SELECT rowid >> {CHUNK_BITS} FROM message_index WHERE message_index MATCH ?)"
+_EXCLUDED = f"m.store_id NOT IN (SELECT {chunk_ids.STORE_ID_SQL.format('rowid')} FROM message_index WHERE message_index MATCH ?)"
 _COVERS_SESSION = """EXISTS (
     SELECT 1 FROM messages AS m WHERE m.session_id = ? AND m.conversation_id = n.conversation_id
        AND m.store_id BETWEEN n.first_store_id AND n.last_store_id)"""
@@ -54,6 +53,7 @@ def of_messages(db: Database, scope: Scope, filters: Filters, excluded: Sequence
     near = _conditions(
         ("m.role", filters.roles or None), ("m.source", filters.sources or None), ("m.session_id = ?", scope.session_id),
         (f"{_SAID} >= ?", filters.since), (f"{_SAID} < ?", filters.until),
+        ("m.store_id >= ?", filters.first_id), ("m.store_id <= ?", filters.last_id),
         *((_EXCLUDED, "{text} : (" + atom.match + ")") for atom in excluded),
     )  # fmt: skip
     cut, cuts = inherited(scope, "m")
@@ -63,8 +63,7 @@ def of_messages(db: Database, scope: Scope, filters: Filters, excluded: Sequence
     sql = " AND ".join([*clauses, *(sql for sql, _ in wide)])
     everything = (*params, *(value for _, values in wide for value in values))
     first, last = _range(db, scope, filters)
-    rows = (first << CHUNK_BITS, last << CHUNK_BITS | CHUNK_MASK)
-    return Where(sql, everything, *rows, " AND ".join(clauses), tuple(params))
+    return Where(sql, everything, *chunk_ids.rows_of(first, last), " AND ".join(clauses), tuple(params))
 
 
 def during(where: Where, when: When) -> Where:
@@ -97,8 +96,11 @@ def _range(db: Database, scope: Scope, filters: Filters) -> tuple[int, int]:
     if ranges and not known:
         return 0, 0
     first = max(min((r[0] for r in known), default=0), filters.first_id or 0)
-    last = min(max((r[1] for r in known), default=_LAST_ID), _LAST_ID if filters.last_id is None else filters.last_id)
-    return min(first, _LAST_ID), max(last, 0)
+    last = min(
+        max((r[1] for r in known), default=chunk_ids.LAST_STORE_ID),
+        chunk_ids.LAST_STORE_ID if filters.last_id is None else filters.last_id,
+    )
+    return min(first, chunk_ids.LAST_STORE_ID), max(last, 0)
 
 
 def _conditions(*pairs: tuple[str, Any]) -> list[tuple[str, tuple[Any, ...]]]:

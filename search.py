@@ -4,8 +4,8 @@ Full-text search over messages and summary nodes.
 Owns the virtual tables ``message_index`` and ``node_index`` (and their vocabularies). Reads ``messages``, ``conversations``
 and ``nodes`` only to push filters into SQL. Holds no text: what must be read is handed in by a callback.
 
-The indexes are caches. They are contentless, so a row costs its postings only, and their rowids are addresses: chunk 3 of
-message 12 is row 12 * 128 + 3, so a range of messages is a range of rowids and needs no join.
+The indexes are caches. They are contentless, so a row costs its postings only, and its number tells which chunk of which message
+it is (``text/chunk_ids.py``).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .db.connection import Database
 from .db.fts import FullText, Plan, Where
 from .errors import BadRequest
 from .records import Flag, Scope
-from .text import words
+from .text import chunk_ids, words
 from .text.moments import When
 from .text.pattern import compile_pattern
-from .text.ranking import CHUNK_BITS, ORDERS, Finder, Found, Place, Pool
+from .text.ranking import ORDERS, Finder, Found, Place, Pool
 from .text.words import Query
 
 _TOKENIZE = "tokenize='porter unicode61 remove_diacritics 2'"
@@ -35,6 +35,9 @@ SCHEMA = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS node_terms USING fts5vocab('node_index', 'row')",
     # What stands in front of a message helps to find it, but a word of its own is worth more.
     "INSERT INTO message_index(message_index, rank) VALUES ('rank', 'bm25(1.0, 0.3)')",
+    # A piece of the index with its record's head just fills pages of the database of 1 KiB: a few bytes more, and each would
+    # leave a fifth page nearly empty.
+    "INSERT INTO message_index(message_index, rank) VALUES ('pgsz', 4030)",
 )
 
 Texts = Callable[[Sequence[int]], Mapping[int, str]]
@@ -148,8 +151,10 @@ class MessageIndex:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        join = f"messages AS m ON m.store_id = f.rowid >> {CHUNK_BITS}"
-        self._fts = FullText(db, "message_index", SCHEMA, columns=_COLUMNS, join=join, own="{text} : ")
+        join = "messages AS m ON m.store_id = " + chunk_ids.STORE_ID_SQL.format("f.rowid")
+        self._fts = FullText(
+            db, "message_index", SCHEMA, columns=_COLUMNS, join=join, own="{text} : ", group=chunk_ids.GROUP
+        )
 
     # -- writing ------------------------------------------------------------------------------------
     def add(self, rows: Sequence[IndexRow]) -> None:
@@ -182,7 +187,7 @@ class MessageIndex:
         order = "" if deep else " ORDER BY m.store_id DESC LIMIT 200"
         missing = self._db.query(
             f"SELECT count(*) FROM (SELECT m.store_id FROM messages AS m WHERE {readable}{order}) AS m "
-            f"WHERE NOT EXISTS (SELECT 1 FROM message_index_docsize AS d WHERE d.id = m.store_id << {CHUNK_BITS})"
+            f"WHERE NOT EXISTS (SELECT 1 FROM message_index_docsize AS d WHERE d.id = {chunk_ids.FIRST_SQL.format('m.store_id')})"
         )[0][0]
         problems = [f"{missing} messages are missing from the search index"] if missing else []
         return [*problems, *(self._fts.damage() if deep else [])]
@@ -300,10 +305,9 @@ class MessageIndex:
         sql = (
             f"WITH place(conversation, seq) AS (VALUES {','.join(['(?,?)'] * len(unknown))}) "
             f"SELECT 0, 0.0, {_COLUMNS} FROM place CROSS JOIN messages AS m "
-            f"ON m.conversation_id = place.conversation AND m.seq = place.seq WHERE {where.near} AND m.store_id BETWEEN ? AND ?"
+            f"ON m.conversation_id = place.conversation AND m.seq = place.seq WHERE {where.near}"
         )
-        bounds = (where.first >> CHUNK_BITS, where.last >> CHUNK_BITS)
-        for row in self._db.query(sql, (*(x for place in unknown for x in place), *where.near_params, *bounds)):
+        for row in self._db.query(sql, (*(x for place in unknown for x in place), *where.near_params)):
             place = Place(*row)
             pool.places[place.conversation_id, place.seq] = place
 
@@ -367,7 +371,7 @@ class MessageIndex:
             f"SELECT m.store_id FROM messages AS m WHERE m.store_id BETWEEN ? AND ? AND {where.sql} "
             "ORDER BY m.store_id DESC LIMIT ?"
         )
-        first, last = where.first >> CHUNK_BITS, where.last >> CHUNK_BITS
+        first, last = chunk_ids.messages_of(where.first, where.last)
         size = PAGE // 8
         while True:
             ids = [row[0] for row in self._db.query(sql, (first, last, *where.params, SCANNED))]
@@ -387,15 +391,14 @@ _LOOSER = "nothing matches the query as it was typed; these contain some of its 
 
 
 def _postings(rows: Iterable[IndexRow]) -> Iterator[tuple[int, str, str]]:
-    index_text, chunks = words.index_text, words.chunks
+    index_text, chunks, chunk_id = words.index_text, words.chunks, chunk_ids.chunk_id
     for store_id, _, text, extra, tail in rows:
         full = f"{text}\n{extra}" if text and extra else text or extra
-        base = store_id << CHUNK_BITS
         if len(full) < CONTEXT_BELOW:
-            yield base, index_text(full), index_text(tail[-CONTEXT_CHARS:]) if tail else ""
+            yield chunk_id(store_id, 0), index_text(full), index_text(tail[-CONTEXT_CHARS:]) if tail else ""
         else:
-            for number, (_, piece) in enumerate(chunks(full), base):
-                yield number, index_text(piece), ""
+            for number, (_, piece) in enumerate(chunks(full)):
+                yield chunk_id(store_id, number), index_text(piece), ""
 
 
 # ------------------------------------------------------------------------------------------------- nodes

@@ -17,6 +17,7 @@ from .connection import Database
 
 #: What one search may score; common words beyond that are left out, or old rows are.
 MAX_POSTINGS = 4_000
+_ID = 2  # the id of what a row of the index belongs to, the first of the columns asked for
 
 
 class Where(NamedTuple):
@@ -45,12 +46,13 @@ class FullText:
     """One FTS5 table with its vocabulary, joined to the table whose rows it indexes."""
 
     def __init__(
-        self, db: Database, name: str, schema: Sequence[str], *, columns: str, join: str, own: str = ""
+        self, db: Database, name: str, schema: Sequence[str], *, columns: str, join: str, own: str = "", group: int = 1
     ) -> None:
         self._db = db
         self._name = name
         self._schema = schema
         self._own = own  # column filter: the row's own text, not its context
+        self._group = group  # so many rowids are in no order among themselves
         self._terms = name.replace("_index", "_terms")
         self._select = f"SELECT f.rowid, -f.rank, {columns} FROM {name} AS f CROSS JOIN {join} WHERE {name} MATCH ?"
         self._newest = f"SELECT f.rowid, 0.0, {columns} FROM {name} AS f CROSS JOIN {join} WHERE {name} MATCH ?"
@@ -58,12 +60,26 @@ class FullText:
     def match(
         self, expression: str, where: Where, limit: int, *, own: bool = False, newest: bool = False, first: int = 0
     ) -> list[tuple[Any, ...]]:
-        """Matching rows, best (or newest) first."""
+        """Matching rows, best (or newest) first: rowid, score, and the columns that were asked for."""
         expression = f"{self._own}({expression})" if own else expression
         select, order = (self._newest, "f.rowid DESC") if newest else (self._select, "f.rank")
         sql = f"{select} AND f.rowid BETWEEN ? AND ? AND {where.sql} ORDER BY {order} LIMIT ?"
-        bounds = (max(first, where.first), where.last)
-        return self._db.query(sql, (expression, *bounds, *where.params, limit))
+
+        def read(first: int, last: int, most: int) -> list[tuple[Any, ...]]:
+            return self._db.query(sql, (expression, first, last, *where.params, most))
+
+        first = max(first, where.first)
+        found = read(first, where.last, limit)
+        if not newest or self._group == 1:
+            return found
+        if len(found) == limit:  # the rest of the oldest group that was reached: newer rows may be among it
+            oldest = int(found[-1][0])
+            found += read(max(first, oldest - oldest % self._group), oldest - 1, self._group)
+        return sorted(found, key=lambda row: -row[_ID])[:limit]
+
+    def _occurs(self, expression: str, where: Where) -> bool:
+        sql = f"{self._newest} AND f.rowid BETWEEN ? AND ? AND {where.sql} LIMIT 1"
+        return self._db.query_one(sql, (expression, where.first, where.last, *where.params)) is not None
 
     def rows(self) -> int:
         """How many rows are indexed: the first number of FTS5's averages record."""
@@ -110,6 +126,7 @@ class FullText:
         first = where.first
         if used > MAX_POSTINGS:
             first = max(first, last - int((last - where.first) * MAX_POSTINGS / used))
+            first -= first % self._group
             notes.append(f"very common words: only the newest {MAX_POSTINGS / used:.0%} were searched")
         weights = {a: _rarity(total, min((frequency.get(s, 0) for s in a.stems), default=0)) for a in kept}
         loose = " OR ".join(a.match for a in kept)
@@ -131,7 +148,7 @@ class FullText:
             begin = stem[: max(1, min(3, len(stem) - 1))]
             candidates = [t for t, _ in self.terms(begin, 800) if len(t) > 2]
             for term in difflib.get_close_matches(stem, candidates, 3, 0.7):
-                if term not in found and self.match(f'"{term}"', where, 1, own=True, newest=True):
+                if term not in found and self._occurs(f'{self._own}("{term}")', where):
                     found.append(term)
         return tuple(found[:6])
 

@@ -23,7 +23,7 @@ from hermes_lcm.db import connection, files
 from hermes_lcm.errors import BadRequest, NotFound, StoreBusy, StoreCorrupt
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.checks import doctor
-from hermes_lcm.search import CHUNK_BITS
+from hermes_lcm.text import chunk_ids
 
 
 @pytest.fixture(autouse=True)
@@ -259,7 +259,8 @@ def consistent(path: Path) -> list[str]:
             "SELECT count(*) FROM messages WHERE session_id NOT IN (SELECT session_id FROM sessions)"
         ).fetchone()
         missing = copy.execute(
-            f"SELECT count(*) FROM messages WHERE store_id << {CHUNK_BITS} NOT IN (SELECT id FROM message_index_docsize)"
+            f"SELECT count(*) FROM messages WHERE {chunk_ids.FIRST_SQL.format('store_id')} "
+            "NOT IN (SELECT id FROM message_index_docsize)"
         ).fetchone()
     copy.close()
     return [f"{path.name}: {gaps} {orphans} {missing}"] if gaps or orphans[0] or missing[0] else []

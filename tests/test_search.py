@@ -328,6 +328,15 @@ def test_nearest_terms_are_never_somebody_elses(world):
 # ---------------------------------------------------------------------------------------------- orders and bounds
 
 
+def test_recency_is_by_message_wherever_in_it_the_match_is(world):
+    """In the index, the later pieces of long messages lie apart from all else that was said at the time."""
+    for _ in range(70):
+        world.say("\n".join(f"line {n} of the deploy log" for n in range(80)))
+    filler = "\n".join(f"nothing to see in line {n}" for n in range(200))
+    newest = world.say(f"{filler}\nthen deploy")
+    assert world.ids("deploy", sort="recency", limit=3) == [newest, newest - 1, newest - 2]
+
+
 def test_recency_lists_the_newest_match_first(world):
     """Whatever its relevance."""
     ids = world.say_all([("user", f"deploy note {n} " + "deploy " * (9 - n)) for n in range(9)])

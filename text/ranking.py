@@ -16,11 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from . import words
+from .chunk_ids import chunk_of
 from .moments import When
 from .words import Atom
-
-CHUNK_MASK = words.MAX_CHUNKS - 1
-CHUNK_BITS = CHUNK_MASK.bit_length()
 
 SPREAD = (0.25, 0.1, 0.05)  # share of a hit's score for the messages 1, 2, 3 places away
 SPREAD_FROM = 90  # best messages whose neighbours are looked at
@@ -80,7 +78,7 @@ class Pool:
         for place in taken:
             hit = self.found.get(place.store_id)
             if hit is None:
-                hit = Found(place, min(1.0, place.score * scale), chunk=place.rowid & CHUNK_MASK)
+                hit = Found(place, min(1.0, place.score * scale), chunk=chunk_of(place.rowid))
                 self.found[place.store_id] = hit
                 self.places[place.conversation_id, place.seq] = place
             if hit.rung != rung:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
+from .chunk_ids import MAX_CHUNKS
 from .stem import stem
 from .stops import STOP_WORDS, without_particles
 
 CHUNK_CHARS = 600
-MAX_CHUNKS = 128  # chunk numbers are the low bits of a rowid; each bit more costs 2 % of the text in index size
 
 _MAX_ITEMS = 128  # typed items that become search terms; a pasted page is searched by its first words and as a literal
 _MAX_ATOMS = 192  # and so many single terms, parts of names included
