@@ -12,11 +12,12 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
 from .db.connection import Database
-from .text.packing import BLOCK_BYTES, pack_block, unpack, unpack_block
+from .text.packing import BLOCK_BYTES, Block, pack_block, unpack, unpack_block
 
 #: Envelopes above this stay alone: whoever reads a small neighbour should not unpack them too.
 LARGE_BYTES = 256 * 1024
 _CACHED_BYTES = 4_000_000
+_NOTHING = Block((), (), b"")
 _INSERT = "INSERT INTO blocks(conversation_id, data) VALUES (?,?)"
 
 Stored = bytes | int
@@ -30,7 +31,7 @@ class Blocks:
         self._db = db
         self._lock = threading.Lock()
         self._of: object = None  # the file that the cache is of: another one gives the same numbers to other blocks
-        self._cache: OrderedDict[int, dict[int, bytes]] = OrderedDict()
+        self._cache: OrderedDict[int, Block] = OrderedDict()
         self._bytes = 0
 
     # -- reading ------------------------------------------------------------------------------------
@@ -45,7 +46,7 @@ class Blocks:
             raise KeyError(f"block {stored} does not hold it")
         return known[store_id].decode("utf-8")
 
-    def _block(self, number: int) -> dict[int, bytes]:
+    def _block(self, number: int) -> Block:
         with self._lock:
             if self._of != self._db.identity:
                 self._of, self._bytes = self._db.identity, 0
@@ -54,13 +55,13 @@ class Blocks:
                 self._cache.move_to_end(number)
                 return self._cache[number]
         row = self._db.query_one("SELECT data FROM blocks WHERE block_id = ?", (number,))
-        known = unpack_block(row[0]) if row else {}
+        known = unpack_block(row[0]) if row else _NOTHING
         with self._lock:
             if known and number not in self._cache:
                 self._cache[number] = known
-                self._bytes += sum(map(len, known.values()))
+                self._bytes += known.size
             while len(self._cache) > 1 and self._bytes > _CACHED_BYTES:
-                self._bytes -= sum(map(len, self._cache.popitem(last=False)[1].values()))
+                self._bytes -= self._cache.popitem(last=False)[1].size
         return known
 
     # -- writing ------------------------------------------------------------------------------------

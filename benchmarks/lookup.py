@@ -66,6 +66,9 @@ class Archive:
             self.bytes += sum(len(t.encode()) for t in texts)
             self.texts += rng.sample(texts, min(len(texts), 1000))
             self.agent.session_id = session
+            hook(
+                "on_session_finalize", session, [], reason="exit"
+            )  # not timed: old rows are packed, as in an archive of weeks
         self.agent.engine.on_session_start(self.agent.session_id, platform="cli")
         self.agent.engine.update_model(model="m", context_length=128_000)
 
@@ -95,7 +98,8 @@ def queries(archive: Archive, each: int) -> dict[str, list[str]]:
     paths = sorted({p for t in rng.sample(texts, min(len(texts), 4000)) for p in _PATH.findall(t)})
     han = [p.group()[at : at + rng.randint(2, 8)] for t in texts if (p := _HAN.search(t)) for at in (rng.randrange(8),)]
     sentences = [s for t in rng.sample(texts, min(len(texts), 4000)) for s in _SENTENCE.findall(t)]
-    asked = [f"what did we decide about {' '.join(rng.sample(s.rstrip('.?').split(), 6))}?" for s in sentences]
+    said = [s.rstrip(".?").split() for s in sentences]
+    asked = [f"what did we decide about {' '.join(rng.sample(words, min(len(words), 6)))}?" for words in said]
     found = dict(zip(KINDS, (rare, common, paths, han, asked), strict=True))
     return {kind: rng.sample(items, min(each, len(items))) for kind, items in found.items()}
 

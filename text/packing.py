@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 _PLAIN, _ZLIB, _ZLIB_D1 = b"\0", b"\1", b"\2"
@@ -28,8 +29,8 @@ _DICTIONARY_1 = (
     b'"call_","response_item_id":"fc_call_","type":"function","function":{"name":"terminal","arguments":"{\\"command\\": \\"'
     b'\\", \\"path\\": \\"\\"}"}}]}{"role":"tool","name":"terminal","tool_name":"terminal","content":"","tool_call_id":"call_"}'
 )
-#: Text that goes into one block. Twice as much would save 3 % of the text more, and whoever reads one message unpacks all of it.
-BLOCK_BYTES: Final = 64 * 1024
+#: Text that goes into one block. Twice as much would save 2 % of the text more, and whoever reads one message unpacks all of it.
+BLOCK_BYTES: Final = 48 * 1024
 #: Nothing larger is deflated, alone or in a block: what unpacks to more was not written here, and is refused before it is.
 MOST_BYTES: Final = 64 * 1024 * 1024
 
@@ -70,23 +71,40 @@ def _inflated(inflate: zlib._Decompress, body: bytes, most: int) -> bytes:
 def pack_block(envelopes: Sequence[tuple[int, str]]) -> bytes:
     """Envelopes by store id as one blob: which ones and how long each is, then all of them, deflated together."""
     bodies = [envelope.encode("utf-8") for _, envelope in envelopes]
-    head = json.dumps([[store_id, len(body)] for (store_id, _), body in zip(envelopes, bodies, strict=True)])
+    head = json.dumps([[store_id for store_id, _ in envelopes], [len(body) for body in bodies]], separators=(",", ":"))
     deflate = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_1)
     return deflate.compress(head.encode("ascii") + b"\n" + b"".join(bodies)) + deflate.flush()
 
 
-def unpack_block(blob: bytes) -> dict[int, bytes]:
+class Block(Mapping[int, bytes]):
+    """Envelopes (as UTF-8) by store id, cut out of what was unpacked only when they are asked for. ``size``: bytes of all."""
+
+    __slots__ = ("_body", "_ends", "size")
+
+    def __init__(self, store_ids: Sequence[int], sizes: Sequence[int], body: bytes) -> None:
+        self.size = len(body)
+        self._body = body
+        self._ends = dict(zip(store_ids, zip(accumulate(sizes), sizes, strict=True), strict=True))
+        if sum(sizes) != len(body) or min(sizes, default=0) < 0:
+            raise ValueError("the block does not hold what its head says")
+
+    def __getitem__(self, store_id: int) -> bytes:
+        end, size = self._ends[store_id]
+        return self._body[end - size : end]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ends)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+
+def unpack_block(blob: bytes) -> Block:
     """The envelopes (as UTF-8) that ``pack_block`` was given. Raises zlib.error or ValueError for anything else."""
     inflate = zlib.decompressobj(zlib.MAX_WBITS, _DICTIONARY_1)
     raw = inflate.decompress(blob, MOST_BYTES)
     if not inflate.eof:
         raise zlib.error("the block is cut short")
     head, _, body = raw.partition(b"\n")
-    out: dict[int, bytes] = {}
-    at = 0
-    for store_id, size in json.loads(head):
-        out[store_id] = body[at : at + size]
-        at += size
-    if at != len(body):
-        raise ValueError("the block does not hold what its head says")
-    return out
+    store_ids, sizes = json.loads(head)
+    return Block(store_ids, sizes, body)
