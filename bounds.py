@@ -14,6 +14,7 @@ from .db.connection import Database
 from .db.fts import Where
 from .records import Flag, Scope
 from .scope import inherited
+from .session import KEY_OF
 from .text import chunk_ids
 from .text.moments import When
 from .text.words import Atom
@@ -23,11 +24,13 @@ _PRINCIPAL = (
     "EXISTS (SELECT 1 FROM conversations AS c WHERE c.conversation_id = {}.conversation_id AND c.principal = ?)"
 )
 _EXCLUDED = f"m.store_id NOT IN (SELECT {chunk_ids.STORE_ID_SQL.format('rowid')} FROM message_index WHERE message_index MATCH ?)"
-_COVERS_SESSION = """EXISTS (
-    SELECT 1 FROM messages AS m WHERE m.session_id = ? AND m.conversation_id = n.conversation_id
+_OF_SESSION = f"m.session_key = {KEY_OF.format('?')}"
+_COVERS_SESSION = f"""EXISTS (
+    SELECT 1 FROM messages AS m WHERE m.session_key = {KEY_OF.format("?")} AND m.conversation_id = n.conversation_id
        AND m.store_id BETWEEN n.first_store_id AND n.last_store_id)"""
-_SESSION_RANGE = """
-SELECT (SELECT min(store_id) FROM messages WHERE session_id = ?), (SELECT max(store_id) FROM messages WHERE session_id = ?)
+_SESSION_RANGE = f"""
+SELECT (SELECT min(store_id) FROM messages WHERE session_key = {KEY_OF.format("?")}),
+       (SELECT max(store_id) FROM messages WHERE session_key = {KEY_OF.format("?")})
 """
 # Within a conversation store ids grow with seq: both are given when a row is appended.
 _CONVERSATION_RANGE = """
@@ -51,7 +54,7 @@ class Filters:
 def of_messages(db: Database, scope: Scope, filters: Filters, excluded: Sequence[Atom]) -> Where:
     """The conditions for rows ``m`` of ``messages``."""
     near = _conditions(
-        ("m.role", filters.roles or None), ("m.source", filters.sources or None), ("m.session_id = ?", scope.session_id),
+        ("m.role", filters.roles or None), ("m.source", filters.sources or None), (_OF_SESSION, scope.session_id),
         (f"{_SAID} >= ?", filters.since), (f"{_SAID} < ?", filters.until),
         ("m.store_id >= ?", filters.first_id), ("m.store_id <= ?", filters.last_id),
         *((_EXCLUDED, "{text} : (" + atom.match + ")") for atom in excluded),

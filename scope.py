@@ -15,6 +15,7 @@ from typing import Any
 
 from .db.connection import Database
 from .records import Flag, Scope
+from .session import KEY_OF
 
 _LIST = "(SELECT value FROM json_each({}))"
 _AMONG_MESSAGES = f"""
@@ -31,7 +32,7 @@ _COUNT_SESSIONS = """
 SELECT count(*), count(DISTINCT s.conversation_id) FROM conversations c JOIN sessions s USING(conversation_id) WHERE 1"""
 _IN_SESSION = f"""
   FROM messages m JOIN conversations c USING(conversation_id)
- WHERE m.session_id = :session
+ WHERE m.session_key = {KEY_OF.format(":session")}
    AND (:roles IS NULL OR m.role IN {_LIST.format(":roles")})
    AND (:sources IS NULL OR coalesce(nullif(m.source, ''), 'unknown') IN {_LIST.format(":sources")})
    AND (:since IS NULL OR coalesce(m.said_at, m.stored_at) >= :since)
@@ -47,8 +48,9 @@ SELECT m.store_id FROM messages m JOIN conversations c USING(conversation_id)
 _NEWEST = """
 SELECT max((SELECT m.store_id FROM messages m WHERE m.conversation_id = c.conversation_id ORDER BY m.seq DESC LIMIT 1))
   FROM conversations c WHERE 1"""
-_NEWEST_OF_SESSION = """
-SELECT max(m.store_id) FROM messages m JOIN conversations c USING(conversation_id) WHERE m.session_id = :session"""
+_NEWEST_OF_SESSION = f"""
+SELECT max(m.store_id) FROM messages m JOIN conversations c USING(conversation_id)
+ WHERE m.session_key = {KEY_OF.format(":session")}"""
 _LAST = "SELECT m.store_id FROM messages m CROSS JOIN conversations c USING(conversation_id) WHERE 1"
 _NEWEST_NODES = """
 SELECT n.node_id FROM nodes n CROSS JOIN conversations c USING(conversation_id) WHERE 1"""
@@ -79,9 +81,9 @@ _INHERITED_NODE = (
 _FAR = 2**62  # stands for "all of it": JSON knows no infinity
 _PRINCIPAL = " AND c.principal = :principal"
 _CONVERSATIONS = f" AND c.conversation_id IN {_LIST.format(':conversations')}"
-_SESSION = " AND m.session_id = :session"
-_NODE_SESSION = """ AND EXISTS (
-  SELECT 1 FROM messages m WHERE m.session_id = :session AND m.conversation_id = n.conversation_id
+_SESSION = f" AND m.session_key = {KEY_OF.format(':session')}"
+_NODE_SESSION = f""" AND EXISTS (
+  SELECT 1 FROM messages m WHERE m.session_key = {KEY_OF.format(":session")} AND m.conversation_id = n.conversation_id
      AND m.store_id BETWEEN n.first_store_id AND n.last_store_id)"""
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from .db.connection import Database
 from .db.meta import Meta
+from .errors import StoreError
 
 #: Who sits at the terminal, and what runs in their name: sees everything.
 LOCAL = "local"
@@ -24,6 +25,12 @@ _COLUMNS = (
     "s.session_id, s.conversation_id, s.parent_session_id, s.origin, s.platform, s.host_key, s.principal, s.mode, s.model, "
     "s.started_at, s.ended_at, s.end_reason, s.compactions, c.nonce, c.parent_id, c.fork_seq"
 )
+#: SQL, with one parameter: the number by which messages name a session. Of an unknown session nothing is stored.
+KEY_OF = "(SELECT session_key FROM sessions WHERE session_id = {})"
+#: SQL: the id of a session whose own was lost with its row, from the number that its messages name; a repair gives it the same.
+LOST_ID = "'recovered-session-' || {}.session_key"
+#: SQL: the id of the session of a row of ``messages`` (by its alias).
+ID_OF = f"coalesce((SELECT session_id FROM sessions WHERE sessions.session_key = {{0}}.session_key), {LOST_ID.format('{0}')})"
 _INHERITS = (
     "inherits:{}"  # of a branch that has begun: [conversation, seq, pos] of every ancestor, rows it does without
 )
@@ -78,6 +85,20 @@ def principal_of(platform: str, host_key: str | None, session_id: str) -> str:
     if platform.lower() in _LOCAL_PLATFORMS:
         return LOCAL
     return f"session:{session_id}"
+
+
+def key_of(db: Database, session_id: str, conversation_id: int) -> int:
+    """The number by which new messages name a session, asked for in their transaction: a restored file has other numbers.
+
+    Raises StoreError where the session is not of this conversation: another file came in place of the one it was found in.
+    """
+    found = db.fetch("SELECT session_key, conversation_id FROM sessions WHERE session_id = ?", (session_id,))
+    if not found or found[0][1] != conversation_id:
+        raise StoreError(
+            f"{db.path} has no session {session_id!r} in conversation {conversation_id} (any more): nothing was stored; "
+            "the host's next call looks it up again"
+        )
+    return int(found[0][0])
 
 
 class Sessions:

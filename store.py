@@ -21,19 +21,19 @@ from .db.meta import Meta
 from .errors import Overtaken, StoreCorrupt
 from .records import Flag, Message, Row, Stored, ToolCall
 from .search import CONTEXT_CHARS, IndexRow, MessageIndex
-from .session import Cut
+from .session import ID_OF, KEY_OF, Cut, key_of
 from .text import content, guard
 from .text.packing import BLOCK_BYTES, pack
 
-HEAD_COLUMNS = (
-    "store_id, conversation_id, session_id, seq, pos, role, tool_name, answers, digest, tokens, chars, said_at, stored_at, "
+_COLUMNS = (
+    "store_id, conversation_id, {}, seq, pos, role, tool_name, answers, digest, tokens, chars, said_at, stored_at, "
     "source, flags, revises"
 )
-_INSERT = """
-INSERT INTO messages(conversation_id, session_id, seq, pos, role, tool_name, answers, digest, tokens, chars, said_at,
-                     stored_at, source, flags, revises, envelope)
-VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
-"""
+#: A row but for its envelope, as it is stored; HEAD_COLUMNS: as it is read, with the host's id of its session.
+STORED_COLUMNS = _COLUMNS.format("session_key")
+HEAD_COLUMNS = _COLUMNS.format(ID_OF.format("messages"))
+_INSERT = f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES (NULL{',?' * 16})"
+_IN_SESSION = f"session_key = {KEY_OF.format('?')}"
 _NEIGHBOUR_CHARS = 200_000
 _PACKED = "packed_to"  # the last row that was looked at for packing
 _STEP_BYTES, _STEP_ROWS = 4 * BLOCK_BYTES, 1000
@@ -99,6 +99,7 @@ class MessageStore:
             last = self.last_seq(conversation_id, writing=True)
             if last != expected_seq:
                 raise Overtaken(f"conversation {conversation_id} is at {last}, not at {expected_seq}")
+            session_key = key_of(self._db, session_id, conversation_id)
             ids: list[int] = []
             entries: list[IndexRow] = []
             tail = previous_text[-CONTEXT_CHARS:] if previous_text is not None else self._end_of(conversation_id, last)
@@ -108,7 +109,7 @@ class MessageStore:
                 store_id = self._db.execute(
                     _INSERT,
                     (
-                        conversation_id, session_id, seq, seq if row.pos is None else row.pos, content.storable(message.role),
+                        conversation_id, session_key, seq, seq if row.pos is None else row.pos, content.storable(message.role),
                         content.storable(message.tool_name), content.storable(message.answers), message.digest,
                         message.tokens, len(message.text), message.said_at, now, source, message.flags | row.flags,
                         row.revises, pack(message.envelope),
@@ -193,11 +194,11 @@ class MessageStore:
     def _move(self, store_ids: Sequence[int], number: int) -> None:
         """Let rows point at a block. Taken out and put back: SQLite leaves the room empty where a row merely gets shorter."""
         marks = ",".join("?" * len(store_ids))
-        rows = self._db.fetch(f"SELECT {HEAD_COLUMNS} FROM messages WHERE store_id IN ({marks})", store_ids)
+        rows = self._db.fetch(f"SELECT {STORED_COLUMNS} FROM messages WHERE store_id IN ({marks})", store_ids)
         self._db.execute("PRAGMA defer_foreign_keys=ON")
         self._db.execute(f"DELETE FROM messages WHERE store_id IN ({marks})", store_ids)
         self._db.executemany(
-            f"INSERT INTO messages({HEAD_COLUMNS}, envelope) VALUES ({'?,' * len(rows[0])}?)",
+            f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES ({'?,' * len(rows[0])}?)",
             [(*row, number) for row in rows],
         )
 
@@ -340,7 +341,7 @@ class MessageStore:
         return [
             self._decoded(row)
             for row in self._db.query(
-                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE session_id = ? AND store_id > ?{marks} "
+                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE {_IN_SESSION} AND store_id > ?{marks} "
                 "ORDER BY store_id LIMIT ?",
                 (session_id, after, *roles, limit),
             )
@@ -395,7 +396,7 @@ class MessageStore:
         """Stored messages, of one host session or of all."""
         if session_id is None:
             return int(self._db.query("SELECT count(*) FROM messages")[0][0])
-        return int(self._db.query("SELECT count(*) FROM messages WHERE session_id = ?", (session_id,))[0][0])
+        return int(self._db.query(f"SELECT count(*) FROM messages WHERE {_IN_SESSION}", (session_id,))[0][0])
 
     def every(self, *, size: int = 500) -> Iterator[list[Row]]:
         """All rows, oldest first, in batches: for rebuilding and checking."""

@@ -144,10 +144,11 @@ class Database:
 
     def _prepare(self, connection: sqlite3.Connection, patience: int) -> None:
         """Everything a connection needs, waiting so many milliseconds for whoever holds the file."""
-        version = _pragma(connection, "user_version")
-        owner = _pragma(connection, "application_id")
         connection.execute("PRAGMA trusted_schema=OFF")
         tables, triggers = connection.execute("SELECT count(*), total(type = 'trigger') FROM sqlite_master").fetchone()
+        # Read after the tables: a process that makes them meanwhile says in the same transaction whose they are.
+        version = _pragma(connection, "user_version")
+        owner = _pragma(connection, "application_id")
         if tables and owner != migrations.APPLICATION_ID:  # its tables are in the log only: seen now that it is open
             raise StoreForeign(
                 f"{self.path} is a database of another program (application_id {owner})",

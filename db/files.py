@@ -304,6 +304,12 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
     return out
 
 
+def indexed(source: Path, table: str, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """What an index on the first of these columns still says of a table that cannot be read. ``source`` as for ``salvage``."""
+    with _failures(source), closing(_connect(source, "rw")) as old:
+        return list(_both_ends(_Table(old, table, columns, has_rowid=False), Salvage(), columns[:1]))
+
+
 @dataclass(frozen=True, slots=True)
 class _Table:
     connection: sqlite3.Connection
@@ -339,7 +345,7 @@ def _copy_table(table: _Table, new: sqlite3.Connection, accept: Accept, out: Sal
 
 def _rows(table: _Table, out: Salvage) -> Iterator[tuple[Any, ...]]:
     if not table.has_rowid:
-        yield from _both_ends(table, out)
+        yield from _both_ends(table, out, _key(table))
         return
     top = _last_rowid(table)
     if top is None:
@@ -380,11 +386,11 @@ def _last_rowid(table: _Table) -> int | None:
     return max(known) if known else None
 
 
-def _both_ends(table: _Table, out: Salvage) -> Iterator[tuple[Any, ...]]:
-    """Rows of a table without rowids: forwards to the damage, then backwards to it."""
+def _both_ends(table: _Table, out: Salvage, key: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Rows in the order of a key, of a table without rowids or of an index: forwards to the damage, then backwards to it."""
     seen: set[tuple[Any, ...]] = set()
     for direction in ("ASC", "DESC"):
-        order = ", ".join(f'"{column}" {direction}' for column in _key(table))
+        order = ", ".join(f'"{column}" {direction}' for column in key)
         try:
             for row in table.connection.execute(f'SELECT {table.selected} FROM "{table.name}" ORDER BY {order}'):
                 if direction == "DESC" and row in seen:

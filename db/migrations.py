@@ -12,6 +12,8 @@ import sqlite3
 #: "lcm1": tells our file from anybody else's.
 APPLICATION_ID = 0x6C636D31
 
+# A message names its session by the number of the session's row: the host's id would be most of what its row needs beside the
+# envelope. An index ends with the row's own number: messages_by_session gives a session's rows in order.
 _CORE = """
 CREATE TABLE meta(
   key TEXT PRIMARY KEY,
@@ -28,7 +30,8 @@ CREATE TABLE conversations(
 );
 
 CREATE TABLE sessions(
-  session_id TEXT PRIMARY KEY,
+  session_key INTEGER PRIMARY KEY AUTOINCREMENT,
+  session_id TEXT NOT NULL UNIQUE,
   conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
   parent_session_id TEXT,
   origin TEXT NOT NULL,
@@ -47,7 +50,7 @@ CREATE INDEX sessions_by_conversation ON sessions(conversation_id);
 CREATE TABLE messages(
   store_id INTEGER PRIMARY KEY AUTOINCREMENT,
   conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
-  session_id TEXT NOT NULL,
+  session_key INTEGER NOT NULL REFERENCES sessions(session_key),
   seq INTEGER NOT NULL,
   pos REAL NOT NULL,
   role TEXT NOT NULL,
@@ -64,7 +67,7 @@ CREATE TABLE messages(
   envelope BLOB NOT NULL,
   UNIQUE(conversation_id, seq)
 );
-CREATE INDEX messages_by_session ON messages(session_id, store_id);
+CREATE INDEX messages_by_session ON messages(session_key);
 CREATE INDEX messages_revised ON messages(revises) WHERE revises IS NOT NULL;
 CREATE INDEX messages_retracted ON messages(conversation_id, pos) WHERE flags & 1;
 

@@ -32,8 +32,8 @@ SELECT s.conversation_id, s.session_id, s.platform,
 """
 _SIZE = "SELECT count(*), coalesce(sum(chars), 0) FROM messages WHERE conversation_id = ?"
 _SMALL = """
-SELECT s.session_id, s.platform, count(m.store_id) FROM sessions s LEFT JOIN messages m USING(session_id)
- WHERE s.ended_at IS NOT NULL GROUP BY s.session_id HAVING count(m.store_id) <= 2 ORDER BY s.started_at LIMIT 50
+SELECT s.session_id, s.platform, count(m.store_id) FROM sessions s LEFT JOIN messages m USING(session_key)
+ WHERE s.ended_at IS NOT NULL GROUP BY s.session_key HAVING count(m.store_id) <= 2 ORDER BY s.started_at LIMIT 50
 """
 #: In this order no row ever points at one that is gone.
 _DELETE = (
@@ -146,7 +146,7 @@ def fill_sources(deps: OpsDeps, progress: Progress = silent) -> tuple[int, Path 
 
 # -- retention -------------------------------------------------------------------------------------------
 _BY_MONTH = """
-SELECT strftime('%Y-%m', stored_at, 'unixepoch') AS month, count(*), count(DISTINCT session_id),
+SELECT strftime('%Y-%m', stored_at, 'unixepoch') AS month, count(*), count(DISTINCT session_key),
        sum(iif(typeof(envelope) = 'blob', length(envelope), share))
   FROM messages
   LEFT JOIN (SELECT p.number, length(b.data) / p.count AS share FROM blocks b JOIN (

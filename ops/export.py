@@ -19,7 +19,7 @@ from ..db.files import Progress, silent
 from ..errors import BadRequest, NotFound, StoreError
 from ..records import Flag, Row
 from ..scope import Reach
-from ..session import Cut, Session
+from ..session import ID_OF, Cut, Session
 from ..text import content
 from ..thread import Threads
 from .explain import readable
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from .status import OpsDeps
 
 FOLDER = "lcm-exports"
-_PAGE = """
-SELECT store_id, session_id, seq, pos, said_at, stored_at, source, flags, revises, envelope FROM messages
+_PAGE = f"""
+SELECT store_id, {ID_OF.format("messages")}, seq, pos, said_at, stored_at, source, flags, revises, envelope FROM messages
  WHERE conversation_id = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT 500
 """
 _FIELDS = ("store_id", "session_id", "seq", "pos", "said_at", "stored_at", "source", "flags", "revises")

@@ -7,6 +7,7 @@ what could not be read is reported.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from ..db.connection import Database
 from ..db.files import Progress, Salvage, silent
 from ..db.meta import COUNT_REMOVED, Meta
 from ..errors import BadRequest, StoreCorrupt, StoreError
+from ..session import LOST_ID
 from . import backup
 from .check_content import index_problems
 from .check_file import damages
@@ -38,12 +40,15 @@ SELECT lost.c, coalesce((SELECT principal FROM sessions s WHERE s.conversation_i
           SELECT conversation_id, started_at FROM sessions) GROUP BY 1) AS lost
  WHERE lost.c NOT IN (SELECT conversation_id FROM conversations)
 """
+# OR IGNORE: sessions whose name is not known wait for the next statement.
 _LOST_SESSIONS = """
-INSERT INTO sessions(session_id, conversation_id, origin, principal, started_at)
-SELECT m.session_id, max(m.conversation_id), 'start', c.principal, min(m.stored_at)
+INSERT OR IGNORE INTO sessions(session_key, session_id, conversation_id, origin, principal, started_at)
+SELECT m.session_key, {id}, max(m.conversation_id), 'start', c.principal, min(m.stored_at)
   FROM messages m JOIN conversations c USING(conversation_id)
- WHERE m.session_id NOT IN (SELECT session_id FROM sessions) GROUP BY m.session_id
+ WHERE m.session_key NOT IN (SELECT session_key FROM sessions) GROUP BY m.session_key
 """
+_NAMED_SESSIONS = _LOST_SESSIONS.format(id="""json_extract(:names, '$."' || m.session_key || '"')""")
+_NAMELESS_SESSIONS = _LOST_SESSIONS.format(id=LOST_ID.format("m"))
 _DANGLING_SOURCES = """
 DELETE FROM node_sources WHERE (store_id IS NOT NULL AND store_id NOT IN (SELECT store_id FROM messages))
     OR (child_id IS NOT NULL AND child_id NOT IN (SELECT node_id FROM nodes))
@@ -64,7 +69,11 @@ DELETE FROM messages WHERE typeof(envelope) = 'integer' AND envelope NOT IN (SEL
 _RELINK = (
     ("messages whose block was unreadable", _BLOCKLESS),
     ("conversations made up for messages whose own was unreadable", _LOST_CONVERSATIONS),
-    ("sessions made up for messages whose own was unreadable", _LOST_SESSIONS),
+    ("sessions made up for messages whose own was unreadable", _NAMED_SESSIONS),
+    (
+        "sessions made up for messages of which not even the session's id was readable: they are `recovered-session-...` now",
+        _NAMELESS_SESSIONS,
+    ),
     ("sources of summaries that are gone", _DANGLING_SOURCES),
     ("sources of summaries found again", _LOST_SOURCES),
     ("carried references that are gone", "DELETE FROM carried WHERE node_id NOT IN (SELECT node_id FROM nodes)"),
@@ -169,7 +178,7 @@ def _rescue(deps: OpsDeps, found: Diagnosis, progress: Progress) -> Repaired:
                 f"SQLite can read no message of {path}; it was left as it is, with a copy at {kept}. Restore a backup: "
                 "`/lcm restore latest`"
             )
-        notes = _relinked(fresh, saved)
+        notes = _relinked(fresh, saved, session_names(work))
         files.seal(fresh)
         files.exchange(deps.db, fresh, None)
     except OSError as exc:
@@ -191,16 +200,25 @@ def readable(table: str, row: Mapping[str, Any]) -> bool:
     """Can the row be used? A page that was overwritten may still look like rows to SQLite."""
     if table == "blocks":
         return intact_block(row["data"])
+    if table == "sessions":
+        return isinstance(row["session_id"], str)
     if table != "messages":
         return True
-    return intact(row["envelope"]) and isinstance(row["seq"], int) and isinstance(row["session_id"], str)
+    return intact(row["envelope"]) and isinstance(row["seq"], int) and isinstance(row["session_key"], int)
 
 
-def _relinked(path: Path, saved: Salvage) -> list[str]:
-    """Make the saved rows point at each other again, and note what is gone."""
+def session_names(damaged: Path) -> dict[int, str]:
+    """Ids of sessions by number, from the index over them: it lies elsewhere in the file than their rows."""
+    rows = files.indexed(damaged, "sessions", ("session_id", "session_key"))
+    return {key: name for name, key in rows if isinstance(key, int) and isinstance(name, str)}
+
+
+def _relinked(path: Path, saved: Salvage, names: Mapping[int, str]) -> list[str]:
+    """Make the saved rows point at each other again, and note what is gone. ``names``: ids of sessions by number."""
     notes = []
+    given = {"owner": RECOVERED, "names": json.dumps(names)}
     for what, sql in _RELINK:
-        changed = files.rewrite(path, [(sql, {"owner": RECOVERED} if ":owner" in sql else ())])
+        changed = files.rewrite(path, [(sql, {name: value for name, value in given.items() if f":{name}" in sql})])
         if changed:
             notes.append(f"{changed} {what}")
     files.rewrite(path, [(sql, ()) for sql in COUNT_REMOVED])

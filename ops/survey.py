@@ -18,6 +18,7 @@ from ..db.connection import Database
 from ..db.files import Progress, silent
 from ..db.meta import Meta
 from ..records import ARCHIVE_RUNG
+from ..session import ID_OF, KEY_OF
 from ..text import content
 from ..text.packing import unpack, unpack_block
 
@@ -100,7 +101,7 @@ class Survey:
 
     def messages_of(self, session_id: str) -> Amount:
         """Messages stored under one host session."""
-        sql = "SELECT count(*) FROM (SELECT 1 FROM messages WHERE session_id = ? LIMIT ?)"
+        sql = f"SELECT count(*) FROM (SELECT 1 FROM messages WHERE session_key = {KEY_OF.format('?')} LIMIT ?)"
         count = int(self._db.query(sql, (session_id, COUNT_LIMIT))[0][0])
         return Amount(count, count == COUNT_LIMIT)
 
@@ -113,7 +114,7 @@ class Survey:
         """Where the newest messages of a session came from; "" counts as unknown."""
         rows = self._db.query(
             "SELECT coalesce(nullif(trim(source), ''), 'unknown'), count(*) FROM (SELECT source FROM messages "
-            "WHERE session_id = ? ORDER BY store_id DESC LIMIT ?) GROUP BY 1 ORDER BY 2 DESC, 1",
+            f"WHERE session_key = {KEY_OF.format('?')} ORDER BY store_id DESC LIMIT ?) GROUP BY 1 ORDER BY 2 DESC, 1",
             (session_id, newest),
         )
         return dict(rows)
@@ -145,7 +146,8 @@ class Survey:
     def flagged(self, flag: int, *, above: int) -> list[tuple[str, int]]:
         """(session, how many) of messages with a flag."""
         return self._db.query(
-            "SELECT session_id, count(*) FROM messages WHERE store_id > ? AND flags & ? GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 20",
+            f"SELECT {ID_OF.format('m')}, m.count FROM (SELECT session_key, count(*) AS count FROM messages "
+            "WHERE store_id > ? AND flags & ? GROUP BY 1) AS m ORDER BY 2 DESC, 1 LIMIT 20",
             (above, flag),
         )
 
@@ -210,6 +212,8 @@ class Survey:
         questions = {
             "messages without a conversation": "SELECT count(*) FROM (SELECT DISTINCT conversation_id AS c FROM messages) "
             "WHERE c NOT IN (SELECT conversation_id FROM conversations)",
+            "messages without a session": "SELECT count(*) FROM messages "
+            "WHERE session_key NOT IN (SELECT session_key FROM sessions)",
             "sessions without a conversation": "SELECT count(*) FROM sessions WHERE conversation_id NOT IN "
             "(SELECT conversation_id FROM conversations)",
             "summaries without sources": "SELECT count(*) FROM nodes n WHERE NOT EXISTS "

@@ -20,7 +20,7 @@ from ops_world import READS, ROOT, WRITES, Holder, World, corrupt, digest, healt
 
 from hermes_lcm.command import answer
 from hermes_lcm.db import connection, files
-from hermes_lcm.errors import BadRequest, NotFound, StoreBusy, StoreCorrupt
+from hermes_lcm.errors import BadRequest, NotFound, StoreBusy, StoreCorrupt, StoreError
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.checks import doctor
 from hermes_lcm.text import chunk_ids
@@ -256,7 +256,7 @@ def consistent(path: Path) -> list[str]:
             "SELECT conversation_id FROM messages GROUP BY 1 HAVING max(seq) <> count(*) OR min(seq) <> 1"
         ).fetchall()
         orphans = copy.execute(
-            "SELECT count(*) FROM messages WHERE session_id NOT IN (SELECT session_id FROM sessions)"
+            "SELECT count(*) FROM messages WHERE session_key NOT IN (SELECT session_key FROM sessions)"
         ).fetchone()
         missing = copy.execute(
             f"SELECT count(*) FROM messages WHERE {chunk_ids.FIRST_SQL.format('store_id')} "
@@ -300,6 +300,23 @@ def test_work_goes_on_after_a_restore(world: World) -> None:
 
     assert world.runtime.store.count("s1") == 104
     assert doctor(world.deps())["overall"] == "healthy"
+
+
+def test_messages_go_to_their_session_in_a_file_that_numbers_sessions_otherwise(world: World, tmp_path: Path) -> None:
+    """A live process that still remembers numbers of the file that was there before stores nothing; its next call does."""
+    other = World(tmp_path / "other")
+    other.say("somebody", "else", session="s2")
+    other.say("hello", "there", session="s1")
+    other.close()
+    assert world.runtime.store.count("s1") == 100
+    files.exchange(world.runtime.db, other.path, None)
+    live = "hello", "there", "and now"
+    with pytest.raises(StoreError, match="no session 's1' in conversation 1"):
+        world.say(*live, session="s1")
+    world.say(*live, session="s1")
+
+    assert [row.text for row in world.runtime.store.page("s1", after=0, limit=9)] == [*live]
+    assert world.runtime.store.count("s2") == 2
 
 
 def test_restoring_twice_is_restoring_once(world: World) -> None:

@@ -19,7 +19,7 @@ from hermes_lcm.blocks import LARGE_BYTES
 from hermes_lcm.errors import StoreCorrupt, StoreError
 from hermes_lcm.ops import clean, export, repair
 from hermes_lcm.ops.survey import Survey
-from hermes_lcm.store import HEAD_COLUMNS
+from hermes_lcm.store import STORED_COLUMNS
 from hermes_lcm.text.packing import BLOCK_BYTES, pack_block, unpack_block
 
 
@@ -141,7 +141,7 @@ def test_every_column_moves_along(tmp_path: Path) -> None:
     world.take(busy(1))
     columns = {row[1] for row in world.db.query("PRAGMA table_info(messages)")}
 
-    assert columns == {*HEAD_COLUMNS.split(", "), "envelope"}
+    assert columns == {*STORED_COLUMNS.split(", "), "envelope"}
 
 
 def test_a_large_message_stays_alone(tmp_path: Path) -> None:

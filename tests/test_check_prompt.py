@@ -38,7 +38,8 @@ class Branch:
         assert found is not None
         self.conversation = found.conversation_id
         self.rows = [row[0] for row in world.runtime.db.query(
-            "SELECT store_id FROM messages WHERE session_id IN ('parent', 'branch') ORDER BY store_id")]  # fmt: skip
+            "SELECT store_id FROM messages JOIN sessions USING(session_key) WHERE session_id IN ('parent', 'branch') "
+            "ORDER BY store_id")]  # fmt: skip
 
     def shows(self, covered: list[int], tail: list[int]) -> dict[str, Any]:
         """The finding when the branch's prompt summarises these rows and shows those raw."""

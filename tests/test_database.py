@@ -19,6 +19,7 @@ import pytest
 from world import World, chat, run, texts
 
 from hermes_lcm import errors
+from hermes_lcm.db import connection as connection_module
 from hermes_lcm.db import migrations
 from hermes_lcm.db.connection import Database, Databases
 from hermes_lcm.db.migrations import APPLICATION_ID, STEPS
@@ -482,6 +483,25 @@ def test_many_processes_may_be_the_first(tmp_path: Path) -> None:
 
     assert [worker.wait(60) for worker in workers] == [0] * 4
     assert World(tmp_path).counts()["messages"] == 16
+
+
+def test_a_file_that_another_process_makes_meanwhile_is_no_strangers(tmp_path: Path, monkeypatch: Any) -> None:
+    """Whose the file is, is read after its tables: both appear in one transaction of the other process."""
+    read, others = connection_module._pragma, []
+
+    def pragma(connection: sqlite3.Connection, name: str) -> int:
+        value = read(connection, name)
+        if name == "application_id" and not others:
+            others.append(Database(tmp_path / "lcm.db"))
+            others[0].query("SELECT 1")
+        return value
+
+    monkeypatch.setattr(connection_module, "_pragma", pragma)
+    db = Database(tmp_path / "lcm.db")
+    assert db.query("SELECT count(*) FROM messages") == [(0,)]
+    assert others
+    for each in (db, *others):
+        each.close()
 
 
 def test_a_backup_is_complete_and_private(tmp_path: Path) -> None:

@@ -317,6 +317,15 @@ def test_removed_rows_leave_a_gap(world: World) -> None:
     ]
 
 
+def test_messages_whose_session_is_gone_are_reported(world: World) -> None:
+    """Another program removed the row; no message is unreadable for it."""
+    world.raw("DELETE FROM sessions")
+    said = doctor(world.deps(None))
+
+    assert finding(said, "links")["data"]["messages_without_a_session"] == 100
+    assert len(world.runtime.store.rows(range(1, 101))) == 100
+
+
 def test_unaligned_messages_are_counted_by_session(world: World) -> None:
     """Kept, but their place could not be proven."""
     world.runtime.store.flag([7, 8], add=Flag.UNALIGNED)
@@ -495,8 +504,8 @@ def test_a_million_rows_are_not_read(tmp_path: Path) -> None:
     world.say("first", "second")
     world.raw(
         "WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) "
-        "INSERT INTO messages(conversation_id, session_id, seq, pos, role, digest, tokens, chars, stored_at, source, envelope) "
-        "SELECT 1, 's1', i, i, 'user', x'00', 10, 400, 0, 'cli', (SELECT envelope FROM messages WHERE store_id = 1) FROM n"
+        "INSERT INTO messages(conversation_id, session_key, seq, pos, role, digest, tokens, chars, stored_at, source, envelope) "
+        "SELECT 1, 1, i, i, 'user', x'00', 10, 400, 0, 'cli', (SELECT envelope FROM messages WHERE store_id = 1) FROM n"
     )
     costs = []
     for deep in (False, True):

@@ -120,7 +120,7 @@ def test_rows_without_a_proven_place_may_be(tmp_path: Path) -> None:
     world.say(*texts)
     world.raw("UPDATE messages SET said_at = 1e9 + store_id / 1000.0")
     world.raw(
-        "INSERT INTO messages SELECT store_id + 8, conversation_id, session_id, seq + 8, pos + 8, role, tool_name, answers, "
+        "INSERT INTO messages SELECT store_id + 8, conversation_id, session_key, seq + 8, pos + 8, role, tool_name, answers, "
         "digest, tokens, chars, said_at + 60, stored_at, source, flags | 8, revises, envelope FROM messages"
     )
     world.close()

@@ -11,12 +11,14 @@ import pytest
 from ops_world import READS, Holder, World, corrupt, digest, foreign, healthy, newer, no_database, stored_blob, wrecked
 
 from hermes_lcm.db import connection, files
+from hermes_lcm.db.connection import PAGE_BYTES, Database
 from hermes_lcm.errors import BadRequest, StoreBusy, StoreError
 from hermes_lcm.ops import backup, clean, explain, repair, rotate
 from hermes_lcm.ops.checks import doctor
 from hermes_lcm.ops.orders import Orders
 from hermes_lcm.ops.status import status
 from hermes_lcm.session import Session
+from hermes_lcm.store import MessageStore
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +114,7 @@ def test_a_total_counts_what_is_there_after_a_salvage(tmp_path: Path) -> None:
 
 def test_envelopes_that_were_overwritten_are_not_saved(world: World) -> None:
     """Damage that SQLite does not notice."""
-    good = {"envelope": b"\0{}", "seq": 1, "session_id": "s"}
+    good = {"envelope": b"\0{}", "seq": 1, "session_key": 1}
     assert repair.readable("messages", good)
     for bad in (b"\1garbage", b"\0\xff", b"\1" + zlib.compress(b"\xff"), b"\0[", "text", None):
         assert not repair.readable("messages", {**good, "envelope": bad})
@@ -172,10 +174,62 @@ def test_messages_find_a_home_again(table: str, world: World, tmp_path: Path) ->
     world.close()
     fresh = tmp_path / "fresh.db"
     saved = files.salvage(world.path, fresh, repair.readable)
-    notes = repair._relinked(fresh, saved)
+    notes = repair._relinked(fresh, saved, repair.session_names(world.path))
 
     assert any("made up" in note for note in notes)
     assert files.verify(fresh).counts[table] == 1
+
+
+def overwrite(world: World, *names: str) -> None:
+    """Noise over the first page of tables and indexes."""
+    marks = ",".join("?" * len(names))
+    roots = [row[0] for row in world.runtime.db.query(
+        f"SELECT rootpage FROM sqlite_master WHERE name IN ({marks})", names)]  # fmt: skip
+    assert len(roots) == len(names)
+    world.close()
+    with world.path.open("r+b") as file:
+        for root in roots:
+            file.seek((root - 1) * PAGE_BYTES)
+            file.write(b"\xde\xad\xbe\xef" * (PAGE_BYTES // 4))
+
+
+def test_sessions_whose_rows_are_unreadable_keep_their_ids(world: World) -> None:
+    """The index over the ids has them, too: the host's next call goes on with what is stored."""
+    world.say("hello", "there", session="s2")
+    overwrite(world, "sessions")
+    done = repair.repair(world.deps())
+    found = world.runtime.sessions.find("s2")
+
+    assert "2 sessions made up for messages whose own was unreadable" in done.notes
+    assert found is not None
+    assert found.conversation_id == 2
+    assert [row.text for row in world.runtime.store.page("s2", after=0, limit=9)] == ["hello", "there"]
+    world.say("hello", "there", "again", session="s2")
+    assert world.runtime.store.count() == 103
+
+
+def test_sessions_whose_ids_are_unreadable_get_some(world: World) -> None:
+    """Every message comes back, under ids that say where they are from; the report tells of it."""
+    world.say("hello", "there", session="s2")
+    overwrite(world, "sessions", "sqlite_autoindex_sessions_1")
+    done = repair.repair(world.deps())
+
+    assert any(note.startswith("2 ") and "`recovered-session-...`" in note for note in done.notes)
+    assert world.runtime.store.count() == 102
+    assert world.runtime.store.count("recovered-session-1") == 100
+    assert [row.text for row in world.runtime.store.page("recovered-session-2", after=0, limit=9)] == ["hello", "there"]
+    assert doctor(world.deps("recovered-session-2"), deep=True)["counts"]["fail"] == 0
+
+
+def test_a_message_without_a_session_is_read_under_the_id_that_a_repair_gives(world: World, tmp_path: Path) -> None:
+    """What was noted of it before the repair is found after it."""
+    world.raw("DELETE FROM sessions")
+    before = world.runtime.store.heads_of([1])[1].session_id
+    world.close()
+    fresh = tmp_path / "fresh.db"
+    repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable), repair.session_names(world.path))
+
+    assert MessageStore(Database(fresh), world.runtime.index).count(before) == 100
 
 
 def test_sources_of_a_leaf_are_found_again(world: World, tmp_path: Path) -> None:
@@ -183,7 +237,7 @@ def test_sources_of_a_leaf_are_found_again(world: World, tmp_path: Path) -> None
     world.raw("DELETE FROM node_sources")
     world.close()
     fresh = tmp_path / "fresh.db"
-    repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable))
+    repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable), {})
 
     assert files.verify(fresh).counts["node_sources"] == 10
 
@@ -297,7 +351,7 @@ def test_nothing_of_a_removed_conversation_is_left(noisy: World) -> None:
     job = noisy.runtime.known("job")
     assert job is not None
     gone = job.conversation_id
-    rows = [row[0] for row in noisy.runtime.db.query("SELECT store_id FROM messages WHERE session_id = 'job'")]
+    rows = [row.store_id for row in noisy.runtime.store.page("job", after=0, limit=9)]
     node = noisy.node(*rows[:2], conversation=gone)
     noisy.runtime.dag.publish(gone, "job", [node.node_id], rows[2:], last_seq=4, last_pos=4.0, now=noisy.now)
     noisy.runtime.sessions.carry(gone, [node.node_id])

@@ -17,7 +17,7 @@ from hermes_lcm.text import words
 
 EVERYTHING = Scope()
 _COLUMNS = (
-    "store_id, conversation_id, session_id, seq, pos, role, digest, tokens, chars, said_at, stored_at, source, flags, "
+    "store_id, conversation_id, session_key, seq, pos, role, digest, tokens, chars, said_at, stored_at, source, flags, "
     "envelope"
 )
 
@@ -58,6 +58,13 @@ class World:
                 "INSERT OR IGNORE INTO conversations(conversation_id, principal, nonce, created_at) VALUES (?, ?, ?, 0)",
                 (conversation, principal, f"n{conversation}"),
             )
+            name = session or f"s{conversation}"
+            self.db.execute(
+                "INSERT OR IGNORE INTO sessions(session_id, conversation_id, origin, principal, started_at) "
+                "VALUES (?, ?, 'start', ?, 0)",
+                (name, conversation, principal),
+            )
+            ((key,),) = self.db.fetch("SELECT session_key FROM sessions WHERE session_id = ?", (name,))
             rows = []
             for role, text in messages:
                 seq = self._seq[conversation] = self._seq.get(conversation, 0) + 1
@@ -65,7 +72,7 @@ class World:
                     f"INSERT INTO messages({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, x'', 0, ?, ?, ?, ?, ?, x'')",
                     (
                         conversation,
-                        session or f"s{conversation}",
+                        key,
                         seq,
                         seq,
                         role,

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from world import Chat, World, chat, digests, reload
 
+from hermes_lcm.errors import StoreError
 from hermes_lcm.records import Flag
 from hermes_lcm.session import principal_of
+from hermes_lcm.store import NewRow
+from hermes_lcm.text import content
 
 
 @pytest.fixture
@@ -32,6 +35,16 @@ def test_two_sessions_keep_their_messages_apart(world: World) -> None:
 
     assert digests(world.thread("a")) == digests(world.thread("b")) == digests(messages)
     assert len(world.stored()) == 12
+
+
+def test_a_session_that_is_gone_takes_no_messages(world: World) -> None:
+    """Removed by an operator while it was in use: refused by name, and nothing is written."""
+    world.take(chat().turns(1), "a")
+    row = NewRow(content.read({"role": "user", "content": "more"}))
+
+    with pytest.raises(StoreError, match="has no session 'b'"):
+        world.store.append(world.session("a").conversation_id, "b", 2, [row], source="t", now=1.0)
+    assert len(world.stored()) == 2
 
 
 def test_rotation_keeps_one_conversation(world: World) -> None:

@@ -196,8 +196,8 @@ def test_a_million_rows_cost_the_same(tmp_path: Path) -> None:
     world.say("first", "second")
     world.raw(
         "WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) "
-        "INSERT INTO messages(conversation_id, session_id, seq, pos, role, digest, tokens, chars, stored_at, source, envelope) "
-        "SELECT 1, 's1', i, i, 'user', x'00', 10, 400, 0, 'cli', zeroblob(400) FROM n"
+        "INSERT INTO messages(conversation_id, session_key, seq, pos, role, digest, tokens, chars, stored_at, source, envelope) "
+        "SELECT 1, 1, i, i, 'user', x'00', 10, 400, 0, 'cli', zeroblob(400) FROM n"
     )
     small = World(tmp_path / "small")
     small.say("first", "second")
