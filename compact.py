@@ -25,6 +25,7 @@ from .llm.digest import target_tokens
 from .llm.ladder import EXTRACTIVE
 from .records import (
     ARCHIVE_RUNG,
+    EXTRACT_RUNG,
     Assembly,
     Entry,
     Flag,
@@ -200,7 +201,8 @@ class Compactor:
         ready: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
         if not focus:
             gone = self._dissolved()
-            for node, sources in self._dag.leaves_from(session.conversation_id, [u.ids[0] for u in backlog if u.ids]):
+            firsts = [unit.ids[0] for unit in backlog if unit.ids]
+            for node, sources in self._dag.leaves_from(session.conversation_id, firsts, extracts=self._extracts):
                 if node.node_id in gone:
                     continue
                 ready.setdefault(sources[0], []).append((node.node_id, sources))
@@ -245,7 +247,12 @@ class Compactor:
 
     def _target(self, source_tokens: int, depth: int) -> int:
         """How long a summary should be."""
-        return target_tokens(source_tokens, depth, self._config.summary_model.strip().lower() == EXTRACTIVE)
+        return target_tokens(source_tokens, depth, self._extracts)
+
+    @property
+    def _extracts(self) -> bool:
+        """Did the user choose extracts instead of a model?"""
+        return self._config.summary_model.strip().lower() == EXTRACTIVE
 
     def _lines(self, ids: Sequence[int]) -> tuple[SourceLine, ...]:
         return tuple(source_line(row) for row in self._store.rows(ids) if not row.head.flags & Flag.FILTERED)
@@ -346,7 +353,7 @@ class Compactor:
             if parent is None and not ask:
                 break
             if parent is None:
-                self._refused[fingerprint(0, run)] = self._monotonic() + _REFUSED_S
+                self._refuse(run)
                 refused += 1
                 continue  # the children stay
             roots = sorted(
@@ -354,12 +361,18 @@ class Compactor:
             )
         return roots
 
+    def _refuse(self, run: Sequence[int]) -> None:
+        """Leave a run alone for a while; what was left alone long enough is forgotten."""
+        now = self._monotonic()
+        self._refused = {print_: until for print_, until in self._refused.items() if until > now}
+        self._refused[fingerprint(0, run)] = now + _REFUSED_S
+
     def _was_refused(self, run: Sequence[int]) -> bool:
         until = self._refused.get(fingerprint(0, run))
         return until is not None and until > self._monotonic()
 
     def _sound(self, node: Node) -> bool:
-        return node.quality != "provisional" or node.rung == "extractive"
+        return node.quality != "provisional" or node.rung == EXTRACT_RUNG
 
     def ready_parent(self, session: Session, children: Sequence[Node]) -> Node | None:
         """The node that was condensed from exactly these before, unless an operator dissolved it."""
@@ -391,7 +404,7 @@ class Compactor:
         summary = self._parallel(
             [lambda: self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)], request
         )[0]
-        if summary is None or (summary.quality != "verified" and summary.rung != "extractive"):
+        if summary is None or (summary.quality != "verified" and summary.rung != EXTRACT_RUNG):
             return None
         if summary.tokens >= size:
             return None
@@ -434,7 +447,7 @@ def source_line(row: Row) -> SourceLine:
 
 def repairable(node: Node) -> bool:
     """Is this a stand-in that a model should replace? (An extract that the user chose, or what an agent archived, is not.)"""
-    return node.quality == "provisional" and node.depth == 0 and node.rung not in ("extractive", ARCHIVE_RUNG)
+    return node.quality == "provisional" and node.depth == 0 and node.rung not in (EXTRACT_RUNG, ARCHIVE_RUNG)
 
 
 def _verbatim(lines: Sequence[SourceLine]) -> Summary:

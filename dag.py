@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from .db.connection import Database
-from .records import ARCHIVE_RUNG, Assembly, NewNode, Node
+from .records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, NewNode, Node
 from .search import NodeIndex
 
 _COLUMNS = (
@@ -186,15 +186,22 @@ class SummaryDag:
         )
         return [_node(row) for row in rows]
 
-    def leaves_from(self, conversation_id: int, first_store_ids: Sequence[int]) -> list[tuple[Node, tuple[int, ...]]]:
-        """Sound leaves that begin at one of these messages, with their sources: what a new plan may adopt."""
+    def leaves_from(
+        self, conversation_id: int, first_store_ids: Sequence[int], *, extracts: bool = False
+    ) -> list[tuple[Node, tuple[int, ...]]]:
+        """Sound leaves that begin at one of these messages, with their sources: what a new plan may adopt.
+
+        ``extracts``: the user wants extracts instead of a model's words, so they are sound too.
+        """
+        sound = f"(quality <> 'provisional' OR rung = '{EXTRACT_RUNG}')" if extracts else "quality <> 'provisional'"
         out: list[tuple[Node, tuple[int, ...]]] = []
         for at in range(0, len(first_store_ids), 500):
             part = list(first_store_ids[at : at + 500])
             marks = ",".join("?" * len(part))
             rows = self._db.query(
-                f"SELECT {_COLUMNS} FROM nodes WHERE conversation_id = ? AND first_store_id IN ({marks}) AND depth = 0 "
-                "AND quality <> 'provisional' ORDER BY node_id",
+                # Left to itself SQLite takes the index by depth: it would read all leaves that the conversation ever had.
+                f"SELECT {_COLUMNS} FROM nodes INDEXED BY nodes_by_first "
+                f"WHERE conversation_id = ? AND first_store_id IN ({marks}) AND depth = 0 AND {sound} ORDER BY node_id",
                 (conversation_id, *part),
             )
             out.extend((_node(row), tuple(self.sources(row[0]))) for row in rows)

@@ -22,6 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from .blocks import Blocks
 from .db.connection import Database
 from .health import Health
 from .records import Flag, Row, Scope
@@ -273,8 +274,10 @@ class Payloads:
 class UnfoldedStore(MessageStore):
     """The same messages with what their placeholders stand for: ``unfold`` is ``Payloads.whole`` or ``Payloads.view``."""
 
-    def __init__(self, db: Database, index: MessageIndex, unfold: Callable[[Row], Row]) -> None:
-        super().__init__(db, index)
+    def __init__(
+        self, db: Database, index: MessageIndex, unfold: Callable[[Row], Row], blocks: Blocks | None = None
+    ) -> None:
+        super().__init__(db, index, blocks)
         self._unfold = unfold
 
     def rows(self, store_ids: Sequence[int]) -> list[Row]:
@@ -286,11 +289,12 @@ class UnfoldedStore(MessageStore):
 
 
 def unfolded(
-    db: Database, index: MessageIndex, path: Path, health: Health
+    db: Database, index: MessageIndex, path: Path, health: Health, blocks: Blocks
 ) -> tuple[Payloads, UnfoldedStore, UnfoldedStore]:
     """(the files of a database, its messages exactly as they were said, its messages as they are read and searched)."""
     payloads = Payloads(db, folder_of(path), health)
-    return payloads, UnfoldedStore(db, index, payloads.whole), UnfoldedStore(db, index, payloads.view)
+    whole, view = (UnfoldedStore(db, index, unfold, blocks) for unfold in (payloads.whole, payloads.view))
+    return payloads, whole, view
 
 
 def _stat(path: Path) -> tuple[int, float]:

@@ -177,7 +177,7 @@ class Preparer:
                     return
                 node = self._compactor.leaf(session, chunk, request)
                 self._health.counters["leaves_prepared"] += 1
-                if node.quality == "provisional":
+                if repairable(node):
                     return  # no model answers now; the next turn asks again
         roots = self._compactor.roots(session, request)
         ready = self._dag.nodes(

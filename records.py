@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 #: The rung of a node that an archive became: its text is a placeholder, not a summary that a model wrote.
 ARCHIVE_RUNG = "archive"
+#: The rung of an extract that the user chose instead of a model's words: no stand-in that waits to be replaced.
+EXTRACT_RUNG = "extractive"
 
 
 class Flag:

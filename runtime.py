@@ -89,7 +89,9 @@ class Runtime:
         self.sessions = Sessions(self.db)
         self.store = MessageStore(self.db, self.index)
         self.dag = SummaryDag(self.db, self.node_index)
-        self.payloads, self.whole_store, self.view_store = unfolded(self.db, self.index, path, self.health)
+        self.payloads, self.whole_store, self.view_store = unfolded(
+            self.db, self.index, path, self.health, self.store.blocks
+        )
         self.metrics = self._measuring(config)
         self.door = build_door(config, self.payloads, self.health)
         self.ingest = Ingest(self.whole_store, self.sessions, self.dag, door=self.door)

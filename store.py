@@ -71,10 +71,10 @@ def head(row: Sequence[Any]) -> Stored:
 class MessageStore:
     """The messages of one database."""
 
-    def __init__(self, db: Database, index: MessageIndex) -> None:
+    def __init__(self, db: Database, index: MessageIndex, blocks: Blocks | None = None) -> None:
         self._db = db
         self._index = index
-        self._blocks = Blocks(db)
+        self.blocks = blocks or Blocks(db)
 
     # -- writing ------------------------------------------------------------------------------------
     def append(
@@ -147,8 +147,9 @@ class MessageStore:
     def collectable(self, *, after: int, limit: int) -> list[int]:
         """Tool results with texts in files that are neither pinned nor shrunk yet."""
         rows = self._db.query(
-            "SELECT store_id FROM messages WHERE flags & 256 AND flags & ? = 0 AND role = 'tool' AND store_id > ? "
-            "ORDER BY store_id LIMIT ?",
+            # By itself SQLite would go through all rows in the order that is asked for.
+            "SELECT store_id FROM messages INDEXED BY messages_externalised "
+            "WHERE flags & 256 AND flags & ? = 0 AND role = 'tool' AND store_id > ? ORDER BY store_id LIMIT ?",
             (Flag.PINNED | Flag.COLLECTED | Flag.QUARANTINED, after, limit),
         )
         return [row[0] for row in rows]
@@ -187,7 +188,7 @@ class MessageStore:
             if dict(now) != read or int(meta.value(_PACKED) or 0) != done:
                 return 0  # another process packs, or an operator removes: the next call looks again
             for conversation, store_ids, data in blocks:
-                self._move(store_ids, self._blocks.add(conversation, data))
+                self._move(store_ids, self.blocks.add(conversation, data))
             meta.note(_PACKED, window[-1][0])
         return sum(len(store_ids) for _, store_ids, _ in blocks)
 
@@ -217,7 +218,7 @@ class MessageStore:
         for rows in self._db.iterate(sql, (done + 1, last, _STEP_ROWS), size=50):
             for store_id, conversation, stored in rows:
                 try:
-                    text = self._blocks.envelope(store_id, stored)
+                    text = self.blocks.envelope(store_id, stored)
                 except _UNREADABLE:
                     text = ""  # the doctor tells of it; as it cannot be read it stays where it is
                 window.append((store_id, conversation, stored, text))
@@ -443,14 +444,14 @@ class MessageStore:
     def envelope(self, store_id: int, stored: Packed) -> str:
         """The JSON of a message's envelope from what stands in its row. Raises StoreCorrupt when it is none."""
         try:
-            return self._blocks.envelope(store_id, stored)
+            return self.blocks.envelope(store_id, stored)
         except _UNREADABLE as exc:
             raise _unreadable(store_id, exc) from exc
 
     def _decoded(self, row: Sequence[Any]) -> Row:
         """A row of ``HEAD_COLUMNS, envelope``. Raises StoreCorrupt when the envelope is no envelope."""
         try:
-            envelope = content.decode(self._blocks.envelope(row[0], row[16]))
+            envelope = content.decode(self.blocks.envelope(row[0], row[16]))
         except _UNREADABLE as exc:
             raise _unreadable(row[0], exc) from exc
         return Row(head(row), content.text_of(envelope.get("content")), content.calls_of(envelope), envelope)

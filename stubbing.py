@@ -41,7 +41,8 @@ class Superseded:
     # -- in the worker ----------------------------------------------------------------------------------
     def look(self, session: Session, messages: Messages, lineage: Lineage) -> int:
         """Stub what is superseded if that is worth it; how many stubs there are."""
-        known = self._stubs.get(session.session_id, {})
+        shown = {entry.ids[0] for entry in lineage.entries if len(entry.ids) == 1}
+        known = {i: text for i, text in self._stubs.get(session.session_id, {}).items() if i in shown}
         fresh = {
             n: lineage.entries[n].ids[0]
             for n in superseded(messages[: len(lineage.entries)], self._least_chars)

@@ -39,6 +39,8 @@ BACKUP_S = 600.0
 LARGE_LOG_BYTES = 2_000_000
 #: Small: fifty tables and indexes of a page each are much beside one conversation, and a commit writes whole pages.
 PAGE_BYTES = 1024
+#: Pages that each connection keeps of a file, however large: what they lack comes from the system's own cache.
+READER_CACHE_KB, WRITER_CACHE_KB = 6000, 4000
 _LOG_BYTES = 4_096_000  # of the write-ahead log before it is folded back
 #: Free pages that are not worth giving back: the next messages use them.
 SPARE_PAGES = 16
@@ -120,7 +122,7 @@ class Database:
                     self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
                 )
                 reader.execute("PRAGMA query_only=1")
-                reader.execute("PRAGMA cache_size=-16000")
+                reader.execute(f"PRAGMA cache_size=-{READER_CACHE_KB}")
             except BaseException:
                 writer.close()
                 raise
@@ -169,7 +171,7 @@ class Database:
         self._use_wal(connection, patience)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA cache_size=-16000")
+        connection.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KB}")
         connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_BYTES // _pragma(connection, 'page_size')}")
         connection.execute("PRAGMA journal_size_limit=4194304")
         connection.execute("PRAGMA temp_store=MEMORY")

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from ..errors import SummaryRejected, SummaryTooLong, SummaryUnavailable
-from ..records import SourceLine, Summary, SummaryTask
+from ..records import EXTRACT_RUNG, SourceLine, Summary, SummaryTask
 from . import prompts, verify
 from .breaker import Breaker, SpendGuard
 from .client import Model, Reply
@@ -164,7 +164,7 @@ class Ladder:
             text=extract.text,
             expand_hint=extract.hint,
             quality="provisional",
-            rung="extractive" if chosen else "digest",
+            rung=EXTRACT_RUNG if chosen else "digest",
             model="",
             checks=json.dumps(checks, ensure_ascii=False),
             tokens=self._count(extract.text),

@@ -110,7 +110,7 @@ def _step5(word: str) -> str:
     return word
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=8000)
 def stem(token: str) -> str:
     """Porter's stem of a lower-case token, as SQLite computes it (tokens of 3 to 64 bytes, others as they are)."""
     if len(token) < 3 or len(token.encode("utf-8", "replace")) > 64:

@@ -87,7 +87,7 @@ def _humps(text: str) -> Iterator[str]:
     return map(_split_name, names)
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=4000)
 def _split_name(name: str) -> str:
     return _HUMP.sub(r" \g<0>", name)
 

@@ -1,0 +1,187 @@
+"""What a turn costs depends on the list that is shown, not on how much was said before (P6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from test_collect import GC, talk
+from test_prepare import FLOOR, prepared, turn_ends
+from test_stubbing import looked, twice
+from world import PATIENCE_S, Chat, Script, World, chat
+
+from hermes_lcm import compact
+from hermes_lcm.dag import fingerprint
+from hermes_lcm.db.connection import READER_CACHE_KB, WRITER_CACHE_KB
+from hermes_lcm.records import EXTRACT_RUNG, NewNode, Summary, SummaryTask
+
+
+def steps(world: World, job: Callable[[], Any]) -> int:
+    """How many steps SQLite takes for it, on both connections."""
+    count = 0
+
+    def step() -> int:
+        nonlocal count
+        count += 1
+        return 0
+
+    world.db.open()
+    connections = [world.db._reader, world.db._writer]
+    for connection in connections:
+        assert connection is not None
+        connection.set_progress_handler(step, 1)
+    try:
+        job()
+    finally:
+        for connection in connections:
+            assert connection is not None
+            connection.set_progress_handler(None, 1)
+    return count
+
+
+# -- what is read ------------------------------------------------------------------------------------------------------
+def leaves(world: World, first: int, stop: int) -> None:
+    """Leaves over one message each."""
+    for n in range(first, stop):
+        world.dag.add(NewNode(1, 0, "verified", "text " * 300, "", 5, 50, (n,), fingerprint(0, [n])), now=1.0)
+
+
+def test_the_search_for_ready_leaves_reads_no_others(tmp_path: Path) -> None:
+    """Those that begin at a message of the backlog; a long conversation has thousands that do not."""
+    world = World(tmp_path)
+    world.take(chat().turns(200))
+    backlog = list(range(381, 401))
+    leaves(world, 390, 395)
+    before = steps(world, lambda: world.dag.leaves_from(1, backlog))
+    leaves(world, 1, 300)
+
+    assert len(world.dag.leaves_from(1, backlog)) == 5
+    assert steps(world, lambda: world.dag.leaves_from(1, backlog)) <= before + 20
+
+
+def test_transcript_gc_looks_at_results_in_files_only(tmp_path: Path) -> None:
+    """It looks after every turn: rows that have no file are not even passed over."""
+    world = World(tmp_path, **GC)
+    live = talk(world)
+    before = steps(world, lambda: world.store.collectable(after=0, limit=50))
+    world.take(live.turns(200))
+
+    assert world.store.collectable(after=0, limit=50) == [3]
+    assert steps(world, lambda: world.store.collectable(after=0, limit=50)) <= before + 20
+
+
+def test_work_ahead_of_a_long_conversation_reads_no_more(tmp_path: Path) -> None:
+    """The same live list with ten times the history behind it. Rows are packed in some rounds only, hence the median."""
+    world = World(tmp_path, Script("ok"), leaf_chunk_tokens=FLOOR, fresh_tail_count=8, condensation_fanin=4)
+    live, took = Chat(), []
+
+    def work() -> None:
+        turn_ends(world, live)
+        assert world.preparer.idle(PATIENCE_S)
+
+    for n in range(40):
+        live.turns(40, first=40 * n)
+        world.take(live)
+        took.append(steps(world, work))
+        live[:] = world.compact(live, threshold=4000)
+
+    assert world.counts()["messages"] == 40 * 80
+    assert median(took[-10:]) <= 1.2 * median(took[3:13])
+
+
+# -- what is held ------------------------------------------------------------------------------------------------------
+def test_each_connection_holds_a_fixed_part_of_the_file(tmp_path: Path) -> None:
+    """However large it is."""
+    world = World(tmp_path)
+    world.take(chat().turns(1))
+    limits = [world.db.query("PRAGMA cache_size")[0][0]]
+    with world.db.transaction():
+        limits.append(world.db.fetch("PRAGMA cache_size")[0][0])
+
+    assert limits == [-READER_CACHE_KB, -WRITER_CACHE_KB]
+    assert READER_CACHE_KB + WRITER_CACHE_KB <= 10_000
+
+
+def test_blocks_are_held_once(tmp_path: Path) -> None:
+    """The three views of the stored messages share what was unpacked."""
+    runtime = World(tmp_path).runtime
+
+    assert runtime.store.blocks is runtime.whole_store.blocks is runtime.view_store.blocks
+
+
+def test_stubs_of_what_left_the_list_are_forgotten(tmp_path: Path) -> None:
+    """A session that goes on for weeks stubs thousands of results; only those in the list are held."""
+    world = World(tmp_path)
+    looked(world, twice())
+    live = twice()
+    for message in live:
+        message["content"] = f"{message['content']} again" if message["content"] else ""
+    looked(world, live)
+
+    held = world.runtime.superseded._stubs["s"]
+    assert set(held) == {entry.ids[0] for entry in world.take(live).entries[2:3]}
+
+
+def test_runs_that_no_model_condensed_are_forgotten_after_a_while(tmp_path: Path) -> None:
+    """They are left alone for a time, and not held for ever."""
+    now = [0.0]
+    world = World(tmp_path)
+    world.compactor._monotonic = lambda: now[0]
+    for n in range(20):
+        world.compactor._refuse([n, n + 1])
+        now[0] += compact._REFUSED_S / 4
+
+    assert len(world.compactor._refused) <= 4
+    assert world.compactor._was_refused([19, 20])
+    assert not world.compactor._was_refused([0, 1])
+
+
+# -- extracts that the user chose ---------------------------------------------------------------------------------------
+class Extracting(Script):
+    """What the ladder does when no model is to be asked."""
+
+    def __call__(self, task: SummaryTask, **_: Any) -> Summary:
+        self.tasks.append(task)
+        said = self.summary(task, "provisional", f"Extract of {task.lines[0].address}")
+        return Summary(said.text, said.expand_hint, said.quality, EXTRACT_RUNG, "", "{}", said.tokens)
+
+    summarise = __call__
+
+
+def extracting(folder: Path, model: Script) -> World:
+    return World(folder, model, leaf_chunk_tokens=FLOOR, fresh_tail_count=8, summary_model="extractive")
+
+
+def test_prepared_extracts_are_adopted(tmp_path: Path) -> None:
+    """They were written once, all of them, and the compaction shows them: nothing is extracted again after every turn."""
+    world = extracting(tmp_path, Extracting())
+    live = chat().turns(80)
+    first = prepared(world, live)
+    again = prepared(world, live.turns(3, first=200))
+    asked = len(world.model.tasks)
+    compacted = world.compact(live, threshold=4000)
+
+    assembly = world.take(compacted).assembly
+    assert len(first) > 1
+    assert again == first
+    assert len(world.model.tasks) == asked
+    assert assembly is not None
+    assert {node.node_id for node in first} <= set(assembly.roots)
+    assert world.gaps(compacted) == ([], [])
+
+
+def test_extracts_are_not_adopted_when_a_model_is_chosen(tmp_path: Path) -> None:
+    """Then they are stand-ins that a model did not write (P5)."""
+    live = chat().turns(80)
+    world = extracting(tmp_path, Extracting())
+    prepared(world, live)
+    world.preparer.stop()
+    world.db.close()
+    world = World(tmp_path, Script("ok"), leaf_chunk_tokens=FLOOR, fresh_tail_count=8)
+    compacted = world.compact(live, threshold=4000)
+
+    assembly = world.take(compacted).assembly
+    assert assembly is not None
+    assert {node.quality for node in world.dag.nodes(assembly.roots)} == {"verified"}
