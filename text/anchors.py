@@ -32,9 +32,9 @@ class Anchors(Generic[T]):
             self._goals.setdefault(anchor.encode("ascii"), []).append((needs.encode("ascii"), goal))
         self._needs = {needs for goals in self._goals.values() for needs, _ in goals}
         by_pivot: dict[tuple[bool, int], list[bytes]] = {}
-        for anchor in self._goals:
-            pivot = next((each for each in _PIVOTS if each in anchor), anchor[0])
-            by_pivot.setdefault((anchor != anchor.lower(), pivot), []).append(anchor)
+        for literal in self._goals:
+            pivot = next((each for each in _PIVOTS if each in literal), literal[0])
+            by_pivot.setdefault((literal != literal.lower(), pivot), []).append(literal)
         self._groups = [_Group(pivot, anchors, exact=exact) for (exact, pivot), anchors in by_pivot.items()]
 
     def places(self, text: str) -> Iterator[tuple[list[int], T]]:

@@ -28,9 +28,10 @@ _RUN = b"1" * _WORD
 _IN_WORD = bytes(0x31 if (chr(n).isalnum() and n < 128) or chr(n) in "+/_-" else 0x20 for n in range(256))
 _PRINTED = bytes(n for n in range(256) if n >= 32 or 9 <= n <= 13)
 # Most long words (paths, names) cannot be base64 of text: a first character of g to v would be a byte in the middle of a UTF-8
-# character, every fourth one of A, B, E to H a control character, of + and / (- and _) none that UTF-8 has.
+# character, every fourth one of A, B, E to H a control character, of + and / (- and _) none that UTF-8 has; and behind an ASCII
+# character (C, D, I to f) some second characters would be such a byte in the middle, or a control character.
 _FIRST = frozenset(b"CDIJKLMNOPQRSTUVWXYZabcdefwxyz0123456789")
-_SAYS = re.compile(rb".{4}" + rb"[CDI-Za-z0-9].{3}" * (_WORD // 4 - 1))
+_SAYS = re.compile(rb"(?:[CDI-Za-f][^BI-LRYZabho-rx4-7]..|[g-z0-9]...){%d}" % (_WORD // 4))
 _DONE = "[redacted:"
 
 # What stands between a name and its value, and the value: quoted (at any depth of escaping) or not.
