@@ -411,6 +411,7 @@ class Runtimes:
             runtime.preparer.stop()
             if runtime.db.is_open:
                 runtime.ended()
+                runtime.db.close()  # the last one that has the file open takes the log away
             runtime.metrics.stop()
 
     def all(self) -> list[Runtime]:

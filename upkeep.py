@@ -1,7 +1,8 @@
 """
 Upkeep: what makes a database smaller without changing what it says. Off the turn: in the worker, and when a session ends.
 
-Composes transcript GC, the packing of cold envelopes and the giving back of free pages. What is interrupted is done next time.
+Composes transcript GC, the packing of cold envelopes, the giving back of free pages and the folding back of the write-ahead log.
+What is interrupted is done next time.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from .collect import Collector
-from .db.connection import Database
+from .db.connection import WORTH_LOG_BYTES, Database
 from .store import MessageStore
 
 #: The newest rows are read at every compaction: they stay as they are until their session ends.
@@ -44,7 +45,7 @@ class Upkeep:
         self._collect(end)
         while not cancelled() and self._monotonic() < end and self._store.pack_cold(hot=HOT_ROWS):
             pass
-        self._db.optimise()
+        self._db.optimise(log_bytes=WORTH_LOG_BYTES)
 
     def at_end(self) -> None:
         """When a session ends: the newest rows are cold now too. Raises StoreError."""
@@ -55,7 +56,7 @@ class Upkeep:
         while self._monotonic() < end and self._store.pack_cold(hot=0, least_bytes=_WORTH_BYTES):
             pass
         self._store.fold_index()
-        self._db.optimise()
+        self._db.optimise(log_bytes=0)  # the file alone is what a user sees, copies and counts
 
     def _collect(self, end: float) -> None:
         """A round of transcript GC, from where the last one stopped for want of time."""

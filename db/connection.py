@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,14 @@ BUSY_TIMEOUT_MS = 2000
 BUSY_MEMORY_S = 3.0
 BUSY_AGAIN_MS = 20
 BACKUP_S = 600.0
+#: Of the write-ahead log: above this whoever has the file open folds it back, above the other one the worker does after a turn.
 LARGE_LOG_BYTES = 2_000_000
+WORTH_LOG_BYTES = 256_000
 #: Small: fifty tables and indexes of a page each are much beside one conversation, and a commit writes whole pages.
 PAGE_BYTES = 1024
 #: Pages that each connection keeps of a file, however large: what they lack comes from the system's own cache.
 READER_CACHE_KB, WRITER_CACHE_KB = 6000, 4000
-_LOG_BYTES = 4_096_000  # of the write-ahead log before it is folded back
+_LOG_BYTES = 4_096_000  # before a commit folds it back itself, which costs the turn that commits
 #: Free pages that are not worth giving back: the next messages use them.
 SPARE_PAGES = 16
 #: So many at once: nobody can write meanwhile.
@@ -173,7 +175,7 @@ class Database:
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KB}")
         connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_BYTES // _pragma(connection, 'page_size')}")
-        connection.execute("PRAGMA journal_size_limit=4194304")
+        connection.execute(f"PRAGMA journal_size_limit={WORTH_LOG_BYTES}")
         connection.execute("PRAGMA temp_store=MEMORY")
         migrations.migrate(connection)
 
@@ -327,20 +329,42 @@ class Database:
                 source.close()
             os.chmod(target, 0o600)
 
-    def optimise(self) -> None:
-        """Give free pages back and fold a large write-ahead log into the file, unless somebody is in a transaction."""
+    def optimise(self, *, log_bytes: int = LARGE_LOG_BYTES) -> None:
+        """Give free pages back and fold a write-ahead log of more than ``log_bytes`` into the file.
+
+        Waits for nobody: what a reader or a writer of any process stands in the way of is left to the next time.
+        """
         if not self.is_open or self._depth:
             return
+        try:
+            with self._hurried() as connection:
+                if _pragma(connection, "freelist_count") > SPARE_PAGES:
+                    # ``execute`` would give one page back
+                    connection.executescript(f"PRAGMA incremental_vacuum({RETURNED_PAGES});")
+            self._fold_log(log_bytes)
+        except StoreBusy:
+            return
+
+    def _fold_log(self, above: int) -> None:
+        log = self.path.with_name(self.path.name + "-wal")
+        if not log.exists() or log.stat().st_size <= above:
+            return
+        # First beside whoever writes, without any lock of theirs or ours; then only what came meanwhile is left to do, while
+        # nobody may write.
+        with _translated(self.path), closing(sqlite3.connect(self.path, timeout=0, isolation_level=None)) as beside:
+            beside.execute("PRAGMA synchronous=FULL")
+            beside.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with self._hurried() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    @contextmanager
+    def _hurried(self) -> Iterator[sqlite3.Connection]:
+        """The writer's connection, for statements that wait for no other process."""
         with self._write_lock, _translated(self.path):
             connection = self._connected()
             connection.execute(f"PRAGMA busy_timeout={BUSY_AGAIN_MS}")
             try:
-                if _pragma(connection, "freelist_count") > SPARE_PAGES:
-                    # ``execute`` would give one page back
-                    connection.executescript(f"PRAGMA incremental_vacuum({RETURNED_PAGES});")
-                log = self.path.with_name(self.path.name + "-wal")
-                if log.exists() and log.stat().st_size >= LARGE_LOG_BYTES:
-                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                yield connection
             finally:
                 connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
 

@@ -211,3 +211,31 @@ def test_real_conversations_lose_next_to_nothing(record_property: Any) -> None:
     record_property("redacted", lost)
 
     assert lost <= len(text) // 50_000
+
+
+def test_what_two_rules_find_is_named_by_its_shape() -> None:
+    """In texts of any length, so that equal secrets have equal placeholders."""
+    secret = "sk-proj-abcdefghij0123456789"
+    for text in (f"api_key={secret}", f"api_key={secret}" + " and more text" * 500):
+        assert f"[redacted:openai_key:{placeholder('x', secret)[12:]}" in EVERYTHING.text(text)
+
+
+def test_a_secret_in_one_of_many_base64_words_is_found() -> None:
+    """They are looked through together, and each is changed by itself."""
+    words = [base64.b64encode(f"nothing to see here, {n}".encode()).decode() for n in range(50)]
+    words[17] = base64.b64encode(b"some words before; password: hunter2").decode()
+    twice = base64.b64encode(f"see {words[17]} there".encode()).decode()
+    clean = EVERYTHING.text(" ".join([*words, twice])).split()
+
+    assert [n for n, (old, new) in enumerate(zip([*words, twice], clean, strict=True)) if old != new] == [17, 50]
+    assert b"hunter2" not in base64.b64decode(clean[17])
+    assert words[17].encode() not in base64.b64decode(clean[50])
+
+
+@given(st.text(min_size=18, max_size=40).map(str.encode), st.booleans())
+def test_whatever_text_is_in_base64_it_is_read(said: bytes, url: bool) -> None:
+    """Words are passed over only when no text at all has that beginning (control characters make it none)."""
+    said = said.translate(None, bytes(n for n in range(32) if not 9 <= n <= 13)) + b" password: hunter2"
+    word = (base64.urlsafe_b64encode if url else base64.b64encode)(said).decode()
+
+    assert word.rstrip("=") not in EVERYTHING.text(f"see {word} there")

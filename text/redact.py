@@ -12,9 +12,11 @@ import base64
 import binascii
 import hashlib
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import Final
 
 from .anchors import Anchors
@@ -25,6 +27,11 @@ _WORD = 24  # shorter words of base64 hold no secret
 _RUN = b"1" * _WORD
 _IN_WORD = bytes(0x31 if (chr(n).isalnum() and n < 128) or chr(n) in "+/_-" else 0x20 for n in range(256))
 _PRINTED = bytes(n for n in range(256) if n >= 32 or 9 <= n <= 13)
+# Most long words (paths, names) cannot be base64 of text: a first character of g to v would be a byte in the middle of a UTF-8
+# character, every fourth one of A, B, E to H a control character, of + and / (- and _) none that UTF-8 has; and behind an ASCII
+# character (C, D, I to f) some second characters would be such a byte in the middle, or a control character.
+_FIRST = frozenset(b"CDIJKLMNOPQRSTUVWXYZabcdefwxyz0123456789")
+_SAYS = re.compile(rb"(?:[CDI-Za-f][^BI-LRYZabho-rx4-7]..|[g-z0-9]...){%d}" % (_WORD // 4))
 _DONE = "[redacted:"
 
 # What stands between a name and its value, and the value: quoted (at any depth of escaping) or not.
@@ -45,6 +52,11 @@ class Rule:
     find: Callable[[str, int], Match | None]
     digest: bool = True
     key: re.Pattern[str] | None = None  # names of JSON keys whose whole value is the secret
+    needs: str = ""  # characters of which every match has one
+
+
+#: What every match of ``_assigned`` has one of.
+_ASSIGNS = "=:%"
 
 
 def _late(pattern: str) -> Callable[[], re.Pattern[str]]:
@@ -85,6 +97,7 @@ _EMPTY = re.compile(
 _CODE = re.compile(
     r"(?:self|this|os|process|env|config|settings|args|kwargs|request|req|data|params|options|props|ctx|event)\."
 )
+_TELLING = re.compile(r"[^A-Za-z._:/-]")  # ``_tells`` for ASCII
 _NAME = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+|[a-z]+(?:_[a-z]+)+|[A-Z]+(?:_[A-Z]+)+")
 
 
@@ -104,9 +117,14 @@ def _plausible(text: str, after: str, word_value: bool) -> bool:
         or _NAME.fullmatch(text.rstrip(".:,"))
     ):
         return False
-    if any(char.isdigit() or (not char.isalnum() and char not in "._-:/") for char in text):
+    if _TELLING.search(text) if text.isascii() else any(map(_tells, text)):
         return True
     return len(text) >= 20 or (word_value and after in ("", "\n", "\r", ",", ";", "&", '"', "'", "\\", "}"))
+
+
+def _tells(char: str) -> bool:
+    """Is this a digit, or a sign that names do not have?"""
+    return char.isdigit() or (not char.isalnum() and char not in "._-:/")
 
 
 def _private_key(text: str, at: int) -> Match | None:
@@ -128,9 +146,10 @@ _API = r"(?:api[\s_.-]?(?:key|token|secret)|access[\s_.-]?token|secret[\s_.-]?ke
 
 RULES: tuple[Rule, ...] = (
     Rule("private_key", ("-----begin ",), _private_key),
+    Rule("aws_key", ("aws_", "secret"), _assigned(r"(?:aws_secret_access_key|secretaccesskey)", least=16), needs=_ASSIGNS),
     Rule(
         "api_key", ("api", "access", "secret", "client"), _assigned(_API, least=6),
-        key=re.compile(rf"(?i)[\w.-]{{0,40}}{_API}[\w.-]{{0,20}}"),
+        key=re.compile(rf"(?i)[\w.-]{{0,40}}{_API}[\w.-]{{0,20}}"), needs=_ASSIGNS,
     ),
     Rule(
         "bearer_token", ("bearer",),
@@ -138,17 +157,16 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "bearer_token", ("token",), _assigned(r"token(?!s)", least=12),
-        key=re.compile(r"(?i)(?:[\w.-]{0,40}[_-])?token|[a-z]{1,20}Token|authorization"),
+        key=re.compile(r"(?i)(?:[\w.-]{0,40}[_-])?token|[a-z]{1,20}Token|authorization"), needs=_ASSIGNS,
     ),
     Rule(
         "password_assignment", ("pass", "pwd"), _assigned(_PHRASE, least=3, word_value=True), digest=False,
-        key=re.compile(rf"(?i)[\w.-]{{0,40}}{_PHRASE}[\w.-]{{0,20}}"),
+        key=re.compile(rf"(?i)[\w.-]{{0,40}}{_PHRASE}[\w.-]{{0,20}}"), needs=_ASSIGNS,
     ),
     Rule("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _shape(r"gh[pousr]_[A-Za-z0-9]{30,255}")),
     Rule("github_token", ("github_pat_",), _shape(r"github_pat_\w{22,255}")),
     Rule("gitlab_token", ("glpat-", "gldt-", "glrt-"), _shape(r"gl(?:pat|dt|rt)-[\w-]{20,255}")),
     Rule("aws_key", ("AKIA", "ASIA", "ABIA", "ACCA"), _shape(r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])")),
-    Rule("aws_key", ("aws_", "secretaccesskey"), _assigned(r"(?:aws_secret_access_key|secretaccesskey)", least=16)),
     Rule(
         "slack_token", ("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-"),
         _shape(r"xox[abeoprs]-[A-Za-z0-9-]{10,255}"),
@@ -167,6 +185,7 @@ RULES: tuple[Rule, ...] = (
     Rule("jwt", ("eyJ",), _shape(r"eyJ[\w-]{8,400}+\.eyJ[\w-]{8,8192}+\.[\w-]{8,4096}")),
     Rule(
         "url_credentials", ("://",), _shape(r"://[^\s/:@\"'`<>\\]{0,256}:([^\s/@\"'`<>\\]{1,256})@[\w\[]", 1), digest=False,
+        needs="@",
     ),
     Rule(
         "connection_string", ("accountkey=", "sharedaccesskey=", "sharedsecret=", "sig="),
@@ -177,11 +196,11 @@ RULES: tuple[Rule, ...] = (
         digest=False),
     Rule(
         "basic_auth", ("-u ", "--user "),
-        _shape(r"--?u(?:ser)? {1,3}\\{0,4}[\"']?[\w.@+-]{1,64}:(?!\d{1,9}\b)([^\s\"'\\]{3,256})", 1), digest=False,
+        _shape(r"--?u(?:ser)? {1,3}\\{0,4}[\"']?[\w.@+-]{1,64}:(?!\d{1,9}\b)([^\s\"'\\]{3,256})", 1), digest=False, needs=":",
     ),
     Rule(
         "env_assignment", ("KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL", "DSN"),
-        _assigned(r"(?-i:KEY|TOKEN|SECRET|PASSW(?:OR)?D|CREDENTIALS?|DSN)", least=6),
+        _assigned(r"(?-i:KEY|TOKEN|SECRET|PASSW(?:OR)?D|CREDENTIALS?|DSN)", least=6), needs=_ASSIGNS,
     ),
 )  # fmt: skip
 CATALOGUE: Final = tuple(dict.fromkeys(rule.kind for rule in RULES))
@@ -203,47 +222,64 @@ class Redactor:
         known = set(CATALOGUE) if "all" in wanted else set(wanted) & set(CATALOGUE)
         self.kinds = tuple(kind for kind in CATALOGUE if kind in (known or set(DEFAULT)))
         self._rules = [rule for rule in RULES if rule.kind in self.kinds]
-        self._anchors = Anchors([(anchor, rule) for rule in self._rules for anchor in rule.anchors])
+        # Where two rules find the same, the first one names it: a shape says more than a name does.
+        first = sorted(self._rules, key=lambda rule: rule.needs == _ASSIGNS)
+        self._anchors = Anchors([(anchor, rule.needs, rule) for rule in first for anchor in rule.anchors])
 
     def text(self, text: str) -> str:
         """The text without its secrets; the same object when it has none."""
         return self._text(text, _DEPTH)
 
     def _text(self, text: str, depth: int) -> str:
-        found = list(self._found(text))
-        out = _replaced(
-            text,
-            [
-                (start, stop, placeholder(rule.kind, text[start:stop], digest=rule.digest))
-                for start, stop, rule in found
-            ],
-        )
+        out = _replaced(text, self._edits(text))
         return self._decoded(out, depth - 1) if depth and len(out) >= 24 else out
+
+    def _edits(self, text: str) -> list[tuple[int, int, str]]:
+        known: dict[tuple[str, str], str] = {}  # the same secret often stands in a text more than once
+        out: list[tuple[int, int, str]] = []
+        for start, stop, rule in self._found(text):
+            secret = text[start:stop]
+            new = known.get((rule.kind, secret))
+            if new is None:
+                new = known[rule.kind, secret] = placeholder(rule.kind, secret, digest=rule.digest)
+            out.append((start, stop, new))
+        return out
 
     def _found(self, text: str) -> Iterator[tuple[int, int, Rule]]:
         """(start, stop, rule) of every secret; they may overlap."""
-        done: dict[tuple[str, int], int] = {}
-        for at, anchor, rule in self._anchors.places(text):
-            here = (anchor, id(rule))
-            if at < done.get(here, 0):
-                continue
-            match = rule.find(text, at)
-            if match:
-                done[here] = match[1]
-                if not _is_placeholder(text, at) and not _is_placeholder(text, match[0]):
-                    yield match[0], match[1], rule
+        clean = _DONE not in text
+        for places, rule in self._anchors.places(text):
+            done = 0
+            find = rule.find
+            for at in places:
+                if at < done:
+                    continue
+                match = find(text, at)
+                if match:
+                    done = match[1]
+                    if clean or not (_is_placeholder(text, at) or _is_placeholder(text, match[0])):
+                        yield match[0], match[1], rule
 
     def _decoded(self, text: str, depth: int) -> str:
         """Secrets in what base64 words of the text say."""
+        words = [(start, stop, said) for start, stop in _words(text) if (said := _said(text[start:stop])) is not None]
+        if len(words) > 1:
+            wanted = self._promising([said for *_, said in words], depth)
+            words = [words[n] for n in sorted(wanted)]
         edits: list[tuple[int, int, str]] = []
-        for start, stop in _words(text):
-            said = _said(text[start:stop])
-            if said is None:
-                continue
+        for start, stop, said in words:
             clean = self._text(said, depth)
             if clean != said:
                 edits.append((start, stop, base64.b64encode(clean.encode()).decode()))
         return _replaced(text, edits)
+
+    def _promising(self, texts: Sequence[str], depth: int) -> set[int]:
+        """Which of many short texts hold an anchor, or words to decode: looked for in all of them at once."""
+        joined = "\n".join(texts)
+        starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
+        hits = [at for places, _ in self._anchors.places(joined) for at in places]
+        hits += [start for start, _ in _words(joined)] if depth else []
+        return {bisect_right(starts, at) - 1 for at in hits}
 
     def value(self, key: str, text: str) -> str:
         """The value of a JSON key: the whole of it when the key names a secret."""
@@ -258,8 +294,7 @@ class Redactor:
         out = list(texts)
         if len(out) > 1:
             joined = "".join(out)
-            found = self._found(joined)
-            out = _split(out, _merged((a, b, placeholder(r.kind, joined[a:b], digest=r.digest)) for a, b, r in found))
+            out = _split(out, _merged(self._edits(joined)))
         return [self.text(text) for text in out]
 
 
@@ -270,14 +305,16 @@ def _is_placeholder(text: str, at: int) -> bool:
 
 
 def _words(text: str) -> Iterator[tuple[int, int]]:
-    """Runs of at least ``_WORD`` characters of base64, with the signs that fill them up."""
-    kinds = text.encode("ascii", "replace").translate(_IN_WORD)  # one byte a character, so that C looks for the runs
+    """Runs of at least ``_WORD`` characters of base64 that may say text, with the signs that fill them up."""
+    raw = text.encode("ascii", "replace")
+    kinds = raw.translate(_IN_WORD)  # one byte a character, so that C looks for the runs
     at = kinds.find(_RUN)
     while at >= 0:
         stop = kinds.find(b" ", at + _WORD)
         stop = len(kinds) if stop < 0 else stop
-        end = stop + (2 if text.startswith("==", stop) else 1 if text.startswith("=", stop) else 0)
-        yield at, end
+        if raw[at] in _FIRST and _SAYS.match(raw, at):
+            end = stop + (2 if text.startswith("==", stop) else 1 if text.startswith("=", stop) else 0)
+            yield at, end
         at = kinds.find(_RUN, stop)
 
 
@@ -285,12 +322,14 @@ def _said(word: str) -> str | None:
     """What a base64 word says, if that is text."""
     if "-" in word or "_" in word:
         word = word.replace("-", "+").replace("_", "/")
-    size = len(word.rstrip("="))
+    word = word.rstrip("=")
+    size = len(word)
     try:
-        if binascii.a2b_base64(word[: min(32, size & ~3)]).translate(None, _PRINTED):
-            return None
+        if size > 64 and binascii.a2b_base64(word[:32]).translate(None, _PRINTED):
+            return None  # before all of it is decoded
         size -= size % 4 == 1
-        return binascii.a2b_base64(word[:size] + "=" * (-size % 4)).decode("utf-8")
+        said = binascii.a2b_base64(word[:size] + "=" * (-size % 4))
+        return None if said[: min(24, size // 4 * 3)].translate(None, _PRINTED) else said.decode("utf-8")
     except ValueError:
         return None
 

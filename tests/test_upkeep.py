@@ -1,0 +1,172 @@
+"""The write-ahead log stays small while a session runs, goes when it ends, and folding it back waits for nobody (P9, P10)."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from world import World, chat
+
+from hermes_lcm.db.connection import WORTH_LOG_BYTES, Database
+from hermes_lcm.runtime import Runtimes
+
+OTHER = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("SELECT count(*) FROM messages").fetchone()
+for statement in sys.argv[2:]:
+    db.execute(statement).fetchone()
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+IDLE: tuple[str, ...] = ()
+READING = ("BEGIN", "SELECT count(*) FROM messages")
+WRITING = ("BEGIN IMMEDIATE",)
+
+
+def log_bytes(world: World) -> int:
+    log = world.db.path.with_name(world.db.path.name + "-wal")
+    return log.stat().st_size if log.exists() else 0
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """``other(*statements)``: another process has the file open, and ran these."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(*statements: str) -> None:
+        command = [sys.executable, "-c", OTHER, str(tmp_path / "lcm.db"), *statements]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        running.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+
+    def stop() -> None:
+        while running:
+            process = running.pop()
+            process.kill()
+            process.wait(10)
+
+    start.stop = stop  # type: ignore[attr-defined]
+    yield start
+    stop()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Enough was stored for a log that is worth folding."""
+    made = World(tmp_path)
+    made.take(chat().user("go").rounds(400))
+    assert log_bytes(made) > WORTH_LOG_BYTES
+    return made
+
+
+def test_the_log_is_gone_when_a_session_ends(world: World) -> None:
+    """Nothing lies beside the file but an empty log."""
+    world.runtime.ended()
+
+    assert log_bytes(world) == 0
+
+
+def test_another_process_that_has_the_file_open_keeps_no_log(world: World, other: Callable[..., None]) -> None:
+    """As long as it is not reading."""
+    other(*IDLE)
+    world.runtime.ended()
+
+    assert log_bytes(world) == 0
+
+
+@pytest.mark.parametrize("statements", [READING, WRITING], ids=["reading", "writing"])
+def test_folding_waits_for_no_other_process(
+    world: World, other: Callable[..., None], statements: tuple[str, ...]
+) -> None:
+    """It is left to the next time, and that is no problem to tell of."""
+    other(*statements)
+    began = time.monotonic()
+    world.db.optimise(log_bytes=0)
+    took = time.monotonic() - began
+    left = log_bytes(world)
+    other.stop()  # type: ignore[attr-defined]
+    world.db.optimise(log_bytes=0)
+
+    assert took < 0.5
+    assert left > 0
+    assert log_bytes(world) == 0
+
+
+def test_a_reader_elsewhere_keeps_nobody_from_writing(world: World, other: Callable[..., None]) -> None:
+    """Messages are stored as before while the log cannot be folded."""
+    other(*READING)
+    world.db.optimise(log_bytes=0)
+    began = time.monotonic()
+    world.take(chat().user("go").rounds(420))
+
+    assert time.monotonic() - began < 1.0
+    assert world.db.query("SELECT max(seq) FROM messages")[0][0] > 800
+
+
+def test_the_log_stays_small_while_a_session_runs(tmp_path: Path) -> None:
+    """What the worker does between turns is enough."""
+    world = World(tmp_path)
+    live = chat().user("go")
+    sizes = []
+    for _ in range(12):
+        world.take(live.rounds(60))
+        world.runtime.upkeep.between_turns()
+        sizes.append(log_bytes(world))
+
+    assert max(sizes) <= WORTH_LOG_BYTES
+
+
+def test_a_small_log_is_left_alone_between_turns(tmp_path: Path) -> None:
+    """Folding a few pages after every turn would only wear the disk."""
+    world = World(tmp_path)
+    world.take(chat().turns(1))
+    before = log_bytes(world)
+    world.runtime.upkeep.between_turns()
+
+    assert 0 < before < WORTH_LOG_BYTES
+    assert log_bytes(world) >= before
+
+
+def test_commits_wait_for_the_disk(tmp_path: Path) -> None:
+    """Before and after folding (``World`` switches that off, so it is not used here)."""
+    db = Database(tmp_path / "lcm.db")
+    levels = []
+    for _ in range(2):
+        with db.transaction():
+            db.execute("INSERT INTO meta(key, value) VALUES (?, '1')", (str(len(levels)),))
+            levels.append(db.fetch("PRAGMA synchronous"))
+        db.optimise(log_bytes=0)
+
+    assert levels == [[(2,)], [(2,)]]
+    assert db.query("PRAGMA journal_mode") == [("wal",)]
+
+
+def test_what_was_in_the_log_is_in_the_file(world: World) -> None:
+    """Which is complete by itself from then on."""
+    world.runtime.ended()
+    alone = world.db.path.with_name("copy.db")
+    alone.write_bytes(world.db.path.read_bytes())  # without the log
+    copy = sqlite3.connect(alone)
+    rows = copy.execute("SELECT count(*) FROM messages").fetchone()
+    copy.close()
+
+    assert rows == world.db.query_one("SELECT count(*) FROM messages")
+
+
+def test_a_process_that_ends_leaves_the_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No log and no shared memory beside it."""
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    runtimes = Runtimes()
+    runtime = runtimes.at(tmp_path)
+    with runtime.db.transaction():
+        runtime.db.execute("INSERT INTO meta(key, value) VALUES ('a', '1')")
+    runtimes.stop()
+
+    assert sorted(path.name for path in tmp_path.glob("lcm.db*")) == ["lcm.db"]
