@@ -309,19 +309,17 @@ class Ingest:
         """What the host's own compressor made of messages that are here whole (an import brought them) shows these messages."""
         known = {item.digest for item in expected}
         out = list(reads)
-        pruned: list[int] = []
+        pruned: dict[int, content.Said] = {}
         for n, read in enumerate(reads):
             if read.core is None or read.digest in known:
                 continue
             was = compressed.before(read.core.text)
-            if was is not None and not was.moved and (was.text or read.core.calls):
-                digest = content.digest(read.core.role, was.text, read.core.calls, read.core.answers)
-                out[n] = replace(read, digest=digest if digest in known else read.digest)
-            elif compressed.is_pruned(read.core):
-                pruned.append(n)
-        for n, digest in self._uncut(
-            {n: core for n in pruned if (core := reads[n].core) is not None}, expected
-        ).items():
+            core = read.core if was is not None and was.moved else compressed.unglued(read.core)
+            if core.digest in known:
+                out[n] = replace(read, digest=core.digest)
+            elif compressed.is_pruned(core):
+                pruned[n] = core
+        for n, digest in self._uncut(pruned, expected).items() if pruned else ():
             out[n] = replace(out[n], digest=digest)
         return out
 
@@ -334,7 +332,7 @@ class Ingest:
             for item in expected
             if (item.role == "tool" and item.answers in answers) or (calling and item.role == "assistant")
         }
-        rows = self._store.rows(list(some)) if some else []
+        rows = self._store.rows(list(some))
         out: dict[int, bytes] = {}
         for n, core in pruned.items():
             rivals = [

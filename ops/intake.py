@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -223,12 +223,13 @@ class Intake:
         alias = _aliases(heads, expected)
         messages = {item.key: item.message for batch in batches() for item in batch}
         forms = self._forms(rows, scan, expected, messages) if self._rewritten else Forms()
-        lives = [_live(scan, n, {**alias, **forms.same.get(n, {})}, messages[scan.keys[n]]) for n in rows]
+        lives = [_live(scan, n, {**alias, **forms.whole.get(n, {})}, messages[scan.keys[n]]) for n in rows]
+        expected = [replace(item, digest=forms.was.get(item.store_id, item.digest)) for item in expected]
         plan = align(lives, expected, self._said)
         if fork:
             self._threads.fork(session, plan.places)
         _read_plan(rows, plan, expected, verdict)
-        for n in [n for n, form in forms.whole.items() if verdict.here.get(n) == form]:
+        for n in [n for n, here in verdict.here.items() if here in forms.was]:
             verdict.revises[n] = verdict.here.pop(n)
         self._match_taken_back(scan, session, verdict)
         return verdict
@@ -239,9 +240,10 @@ class Intake:
         """Which rows are here in another form. Reads only what is not on both sides."""
         there, here = {scan.raw[n] for n in rows}, {item.digest for item in expected}
         odd = {n: content.said(messages[scan.keys[n]]) for n in rows if scan.raw[n] not in here}
-        ids = [item.store_id for item in expected if item.digest not in there] if odd else []
-        stored = {row.store_id: content.said(row.envelope) for row in self._deps.store.rows(ids)}
-        return forms(odd, stored, {item.store_id: item.digest for item in expected})
+        digests = {item.store_id: item.digest for item in expected if item.digest not in there}
+        stored = self._deps.store.rows(list(digests)) if odd else []
+        mine = {row.store_id: replace(content.said(row.envelope), digest=digests[row.store_id]) for row in stored}
+        return forms(odd, mine, there)
 
     def _said(self, store_ids: Sequence[int]) -> dict[int, Core]:
         cores = dict.fromkeys(store_ids, Core(""))

@@ -6,8 +6,8 @@ The grammar is that of ``text.compressed``; which rows are copies is decided in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from ..text import compressed, content
 from .replays import Seen
@@ -22,11 +22,10 @@ class Originals:
 
     def recognised(self, n: int, said: content.Said, seen: Seen) -> Seen:
         """The row with the digest of what it was: without a glued summary, or that of the row whose shortened form it is."""
-        was = compressed.before(said.text) if said.role != "system" else None
+        was = compressed.before(said.text)
         if was is not None and (was.text or said.calls):
-            digest = content.digest(said.role, was.text, said.calls, said.answers)
-            seen = seen._replace(digest=digest, more=was.summary, summary=False)
-            said = replace(said, text=was.text, digest=digest)
+            said = compressed.unglued(said)
+            seen = seen._replace(digest=said.digest, more=was.summary, summary=False)
         if not seen.ids:
             return seen
         known = self._by_ids.setdefault((said.role, seen.ids), [])
@@ -41,39 +40,44 @@ class Originals:
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """Rows of another store that are here in another form. ``same``: what to align each as (its digest to that of the row here).
-    ``whole``: the row here that is only a form of it."""
+    """Rows of another store that are here in another form, as digests to align them by.
 
-    same: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
-    whole: dict[int, int] = field(default_factory=dict)
+    ``whole``: of what a shortened row there stands for. ``was``: of what a row here was before it was shortened or glued.
+    """
+
+    whole: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
+    was: dict[int, bytes] = field(default_factory=dict)
 
 
-def forms(odd: Mapping[int, content.Said], stored: Mapping[int, content.Said], digests: Mapping[int, bytes]) -> Forms:
-    """Which of the rows ``odd`` and of the rows that are here are one message: the one says what the other was cut or glued from.
+def forms(there: Mapping[int, content.Said], stored: Mapping[int, content.Said], known: Collection[bytes]) -> Forms:
+    """Which rows of the other store and which rows here are one message, the one whole and the other not.
 
-    ``digests``: of the rows here, as the thread shows them.
+    Both without what is on both sides. ``known``: the digests of all rows there.
     """
     out = Forms()
-    by_ids: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-    glued: dict[bytes, list[int]] = {}
-    for store_id, said in stored.items():
-        by_ids.setdefault(_ids(said), []).append(store_id)
-        digest = _unglued(said)
-        if digest is not None:
-            glued.setdefault(digest, []).append(store_id)
-    for n, said in odd.items():
-        rivals = by_ids.get(_ids(said), []) if _ids(said)[1] else []
+    mine = _by_ids(stored)
+    theirs = _by_ids(there)
+    for n, said in there.items():
         if compressed.is_pruned(said):
-            here = compressed.original(said, [_original(each, stored[each]) for each in rivals])
-        else:
-            parts = [each for each in rivals if compressed.is_pruned(stored[each])]
-            parts = [each for each in parts if compressed.original(stored[each], [_original(n, said)]) == n]
-            parts = parts or glued.get(said.digest, [])
-            here = parts[0] if len(parts) == 1 else None
+            here = compressed.original(said, [_original(each, stored[each]) for each in mine.get(_ids(said), ())])
             if here is not None:
-                out.whole[n] = here
-        if here is not None:
-            out.same[n] = {said.digest: digests[here]}
+                out.whole[n] = {said.digest: stored[here].digest}
+    for store_id, said in stored.items():
+        plain = compressed.unglued(said)
+        if plain.digest != said.digest and plain.digest in known:
+            out.was[store_id] = plain.digest
+        elif compressed.is_pruned(plain):
+            whole = compressed.original(plain, [_original(n, there[n]) for n in theirs.get(_ids(said), ())])
+            if whole is not None:
+                out.was[store_id] = there[whole].digest
+    return out
+
+
+def _by_ids(rows: Mapping[int, content.Said]) -> dict[tuple[str, tuple[str, ...]], list[int]]:
+    out: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    for n, said in rows.items():
+        if _ids(said)[1]:
+            out.setdefault(_ids(said), []).append(n)
     return out
 
 
@@ -83,11 +87,3 @@ def _ids(said: content.Said) -> tuple[str, tuple[str, ...]]:
 
 def _original(key: int, said: content.Said) -> compressed.Original:
     return compressed.Original(key, said.text, said.calls)
-
-
-def _unglued(said: content.Said) -> bytes | None:
-    """The digest of the message to which a summary was glued."""
-    was = compressed.before(said.text) if said.role in ("user", "assistant") else None
-    if was is None or not was.summary or not (was.text or said.calls):
-        return None
-    return content.digest(said.role, was.text, said.calls, said.answers)

@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..records import ToolCall
-from .content import SCREENSHOT, Said
+from .content import SCREENSHOT, Said, digest
 
 PRIOR: Final = "[PRIOR CONTEXT — for reference only; not a new message]"
 BELOW: Final = "[END OF PRIOR CONTEXT — COMPACTION SUMMARY BELOW]"
@@ -86,6 +86,14 @@ def before(text: str) -> Before | None:
             text = text.replace(placeholder, SCREENSHOT)
         return Before(text)
     return None
+
+
+def unglued(said: Said) -> Said:
+    """The message without what was glued to it; itself where nothing was, or where nothing else is left."""
+    was = before(said.text)
+    if was is None or not (was.text or said.calls):
+        return said
+    return replace(said, text=was.text, digest=digest(said.role, was.text, said.calls, said.answers))
 
 
 def _without_header(text: str) -> str:
