@@ -30,7 +30,7 @@ _SUMMARY: Final = ("[CONTEXT COMPACTION — REFERENCE ONLY] ", "[CONTEXT SUMMARY
 _NO_IMAGE: Final = ("[Attached image — stripped after compression]", "[screenshot removed to save context]")
 _CUT: Final = "...[truncated]"
 _CUT_AT: Final = 200
-_LONGEST_LINE: Final = 4_000  # paths and patterns stand in the line uncut
+_LONGEST_LINE: Final = 2_000  # paths and patterns stand in the line uncut
 _LINES: Final = (
     "[Old tool output cleared to save context space]",
     "[Duplicate tool output — same content as a more recent call]",
