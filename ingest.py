@@ -23,7 +23,7 @@ from .opening import Opening, Openings
 from .records import Assembly, Entry, Flag, Lineage, Message, Stored
 from .session import Session, Sessions
 from .store import MessageStore, NewRow
-from .text import content, own
+from .text import compressed, content, own
 from .thread import Threads
 
 _RETRIES = 5
@@ -296,13 +296,54 @@ class Ingest:
         return _Read(core, core.digest, kind, (), rest)
 
     def _as_stored(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
-        """Text that a prompt of ours showed redacted comes back so; it is still the message from which it was redacted."""
+        """The same messages where they come back in another form: cut by the host's compressor, redacted by a prompt of ours."""
+        reads = self._as_rewritten(reads, expected)
         if not any(read.core is not None and _REDACTED in f"{read.core.text}{read.core.calls}" for read in reads):
             return reads
         heads = self._store.heads_of([item.store_id for item in expected])
         rows = self._store.rows([row.store_id for row in heads.values() if row.flags & Flag.REDACTED])
         known = {content.said(row.envelope).digest: row.head.digest for row in rows}
         return [replace(read, digest=known.get(read.digest, read.digest)) for read in reads]
+
+    def _as_rewritten(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
+        """What the host's own compressor made of messages that are here whole (an import brought them) shows these messages."""
+        known = {item.digest for item in expected}
+        out = list(reads)
+        pruned: dict[int, content.Said] = {}
+        for n, read in enumerate(reads):
+            if read.core is None or read.digest in known:
+                continue
+            was = compressed.before(read.core.text)
+            core = read.core if was is not None and was.moved else compressed.unglued(read.core)
+            if core.digest in known:
+                out[n] = replace(read, digest=core.digest)
+            elif compressed.is_pruned(core):
+                pruned[n] = core
+        for n, digest in self._uncut(pruned, expected).items() if pruned else ():
+            out[n] = replace(out[n], digest=digest)
+        return out
+
+    def _uncut(self, pruned: Mapping[int, content.Said], expected: Sequence[Expected]) -> dict[int, bytes]:
+        """The digests of the messages that shortened ones stand for, where they are among those that the list should show."""
+        answers = {core.answers for core in pruned.values() if core.role == "tool"}
+        calling = any(core.role == "assistant" for core in pruned.values())
+        some = {
+            item.store_id: item
+            for item in expected
+            if (item.role == "tool" and item.answers in answers) or (calling and item.role == "assistant")
+        }
+        rows = self._store.rows(list(some))
+        out: dict[int, bytes] = {}
+        for n, core in pruned.items():
+            rivals = [
+                compressed.Original(row.store_id, row.text, row.calls)
+                for row in rows
+                if row.head.role == core.role and row.head.answers == core.answers
+            ]
+            whole = compressed.original(core, rivals)
+            if whole is not None:
+                out[n] = some[whole].digest
+        return out
 
     def _expected_after(self, window: _Window, known: int) -> tuple[list[Expected], float]:
         """The rest of the window's list as expected rows, and the position of the row in front of them."""

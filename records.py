@@ -34,6 +34,7 @@ class Flag:
     IMPORTED = 512  # a record in our own grammar that belongs to no prompt we know: kept as text, nobody's words
     DUPLICATE = 1024  # another engine stored the same message again: kept, not in the thread, not found by a search
     COLLECTED = 2048  # transcript GC left the placeholders only, in the row and in the search index
+    PRUNED = 4096  # the host's own compressor left only this of it, before it came here
 
 
 @dataclass(frozen=True, slots=True)

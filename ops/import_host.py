@@ -2,8 +2,8 @@
 The host's own session database, read and never written: conversations that began before this plugin was installed.
 
 The host keeps every row that it compacted away. Each message comes over once: what a compaction wrote again (the tail that it
-kept, the messages that it protects) is recognised, and so is everything that the live session has stored here already. What the
-user took back there is kept as taken back.
+kept, the messages that it protects) is recognised, in whatever form it was written again, and so is everything that the live
+session has stored here already. What the user took back there is kept as taken back.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..db.files import Progress, silent
 from ..db.foreign import HOST, Foreign, Row
 from ..errors import BadRequest, LcmError
 from ..records import Flag
+from ..text import compressed, content
 from . import backup, replays
 from .import_earlier import looks_like_summary
 from .intake import Batches, Intake, Item, Taken
@@ -165,7 +166,7 @@ class _Host:
 
     def _intake(self, source: Source) -> Intake:
         find = partial(replays.find, burst_s=_LIST_S, enough=_ENOUGH)
-        intake = Intake(self._deps, source, keep_copies=False, progress=self._progress, find=find)
+        intake = Intake(self._deps, source, keep_copies=False, progress=self._progress, find=find, rewritten=True)
         intake.total = sum(self._counts.get(each.session_id, 0) for chain in self._chains for each in chain)
         return intake
 
@@ -173,17 +174,22 @@ class _Host:
     def _batches(self, names: Sequence[str]) -> Batches:
         """The messages of a chain of sessions, in the order in which the host stored them."""
         platforms = {each.session_id: each.platform for chain in self._chains for each in chain}
+        rotated = {each.session_id for chain in self._chains for each in chain if each.origin == "rotation"}
+        back_by_id = self._taken_back(names)
 
         def batches() -> Iterator[list[Item]]:
             marks = ",".join("?" * len(names))
             sql = f"SELECT * FROM messages WHERE session_id IN ({marks}) AND {{key}}"
             review = False  # the host's background review wrote into sessions of users once
+            begun: set[str] = set()
             for rows in self._source.walk(sql, "id", tuple(names)):
                 out = []
                 for row in rows:
-                    item = _item(
-                        row, platforms.get(str(row["session_id"]), ""), tip=str(row["session_id"]) == names[-1]
-                    )
+                    name = str(row["session_id"])
+                    opens = name in rotated and name not in begun
+                    begun.add(name)
+                    back = back_by_id.get(str(row.get("message_uid")))
+                    item = _item(row, platforms.get(name, ""), tip=name == names[-1], opens=opens, back=back)
                     prompt = item.message["role"] in ("user", "system") and host.is_review_prompt(
                         item.message["content"]
                     )
@@ -193,6 +199,20 @@ class _Host:
                 yield out
 
         return batches
+
+    def _taken_back(self, names: Sequence[str]) -> dict[str, bool]:
+        """By its lasting id, whether the user took a message back: its newest row says so.
+
+        Hosts near 0.22 mark a row that a compaction carried on like one that was taken back; the copy has the same id.
+        """
+        if "message_uid" not in self._source.columns("messages"):
+            return {}
+        sql = (
+            "SELECT message_uid AS uid, max(id), active = 0 AND NOT coalesce(compacted, 0) AS back FROM messages "
+            f"WHERE session_id IN ({','.join('?' * len(names))}) AND message_uid IS NOT NULL "
+            "GROUP BY message_uid HAVING count(*) > 1"
+        )
+        return {str(row["uid"]): bool(row["back"]) for row in self._source.rows(sql, tuple(names))}
 
 
 def _with_parents(chain: Sequence[Facts], every: Sequence[list[Facts]]) -> list[list[Facts]]:
@@ -206,10 +226,11 @@ def _with_parents(chain: Sequence[Facts], every: Sequence[list[Facts]]) -> list[
     return out
 
 
-def _item(row: Row, platform: str, *, tip: bool) -> Item:
+def _item(row: Row, platform: str, *, tip: bool, opens: bool = False, back: bool | None = None) -> Item:
     """A row as the message that the host would hand over when it resumes the session.
 
-    ``tip``: of the session that goes on. A summary of the host that no list shows any more is kept, and no part of the thread.
+    ``tip``: of the session that goes on. A summary of the host that no list shows any more is kept, and no part of the thread;
+    one that was glued to a message is part of that. ``back``: whether the user took it back, where the row does not say it.
     """
     message: dict[str, Any] = {"role": str(row["role"]), "content": _content(row.get("content"))}
     message.update({name: row[name] for name in _TEXTS if row.get(name)})
@@ -225,12 +246,17 @@ def _item(row: Row, platform: str, *, tip: bool) -> Item:
     at = row.get("timestamp")
     if at:
         message["timestamp"] = at
-    taken_back = row.get("active") == 0 and not row.get("compacted")
-    summary = looks_like_summary(message["role"], message["content"])
+    taken_back = row.get("active") == 0 and not row.get("compacted") if back is None else back
+    was = compressed.before(content.text_of(message["content"])) if message["role"] in ("user", "assistant") else None
+    glued = was is not None and bool(was.text or message.get("tool_calls"))
+    summary = not glued and looks_like_summary(message["role"], message["content"])
     shown = tip and row.get("active") != 0
     flags = Flag.RETRACTED if taken_back or (summary and not shown and not message.get("tool_calls")) else Flag.NONE
-    source = platform or "unknown"
-    return Item(str(row["id"]), str(row["session_id"]), message, source, at, flags, summary, shown)
+    uid = row.get("message_uid")
+    return Item(
+        str(row["id"]), str(row["session_id"]), message, platform or "unknown", at, flags, summary, shown,
+        str(uid) if uid else None, opens,
+    )  # fmt: skip
 
 
 def _content(value: Any) -> Any:

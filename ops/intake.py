@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,11 +20,12 @@ from ..errors import Overtaken
 from ..records import Flag, Message, Stored
 from ..session import Session
 from ..store import NewRow, Segment
-from ..text import content, own
+from ..text import compressed, content, own
 from ..thread import Threads
 from . import replays
 from .ledger import MESSAGE, PRESENT, Ledger, Source
 from .replays import Replays, Seen
+from .rewritten import Forms, Originals, forms
 
 if TYPE_CHECKING:
     from .status import OpsDeps
@@ -50,6 +51,8 @@ class Item:
     flags: int = Flag.NONE
     summary: bool = False
     shown: bool = True  # False: no live list shows it any more; where it only edits another row, that one stands for it
+    uid: str | None = None  # the message's lasting id there, which copies of it share
+    opens: bool = False  # the first of a session that goes on behind a compaction
 
 
 @dataclass(slots=True)
@@ -76,9 +79,11 @@ class _Scan:
 
     keys: list[str] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
+    raw: list[bytes] = field(default_factory=list)  # digests of the rows as they are there
     answers: list[str | None] = field(default_factory=list)
     own: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)  # not shown any more
+    pruned: set[int] = field(default_factory=set)  # shortened by the host, and what it stands for is not there
 
 
 @dataclass(slots=True)
@@ -89,6 +94,7 @@ class _Verdict:
     pos: dict[int, float] = field(default_factory=dict)
     flags: dict[int, int] = field(default_factory=dict)
     rest: dict[int, str] = field(default_factory=dict)
+    revises: dict[int, int] = field(default_factory=dict)  # the shortened form that is here of what comes whole
 
 
 Batches = Callable[[], Iterable[Sequence[Item]]]
@@ -99,6 +105,7 @@ class Intake:
     """Takes conversations of one source in.
 
     ``keep_copies``: copies are stored too, hidden and marked. ``find``: how copies are found. ``fresh``: as if nothing were here.
+    ``rewritten``: the host's own compressor may have written rows anew, shortened or with its summary glued to them.
     """
 
     def __init__(
@@ -110,6 +117,7 @@ class Intake:
         progress: Progress = silent,
         fresh: bool = False,
         find: Callable[[Sequence[Seen]], Replays] = replays.find,
+        rewritten: bool = False,
     ) -> None:
         self._deps = deps
         self._source = source
@@ -117,6 +125,7 @@ class Intake:
         self._progress = progress
         self._ledger = Ledger(deps.db)
         self._find = find
+        self._rewritten = rewritten
         self._threads = Threads(deps.store, deps.sessions)
         self.known = {} if fresh or not source.source_id else self._ledger.known(source, MESSAGE)
         self.done = 0
@@ -144,6 +153,7 @@ class Intake:
     # -- looking --------------------------------------------------------------------------------------
     def _scan(self, batches: Batches, sessions: Mapping[str, Session]) -> _Scan:
         scan = _Scan()
+        originals = Originals() if self._rewritten else None
         for batch in batches():
             for item in batch:
                 said = content.said(item.message)
@@ -152,10 +162,19 @@ class Intake:
                 apart = bool(item.flags & Flag.RETRACTED) or len(scan.keys) in scan.own
                 ids = tuple(filter(None, [*(call.id for call in said.calls), said.answers]))
                 summary = item.summary or len(scan.keys) in scan.own
+                n = len(scan.keys)
                 scan.keys.append(item.key)
                 if not item.shown:
-                    scan.gone.add(len(scan.seen))
-                scan.seen.append(Seen(said.digest, said.role, item.at, bool(ids), summary, apart, ids))
+                    scan.gone.add(n)
+                scan.raw.append(said.digest)
+                seen = Seen(
+                    said.digest, said.role, item.at, bool(ids), summary, apart, ids, uid=item.uid, opens=item.opens
+                )
+                if originals is not None and n not in scan.own:
+                    seen = originals.recognised(n, said, seen)
+                    if seen.of is None and compressed.is_pruned(said):
+                        scan.pruned.add(n)
+                scan.seen.append(seen)
                 scan.answers.append(said.answers)
             self._progress("reading", len(scan.keys), 0)
         return scan
@@ -203,13 +222,28 @@ class Intake:
         expected = self._threads.expected(session, None)
         alias = _aliases(heads, expected)
         messages = {item.key: item.message for batch in batches() for item in batch}
-        lives = [_live(scan, n, alias, messages[scan.keys[n]]) for n in rows]
+        forms = self._forms(rows, scan, expected, messages) if self._rewritten else Forms()
+        lives = [_live(scan, n, {**alias, **forms.whole.get(n, {})}, messages[scan.keys[n]]) for n in rows]
+        expected = [replace(item, digest=forms.was.get(item.store_id, item.digest)) for item in expected]
         plan = align(lives, expected, self._said)
         if fork:
             self._threads.fork(session, plan.places)
         _read_plan(rows, plan, expected, verdict)
+        for n in [n for n, here in verdict.here.items() if here in forms.was]:
+            verdict.revises[n] = verdict.here.pop(n)
         self._match_taken_back(scan, session, verdict)
         return verdict
+
+    def _forms(
+        self, rows: Sequence[int], scan: _Scan, expected: Sequence[Expected], messages: Mapping[str, Mapping[str, Any]]
+    ) -> Forms:
+        """Which rows are here in another form. Reads only what is not on both sides."""
+        there, here = {scan.raw[n] for n in rows}, {item.digest for item in expected}
+        odd = {n: content.said(messages[scan.keys[n]]) for n in rows if scan.raw[n] not in here}
+        digests = {item.store_id: item.digest for item in expected if item.digest not in there}
+        stored = self._deps.store.rows(list(digests)) if odd else []
+        mine = {row.store_id: replace(content.said(row.envelope), digest=digests[row.store_id]) for row in stored}
+        return forms(odd, mine, there)
 
     def _said(self, store_ids: Sequence[int]) -> dict[int, Core]:
         cores = dict.fromkeys(store_ids, Core(""))
@@ -224,7 +258,7 @@ class Intake:
         for n, seen in enumerate(scan.seen):
             if not seen.apart or n in scan.own:
                 continue
-            twin = next((k for k in range(at, len(gone)) if gone[k].digest == seen.digest), None)
+            twin = next((k for k in range(at, len(gone)) if gone[k].digest == scan.raw[n]), None)
             if twin is not None:
                 verdict.here[n] = gone[twin].store_id
                 at = twin + 1
@@ -324,10 +358,12 @@ class _Writer:
             flags |= HIDDEN
         elif item.summary:
             flags |= Flag.HOST_NOTE
+        elif n in self._scan.pruned:
+            flags |= Flag.PRUNED
         pos = self._verdict.pos.get(n)
         if pos is None and n in self._found.before and not self._verdict.pos:
             pos = self._in_front(n)
-        revises = self._id(self._found.edits[n]) if n in self._found.edits else 0
+        revises = self._id(self._found.edits[n]) if n in self._found.edits else self._verdict.revises.get(n, 0)
         if revises:
             pos = self._pos_of(revises)
         return NewRow(message, pos, revises or None, flags)
@@ -372,7 +408,7 @@ def _live(scan: _Scan, n: int, alias: Mapping[bytes, bytes], message: Mapping[st
         said = content.said(message)
         return Core(content.canonical_text(said.text), tuple(call.id for call in said.calls))
 
-    return Live(seen.role, alias.get(seen.digest, seen.digest), scan.answers[n], core)
+    return Live(seen.role, alias.get(scan.raw[n], scan.raw[n]), scan.answers[n], core)
 
 
 def _aliases(heads: Iterable[Stored], expected: Sequence[Expected]) -> dict[bytes, bytes]:

@@ -1,0 +1,177 @@
+"""
+The grammar of what the host's own compressor writes into a list, and what each form was before.
+
+Read from the compressors of hosts 0.18.0, 0.18.2, 0.19.0 and 0.22: a summary alone or glued to a message, a request that is
+restated behind a summary, the line that stands for a tool's output, shortened arguments of a call, images taken out. Pure, and
+exact: what does not fit a form from end to end is somebody's words. A form proves nothing alone; it counts beside the message
+that it stands for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ..records import ToolCall
+from .content import SCREENSHOT, Said, digest
+
+PRIOR: Final = "[PRIOR CONTEXT — for reference only; not a new message]"
+BELOW: Final = "[END OF PRIOR CONTEXT — COMPACTION SUMMARY BELOW]"
+END: Final = "--- END OF CONTEXT SUMMARY — respond to the message below, not the summary above ---"
+RESTATED: Final = (
+    "[STILL IN PROGRESS — this is the active request, restated after the compaction boundary because it was not finished yet. "
+    "Continue it; do not start over.]"
+)
+#: How every summary of these hosts begins, and of the ones before them.
+_SUMMARY: Final = ("[CONTEXT COMPACTION — REFERENCE ONLY] ", "[CONTEXT SUMMARY]:")
+_NO_IMAGE: Final = ("[Attached image — stripped after compression]", "[screenshot removed to save context]")
+_CUT: Final = "...[truncated]"
+_CUT_AT: Final = 200
+_LONGEST_LINE: Final = 2_000  # paths and patterns stand in the line uncut
+_LINES: Final = (
+    "[Old tool output cleared to save context space]",
+    "[Duplicate tool output — same content as a more recent call]",
+    "[todo] updated task list",
+    "[clarify] asked user a question",
+)
+_TOOL: Final = r"\[[^\]\s]+\]"
+_FAILED: Final = r"(?: (?:FAILED|SKIPPED)(?:: [^\n]{1,80})?)?"
+_CHARS: Final = re.compile(
+    rf"{_TOOL}(?: [\s\S]*)? \((?P<chars>[\d,]+) chars(?: result)?\)(?: \[SKILL_PRUNED:[^\]\n]*\][^\n]*)?{_FAILED}"
+)
+_COUNTED: Final = re.compile(
+    r"\[terminal\] ran `[\s\S]*` -> exit (?:-?\d+|\?), (?P<lines>\d+) lines output"
+    r"|\[execute_code\] `[^\n]*` \((?P<rows>\d+) lines output\)"
+)
+_OTHER: Final = re.compile(
+    rf"\[write_file\] wrote to [\s\S]* \((?:\d+|\?) lines\)|\[write_file\] [\s\S]* FAILED(?:: [^\n]{{1,80}})?"
+    r"|\[search_files\] [\s\S]* search for '[\s\S]*' in [\s\S]* -> (?:\d+|\?) matches"
+    rf"|\[memory\] \S+ on \S+{_FAILED}|\[cronjob\] \S+{_FAILED}|\[process\] \S+ session=\S+{_FAILED}"
+    r"|\[clarify\] user responded: [\s\S]{1,200}|\[screenshot removed\] [\s\S]{0,200}"
+    rf"|{_TOOL}(?: `[\s\S]{{1,60}}`)? (?:BLOCKED, not run[^\n]*|awaiting the user's approval, not run)"
+)
+_DEMOTED: Final = re.compile(
+    r"\[\S+ output demoted at compaction — (?P<chars>[\d,]+) chars preserved in session history\."
+    r"(?: Recover with session_search\(query=\.\.\., session_id='[^'\n]*'\))?\]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a message said before the compressor touched its text ("": nothing).
+
+    ``summary``: it bears one now. ``moved``: it is said again behind the summary, away from its place.
+    """
+
+    text: str
+    summary: bool = False
+    moved: bool = False
+
+
+def before(text: str) -> Before | None:
+    """What stood in a message whose text is one of the compressor's forms; None where it is none."""
+    begin = text.lstrip()
+    if begin.startswith(PRIOR) and BELOW in begin:
+        return Before(begin[len(PRIOR) :].split(BELOW, 1)[0].strip(), summary=True)
+    if begin.startswith(_SUMMARY):
+        behind = begin.split(END, 1)[1].strip() if END in begin else ""
+        return Before(_without_header(behind), summary=True)
+    if begin.startswith(RESTATED):
+        return Before(_without_header(begin), moved=True)
+    if any(placeholder in text for placeholder in _NO_IMAGE):
+        for placeholder in _NO_IMAGE:
+            text = text.replace(placeholder, SCREENSHOT)
+        return Before(text)
+    return None
+
+
+def unglued(said: Said) -> Said:
+    """The message without what was glued to it; itself where nothing was, or where nothing else is left."""
+    was = before(said.text)
+    if was is None or not (was.text or said.calls):
+        return said
+    return replace(said, text=was.text, digest=digest(said.role, was.text, said.calls, said.answers))
+
+
+def _without_header(text: str) -> str:
+    return text[len(RESTATED) :].strip() if text.startswith(RESTATED) else text
+
+
+# -- outputs and arguments -----------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A message that a form may stand for. ``key``: whatever the caller knows it by."""
+
+    key: int
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+
+
+def is_pruned(said: Said) -> bool:
+    """Is this what the compressor leaves of a tool's output, or of a call with long arguments? (By its form.)"""
+    if said.role == "tool":
+        return bool(said.answers) and _line(said.text) is not None
+    return said.role == "assistant" and any(_CUT in call.arguments for call in said.calls)
+
+
+def original(pruned: Said, candidates: Sequence[Original]) -> int | None:
+    """The key of the one candidate that ``pruned`` stands for; None where there is none, or more than one.
+
+    Candidates of an output answer the same call; where ids were given out twice, the sizes that the line names tell them apart.
+    """
+    if pruned.role == "tool":
+        found = _line(pruned.text)
+        whole = [each for each in candidates if each.text.strip() != pruned.text.strip()]
+        fits = [each for each in whole if found is not None and _fits(found, each.text)]
+        fits = fits if fits or len(whole) != 1 else whole
+    else:
+        fits = [each for each in candidates if _shortened(pruned.calls, each.calls)]
+    return fits[0].key if len(fits) == 1 else None
+
+
+def _line(text: str) -> dict[str, int] | None:
+    """The sizes that a line in the place of an output names; None where the text is no such line."""
+    text = text.strip()
+    if not text.startswith("[") or len(text) > _LONGEST_LINE:
+        return None
+    if text in _LINES or _OTHER.fullmatch(text):
+        return {}
+    found = _COUNTED.fullmatch(text) or _DEMOTED.fullmatch(text) or _CHARS.fullmatch(text)
+    if found is None:
+        return None
+    named = {name: int(value.replace(",", "")) for name, value in found.groupdict().items() if value}
+    return {"lines" if name == "rows" else name: value for name, value in named.items()}
+
+
+def _fits(sizes: dict[str, int], text: str) -> bool:
+    lines = text.count("\n") + 1 if text.strip() else 0
+    return sizes.get("chars", len(text)) == len(text) and sizes.get("lines", lines) == lines
+
+
+def _shortened(mine: Sequence[ToolCall], theirs: Sequence[ToolCall]) -> bool:
+    """Are these the same calls, with long arguments cut as the compressor cuts them?"""
+    if len(mine) != len(theirs):
+        return False
+    pairs = list(zip(mine, theirs, strict=True))
+    same = all(one.id == other.id and one.name == other.name for one, other in pairs)
+    return same and all(_same_arguments(one.arguments, other.arguments) for one, other in pairs)
+
+
+def _same_arguments(short: str, whole: str) -> bool:
+    if short == whole:
+        return True
+    try:
+        return bool(json.loads(short) == _cut(json.loads(whole)))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:_CUT_AT] + _CUT if len(value) > _CUT_AT else value
+    if isinstance(value, dict):
+        return {key: _cut(item) for key, item in value.items()}
+    return [_cut(item) for item in value] if isinstance(value, list) else value
