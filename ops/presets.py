@@ -37,6 +37,17 @@ class Preset:
     defaults_measured: tuple[tuple[str, float], ...] = ()
 
 
+#: What the defaults come to in a window of a million tokens, beside the presets for such windows.
+_DEFAULTS_OF_A_MILLION: tuple[tuple[str, float], ...] = (
+    ("compactions", 3),
+    ("largest_request", 748766),
+    ("mean_request", 372532),
+    ("repeated_share", 0.997),
+    ("summaries_written", 144),
+    ("tokens_summarised", 1912552),
+    ("newest_raw_messages", 64),
+)
+
 PRESETS: tuple[Preset, ...] = (
     Preset(
         "codex_gpt_long_context",
@@ -83,15 +94,7 @@ PRESETS: tuple[Preset, ...] = (
             ("tokens_summarised", 2040670),
             ("newest_raw_messages", 63),
         ),
-        defaults_measured=(
-            ("compactions", 3),
-            ("largest_request", 748766),
-            ("mean_request", 372532),
-            ("repeated_share", 0.997),
-            ("summaries_written", 144),
-            ("tokens_summarised", 1912552),
-            ("newest_raw_messages", 64),
-        ),
+        defaults_measured=_DEFAULTS_OF_A_MILLION,
     ),
     Preset(
         "large_window_economical",
@@ -110,15 +113,7 @@ PRESETS: tuple[Preset, ...] = (
             ("tokens_summarised", 2001430),
             ("newest_raw_messages", 47),
         ),
-        defaults_measured=(
-            ("compactions", 3),
-            ("largest_request", 748766),
-            ("mean_request", 372532),
-            ("repeated_share", 0.997),
-            ("summaries_written", 144),
-            ("tokens_summarised", 1912552),
-            ("newest_raw_messages", 64),
-        ),
+        defaults_measured=_DEFAULTS_OF_A_MILLION,
     ),
 )
 
