@@ -318,6 +318,18 @@ def test_a_failing_statement_leaves_nothing_half_done(tmp_path: Path, number: in
     assert world.health.problems() == []
 
 
+def test_what_failed_is_done_after_the_next_turn(tmp_path: Path) -> None:
+    """However little that turn adds: the worker has not seen what it could not work on."""
+    world = small(tmp_path)
+    messages = long_chat()
+    request = world.request(messages)
+    with world.failing_at(1, StoreError("the disk is full")):
+        world.preparer.after_turn(world.session(), request)
+        assert world.preparer.idle(PATIENCE_S)
+
+    assert prepared(world, messages)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("error", [MemoryError("no more"), sqlite3.OperationalError("odd")], ids=["memory", "sqlite"])
 def test_an_error_that_nobody_expects_ends_one_worker_only(tmp_path: Path, error: Exception) -> None:
