@@ -371,9 +371,13 @@ class Compactor:
 
     def ready_parent(self, session: Session, children: Sequence[Node]) -> Node | None:
         """The node that was condensed from exactly these before, unless an operator dissolved it."""
+        found = self._parent_of(session, children)
+        return found if found is not None and found.node_id not in self._dissolved() else None
+
+    def _parent_of(self, session: Session, children: Sequence[Node]) -> Node | None:
         print_ = fingerprint(children[0].depth + 1, [node.node_id for node in children])
         found = self._dag.by_fingerprint(session.conversation_id, print_, ("verified", "provisional"))
-        return found[0] if found and found[0].node_id not in self._dissolved() else None
+        return found[0] if found else None
 
     def parent(
         self, session: Session, children: Sequence[Node], request: Request, crowded: bool = False
@@ -382,9 +386,9 @@ class Compactor:
 
         ``crowded``: the prompt has hardly a line for each of them, so sentences of their own are more.
         """
-        found = self.ready_parent(session, children)
-        if found is not None:
-            return found
+        found = self._parent_of(session, children)
+        if found is not None:  # what an operator dissolved is not condensed again
+            return found if found.node_id not in self._dissolved() else None
         ids = tuple(node.node_id for node in children)
         depth = children[0].depth + 1
         print_ = fingerprint(depth, ids)
