@@ -131,7 +131,10 @@ def suggestion(config: Config, *, context_length: int, model: str = "", provider
     fitting = [each for each in PRESETS if each.low <= context_length < each.high]
     if not fitting:
         reason = (
-            "the context window is not known yet" if context_length <= 0 else "the defaults suit this context window"
+            "the context window is not known yet; give the model's context_length in config.yaml, or ask in a chat in which "
+            "the agent has answered; `/lcm preset show` says which windows each preset is for"
+            if context_length <= 0
+            else "the defaults suit this context window"
         )
         return {"preset": None, "reason": reason, "context_length": context_length}
     preset = fitting[0]

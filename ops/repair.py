@@ -20,6 +20,7 @@ from ..errors import BadRequest, StoreCorrupt, StoreError
 from . import backup
 from .check_content import index_problems
 from .check_file import damages
+from .render import counted
 from .survey import Survey, intact, intact_block
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def repair(deps: OpsDeps, progress: Progress = silent) -> Repaired:
 def _swept(deps: OpsDeps) -> tuple[str, ...]:
     """Payload files that belong to no message are removed."""
     gone = deps.payloads.sweep() if deps.payloads is not None and deps.db.path.exists() else 0
-    return (f"{gone} payload files that no message shows were removed",) if gone else ()
+    return (f"removed, because no message shows them: {counted(gone, 'payload file')}",) if gone else ()
 
 
 def reindex(deps: OpsDeps, progress: Progress = silent) -> None:

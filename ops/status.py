@@ -437,7 +437,8 @@ def problems(deps: OpsDeps, database: Mapping[str, Any]) -> list[dict[str, Any]]
     note = context_note(deps)
     if note and deps.engine.live:
         remedy = "set the model's context_length in config.yaml, or LCM_FALLBACK_CONTEXT_TOKENS"
-        out.append({"topic": "context length", "severity": "warning", "message": note, "remedy": remedy})
+        message = note.removeprefix("context length is ")  # the topic says the rest
+        out.append({"topic": "context length", "severity": "warning", "message": message, "remedy": remedy})
     out.extend(
         {
             "topic": each.topic,

@@ -416,4 +416,4 @@ def test_the_doctor_names_what_is_missing(tmp_path: Path) -> None:
     kept.write_bytes(b"garbage")
     assert payload_files(deps, False).status == "pass"
     assert f"file_{kept.stem[:16]}" in payload_files(deps, True).detail
-    assert notes == ("1 payload files that no message shows were removed",)
+    assert notes == ("removed, because no message shows them: 1 payload file",)

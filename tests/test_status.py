@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from ops_world import ROOT, World, digest, healthy
 
-from hermes_lcm.command import answer
+from hermes_lcm.command import answer, run
 from hermes_lcm.config import KNOBS
-from hermes_lcm.ops import gitinfo, presets
+from hermes_lcm.ops import gitinfo, presets, render
 from hermes_lcm.ops import status as status_module
 from hermes_lcm.ops.render import status_text
 from hermes_lcm.ops.status import status
@@ -215,6 +215,48 @@ def spent(work: Callable[[], object]) -> float:
     began = time.process_time()
     work()
     return time.process_time() - began
+
+
+# -- words ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("count", "thing", "said"),
+    [
+        (1, "message", "1 message"),
+        (0, "session", "0 sessions"),
+        (2, "summary", "2 summaries"),
+        (1234, "row", "1,234 rows"),
+    ],
+)
+def test_one_thing_is_no_plural(count: int, thing: str, said: str) -> None:
+    assert render.counted(count, thing) == said
+
+
+def test_answers_about_one_message_say_message(tmp_path: Path) -> None:
+    """In every verb that counts what is stored."""
+    world = World(tmp_path)
+    world.say("hello")
+    said = "\n".join(
+        run(words, world.deps()) for words in ("doctor retention", "doctor deep", "backup", "explain msg_1")
+    )
+
+    assert "1 message" in said
+    assert not re.findall(r"(?<![\d,.])1 (?:messages|sessions|summaries|files|rows|compactions|warnings|calls)\b", said)
+
+
+def test_the_text_says_what_a_session_is(world: World) -> None:
+    """How it began, what is done with it, and whether it has ended."""
+    said = render.status_text(status(world.deps()))
+
+    assert "began a conversation; stored and summarised; not ended" in said
+
+
+def test_the_text_names_an_unknown_window_once(world: World) -> None:
+    """Not `context_length  context length is 0`, nor twice where it is a problem."""
+    said = render.status_text(status(world.deps(context_length=0, fallback_context=True)))
+
+    assert "context length is 0" not in said
+    assert re.search(r"context_length +0: the host reported no context window, so the fallback", said)
+    assert "warning: context length: 0: the host reported no context window" in said
 
 
 # -- presets -------------------------------------------------------------------------------------------
