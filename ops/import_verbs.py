@@ -198,6 +198,7 @@ def _duplicates(deps: OpsDeps, words: Words) -> Answer:
         lines.append(f"{done.doubtful:,} look like others without proof; they are left as they are")
     if done.backup:
         lines.append(f"They stay readable under their addresses. Backup: {done.backup}")
+        lines.append(f"`/lcm restore {done.backup.name} apply` undoes the marks, and whatever was stored since.")
     elif count:
         lines.append("Dry run. `/lcm doctor duplicates apply` backs up and marks them; nothing is deleted.")
     data = {

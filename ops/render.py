@@ -155,6 +155,9 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
             rows.append(("summaries", f"{dag['nodes']} ({depths or 'none'}), {dag['provisional']} provisional"))
         else:
             rows += [("messages", f"{store['total_messages']:,}"), ("summaries", f"{dag['total_nodes']:,}")]
+    archives = data.get("archives", {})
+    if any(archives.values()):
+        rows.append(("archives", ", ".join(f"{count} {state}" for state, count in archives.items())))
     sources = (data.get("source_lineage") or {}).get("sources")
     if sources:
         rows.append(("sources", ", ".join(f"{name} {count}" for name, count in sources.items())))

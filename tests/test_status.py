@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from ops_world import ROOT, World, digest, healthy
 
+from hermes_lcm.archives import ARCHIVED, RESTORED, Archive
 from hermes_lcm.command import answer, run
 from hermes_lcm.config import KNOBS
 from hermes_lcm.ops import gitinfo, presets, render
@@ -215,6 +216,25 @@ def spent(work: Callable[[], object]) -> float:
     began = time.process_time()
     work()
     return time.process_time() - began
+
+
+def test_archives_of_the_conversation_are_counted(world: World) -> None:
+    """What the agent archived, and what it restored; the text has a line for them when there are any."""
+    before = status(world.deps())
+    session = world.runtime.known("s1")
+    assert session is not None
+    where = session.conversation_id
+    for n, state in enumerate((ARCHIVED, ARCHIVED, RESTORED)):
+        world.runtime.archives.add(
+            Archive(0, f"mem://s1/{n}", where, "s1", (n + 1,), n, n, 1, "", False, "", 5, 2, ARCHIVED, 1.0, 1.0)
+        )
+        world.runtime.archives.change([world.runtime.archives.of(session)[-1].archive_id], state, now=2.0)
+    said = status(world.deps())
+
+    assert before["archives"] == {"archived": 0, "restored": 0}
+    assert not re.search(r"^ +archives ", render.status_text(before), re.MULTILINE)
+    assert said["archives"] == {"archived": 2, "restored": 1}
+    assert re.search(r"\n +archives +2 archived, 1 restored", render.status_text(said))
 
 
 # -- words ---------------------------------------------------------------------------------------------
