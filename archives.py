@@ -128,6 +128,11 @@ class Archives:
                 [(state, now, archive_id) for archive_id in archive_ids],
             )
 
+    def states(self, conversation_id: int) -> dict[str, int]:
+        """How many a conversation has, by state. Only reads."""
+        sql = "SELECT state, count(*) FROM archives WHERE conversation_id = ? AND state <> 'pruned' GROUP BY state"
+        return {str(state): int(count) for state, count in self._db.query(sql, (conversation_id,))}
+
     def count(self) -> int:
         """All that were not pruned, in every conversation."""
         return int(self._db.query("SELECT count(*) FROM archives WHERE state <> 'pruned'")[0][0])

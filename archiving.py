@@ -17,7 +17,7 @@ from .archives import ARCHIVED, PRUNED, RESTORED, Archive, Archives, new_handle
 from .caller import Caller
 from .errors import BadRequest, NotFound
 from .finding import NOTE
-from .ledger import Prices
+from .prices import PriceList
 from .reading import Answer, Room, page
 from .records import Lineage, Node
 from .retrieve import with_handle
@@ -46,7 +46,7 @@ class Live:
     session: Session
     messages: Sequence[Message]
     lineage: Lineage
-    prices: Callable[[], Prices]
+    prices: Callable[[], PriceList]
     used_tokens: int
     window_tokens: int
     threshold_tokens: int

@@ -137,7 +137,7 @@ def _live_list(
         return None
     runtime = engine.runtime
     return Live(
-        runtime.archives, runtime.archived, session, messages, lineage, cache(lambda: engine.ledger.prices(messages)),
+        runtime.archives, runtime.archived, session, messages, lineage, cache(lambda: engine.prices.of(messages)),
         used_tokens=engine.counted_tokens, window_tokens=runtime.config.window(engine.context_length),
         threshold_tokens=engine.threshold_tokens,
         rewritable=outgoing.rewritable(engine), changed=lambda: outgoing.changed(engine, messages, lineage), clock=time.time,

@@ -79,7 +79,7 @@ def _chosen(args: argparse.Namespace) -> tuple[Verb, Words]:
         name = " ".join(typed[:length]).lower()
         if name and len(typed) >= length and any(verb.name == name for verb in VERBS):
             return _with_options(parsed(name)[0], typed[length:], args)
-    return _with_options(parsed(" ".join(typed[:1]))[0], [], args)
+    return _with_options(parsed(" ".join(typed[:2]))[0], [], args)
 
 
 def _with_options(verb: Verb, rest: list[str], args: argparse.Namespace) -> tuple[Verb, Words]:

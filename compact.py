@@ -22,7 +22,7 @@ from .crew import Crew
 from .dag import SummaryDag, fingerprint
 from .errors import SummaryError
 from .llm.digest import target_tokens
-from .llm.ladder import EXTRACTIVE
+from .llm.ladder import EXTRACTIVE, QUOTED
 from .records import (
     ARCHIVE_RUNG,
     EXTRACT_RUNG,
@@ -52,6 +52,9 @@ _MOST_REFUSED = (
     3  # runs that no model could condense, in one pass: a long history has many, and each costs several calls
 )
 _CONDENSE_SHARE = 0.75  # condense until the prefix is this much of its room, so that it is not condensed at every pass
+#: Roots have piled up where there are more than for so many condensations, and so many times the room of the prefix: half of
+#: what they say, and more, is cut to one line each. Then an extract of them is more than they are.
+_CROWDED_RUNS, _CROWDED_ROOMS = 4, 2
 _OWN_ANSWER_CHARS = 160
 
 
@@ -331,7 +334,7 @@ class Compactor:
         """Fold the oldest nodes of a depth together while the prefix is larger than its room.
 
         Without ``ask`` only into parents that are ready. A run that no model could condense is left alone for a while, and
-        the next one is tried.
+        the next one is tried. Only where the roots of a model that never can have piled up, its extract is better than none.
         """
         config = self._config
         first, refused = True, 0
@@ -343,17 +346,18 @@ class Compactor:
                 max_depth=config.incremental_max_depth,
                 frame_tokens=FRAME_TOKENS,
             )
-            run = next((run for run in runs if not self._was_refused(run)), None)
+            crowded = self._crowded(roots, room)
+            run = next((run for run in runs if not self._was_refused(run, crowded)), None)
             if run is None:
                 break
             first = False
             members = set(run)
             children = [node for node in roots if node.node_id in members]
-            parent = self.parent(session, children, request) if ask else self.ready_parent(session, children)
+            parent = self.parent(session, children, request, crowded) if ask else self.ready_parent(session, children)
             if parent is None and not ask:
                 break
             if parent is None:
-                self._refuse(run)
+                self._refuse(run, crowded)
                 refused += 1
                 continue  # the children stay
             roots = sorted(
@@ -361,14 +365,18 @@ class Compactor:
             )
         return roots
 
-    def _refuse(self, run: Sequence[int]) -> None:
+    def _crowded(self, roots: Sequence[Node], room: int) -> bool:
+        many = len(roots) > _CROWDED_RUNS * self._config.condensation_fanin
+        return many and sum(node.tokens + FRAME_TOKENS for node in roots) > _CROWDED_ROOMS * room
+
+    def _refuse(self, run: Sequence[int], crowded: bool) -> None:
         """Leave a run alone for a while; what was left alone long enough is forgotten."""
         now = self._monotonic()
         self._refused = {print_: until for print_, until in self._refused.items() if until > now}
-        self._refused[fingerprint(0, run)] = now + _REFUSED_S
+        self._refused[fingerprint(int(crowded), run)] = now + _REFUSED_S
 
-    def _was_refused(self, run: Sequence[int]) -> bool:
-        until = self._refused.get(fingerprint(0, run))
+    def _was_refused(self, run: Sequence[int], crowded: bool) -> bool:
+        until = self._refused.get(fingerprint(int(crowded), run))
         return until is not None and until > self._monotonic()
 
     def _sound(self, node: Node) -> bool:
@@ -376,15 +384,24 @@ class Compactor:
 
     def ready_parent(self, session: Session, children: Sequence[Node]) -> Node | None:
         """The node that was condensed from exactly these before, unless an operator dissolved it."""
+        found = self._parent_of(session, children)
+        return found if found is not None and found.node_id not in self._dissolved() else None
+
+    def _parent_of(self, session: Session, children: Sequence[Node]) -> Node | None:
         print_ = fingerprint(children[0].depth + 1, [node.node_id for node in children])
         found = self._dag.by_fingerprint(session.conversation_id, print_, ("verified", "provisional"))
-        return found[0] if found and found[0].node_id not in self._dissolved() else None
+        return found[0] if found else None
 
-    def parent(self, session: Session, children: Sequence[Node], request: Request) -> Node | None:
-        """Condense nodes of one depth into one above; None when no model did, for children are never given up for less."""
-        found = self.ready_parent(session, children)
-        if found is not None:
-            return found
+    def parent(
+        self, session: Session, children: Sequence[Node], request: Request, crowded: bool = False
+    ) -> Node | None:
+        """Condense nodes of one depth into one above; None when no model did, for children are never given up for less.
+
+        ``crowded``: the prompt has hardly a line for each of them, so sentences of their own are more.
+        """
+        found = self._parent_of(session, children)
+        if found is not None:  # what an operator dissolved is not condensed again
+            return found if found.node_id not in self._dissolved() else None
         ids = tuple(node.node_id for node in children)
         depth = children[0].depth + 1
         print_ = fingerprint(depth, ids)
@@ -405,6 +422,8 @@ class Compactor:
             [lambda: self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)], request
         )[0]
         if summary is None or (summary.quality != "verified" and summary.rung != EXTRACT_RUNG):
+            return None
+        if summary.rung == QUOTED and not crowded:
             return None
         if summary.tokens >= size:
             return None

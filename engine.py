@@ -23,8 +23,8 @@ from . import binding, hooks, host, outgoing, plain, tools
 from .boundary import Guard, count
 from .compact import Request
 from .errors import LcmError
-from .ledger import Ledger
 from .llm.client import keep_progress
+from .prices import Prices
 from .records import Lineage
 from .runtime import RUNTIMES, Runtime
 from .schemas import SCHEMAS
@@ -79,7 +79,7 @@ class LCMEngine(ContextEngine):
         #: The host's estimate of the request that is on its way, and what the provider counted for the last one.
         self._requested_tokens = self._estimated_tokens = 0
         self._reported_tokens = -1
-        self.ledger = Ledger()
+        self.prices = Prices()
         self.sending: tuple[int, object] | None = (
             None  # how long the list of the request on its way is, what it shows otherwise
         )
@@ -153,7 +153,7 @@ class LCMEngine(ContextEngine):
             self._reported_tokens = self.last_prompt_tokens
             self.runtime.views.answered(self._session_id)
             if self.sending is not None:
-                self.ledger.note(self.sending[0], self._reported_tokens, self.sending[1])
+                self.prices.note(self.sending[0], self._reported_tokens, self.sending[1])
             seen = (self._requested_tokens, self._reported_tokens, self._session_id)
             self.runtime.calibration.observe(self.model, *seen)
             self._requested_tokens = 0
@@ -268,7 +268,7 @@ class LCMEngine(ContextEngine):
         self.compactions += 1
         self.compression_count = min(1, self.compactions)
         proposed, self._proposed = self._proposed, None
-        self.ledger.clear()
+        self.prices.clear()
         outgoing.handed_over(self, proposed)
 
     def _catch_up(self) -> None:

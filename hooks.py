@@ -71,21 +71,40 @@ class Engines:
 ENGINES = Engines()
 
 
-def _survives(topic: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A callback whose failure is remembered and goes no further."""
+def _bound() -> bool:
+    """Has an agent of this process been given our engine?"""
+    return ENGINES.used
+
+
+def _chosen() -> bool:
+    """The same, or will it be? In a gateway that was just started a session may end before an agent begins."""
+    return ENGINES.used or host.selected_engine() == "lcm"
+
+
+def _survives(
+    topic: str, *, when: Callable[[], bool] = _bound, anyway: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A callback whose failure is remembered and goes no further.
+
+    Where the user chose another engine nothing happens; ``anyway``: the callback is called, for it touches no runtime.
+    """
 
     def wrap(callback: Callable[..., None]) -> Callable[..., None]:
         def guarded(**kwargs: Any) -> None:
+            ours = when()
+            if not ours and not anyway:
+                return
             try:
                 callback(**kwargs)
-                if topic != INGEST:
+                if ours and topic != INGEST:
                     RUNTIMES.at().health.resolved(topic)
             except Exception as exc:
                 if not isinstance(exc, LcmError):
                     logger.exception("%s failed", topic)
-                runtime = RUNTIMES.at()
-                runtime.health.degraded(topic, exc)
-                runtime.health.save()
+                if ours:
+                    health = RUNTIMES.at().health
+                    health.degraded(topic, exc)
+                    health.save()
 
         guarded.__name__ = callback.__name__
         guarded.__doc__ = callback.__doc__
@@ -95,10 +114,10 @@ def _survives(topic: str) -> Callable[[Callable[..., None]], Callable[..., None]
 
 
 def _take(
-    session_id: str, messages: Messages | None, platform: str | None, *, thorough: bool = True
+    session_id: str, messages: Messages, platform: str | None, *, thorough: bool = True
 ) -> tuple[Runtime, Any] | None:
-    """Ingest, unless the list is not the user's conversation, or the user chose another engine to keep it."""
-    if not ENGINES.used or not session_id or not messages or _is_review(messages):
+    """Ingest, unless the list is not the user's conversation."""
+    if not session_id or not messages or _is_review(messages):
         return None
     runtime = RUNTIMES.at()
     if runtime.mode(session_id) != "full":
@@ -106,6 +125,11 @@ def _take(
     if platform:
         runtime.announce(session_id, platform=platform)
     return runtime, runtime.take(session_id, messages, thorough=thorough)
+
+
+def _said(messages: Messages | None) -> Messages:
+    """The list without notes of a gateway: every use of it means the same places."""
+    return host.said(messages) if messages else ()
 
 
 def _is_review(messages: Messages) -> bool:
@@ -123,7 +147,7 @@ def pre_llm_call(
 ) -> None:
     """Once a turn, with the new user message."""
     engine = ENGINES.of(session_id)
-    if _take(session_id, conversation_history, platform, thorough=False) is not None and engine is not None:
+    if _take(session_id, _said(conversation_history), platform, thorough=False) is not None and engine is not None:
         outgoing.watch(engine)
 
 
@@ -132,12 +156,13 @@ def pre_api_request(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
     """Before every request: what the model is about to see is durable before it is sent (P1)."""
-    taken = _take(session_id, conversation_history, platform, thorough=False)
-    if taken is not None and conversation_history:
-        outgoing.sent(taken[0], session_id, conversation_history, taken[1])
+    messages = _said(conversation_history)
+    taken = _take(session_id, messages, platform, thorough=False)
+    if taken is not None:
+        outgoing.sent(taken[0], session_id, messages, taken[1])
         engine = ENGINES.of(session_id)
         if engine is not None:
-            engine.sending = len(conversation_history), taken[0].views.shape(session_id)
+            engine.sending = len(messages), taken[0].views.shape(session_id)
 
 
 def llm_request(request: Any = None, session_id: str = "", api_mode: str = "", **_: Any) -> dict[str, Any] | None:
@@ -157,22 +182,24 @@ def post_llm_call(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
     """After the turn, with the final answer: store it, and let the worker prepare what comes next."""
-    taken = _take(session_id, conversation_history, platform)
+    messages = _said(conversation_history)
+    taken = _take(session_id, messages, platform)
     engine = ENGINES.of(session_id)
-    if taken is not None and engine is not None and conversation_history:
-        engine.prepare(conversation_history, taken[1])
+    if taken is not None and engine is not None:
+        engine.prepare(messages, taken[1])
 
 
-@_survives("session hook")
+@_survives("session hook", when=_chosen)
 def on_session_finalize(session_id: str = "", old_session_id: str = "", new_session_id: str = "", **_: Any) -> None:
     """A session ended for the host; here it only gets an end."""
     runtime = RUNTIMES.at()
     ended = old_session_id or session_id
-    if ended and runtime.known(ended) is not None:
+    if ended and runtime.db.path.exists() and runtime.known(ended) is not None:
         runtime.sessions.end(ended, now=time.time(), reason=str(_.get("reason") or "finalized"))
     if new_session_id and old_session_id and _.get("reason") == "new_session":
         runtime.announce(new_session_id, carry_from=old_session_id)
-    runtime.ended()
+    if runtime.db.is_open:
+        runtime.ended()
 
 
 @_survives("session hook")
@@ -187,7 +214,7 @@ def subagent_start(parent_session_id: str = "", child_session_id: str = "", **_:
         runtime.refresh(child_session_id)
 
 
-@_survives("session hook")
+@_survives("session hook", anyway=True)
 def pre_gateway_dispatch(event: Any = None, session_store: Any = None, **_: Any) -> None:
     """Note whose message is being handled: a slash command in it has no other way to know."""
     source = getattr(event, "source", None)

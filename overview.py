@@ -13,7 +13,7 @@ from typing import Any
 from .caller import Caller
 from .errors import BadRequest
 from .finding import NOTE
-from .reading import MOST_HINT, Answer, Room, exact, fit, frame, iso, node_frame, node_text, said, spans
+from .reading import MOST_HINT, Answer, Room, exact, file_facts, fit, frame, iso, node_frame, node_text, said, spans
 from .records import Node
 from .session import Session
 from .text.arguments import Address
@@ -26,7 +26,7 @@ _SESSIONS = 12
 def describe(caller: Caller, address: Address, source_offset: int, content_offset: int, room: Room) -> Answer:
     """Whatever an address names."""
     if address.kind == "file":
-        return _file(caller, address.name, content_offset, room)
+        return _file(caller, address.name, source_offset, content_offset, room)
     if address.kind == "msg":
         if address.last is not None:
             raise BadRequest(f"{address} is a range; lcm_expand(store_id) reads it")
@@ -261,9 +261,10 @@ def _lineage(caller: Caller, store_id: int) -> list[str]:
     return [f"sum_{node_id}" for node_id in out]
 
 
-def _file(caller: Caller, name: str, content_offset: int, room: Room) -> Answer:
+def _file(caller: Caller, name: str, source_offset: int, content_offset: int, room: Room) -> Answer:
     payload = caller.payload(name)
-    out: Answer = {"note": NOTE, "type": "file", "id": name, **payload.facts, "content_chars": len(payload.text)}
+    out: Answer = {"note": NOTE, "type": "file", "id": name, **file_facts(name, payload.facts, source_offset)}
+    out["content_chars"] = len(payload.text)
     if content_offset > len(payload.text):
         raise BadRequest(f"content_offset={content_offset} is past the end: there are {len(payload.text)} characters")
     room.take(out)

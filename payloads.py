@@ -218,7 +218,7 @@ class Payloads:
                     "mime": mime,
                     "bytes": size,
                     "sha256": sha,
-                    "messages": [f"msg_{n}" for n in shown[:20]],
+                    "messages": [f"msg_{n}" for n in shown],
                 }
                 return Opened(name, text, facts)
         return None

@@ -154,13 +154,15 @@ class Preparer:
         )
         self._measured(session.session_id, request.messages, request.current_tokens)
         view = self._compactor.view(session, request)
-        self._seen[session.session_id] = request.lineage.last_seq
         # One lease for the conversation, not one a leaf: another process would cut what is left differently.
         lease = f"prepare:{session.conversation_id}"
         if not self._lease(lease):
             return
         try:
             self._prepare(session, view, request, lease)
+            self._seen[session.session_id] = (
+                request.lineage.last_seq
+            )  # what was not done is no reason to wait for new rows
         finally:
             self._release(lease)
         self._upkeep(lambda: self._stopped)

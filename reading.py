@@ -28,6 +28,7 @@ MOST_HINT: Final = 1000
 _LEAST_TOKENS, _LEAST_CHARS = 16, 48
 _RENDERED_CHARS: Final = 2000
 _MOST_FILES: Final = 10
+_FILE_MESSAGES: Final = 20  # that show a file, in one answer
 _FLAGS: Final = {
     Flag.RETRACTED: "retracted", Flag.HOST_NOTE: "host_note", Flag.FILTERED: "filtered", Flag.UNALIGNED: "unaligned",
     Flag.QUARANTINED: "quarantined", Flag.REDACTED: "redacted", Flag.DUPLICATE: "duplicate",
@@ -52,6 +53,17 @@ def iso(seconds: float | None) -> str | None:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     except (OverflowError, OSError, ValueError):
         return None
+
+
+def file_facts(name: str, facts: Mapping[str, Any], start: int = 0) -> Answer:
+    """What is known of a file. The messages that show it come in parts, with how many there are and how to get the next."""
+    every = list(facts.get("messages", ()))
+    stop = start + _FILE_MESSAGES
+    out: Answer = {**facts, "messages": every[start:stop], "messages_total": len(every)}
+    if stop < len(every):
+        out["next_source_offset"] = stop
+        out["messages_continue_with"] = {"tool": "lcm_describe", "id": name, "source_offset": stop}
+    return out
 
 
 def said(head: Stored) -> float:

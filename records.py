@@ -211,7 +211,7 @@ class SummaryTask:
     target_tokens: int
     focus: str = ""
     memory_context: str = ""
-    previous: str = ""  # the summary that precedes this chunk, for continuity; may be empty
+    previous: str = ""  # the end of the part before, where a source is read in parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from .reading import (
     as_json,
     byte_part,
     exact,
+    file_facts,
     fit,
     frame,
     iso,
@@ -353,7 +354,7 @@ def _source_nodes(caller: Caller, ids: Sequence[int], offset: int, room: Room) -
 def file(caller: Caller, name: str, piece: Slice, room: Room) -> Answer:
     """One stored file, from an offset on."""
     payload: Payload = caller.payload(name)
-    out: Answer = {"note": NOTE, "externalized_ref": name, **payload.facts}
+    out: Answer = {"note": NOTE, "externalized_ref": name, **file_facts(name, payload.facts)}
     room.take(out)
     handle = {"tool": "lcm_expand", "externalized_ref": name, **_ranges(piece)}
     return {**out, **_cut(payload.text, piece, room, handle)}

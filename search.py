@@ -189,7 +189,7 @@ class MessageIndex:
             f"SELECT count(*) FROM (SELECT m.store_id FROM messages AS m WHERE {readable}{order}) AS m "
             f"WHERE NOT EXISTS (SELECT 1 FROM message_index_docsize AS d WHERE d.id = {chunk_ids.FIRST_SQL.format('m.store_id')})"
         )[0][0]
-        problems = [f"{missing} messages are missing from the search index"] if missing else []
+        problems = [f"messages missing from the search index: {missing}"] if missing else []
         return [*problems, *(self._fts.damage() if deep else [])]
 
     # -- searching ----------------------------------------------------------------------------------
@@ -450,5 +450,5 @@ class NodeIndex:
         missing = self._db.query(
             "SELECT count(*) FROM nodes AS n WHERE NOT EXISTS (SELECT 1 FROM node_index_docsize AS d WHERE d.id = n.node_id)"
         )[0][0]
-        problems = [f"{missing} nodes are missing from the search index"] if missing else []
+        problems = [f"nodes missing from the search index: {missing}"] if missing else []
         return [*problems, *(self._fts.damage() if deep else [])]

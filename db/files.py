@@ -263,7 +263,10 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
                 connection.execute(sql, params)
             connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            if (
+                connection.in_transaction
+            ):  # SQLite ends it by itself on some errors; a refused ROLLBACK would hide which
+                connection.execute("ROLLBACK")
             raise
         return connection.total_changes
 

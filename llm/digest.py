@@ -58,7 +58,7 @@ _DECISION_CUES: Final = (
 ).split()
 _CALL = lazy(r"^\[calls? ([^\]\s]{1,80})\] (.*)$")
 _COMMAND = lazy(r"\"(?:command|cmd|code|query|path|file_path|filename|url|pattern)\": ?\"((?:[^\"\\]|\\.){1,300})")
-_PLACE = lazy(r" \(((?:msg|sum)_\d+)\)$")
+_PLACE = lazy(r" \(((?:msg|sum|part)_\d+)\)$")
 _HEADING = lazy(r"^([A-Z][^:\n]{2,40}):$")
 _MACHINE: Final = ("Extract made without a model", "Anchors: ", "Expand for details about:")
 
@@ -145,7 +145,8 @@ def _from_record(reading: Reading, order: int) -> Iterator[_Piece]:
             place = _PLACE.search(bare)
             if place:
                 bare = bare[: place.start()]
-            address = place[1] if place else line.address
+            # A part is one of what that record was condensed from: a number that means nothing here.
+            address = place[1] if place and not place[1].startswith("part_") else line.address
             weight = _density(bare) + (3.0 if section == _DIRECTIVES and salience.is_standing(bare) else 0.0)
             yield _Piece(section, order, _clip(bare, _LINE_CHARS), address, weight)
 

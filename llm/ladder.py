@@ -30,6 +30,8 @@ Clock = Callable[[], float]
 
 #: ``summary_model`` of who wants no model at all.
 EXTRACTIVE: Final = "extractive"
+#: Rung of records condensed in their own sentences, after every model's own words were refused.
+QUOTED: Final = "quoted"
 #: Names of the host's own auxiliary setting within the list of fallbacks.
 _HOST_NAMES: Final = frozenset({"", "auto", "default", "host"})
 #: No attempt is started with less time than this left.
@@ -70,6 +72,7 @@ class _Run:
         self.cancelled = cancelled
         self.attempts: list[dict[str, str]] = []
         self.parts = 0
+        self.refused = 0  # routes that answered, and no answer of theirs passed
 
     def source(self, task: SummaryTask) -> Source:
         """What is read of the task, or of a part of it."""
@@ -126,7 +129,10 @@ class Ladder:
         return tuple(dict.fromkeys(plain))
 
     def summarise(self, task: SummaryTask, *, deadline: float, cancelled: Callable[[], bool] | None = None) -> Summary:
-        """A verified summary, or a provisional extract that says why. Raises SummaryUnavailable only when cancelled."""
+        """A verified summary, or an extract that says why. Raises SummaryUnavailable only when cancelled.
+
+        The extract is provisional; of records it is verified (``QUOTED``) when every model has answered and none passed.
+        """
         run = _Run(Source(task), deadline, cancelled or (lambda: False))
         try:
             for route in self.routes:
@@ -160,6 +166,11 @@ class Ladder:
             "reasons": ["chosen by the setting"] if chosen else [entry["outcome"] for entry in run.attempts][-8:],
             "recall_with_anchors": round(extract.recall, 3),
         }
+        if not chosen and run.refused == len(self.routes) and (quoted := self._quoted(run.whole, extract.text)):
+            return Summary(
+                quoted.text, extract.hint, "verified", QUOTED, "",
+                json.dumps({**checks, "parts": [quoted.as_dict()]}, ensure_ascii=False), self._count(quoted.text),
+            )  # fmt: skip
         return Summary(
             text=extract.text,
             expand_hint=extract.hint,
@@ -170,6 +181,13 @@ class Ladder:
             tokens=self._count(extract.text),
         )
 
+    def _quoted(self, source: Source, extract: str) -> Verdict | None:
+        """An extract of records, judged as a model's answer: what was verified stays so in its own sentences."""
+        if not source.task.depth:
+            return None
+        verdict = verify.check(source, Reply(extract), count=self._count)
+        return verdict if verdict.ok else self._struck(source, verdict)
+
     # ---------------------------------------------------------------------------------------------------------- routes
     def _on_route(self, task: SummaryTask, route: str, run: _Run) -> _Accepted | None:
         """The task summarised by one route, in parts where needed; None when the route fails at any part."""
@@ -179,9 +197,10 @@ class Ladder:
         try:
             room = self._room(task)
             return self._in_parts(task, route, run, room, min(room, self._window(task, route)))
-        except (SummaryRejected, SummaryTooLong) as exc:
+        except SummaryRejected as exc:
+            run.refused += 1
             run.note(route, "", str(exc))
-        except SummaryUnavailable as exc:
+        except (SummaryTooLong, SummaryUnavailable) as exc:
             run.note(route, "", str(exc))
         finally:
             self._breaker.release(route)

@@ -11,6 +11,7 @@ from ..records import Flag
 from ..text import guard
 from .findings import Finding, fail, ok, warn
 from .orders import Orders
+from .render import counted
 from .status import OpsDeps
 from .survey import RECENT_ROWS, Survey
 
@@ -63,7 +64,7 @@ def gaps(deps: OpsDeps, _deep: bool) -> Finding:
     if not found:
         return ok("no sequence number is missing")
     return fail(
-        f"{sum(count for _, count in found)} messages are missing in {len(found)} conversations",
+        f"missing: {counted(sum(count for _, count in found), 'message')} in {counted(len(found), 'conversation')}",
         meaning="rows were removed from outside, or a salvage could not read them",
         remedy="restore a backup that still has them; what the host keeps of the session is taken in again when it goes on",
         command="/lcm restore",
@@ -78,7 +79,7 @@ def unaligned(deps: OpsDeps, deep: bool) -> Finding:
     if not found:
         return ok(f"none in {_scope(deep)}")
     return warn(
-        f"{sum(count for _, count in found)} messages in {len(found)} sessions (of {_scope(deep)})",
+        f"{counted(sum(count for _, count in found), 'message')} in {counted(len(found), 'session')} (of {_scope(deep)})",
         meaning="the host handed over lists that had nothing in common with what was stored; all of it was kept, possibly twice",
         remedy="nothing to repair; if it goes on, another plugin or a wrapper rewrites the history before we see it",
         sessions=[{"session_id": each, "messages": count} for each, count in found],
@@ -121,7 +122,7 @@ def sources(deps: OpsDeps, deep: bool) -> Finding:
     if not blank:
         return ok(f"no blank source in {_scope(deep)}")
     return warn(
-        f"{blank} messages of {_scope(deep)} have no source",
+        f"without a source: {counted(blank, 'message')} of {_scope(deep)}",
         meaning="rows written by an importer or another program; they are treated as source 'unknown'",
         remedy="write the word into the rows",
         command="/lcm doctor source apply",
@@ -167,7 +168,7 @@ def inline_payloads(deps: OpsDeps, deep: bool) -> Finding:
     if not uris and not runs:
         return ok(f"none in the {looked}", examined=len(ids))
     return warn(
-        f"{len(uris)} messages with data: URIs and {len(runs)} with long base64 text, in the {looked}",
+        f"{counted(len(uris), 'message')} with data: URIs and {len(runs)} with long base64 text, in the {looked}",
         meaning="they are kept as they are and make the database, its backups and its index larger",
         remedy="keep large outputs in files from now on; stored rows are not rewritten",
         command="export LCM_LARGE_OUTPUT_EXTERNALIZATION_ENABLED=true",
@@ -185,7 +186,7 @@ def lifecycle(deps: OpsDeps, _deep: bool) -> Finding:
         return ok(f"no session is bound; {ended} ended in the last day")
     if session.mode == "full":
         state = f"ended: {session.end_reason}" if session.ended_at else "open"
-        return ok(f"{session.session_id}: {state}, {session.compactions} compactions", mode=session.mode)
+        return ok(f"{session.session_id}: {state}, {counted(session.compactions, 'compaction')}", mode=session.mode)
     return warn(
         f"{session.session_id} is {session.mode}",
         meaning="a pattern keeps this session out of the archive"

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from ..text.redact import CATALOGUE
 from .findings import Finding, fail, ok, warn
+from .render import counted
 from .status import (
     OPTIONAL_PACKAGES,
     OpsDeps,
@@ -38,7 +39,7 @@ def problems(deps: OpsDeps, _deep: bool) -> Finding:
     kind = fail if any(each.severity == "error" for each in found) else warn
     more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
     return kind(
-        f"{first.topic}: {first.message} ({first.count} times{more})",
+        f"{first.topic}: {first.message} ({counted(first.count, 'time')}{more})",
         meaning="something failed and the turn went on without it; it stays here until it works again",
         remedy=first.remedy or "see the log of Hermes for the first occurrence",
         problems=[
@@ -177,7 +178,7 @@ def background(deps: OpsDeps, _deep: bool) -> Finding:
     failed = next((each for each in remembered(deps) if each.topic == WORKER), None)
     if failed is not None:
         return warn(
-            f"last failure: {failed.message} ({failed.count} times)",
+            f"last failure: {failed.message} ({counted(failed.count, 'time')})",
             meaning="summaries are written when they are needed instead of ahead of time; turns may wait",
             remedy=failed.remedy or "see the log of Hermes; the worker tries again after the next turn",
             **state,
@@ -212,7 +213,7 @@ def spending(deps: OpsDeps, _deep: bool) -> Finding:
     """Is the limit on model calls reached?"""
     used = spend(deps)
     calls, most = int(used.get("calls") or 0), int(used["max_calls"])
-    said = f"{calls} calls in {used['window_seconds']} s, limit {most or 'none'}"
+    said = f"{counted(calls, 'call')} in {used['window_seconds']} s, limit {most or 'none'}"
     if not most or calls < most:
         return ok(said, **used)
     return warn(

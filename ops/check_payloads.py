@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from .findings import Finding, fail, ok, warn
-from .render import size
+from .render import counted, size
 from .status import OpsDeps
 
 _NAMED = 20
@@ -27,7 +27,7 @@ def payload_files(deps: OpsDeps, deep: bool) -> Finding:
     }
     if found.missing or found.damaged:
         told = [
-            f"{len(data[kind])} payload files are {kind}: {_names(data[kind])}"
+            f"{counted(len(data[kind]), 'payload file')} {kind}: {_names(data[kind])}"
             for kind in ("missing", "damaged")
             if data[kind]
         ]
@@ -39,13 +39,13 @@ def payload_files(deps: OpsDeps, deep: bool) -> Finding:
         )
     if found.orphans:
         return warn(
-            f"{len(found.orphans)} of {found.files} payload files belong to no message",
+            f"{counted(len(found.orphans), 'payload file')} of {found.files} without a message",
             meaning="a crash or a deleted session left them behind; they only take room",
             remedy="remove them",
             command="/lcm doctor repair apply",
             **data,
         )
-    return ok(f"{found.files} files, {size(found.bytes)}; every one is shown by a message", **data)
+    return ok(f"{counted(found.files, 'file')}, {size(found.bytes)}; every one is shown by a message", **data)
 
 
 def _names(names: list[str]) -> str:

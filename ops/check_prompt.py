@@ -15,6 +15,7 @@ from ..session import Session
 from ..store import Segment
 from ..thread import Threads
 from .findings import Finding, ok, warn
+from .render import counted
 from .status import OpsDeps
 from .survey import Survey
 
@@ -33,12 +34,12 @@ def coverage(deps: OpsDeps, deep: bool) -> Finding:
         return ok("nothing is summarised here yet" if session else "no session is bound")
     rows = deps.store.last_seq(session.conversation_id)
     if rows > _COVERAGE_ROWS and not deep:
-        return ok(f"not measured: {rows:,} messages; `doctor deep` does", measured=False)
+        return ok(f"not measured: {counted(rows, 'message')}; `doctor deep` does", measured=False)
     missing, twice, count = _uncovered(deps, session, assembly)
     if not missing and not twice:
         return ok(f"all {count:,} messages are in the prompt, raw or summarised", messages=count)
     return warn(
-        f"of {count:,} messages the prompt lacks {len(missing)} and has {len(twice)} twice",
+        f"of {counted(count, 'message')} the prompt lacks {len(missing)} and has {len(twice)} twice",
         meaning="the model does not see those unless it searches; all of them are stored",
         remedy="the next compaction covers them; order one, or let the agent search with lcm_grep",
         command="/lcm rotate apply",
@@ -81,7 +82,7 @@ def cache_prefix(deps: OpsDeps, _deep: bool) -> Finding:
     mean = sum(kept) / len(kept) if kept else 1.0
     if read and requests >= _REQUESTS and read < prompt * _LEAST_CACHED:
         return warn(
-            f"the provider read {read / prompt:.0%} of {prompt:,} prompt tokens from its cache ({requests} requests)",
+            f"the provider read {read / prompt:.0%} of {prompt:,} prompt tokens from its cache ({counted(requests, 'request')})",
             meaning="the beginning of the prompt changes from request to request; that costs money and time",
             remedy="between compactions this plugin changes nothing: look at other plugins that rewrite the prompt, and at "
             "how long the provider keeps its cache",
@@ -89,7 +90,8 @@ def cache_prefix(deps: OpsDeps, _deep: bool) -> Finding:
         )
     if len(kept) >= _FEW and mean < _LEAST_KEPT:
         return warn(
-            f"of the summaries at the beginning {mean:.0%} stayed, on average of {len(kept)} compactions ({_said(causes)})",
+            f"of the summaries at the beginning {mean:.0%} stayed, on average of "
+            f"{counted(len(kept), 'compaction')} ({_said(causes)})",
             meaning="the provider's cache begins anew after most compactions, which costs money and time",
             **_way_out(causes),
             kept=round(mean, 3),
@@ -97,7 +99,7 @@ def cache_prefix(deps: OpsDeps, _deep: bool) -> Finding:
         )
     parts = [f"{read / prompt:.0%} of the prompt tokens came from the provider's cache"] if read else []
     if kept:
-        parts.append(f"{mean:.0%} of the summaries stayed over {len(kept)} compactions ({_said(causes)})")
+        parts.append(f"{mean:.0%} of the summaries stayed over {counted(len(kept), 'compaction')} ({_said(causes)})")
     return ok("; ".join(parts) or "no two compactions to compare yet", kept=round(mean, 3), **data)
 
 

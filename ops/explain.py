@@ -14,7 +14,7 @@ from ..scope import Reach
 from ..session import LOCAL
 from ..text import words
 from .orders import Orders
-from .render import moment
+from .render import counted, moment
 
 if TYPE_CHECKING:
     from .status import OpsDeps
@@ -61,7 +61,7 @@ def _message(deps: OpsDeps, row: Row) -> dict[str, Any]:
     place, root = _message_place(deps, head)
     return {
         "address": f"msg_{head.store_id}",
-        "is": f"{head.role}{tool}, {head.chars:,} characters, about {head.tokens} tokens",
+        "is": f"{head.role}{tool}, {counted(head.chars, 'character')}, about {counted(head.tokens, 'token')}",
         "session": f"{head.session_id}, conversation {head.conversation_id}, number {head.seq}",
         "said": moment(head.said_at) if head.said_at else "unknown",
         "stored": f"{moment(head.stored_at)} by {head.source or 'unknown'}",
@@ -136,9 +136,9 @@ def _node(deps: OpsDeps, node: Node) -> dict[str, Any]:
     kind = "msg" if node.depth == 0 else "sum"
     return {
         "address": node.address,
-        "is": f"{node.quality} summary of depth {node.depth}, {node.tokens} tokens for {node.source_tokens:,}",
+        "is": f"{node.quality} summary of depth {node.depth}, {counted(node.tokens, 'token')} for {node.source_tokens:,}",
         "conversation": node.conversation_id,
-        "covers": f"{node.message_count} messages, msg_{node.first_store_id} to msg_{node.last_store_id}",
+        "covers": f"{counted(node.message_count, 'message')}, msg_{node.first_store_id} to msg_{node.last_store_id}",
         "times": f"{moment(node.earliest_at)} to {moment(node.latest_at)}",
         "sources": ", ".join(f"{kind}_{each}" for each in sources[:20]) + (" ..." if len(sources) > 20 else ""),
         "condensed into": ", ".join(f"sum_{each}" for each in deps.dag.parents(node.node_id)) or "nothing",
@@ -192,7 +192,7 @@ def search(deps: OpsDeps, typed: str) -> dict[str, Any]:
     if found.nearest and not results:
         notes.append(f"near: {', '.join(found.nearest)}")
     if found.total > len(results):
-        notes.append(f"{found.total}{' or more' if found.total_is_bound else ''} messages match")
+        notes.append(f"{'at least ' if found.total_is_bound else ''}{counted(found.total, 'message')} in all")
     return {"query": typed, "results": results, "notes": notes}
 
 
@@ -228,6 +228,6 @@ def dissolve(deps: OpsDeps, address: str, *, apply: bool, undo: bool = False) ->
         }
     return {
         **data,
-        "said": f"{node.address} covers {node.message_count} messages; with apply, {instead} would stand in the prompt from the "
-        f"next compaction on. Dry run. `/lcm dissolve {node.address} apply` orders it.",
+        "said": f"{node.address} covers {counted(node.message_count, 'message')}; with apply, {instead} would stand in the "
+        f"prompt from the next compaction on. Dry run. `/lcm dissolve {node.address} apply` orders it.",
     }

@@ -24,7 +24,7 @@ from ..text import content
 from ..thread import Threads
 from .explain import readable
 from .ledger import Ledger
-from .render import moment
+from .render import counted, moment
 from .transcripts import FORMAT
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _jsonl(deps: OpsDeps, session: Session, file: IO[str], progress: Progress) -
 def _markdown(deps: OpsDeps, session: Session, file: IO[str], progress: Progress) -> int:
     """The thread as a reader wants it: in order, without what was taken back."""
     ids = [each.store_id for each in Threads(deps.store, deps.sessions).expected(session, None)]
-    file.write(f"# {session.session_id}\n\n{len(ids)} messages, {moment(session.started_at)}\n")
+    file.write(f"# {session.session_id}\n\n{counted(len(ids), 'message')}, {moment(session.started_at)}\n")
     for at in range(0, len(ids), 200):
         for row in deps.store.rows(ids[at : at + 200]):
             file.write(_section(row))

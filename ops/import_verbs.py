@@ -14,6 +14,7 @@ from ..db.foreign import EARLIER, OPENCLAW, Foreign
 from ..errors import BadRequest
 from . import adopt, duplicates, export, import_host, import_openclaw, importers, render
 from .answers import Answer, Verb, Words, one
+from .render import counted
 
 if TYPE_CHECKING:
     from .status import OpsDeps
@@ -26,7 +27,7 @@ def _export(deps: OpsDeps, words: Words) -> Answer:
         raise BadRequest("this takes one session and one of jsonl, markdown")
     made = export.export(deps, names[0] if names else None, kinds[0] if kinds else "jsonl", words.progress)
     data = {"path": str(made.path), "messages": made.messages, "bytes": made.bytes}
-    return Answer(f"{made.path}: {made.messages:,} messages, {render.size(made.bytes)}", data)
+    return Answer(f"{made.path}: {counted(made.messages, 'message')}, {render.size(made.bytes)}", data)
 
 
 def _import(deps: OpsDeps, words: Words) -> Answer:
@@ -37,7 +38,7 @@ def _import(deps: OpsDeps, words: Words) -> Answer:
     kind = "an export of this plugin, taken in exactly" if done.exact else "a transcript"
     lines = [f"{path}: {kind}; sessions {', '.join(done.sessions)}"]
     verb = "added" if words.apply else "to add"
-    lines.append(f"{done.added:,} messages {verb}, {done.present:,} there already")
+    lines.append(f"{counted(done.added, 'message')} {verb}, {done.present:,} there already")
     if done.backup:
         lines.append(f"backup: {done.backup}")
     if done.added and not words.apply:
@@ -68,10 +69,11 @@ def _adopt(deps: OpsDeps, words: Words) -> Answer:
     done = (adopt.adopt if words.apply else adopt.plan)(deps, where, payloads, words.progress)
     found, taken, nodes = done.found, done.taken, done.nodes
     version = f", schema {done.version}" if done.version else ""
-    counts = f"{found['messages']:,} rows of {found['sessions']:,} sessions, {found['nodes']:,} summaries"
+    counts = f"{counted(found['messages'], 'row')} of {counted(found['sessions'], 'session')}"
+    counts += f", {counted(found['nodes'], 'summary')}"
     lines = [f"{done.path}: the earlier hermes-lcm plugin{version}; {counts}"]
     verb = "taken in" if words.apply or done.finished else "to take in"
-    lines.append(f"{taken.added:,} rows {verb}, {taken.present:,} there already")
+    lines.append(f"{counted(taken.added, 'row')} {verb}, {taken.present:,} there already")
     if taken.copies:
         lines.append(
             f"{taken.copies:,} rows repeat others, because that plugin stored them again: kept, marked, and left out of "
@@ -79,10 +81,12 @@ def _adopt(deps: OpsDeps, words: Words) -> Answer:
         )
     if taken.doubtful:
         lines.append(f"{taken.doubtful:,} rows look like others without proof; they are left as they are")
-    lines.append(f"{nodes.added:,} summaries {verb}, {nodes.present:,} there already (provisional: not verified here)")
+    lines.append(
+        f"{counted(nodes.added, 'summary')} {verb}, {nodes.present:,} there already (provisional: not verified here)"
+    )
     if nodes.relinked or nodes.homeless:
         lines.append(
-            f"of {nodes.relinked + nodes.homeless:,} summaries the sources are gone: they point at messages of their time"
+            f"of {counted(nodes.relinked + nodes.homeless, 'summary')} the sources are gone: they point at messages of their time"
         )
     if done.payloads or done.unused_payloads:
         lines.append(
@@ -153,10 +157,11 @@ def lossless_claw(
     done = import_openclaw.run(deps, path, mapped, apply=apply, progress=progress)
     taken, nodes = done.taken, done.nodes
     lines = [
-        f"{done.path}: {taken.rows:,} messages of {done.conversations:,} conversations, as {len(done.sessions):,} sessions",
+        f"{done.path}: {counted(taken.rows, 'message')} of {counted(done.conversations, 'conversation')}",
+        f"as {counted(len(done.sessions), 'session')}",
         *(f"  {name}" for name in done.sessions[:10]),
         *([f"  and {len(done.sessions) - 10:,} more"] if len(done.sessions) > 10 else []),
-        f"{taken.added:,} messages {'added' if apply else 'to add'}, {taken.present:,} there already",
+        f"{counted(taken.added, 'message')} {'added' if apply else 'to add'}, {taken.present:,} there already",
         f"import id: {done.import_id}",
     ]
     if taken.copies:
@@ -165,7 +170,7 @@ def lossless_claw(
         )
     if mapped.summaries:
         lines.append(
-            f"{nodes.added:,} summaries {'added' if apply else 'to add'}, {nodes.present:,} there already (provisional)"
+            f"{counted(nodes.added, 'summary')} {'added' if apply else 'to add'}, {nodes.present:,} there already (provisional)"
         )
     if done.backup:
         lines.append(f"backup: {done.backup}")
@@ -187,12 +192,13 @@ def _duplicates(deps: OpsDeps, words: Words) -> Answer:
     count, places = len(done.found), len(done.by_conversation)
     what = "now marked" if done.backup else "not marked yet"
     lines = [
-        f"{count:,} rows in {places:,} conversations repeat others ({what}); {done.marked_before:,} were marked before"
+        f"repeats: {counted(count, 'row')} in {counted(places, 'conversation')} ({what}); marked before: {done.marked_before:,}"
     ]
     if done.doubtful:
         lines.append(f"{done.doubtful:,} look like others without proof; they are left as they are")
     if done.backup:
         lines.append(f"They stay readable under their addresses. Backup: {done.backup}")
+        lines.append(f"`/lcm restore {done.backup.name} apply` undoes the marks, and whatever was stored since.")
     elif count:
         lines.append("Dry run. `/lcm doctor duplicates apply` backs up and marks them; nothing is deleted.")
     data = {

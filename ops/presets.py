@@ -37,6 +37,17 @@ class Preset:
     defaults_measured: tuple[tuple[str, float], ...] = ()
 
 
+#: What the defaults come to in a window of a million tokens, beside the presets for such windows.
+_DEFAULTS_OF_A_MILLION: tuple[tuple[str, float], ...] = (
+    ("compactions", 3),
+    ("largest_request", 748766),
+    ("mean_request", 372532),
+    ("repeated_share", 0.997),
+    ("summaries_written", 144),
+    ("tokens_summarised", 1912552),
+    ("newest_raw_messages", 64),
+)
+
 PRESETS: tuple[Preset, ...] = (
     Preset(
         "codex_gpt_long_context",
@@ -83,15 +94,7 @@ PRESETS: tuple[Preset, ...] = (
             ("tokens_summarised", 2040670),
             ("newest_raw_messages", 63),
         ),
-        defaults_measured=(
-            ("compactions", 3),
-            ("largest_request", 748766),
-            ("mean_request", 372532),
-            ("repeated_share", 0.997),
-            ("summaries_written", 144),
-            ("tokens_summarised", 1912552),
-            ("newest_raw_messages", 64),
-        ),
+        defaults_measured=_DEFAULTS_OF_A_MILLION,
     ),
     Preset(
         "large_window_economical",
@@ -110,15 +113,7 @@ PRESETS: tuple[Preset, ...] = (
             ("tokens_summarised", 2001430),
             ("newest_raw_messages", 47),
         ),
-        defaults_measured=(
-            ("compactions", 3),
-            ("largest_request", 748766),
-            ("mean_request", 372532),
-            ("repeated_share", 0.997),
-            ("summaries_written", 144),
-            ("tokens_summarised", 1912552),
-            ("newest_raw_messages", 64),
-        ),
+        defaults_measured=_DEFAULTS_OF_A_MILLION,
     ),
 )
 
@@ -136,7 +131,10 @@ def suggestion(config: Config, *, context_length: int, model: str = "", provider
     fitting = [each for each in PRESETS if each.low <= context_length < each.high]
     if not fitting:
         reason = (
-            "the context window is not known yet" if context_length <= 0 else "the defaults suit this context window"
+            "the context window is not known yet; give the model's context_length in config.yaml, or ask in a chat in which "
+            "the agent has answered; `/lcm preset show` says which windows each preset is for"
+            if context_length <= 0
+            else "the defaults suit this context window"
         )
         return {"preset": None, "reason": reason, "context_length": context_length}
     preset = fitting[0]

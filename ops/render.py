@@ -4,6 +4,7 @@ Status, doctor and the other answers as text for people.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -35,6 +36,12 @@ def disk_said(disk: Mapping[str, Any]) -> str:
     )
 
 
+def counted(count: int, thing: str) -> str:
+    """So many things: one of them is no "1 things"."""
+    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
+    return f"{count:,} {thing if count == 1 else plural}"
+
+
 def moment(seconds: float | None) -> str:
     """A time with its zone."""
     return "never" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"
@@ -49,6 +56,20 @@ def table(rows: Iterable[Sequence[object]], indent: str = "  ") -> list[str]:
         + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), *row[len(widths) :]])
         for row in texts
     ]
+
+
+#: How a session began, and what is done with it, for people.
+_ORIGINS = {
+    "start": "began a conversation",
+    "rotation": "goes on with a conversation after a compaction of the host",
+    "branch": "branched off another conversation",
+    "subagent": "delegated by another session",
+}
+_MODES = {
+    "full": "stored and summarised",
+    "stateless": "not stored (LCM_STATELESS_SESSION_PATTERNS)",
+    "ignored": "not stored (LCM_IGNORE_SESSION_PATTERNS)",
+}
 
 
 # -- status --------------------------------------------------------------------------------------------
@@ -75,7 +96,8 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     pressure = data["prompt_pressure"]
     live = data["agent_runs_here"]
     source = "" if live else f" (from {data['context_length_source']})"
-    length = f"{data['context_length']:,}{source}" if known else data.get("context_length_note", "0")
+    note = data.get("context_length_note", "0").removeprefix("context length is ")
+    length = f"{data['context_length']:,}{source}" if known else note
     uninitialised = not known and not data["bound"]
     rows = [
         ("session_id", data["session_id"] or "(unbound)"),
@@ -96,7 +118,8 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
     life = data.get("lifecycle") or {}
     if life:
-        rows.append(("lifecycle", f"{life['origin']}, {life['mode']}, {'ended' if life['ended_at'] else 'open'}"))
+        began, kept = _ORIGINS.get(life["origin"], life["origin"]), _MODES.get(life["mode"], life["mode"])
+        rows.append(("lifecycle", f"{began}; {kept}; {'ended' if life['ended_at'] else 'not ended'}"))
     rows.append(("last_rotate_at", moment(data["last_rotate_at"])))
     if data["last_rotate_at"] is not None:
         rows.append(("rotate backup", data["rotate_backup_path"]))
@@ -132,6 +155,9 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
             rows.append(("summaries", f"{dag['nodes']} ({depths or 'none'}), {dag['provisional']} provisional"))
         else:
             rows += [("messages", f"{store['total_messages']:,}"), ("summaries", f"{dag['total_nodes']:,}")]
+    archives = data.get("archives", {})
+    if any(archives.values()):
+        rows.append(("archives", ", ".join(f"{count} {state}" for state, count in archives.items())))
     sources = (data.get("source_lineage") or {}).get("sources")
     if sources:
         rows.append(("sources", ", ".join(f"{name} {count}" for name, count in sources.items())))
@@ -161,13 +187,35 @@ def _plugin(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+# -- checks of a summary -------------------------------------------------------------------------------
+def checks_said(text: str) -> str:
+    """What verification found of a summary, as it is kept with the node, in words."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    if not isinstance(found, Mapping) or not found:
+        return "none were kept"
+    said = [f"{each['rung'] or 'attempt'} by {each['route']}: {each['outcome']}" for each in found.get("attempts", ())]
+    for part in found.get("parts", ()):
+        said.append(
+            f"keeps {part['recall']:.0%} of names and numbers, {part['recall_with_anchors']:.0%} with the anchor line"
+        )
+        said += [f"struck, because the source lacks it: {', '.join(part['struck'])}"] if part["struck"] else []
+    if not found.get("attempts"):
+        said += [str(reason) for reason in found.get("reasons", ())]
+    if "recall_with_anchors" in found:
+        said.append(f"the extract keeps {found['recall_with_anchors']:.0%} of names and numbers")
+    return "; ".join(said) or ", ".join(f"{name}: {value}" for name, value in found.items())
+
+
 # -- presets -------------------------------------------------------------------------------------------
 def preset_text(data: Mapping[str, Any]) -> str:
     """A preset or a suggestion: what it is, what it would change, and what the operator's own settings keep."""
     rows = [("preset", data["preset"])]
     rows += [("for", data["summary"])] if "summary" in data else []
     if "windows" in data:
-        rows.append(("windows", f"{data['windows'][0]:,} to {data['windows'][1]:,} tokens"))
+        rows.append(("windows", f"{data['windows'][0]:,} to {counted(data['windows'][1], 'token')}"))
     if "reason" in data:
         match = (
             "the model is of its family" if data["match"] == "model" else "only the window was compared, not the model"
@@ -209,7 +257,9 @@ def _figure(value: float) -> str:
 def doctor_text(data: Mapping[str, Any]) -> str:
     """What is wrong first, with what it means and what to do; then what is well, one line each."""
     counts = data["counts"]
-    lines = [f"LCM doctor: {data['overall']} ({counts[FAIL]} failed, {counts[WARN]} warnings, {counts[PASS]} passed)"]
+    lines = [
+        f"LCM doctor: {data['overall']} ({counts[FAIL]} failed, {counted(counts[WARN], 'warning')}, {counts[PASS]} passed)"
+    ]
     order = {FAIL: 0, WARN: 1, PASS: 2}
     for each in sorted(data["checks"], key=lambda item: order[item["status"]]):
         lines.append(f"  {_MARK[each['status']]:8}{each['check']}: {each['detail']}")

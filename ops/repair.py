@@ -22,6 +22,7 @@ from ..session import LOST_ID
 from . import backup
 from .check_content import index_problems
 from .check_file import damages
+from .render import counted
 from .survey import Survey, intact, intact_block
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def repair(deps: OpsDeps, progress: Progress = silent) -> Repaired:
 def _swept(deps: OpsDeps) -> tuple[str, ...]:
     """Payload files that belong to no message are removed."""
     gone = deps.payloads.sweep() if deps.payloads is not None and deps.db.path.exists() else 0
-    return (f"{gone} payload files that no message shows were removed",) if gone else ()
+    return (f"removed, because no message shows them: {counted(gone, 'payload file')}",) if gone else ()
 
 
 def reindex(deps: OpsDeps, progress: Progress = silent) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..archives import ARCHIVED, RESTORED, Archives
 from ..config import KNOBS, Config, shown
 from ..errors import LcmError, StoreError
 from ..session import LOCAL
@@ -236,6 +237,8 @@ def _stored(deps: OpsDeps) -> dict[str, Any]:
         "by_depth": by_depth,
         "provisional": sum(each.get("provisional", 0) for each in by_depth.values()),
     }
+    states = Archives(deps.db).states(conversation)
+    out["archives"] = {state: states.get(state, 0) for state in (ARCHIVED, RESTORED)}
     assembly = deps.engine.assembly
     if assembly is not None:
         out["dag"] |= {"assembly": assembly.assembly_id, "active_nodes": len(assembly.roots)}
@@ -437,7 +440,8 @@ def problems(deps: OpsDeps, database: Mapping[str, Any]) -> list[dict[str, Any]]
     note = context_note(deps)
     if note and deps.engine.live:
         remedy = "set the model's context_length in config.yaml, or LCM_FALLBACK_CONTEXT_TOKENS"
-        out.append({"topic": "context length", "severity": "warning", "message": note, "remedy": remedy})
+        message = note.removeprefix("context length is ")  # the topic says the rest
+        out.append({"topic": "context length", "severity": "warning", "message": message, "remedy": remedy})
     out.extend(
         {
             "topic": each.topic,

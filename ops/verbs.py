@@ -7,6 +7,7 @@ A verb takes parsed words and gives an ``Answer``. Verbs that change something s
 
 from __future__ import annotations
 
+import difflib
 import shlex
 
 from ..errors import BadRequest
@@ -40,7 +41,7 @@ def _retention(deps: OpsDeps, words: Words) -> Answer:
     rows = clean.retention(deps)
     data = [{"month": row[0], "messages": row[1], "sessions": row[2], "stored_bytes": row[3]} for row in rows]
     shown = [
-        (month, f"{count:,} messages", f"{sessions} sessions", render.size(size))
+        (month, f"{render.counted(count, 'message')}", f"{render.counted(sessions, 'session')}", render.size(size))
         for month, count, sessions, size in rows
     ]
     head = "What is stored, by month (nothing is ever removed by age):"
@@ -50,7 +51,8 @@ def _retention(deps: OpsDeps, words: Words) -> Answer:
 def _explain(deps: OpsDeps, words: Words) -> Answer:
     address = one(words, "an address such as msg_12 or sum_3")
     data = explain.explain(deps, address)
-    return Answer("\n".join(render.table(data.items(), indent="")), data)
+    said = {name: render.checks_said(text) if name.startswith("checks") else text for name, text in data.items()}
+    return Answer("\n".join(render.table(said.items(), indent="")), data)
 
 
 def _search(deps: OpsDeps, words: Words) -> Answer:
@@ -117,7 +119,10 @@ def _clean(deps: OpsDeps, words: Words) -> Answer:
     if not deps.db.path.exists():
         return Answer("Nothing is stored yet.", {"junk": []})
     found = clean.clean(deps, words.progress) if words.apply else clean.candidates(deps)
-    rows = [(", ".join(each.sessions), f"{each.messages:,} messages", f"matches {each.pattern}") for each in found.junk]
+    rows = [
+        (", ".join(each.sessions), f"{render.counted(each.messages, 'message')}", f"matches {each.pattern}")
+        for each in found.junk
+    ]
     lines = ["Sessions that LCM_IGNORE_SESSION_PATTERNS names:", *(render.table(rows) or ["  none"])]
     if found.spared:
         lines.append(f"Kept, because they are in use or others rest on them: {', '.join(found.spared[:20])}")
@@ -126,7 +131,7 @@ def _clean(deps: OpsDeps, words: Words) -> Answer:
             f"Ended with two messages or fewer (kept; worth a look): {', '.join(row[0] for row in found.small[:20])}"
         )
     if found.backup:
-        lines.append(f"Removed {found.removed_messages:,} messages. Backup: {found.backup}")
+        lines.append(f"Removed {render.counted(found.removed_messages, 'message')}. Backup: {found.backup}")
         if not found.reindexed:
             lines.append("Their words leave the search index with `/lcm doctor repair apply`.")
     elif found.junk:
@@ -184,27 +189,29 @@ def _source(deps: OpsDeps, words: Words) -> Answer:
     if not words.apply:
         count = clean.blank_sources(deps)
         hint = " Dry run. `/lcm doctor source apply` backs up and writes 'unknown' into them." if count else ""
-        return Answer(f"{count} messages have no source.{hint}", {"blank": count})
+        return Answer(f"Without a source: {render.counted(count, 'message')}.{hint}", {"blank": count})
     count, path = clean.fill_sources(deps, words.progress)
     said = (
-        f"{count} messages now have the source 'unknown'. Backup: {path}" if count else "No message lacks its source."
+        f"{render.counted(count, 'message')} given the source 'unknown'. Backup: {path}"
+        if count
+        else "No message lacks its source."
     )
     return Answer(said, {"filled": count, "backup": str(path) if path else None})
 
 
 def _backup(deps: OpsDeps, words: Words) -> Answer:
     made = backup.back_up(deps, words.progress)
-    kinds = ("messages", "messages"), ("nodes", "summaries"), ("sessions", "sessions")
-    counts = ", ".join(f"{made.counts.get(name, 0):,} {word}" for name, word in kinds)
+    kinds = ("messages", "message"), ("nodes", "summary"), ("sessions", "session")
+    counts = ", ".join(render.counted(made.counts.get(name, 0), word) for name, word in kinds)
     lines = [f"{made.path} ({render.size(made.bytes)}), checked: {counts}"]
     if made.payloads:
         lines.append(
-            f"{made.payloads} payload files stay where they are; the manifest beside the backup has their digests"
+            f"{render.counted(made.payloads, 'payload file')} left in place; the manifest beside the backup has the digests"
         )
     if made.missing:
         named = ", ".join(f"file_{sha[:16]}" for sha in made.missing[:5])
         lines.append(
-            f"{len(made.missing)} payload files that messages show are missing, here as in the database: {named}"
+            f"{render.counted(len(made.missing), 'payload file')} missing, here as in the database; messages show them: {named}"
         )
     if made.dropped:
         lines.append(f"older than the newest {backup.KEEP}, removed: {', '.join(path.name for path in made.dropped)}")
@@ -225,7 +232,7 @@ def _restore(deps: OpsDeps, words: Words) -> Answer:
     )
     newer = "unknown, it cannot be read" if plan.newer is None else f"{plan.newer:,}"
     lines = [
-        f"{plan.source}: sound, {plan.counts.get('messages', 0):,} messages; newer ones in the present database: {newer}"
+        f"{plan.source}: sound, {render.counted(plan.counts.get('messages', 0), 'message')}; newer ones are here: {newer}"
     ]
     lines += [f"payload file missing or changed: {name}" for name in plan.missing_payloads[:20]]
     if words.apply:
@@ -246,7 +253,8 @@ def _rotate(deps: OpsDeps, words: Words) -> Answer:
     lines = [f"status: {done.status}", done.reason]
     if done.status != "noop":
         lines.append(
-            f"about {done.leaving:,} messages leave the prompt, at most {done.tail} stay; none is deleted, no model is asked"
+            f"out of the prompt: about {render.counted(done.leaving, 'message')}; at most {done.tail} stay; "
+            "none is deleted, no model is asked"
         )
     if done.backup:
         lines.append(f"backup: {done.backup}")
@@ -311,7 +319,16 @@ def parsed(text: str) -> tuple[Verb, Words]:
         verb = _BY_NAME.get(" ".join(words[:length]).lower())
         if verb is not None and len(words) >= length:
             return verb, flagged(verb, words[length:])
-    raise BadRequest(f"/lcm knows no {words[0]!r}; `/lcm help` lists what there is")
+    raise BadRequest(f"/lcm knows no {words[0]!r}{_nearest(words)}; `/lcm help` lists what there is")
+
+
+def _nearest(words: list[str]) -> str:
+    """The verb that was probably meant, if one is near."""
+    for length in (2, 1):
+        near = difflib.get_close_matches(" ".join(words[:length]).lower()[:60], list(_BY_NAME), n=1, cutoff=0.6)
+        if near:
+            return f"; did you mean `/lcm {near[0]}`?"
+    return ""
 
 
 def flagged(verb: Verb, words: list[str]) -> Words:

@@ -10,7 +10,7 @@ from world import Chat, World
 from hermes_lcm import archiving
 from hermes_lcm.archiving import Live
 from hermes_lcm.caller import Caller
-from hermes_lcm.ledger import Ledger, Prices
+from hermes_lcm.prices import PriceList, Prices
 from hermes_lcm.reading import Room
 from hermes_lcm.request_view import Shown, shown
 from hermes_lcm.schemas import TOOLS
@@ -37,9 +37,7 @@ class Agent:
     def live(self, messages: Sequence[dict[str, Any]]) -> Live:
         runtime = self.world.runtime
         lineage = self.world.take(messages, self.session_id)
-        prices = (
-            Prices(tuple(range(0, 1000 * len(messages) + 1, 1000)), 0.0) if self.dear else Ledger().prices(messages)
-        )
+        prices = PriceList(tuple(range(0, 1000 * len(messages) + 1, 1000)), 0.0) if self.dear else Prices().of(messages)
         return Live(
             runtime.archives, runtime.archived, self.world.session(self.session_id), messages, lineage,
             lambda: prices, self.used, self.window, self.threshold, self.rewritable, self._changed, lambda: self.now,

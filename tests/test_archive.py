@@ -12,9 +12,9 @@ from world import Chat, Script, World, alternates, chat
 
 from hermes_lcm import archive, overview, retrieve
 from hermes_lcm.errors import BadRequest, NotFound
-from hermes_lcm.ledger import Ledger, length
 from hermes_lcm.ops import clean
 from hermes_lcm.ops.survey import Survey
+from hermes_lcm.prices import Prices, length
 from hermes_lcm.reading import Room, dumps
 from hermes_lcm.schemas import SCHEMAS
 from hermes_lcm.text import content, pairs, placeholder, tokens
@@ -548,11 +548,11 @@ def test_below_70_percent_nothing_is_advised(agent: Agent) -> None:
 def test_costs_are_what_the_provider_counted() -> None:
     """The difference of two counts is what came between them, whatever the estimate says."""
     live = talk(4)
-    ledger = Ledger()
+    counts = Prices()
     for n, counted in ((4, 1000), (8, 1700), (12, 1900)):
-        ledger.note(n, counted, 0)
+        counts.note(n, counted, 0)
 
-    prices = ledger.prices(live)
+    prices = counts.of(live)
 
     assert (prices.tokens(4, 8), prices.tokens(8, 12), prices.tokens(4, 12)) == (700, 200, 900)
     assert prices.tokens(4, 5) == round(700 * length(live[4]) / sum(map(length, live[4:8])))
@@ -564,12 +564,12 @@ def test_costs_are_what_the_provider_counted() -> None:
 def test_a_shorter_list_or_another_view_is_another_account() -> None:
     """After a compaction, an /undo, or a new archive, counts cannot be compared."""
     live = talk(4)
-    fresh = Ledger().prices(live).tokens(4, 8)
+    fresh = Prices().of(live).tokens(4, 8)
     for points in ([(12, 9000, 0), (8, 5000, 0)], [(4, 5000, 0), (8, 9000, 1)]):
-        ledger = Ledger()
+        counts = Prices()
         for point in points:
-            ledger.note(*point)
-        assert ledger.prices(live).tokens(4, 8) == fresh
+            counts.note(*point)
+        assert counts.of(live).tokens(4, 8) == fresh
 
 
 def test_history_of_a_long_list_fits_its_page(agent: Agent) -> None:

@@ -17,6 +17,7 @@ import pytest
 from ops_world import LOCKS_OUT, ROOT, WRITES, Holder, World, corrupt, empty, healthy, newer
 
 from hermes_lcm import binding, cli
+from hermes_lcm.command import run
 from hermes_lcm.db import connection
 from hermes_lcm.ops.verbs import FAILED, FOUND, OK, REFUSED, VERBS
 
@@ -173,7 +174,24 @@ def test_no_suggestion_is_said_in_words(world: World, capsys: pytest.CaptureFixt
     """Instead of `preset  None`."""
     call(world, "preset", "suggest")
 
-    assert capsys.readouterr().out == "No preset is suggested: the context window is not known yet.\n"
+    said = capsys.readouterr().out
+    assert said.startswith("No preset is suggested: the context window is not known yet; ")
+    assert "context_length in config.yaml" in said
+    assert "`hermes lcm preset show`" in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("statsu", "status"), ("docter", "doctor"), ("doctr clean", "doctor clean"), ("perset suggest", "preset suggest")],
+)
+def test_a_verb_that_is_mistyped_gets_the_nearest_name(
+    typed: str, meant: str, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the terminal and in a chat."""
+    assert call(world, *typed.split()) == 2
+    assert f"did you mean `hermes lcm {meant}`?" in capsys.readouterr().out
+    assert f"did you mean `/lcm {meant}`?" in run(typed, world.deps())
+    assert "did you mean" not in run("xyzzy", world.deps())
 
 
 # -- the context window --------------------------------------------------------------------------------

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from breaking import Faults
 from world import World, chat, run, texts
 
 from hermes_lcm import errors
 from hermes_lcm.db import connection as connection_module
-from hermes_lcm.db import migrations
+from hermes_lcm.db import files, migrations
 from hermes_lcm.db.connection import Database, Databases
 from hermes_lcm.db.migrations import APPLICATION_ID, STEPS
 from hermes_lcm.health import Health
@@ -133,6 +134,18 @@ def test_a_failure_that_the_outer_part_survives_leaves_nothing_of_the_inner_part
             pass
 
     assert notes(db) in (["a"], [])
+
+
+def test_a_rewrite_whose_commit_fails_says_why(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the transaction is over already there is nothing to roll back, and the error is that of the COMMIT."""
+    note(db, "a")
+    db.close()
+    faults = Faults().install(monkeypatch)
+    faults.arm(1, sqlite3.SQLITE_FULL, late=True)
+
+    with pytest.raises(errors.StoreFull, match="made to fail"):
+        files.rewrite(db.path, [("UPDATE meta SET value = ?", ("y",))])
+    assert faults.disarm() == ["COMMIT"]
 
 
 def test_an_open_transaction_is_not_seen_by_readers(db: Database) -> None:

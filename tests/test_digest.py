@@ -115,6 +115,14 @@ def test_it_condenses_extracts():
     assert text.index("The user asked and demanded:") < text.index("Decisions and findings:")
 
 
+def test_the_parts_of_another_record_are_not_named():
+    """What an extract was made of is numbered in it; in the next one these numbers would mean other records."""
+    said = "Record:\n- The importer was slow because of its cache. (part_3)"
+    text = digest(task(("summary", said), ("summary", "The scheduler was fixed.\n" * 20), depth=1)).text
+
+    assert "- The importer was slow because of its cache. (msg_1)" in text
+
+
 def test_chinese_is_extracted_too():
     """Sentences, dates and addresses."""
     source = task(

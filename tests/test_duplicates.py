@@ -76,6 +76,13 @@ def test_copies_are_marked_and_stay(tmp_path: Path) -> None:
     assert doctor(deps, deep=True)["counts"]["fail"] == 0
 
 
+def test_the_answer_says_what_undoes_the_marks(tmp_path: Path) -> None:
+    """The backup that was made before, by its name."""
+    said = answer("doctor duplicates apply", damaged(tmp_path))
+
+    assert f"`/lcm restore {Path(said.data['backup']).name} apply` undoes" in said.text
+
+
 def test_marking_twice_is_marking_once(tmp_path: Path) -> None:
     """The second time there is nothing to do and no backup is made."""
     deps = damaged(tmp_path)

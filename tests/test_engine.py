@@ -8,11 +8,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from world import Chat, Script, chat, texts, tokens_of
 
+from hermes_lcm import outgoing
 from hermes_lcm.records import Flag
 
 
@@ -53,15 +55,58 @@ def host(hermes_home: Path) -> Iterator[Host]:
     host.runtime.db.close()
 
 
-def test_hooks_store_nothing_while_another_engine_is_in_use(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plugin is enabled, but no agent of this process was given its engine."""
-    from hermes_lcm import hooks
-    from hermes_lcm.runtime import RUNTIMES
+SESSION_HOOKS = {
+    "on_session_finalize": {"session_id": "s", "old_session_id": "s", "new_session_id": "t", "reason": "new_session"},
+    "subagent_start": {"parent_session_id": "s", "child_session_id": "c"},
+    "pre_gateway_dispatch": {"event": None, "session_store": None},
+}
 
+
+def nobody_runs(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The hooks of a process without an agent of ours. Was anything asked of the runtime? It would be in the registry."""
+    from hermes_lcm import hooks
+    from hermes_lcm.runtime import Runtimes
+
+    runtimes = Runtimes()
     monkeypatch.setattr(hooks, "ENGINES", hooks.Engines())
-    hooks.pre_api_request(session_id="s", conversation_history=chat().turns(3), platform="cli")
-    hooks.post_llm_call(session_id="s", conversation_history=chat().turns(3), platform="cli")
-    assert not RUNTIMES.at().db.path.exists()
+    monkeypatch.setattr(hooks, "RUNTIMES", runtimes)
+    return hooks, runtimes
+
+
+def test_hooks_store_nothing_while_another_engine_is_in_use(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plugin is enabled, but no agent of this process was given its engine: no hook even looks for the database."""
+    hooks, runtimes = nobody_runs(hermes_home, monkeypatch)
+    live = {"session_id": "s", "conversation_history": chat().turns(3), "platform": "cli"}
+    for name in ("pre_llm_call", "pre_api_request", "post_llm_call"):
+        hooks.HOOKS[name](**live)
+    for name, facts in SESSION_HOOKS.items():
+        hooks.HOOKS[name](**facts)
+
+    assert runtimes.all() == []
+    assert list(hermes_home.glob("lcm*")) == []
+
+
+def test_a_hook_that_fails_while_another_engine_is_in_use_leaves_no_database(
+    hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key of a chat is noted for `/lcm` whatever engine there is; where that fails the log says so and nothing else."""
+    hooks, runtimes = nobody_runs(hermes_home, monkeypatch)
+    event = SimpleNamespace(source="chat")
+    hooks.pre_gateway_dispatch(event=event, session_store=SimpleNamespace(get_session_key=lambda _: "key of the chat"))
+    hooks.pre_gateway_dispatch(event=event, session_store=SimpleNamespace(get_session_key=lambda _: 1 / 0))
+
+    assert hooks.command_key() == "key of the chat"
+    assert runtimes.all() == []
+
+
+def test_a_session_may_end_before_an_agent_begins(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/new` is the first thing somebody types in a gateway that was started again: the old session gets its end."""
+    host.says(chat().turns(3))
+    monkeypatch.setattr(host.hooks, "ENGINES", host.hooks.Engines())
+    (host.home / "config.yaml").write_text("context:\n  engine: lcm\n")
+    host.hooks.on_session_finalize(**SESSION_HOOKS["on_session_finalize"])
+
+    assert host.runtime.sessions.find("s").end_reason == "new_session"
 
 
 def test_hooks_store_what_the_host_shows(host: Host) -> None:
@@ -200,6 +245,21 @@ def test_notes_of_a_gateway_shift_no_message(host: Host, monkeypatch: Any) -> No
 
     assert met == [(17, 17), (17, 17)]
     assert [row.envelope for row in host.runtime.store.rows(archive.store_ids)] == live[3:5]
+
+
+@pytest.mark.parametrize("name", ["pre_llm_call", "pre_api_request", "post_llm_call"])
+def test_hooks_take_no_note_of_a_gateway_for_a_message(host: Host, monkeypatch: Any, name: str) -> None:
+    """The same lists reach hooks: what is stored, noted and prepared of them is without the notes."""
+    note = {"role": "session_meta", "content": "tools: 30"}
+    said = chat().turns(8, words=150)
+    met: list[int] = []
+    monkeypatch.setattr(host.runtime.preparer, "after_turn", lambda _, request, **__: met.append(len(request.messages)))
+    monkeypatch.setattr(outgoing, "sent", lambda _, __, messages, ___: met.append(len(messages)))
+    host.hooks.HOOKS[name](session_id="s", conversation_history=Chat([note, *said]), platform="cli")
+
+    assert host.stored() == said
+    assert set(met) <= {len(said)}
+    assert host.engine.sending is None or host.engine.sending[0] == len(said)
 
 
 def test_a_success_that_cannot_be_noted_reaches_nobody(host: Host, monkeypatch: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from world import Chat, Script, chat
 from world import World as Talk
 
-from hermes_lcm.ops import explain
+from hermes_lcm.command import run
+from hermes_lcm.ops import explain, render
 from hermes_lcm.ops.status import EngineFacts, OpsDeps
 
 
@@ -90,6 +92,36 @@ def test_a_condensed_leaf_says_what_it_is_part_of(tmp_path: Path) -> None:
     said = told(world, f"msg_{first}", "s")
     assert said["shown by"].startswith(f"{deep.address}, verified, depth {deep.depth}")
     assert said["leaf over it"].startswith(f"sum_{leaf}, ")
+
+
+def test_checks_are_told_in_words(world: Talk) -> None:
+    """What people read has no JSON in it; programs get it as it is kept."""
+    verdict = {
+        "ok": True,
+        "reasons": [],
+        "suspects": [],
+        "struck": ["port 99"],
+        "recall": 0.5,
+        "recall_with_anchors": 0.75,
+    }
+    attempts = [
+        {"route": "host", "rung": "detailed", "outcome": "it is empty"},
+        {"route": "m", "rung": "retry", "outcome": "accepted"},
+    ]
+    said = render.checks_said(json.dumps({"attempts": attempts, "parts": [verdict]}))
+    extract = render.checks_said(json.dumps({"attempts": [], "reasons": ["out of time"], "recall_with_anchors": 0.25}))
+
+    assert said == (
+        "detailed by host: it is empty; retry by m: accepted; keeps 50% of names and numbers, 75% with the anchor line; "
+        "struck, because the source lacks it: port 99"
+    )
+    assert extract == "out of time; the extract keeps 25% of names and numbers"
+    assert render.checks_said("{}") == "none were kept"
+    assert render.checks_said("of an older release") == "of an older release"
+    node = world.nodes()[0]
+    shown = run(f"explain {node.address}", deps(world, "new"))
+    assert told(world, node.address)["checks"] == node.checks
+    assert "{" not in next(line for line in shown.splitlines() if line.startswith("checks"))
 
 
 def test_what_replaced_an_extract_is_named(tmp_path: Path) -> None:

@@ -298,6 +298,39 @@ def test_extractive_asks_no_model():
     assert (summary.quality, summary.rung, model.asked) == ("provisional", "extractive", [])
 
 
+def records() -> SummaryTask:
+    """What a model wrote of four days, to be condensed."""
+    said = [honest(line.text) for line in work(rounds=16, chars=2000) if line.role == "tool"]
+    lines = tuple(SourceLine(f"part_{n}", "summary", text, tokens=count(text)) for n, text in enumerate(said[:4], 1))
+    return task(lines, depth=1, target_tokens=300)
+
+
+REFUSED = {
+    "every model is refused": ({"": BAD["empty"], "spare": BAD["loop"]}, ("verified", "quoted", "")),
+    "one did not answer": (
+        {"": BAD["empty"], "spare": raising(SummaryUnavailable("away"))},
+        ("provisional", "digest", ""),
+    ),
+    "one could not read it": (
+        {"": BAD["empty"], "spare": raising(SummaryTooLong("long"))},
+        ("provisional", "digest", ""),
+    ),
+}
+
+
+@pytest.mark.parametrize(("routes", "expected"), REFUSED.values(), ids=REFUSED.keys())
+def test_records_that_no_model_condenses_stay_verified_in_their_own_sentences(
+    routes: dict[str, Callable[[str], Reply]], expected: tuple[str, str, str]
+) -> None:
+    """Once every model has answered and none passed; what is not answered yet may still be. Of messages it is provisional."""
+    summary = summarise(Scripted(routes=routes), records(), fallback_models=("spare",))
+    leaf = summarise(Scripted(routes=routes), fallback_models=("spare",))
+
+    assert (summary.quality, summary.rung, summary.model) == expected
+    assert summary.text.startswith("Extract made without a model from earlier records.")
+    assert (leaf.quality, leaf.rung) == ("provisional", "digest")
+
+
 # ------------------------------------------------------------------------------------------------- deadline, cancelling
 def test_a_call_gets_no_more_time_than_is_left():
     """The shorter of its own limit and the turn's."""

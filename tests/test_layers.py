@@ -21,7 +21,7 @@ LAYERS = {
     " archive archiving ops",
     3: "store blocks logs search bounds dag archives session health metrics payloads scope reading opening thread llm",
     2: "db",
-    1: "config schemas text host align plan calibration columns crew request_view late ledger",
+    1: "config schemas text host align plan calibration columns crew request_view late prices",
     0: "errors records",
 }
 RANK = {name: layer for layer, names in LAYERS.items() for name in names.split()}
@@ -104,6 +104,14 @@ def _reads_environment(node: ast.AST) -> bool:
 def test_every_module_has_a_layer(module: str) -> None:
     """A module that nobody placed has no rules."""
     assert rank(module) < 99, f"add {module} to LAYERS and to docs/design.md"
+
+
+@every_module
+def test_a_module_name_stands_for_one_module(module: str) -> None:
+    """Whoever says a module's name need not say its folder."""
+    name = module.rpartition(".")[2]
+
+    assert name == "__init__" or [other for other in MODULES if other.rpartition(".")[2] == name] == [module]
 
 
 @every_module

@@ -200,6 +200,28 @@ def test_a_condensation_that_fails_keeps_the_children(tmp_path: Path, spoken: Sp
         assert world.gaps(live, name) == ([], [])
 
 
+@pytest.mark.parametrize("bad", ["empty", "loop", "echo"])
+def test_roots_do_not_pile_up_under_a_model_that_never_condenses(tmp_path: Path, spoken: Spoken, bad: str) -> None:
+    """In a long run what verified summaries say themselves stands for them: the prompt has room for its roots (P5, P6)."""
+    world = real(tmp_path)
+    spoken.answer = lambda prompt: (
+        BAD[bad](prompt) if "The source consists of records" in prompt else reply(good(prompt))
+    )
+    live, roots = chat(), []
+    for n in range(30):
+        live = world.compact(live.turns(25, first=100 * n), threshold=4000)
+        roots.append(len(roots_of(world, live)))
+        assert tokens_of(live) < 3000
+    covered(world, live)
+
+    assert max(roots) < 12
+    above = [node for node in world.nodes() if node.depth]
+    assert {(node.quality, node.rung, node.model) for node in above} == {("verified", "quoted", "")}
+    assert all("Extract made without a model from earlier records" in node.text for node in above)
+    below = world.dag.nodes([source for node in above for source in world.dag.sources(node.node_id)])
+    assert {node.quality for node in below} == {"verified"}
+
+
 def roots_of_session(world: World, live: Chat, session_id: str) -> list[Any]:
     assembly = world.take(live, session_id).assembly
     return world.dag.nodes(assembly.roots) if assembly is not None else []

@@ -338,6 +338,26 @@ def ask(world: World, name: str, **args: Any) -> dict[str, Any]:
     return answer
 
 
+def test_all_messages_that_show_a_file_are_named(world: World) -> None:
+    """Twenty in an answer, how many there are, and where the next ones are."""
+    live = chat()
+    for n in range(45):
+        live.user(f"look {n} {URI}").says(f"seen {n}")
+    world.take(live)
+    page = ask(world, "lcm_describe", id=name_of(world))
+    expanded = ask(world, "lcm_expand", externalized_ref=name_of(world))
+    named, pages = list(page["messages"]), 1
+    while "messages_continue_with" in page:
+        handle = page["messages_continue_with"]
+        page = ask(world, handle["tool"], id=handle["id"], source_offset=handle["source_offset"])
+        named, pages = named + page["messages"], pages + 1
+
+    assert named == [f"msg_{n}" for n in range(1, 91, 2)]
+    assert (pages, page["messages_total"]) == (3, 45)
+    assert (expanded["messages"], expanded["messages_total"]) == (named[:20], 45)
+    assert expanded["messages_continue_with"]["source_offset"] == 20
+
+
 def paged(world: World, **args: Any) -> str:
     """All pages of an expansion, joined."""
     text, offset = "", 0
@@ -416,4 +436,4 @@ def test_the_doctor_names_what_is_missing(tmp_path: Path) -> None:
     kept.write_bytes(b"garbage")
     assert payload_files(deps, False).status == "pass"
     assert f"file_{kept.stem[:16]}" in payload_files(deps, True).detail
-    assert notes == ("1 payload files that no message shows were removed",)
+    assert notes == ("removed, because no message shows them: 1 payload file",)

@@ -100,6 +100,24 @@ def test_a_compaction_adopts_what_is_prepared(tmp_path: Path) -> None:
     assert world.gaps(compacted) == ([], [])
 
 
+def test_results_that_fit_beside_what_is_prepared_stay_whole(tmp_path: Path) -> None:
+    """Short summaries leave their room to the tail and what is not prepared yet: nothing that fits is shown by reference."""
+    world = small(tmp_path)
+    messages = chat().turns(34)
+    prepared(world, messages)
+    asked = len(world.model.tasks)
+    while tokens_of(messages) <= 20_000:
+        n = len(messages)
+        messages.calls(f"c{n}", arguments=f'{{"path": "{n}"}}').results(
+            f"c{n}", text=f"file {n}: " + "river stone " * 300
+        )
+    compacted = world.compact(messages, threshold=20_000)
+
+    assert len(world.model.tasks) == asked  # only what was ready left the prompt
+    assert 15_000 < tokens_of(compacted) <= 20_000  # more than the most that summaries may take would leave
+    assert not any("[lcm:stub" in str(message["content"]) for message in compacted)
+
+
 def test_what_is_prepared_is_not_written_again(tmp_path: Path) -> None:
     """The next turns ask for what is new, never for the same."""
     world = small(tmp_path)
@@ -298,6 +316,18 @@ def test_a_failing_statement_leaves_nothing_half_done(tmp_path: Path, number: in
     assert prepared(world, messages.turns(3, first=300))
     assert failed
     assert world.health.problems() == []
+
+
+def test_what_failed_is_done_after_the_next_turn(tmp_path: Path) -> None:
+    """However little that turn adds: the worker has not seen what it could not work on."""
+    world = small(tmp_path)
+    messages = long_chat()
+    request = world.request(messages)
+    with world.failing_at(1, StoreError("the disk is full")):
+        world.preparer.after_turn(world.session(), request)
+        assert world.preparer.idle(PATIENCE_S)
+
+    assert prepared(world, messages)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -441,7 +441,7 @@ def test_a_missing_message_is_noticed(tmp_path):
     world.say("one")
     world.index.rebuild([])
 
-    assert "1 messages are missing" in world.index.check()[0]
+    assert "messages missing from the search index: 1" in world.index.check()[0]
 
 
 def test_preparing_twice_changes_nothing(world):

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from ops_world import ROOT, World, digest, healthy
 
-from hermes_lcm.command import answer
+from hermes_lcm.archives import ARCHIVED, RESTORED, Archive
+from hermes_lcm.command import answer, run
 from hermes_lcm.config import KNOBS
-from hermes_lcm.ops import gitinfo, presets
+from hermes_lcm.ops import gitinfo, presets, render
 from hermes_lcm.ops import status as status_module
 from hermes_lcm.ops.render import status_text
 from hermes_lcm.ops.status import status
@@ -215,6 +216,67 @@ def spent(work: Callable[[], object]) -> float:
     began = time.process_time()
     work()
     return time.process_time() - began
+
+
+def test_archives_of_the_conversation_are_counted(world: World) -> None:
+    """What the agent archived, and what it restored; the text has a line for them when there are any."""
+    before = status(world.deps())
+    session = world.runtime.known("s1")
+    assert session is not None
+    where = session.conversation_id
+    for n, state in enumerate((ARCHIVED, ARCHIVED, RESTORED)):
+        world.runtime.archives.add(
+            Archive(0, f"mem://s1/{n}", where, "s1", (n + 1,), n, n, 1, "", False, "", 5, 2, ARCHIVED, 1.0, 1.0)
+        )
+        world.runtime.archives.change([world.runtime.archives.of(session)[-1].archive_id], state, now=2.0)
+    said = status(world.deps())
+
+    assert before["archives"] == {"archived": 0, "restored": 0}
+    assert not re.search(r"^ +archives ", render.status_text(before), re.MULTILINE)
+    assert said["archives"] == {"archived": 2, "restored": 1}
+    assert re.search(r"\n +archives +2 archived, 1 restored", render.status_text(said))
+
+
+# -- words ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("count", "thing", "said"),
+    [
+        (1, "message", "1 message"),
+        (0, "session", "0 sessions"),
+        (2, "summary", "2 summaries"),
+        (1234, "row", "1,234 rows"),
+    ],
+)
+def test_one_thing_is_no_plural(count: int, thing: str, said: str) -> None:
+    assert render.counted(count, thing) == said
+
+
+def test_answers_about_one_message_say_message(tmp_path: Path) -> None:
+    """In every verb that counts what is stored."""
+    world = World(tmp_path)
+    world.say("hello")
+    said = "\n".join(
+        run(words, world.deps()) for words in ("doctor retention", "doctor deep", "backup", "explain msg_1")
+    )
+
+    assert "1 message" in said
+    assert not re.findall(r"(?<![\d,.])1 (?:messages|sessions|summaries|files|rows|compactions|warnings|calls)\b", said)
+
+
+def test_the_text_says_what_a_session_is(world: World) -> None:
+    """How it began, what is done with it, and whether it has ended."""
+    said = render.status_text(status(world.deps()))
+
+    assert "began a conversation; stored and summarised; not ended" in said
+
+
+def test_the_text_names_an_unknown_window_once(world: World) -> None:
+    """Not `context_length  context length is 0`, nor twice where it is a problem."""
+    said = render.status_text(status(world.deps(context_length=0, fallback_context=True)))
+
+    assert "context length is 0" not in said
+    assert re.search(r"context_length +0: the host reported no context window, so the fallback", said)
+    assert "warning: context length: 0: the host reported no context window" in said
 
 
 # -- presets -------------------------------------------------------------------------------------------

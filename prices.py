@@ -30,8 +30,8 @@ def length(message: Mapping[str, Any]) -> int:
     return _FRAME_CHARS + said + (len(json.dumps(calls, default=str)) if calls else 0)
 
 
-class Ledger:
-    """Counts of one growing list: ``note`` after each request, ``prices`` when somebody asks."""
+class Prices:
+    """Counts of one growing list: ``note`` after each request, ``of`` when somebody asks."""
 
     def __init__(self) -> None:
         self._points: list[tuple[int, int, object]] = []
@@ -52,7 +52,7 @@ class Ledger:
         """The list is another one."""
         self._points.clear()
 
-    def prices(self, messages: Sequence[Mapping[str, Any]]) -> Prices:
+    def of(self, messages: Sequence[Mapping[str, Any]]) -> PriceList:
         """What each message of the list costs."""
         lengths = [length(message) for message in messages]
         rates: list[float | None] = [None] * len(lengths)
@@ -67,11 +67,11 @@ class Ledger:
                 size, tokens = size + part, tokens + after - before
         scale = tokens / size if tokens >= _LEAST_COUNTED else 1 / _CHARS_PER_TOKEN
         costs = [chars * (scale if rate is None else rate) for chars, rate in zip(lengths, rates, strict=True)]
-        return Prices((0.0, *accumulate(costs)), scale)
+        return PriceList((0.0, *accumulate(costs)), scale)
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class PriceList:
     """Tokens in front of each place of a list, and tokens a character of what is not in it."""
 
     before: tuple[float, ...]
