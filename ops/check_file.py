@@ -12,6 +12,7 @@ from ..db import files, migrations
 from ..errors import StoreCorrupt, StoreError
 from .backup import backups as existing_backups
 from .findings import Finding, fail, ok, warn
+from .inside import inside
 from .render import disk_said, size
 from .status import OpsDeps, database_state, disk, exists
 from .survey import Survey
@@ -145,10 +146,13 @@ def _damaged(said: str) -> Finding:
     )
 
 
-def sizes(deps: OpsDeps, _deep: bool) -> Finding:
+def sizes(deps: OpsDeps, deep: bool) -> Finding:
     """How much there is of what, and does the write-ahead log get folded back?"""
     kinds = disk(deps)
     said = disk_said(kinds)
+    if deep and (parts := inside(deps.db)):
+        kinds["inside_database"] = parts
+        said += f"; inside the database: {disk_said(parts)}"
     log = kinds["write_ahead_log"]
     if log <= _LARGE_LOG_BYTES:
         return ok(said, **kinds)

@@ -162,6 +162,8 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     if sources:
         rows.append(("sources", ", ".join(f"{name} {count}" for name, count in sources.items())))
     rows.append(("disk", disk_said(data["disk"])))
+    if inside := data.get("inside_database"):
+        rows.append(("inside the database", disk_said(inside) if isinstance(inside, Mapping) else inside))
     filters = data["session_filters"]
     rows.append(("ignored messages", f"{filters['ignored_message_count']} since the start of this process"))
     return rows

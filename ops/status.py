@@ -24,6 +24,7 @@ from ..session import LOCAL
 from ..text.redact import CATALOGUE
 from . import gitinfo, presets
 from .backup import backup_folder, rotate_path
+from .inside import free_bytes, inside
 from .orders import Orders
 from .survey import Survey
 
@@ -113,8 +114,11 @@ class OpsDeps:
 Part = Callable[[OpsDeps], dict[str, Any]]
 
 
-def status(deps: OpsDeps) -> dict[str, Any]:
-    """Everything an operator or an agent may want to know; never raises for a reason of the database."""
+def status(deps: OpsDeps, *, deep: bool = False) -> dict[str, Any]:
+    """Everything an operator or an agent may want to know; never raises for a reason of the database.
+
+    ``deep``: also what fills the database file, which reads all of it.
+    """
     out: dict[str, Any] = {"engine": "lcm", **_runtime(deps)}
     database = database_state(deps)
     out["database"] = database
@@ -130,6 +134,11 @@ def status(deps: OpsDeps) -> dict[str, Any]:
     out.update(_work(deps))
     out.update(plugin(deps))
     out["disk"] = disk(deps)
+    if deep and database["state"] == "ready":
+        try:
+            out["inside_database"] = inside(deps.db) or "not known: this Python's SQLite has no dbstat"
+        except LcmError as exc:
+            database.update(state="failed", **_said(exc))
     out["problems"] = problems(deps, database)
     return out
 
@@ -377,8 +386,13 @@ def version_of(folder: Path) -> str | None:
 
 
 def disk(deps: OpsDeps) -> dict[str, Any]:
-    """Bytes by kind of file, and what is free."""
-    return disk_of(deps.db.path, deps.payload_dir)
+    """Bytes by kind of file, what of the database nothing uses, and what is free."""
+    out = disk_of(deps.db.path, deps.payload_dir)
+    try:
+        out["free_pages"] = free_bytes(deps.db) if exists(deps) else 0
+    except LcmError:  # ``database`` says why
+        out["free_pages"] = None
+    return out
 
 
 def disk_of(path: Path, payload_dir: Path | None) -> dict[str, Any]:

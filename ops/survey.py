@@ -169,6 +169,11 @@ class Survey:
         except (zlib.error, ValueError, KeyError, TypeError):
             return False
 
+    def envelope_bytes(self) -> int:
+        """What the envelopes take that are in no block yet. Looks at every row."""
+        sql = "SELECT coalesce(sum(length(envelope)), 0) FROM messages WHERE typeof(envelope) = 'blob'"
+        return int(self._db.query(sql)[0][0])
+
     def blank_sources(self, *, above: int, limit: int) -> int:
         """Messages whose source is blank, counted up to ``limit``."""
         sql = "SELECT count(*) FROM (SELECT 1 FROM messages WHERE store_id > ? AND trim(source) = '' LIMIT ?)"

@@ -21,8 +21,8 @@ _FLAGS = {"apply": "apply", "--apply": "apply", "--dry-run": "dry", "dry-run": "
 
 
 # -- looking -------------------------------------------------------------------------------------------
-def _status(deps: OpsDeps, _words: Words) -> Answer:
-    data = status(deps)
+def _status(deps: OpsDeps, words: Words) -> Answer:
+    data = status(deps, deep=words.deep)
     return Answer(render.status_text(data), data)
 
 
@@ -285,7 +285,12 @@ def _help(_deps: OpsDeps, _words: Words) -> Answer:
 
 
 VERBS: tuple[Verb, ...] = (
-    Verb("status", _status, "what is going on in this session and in the archive"),
+    Verb(
+        "status",
+        _status,
+        "what is going on in this session and in the archive; deep also says what fills the file",
+        "[deep]",
+    ),
     Verb("doctor", _doctor, "health checks; deep also reads the whole file", "[deep]"),
     Verb("doctor clean", _clean, "sessions that a pattern of yours names as junk", "[apply]", changes=True),
     Verb("doctor repair", _repair, "search indexes, or a damaged file", "[apply]", changes=True),

@@ -130,12 +130,12 @@ def test_runs_that_no_model_condensed_are_forgotten_after_a_while(tmp_path: Path
     world = World(tmp_path)
     world.compactor._monotonic = lambda: now[0]
     for n in range(20):
-        world.compactor._refuse([n, n + 1])
+        world.compactor._refuse([n, n + 1], crowded=False)
         now[0] += compact._REFUSED_S / 4
 
     assert len(world.compactor._refused) <= 4
-    assert world.compactor._was_refused([19, 20])
-    assert not world.compactor._was_refused([0, 1])
+    assert world.compactor._was_refused([19, 20], crowded=False)
+    assert not world.compactor._was_refused([0, 1], crowded=False)
 
 
 # -- extracts that the user chose ---------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from hermes_lcm.archives import ARCHIVED, RESTORED, Archive
 from hermes_lcm.command import answer, run
 from hermes_lcm.config import KNOBS
 from hermes_lcm.ops import gitinfo, presets, render
+from hermes_lcm.ops import inside as inside_module
 from hermes_lcm.ops import status as status_module
 from hermes_lcm.ops.render import status_text
 from hermes_lcm.ops.status import status
@@ -385,3 +386,68 @@ def test_no_checkout_is_no_error(tmp_path: Path) -> None:
 def test_the_version_is_the_manifests(world: World) -> None:
     """plugin.yaml and the status never disagree."""
     assert f"version: {status(world.deps())['plugin_version']}" in (ROOT / "plugin.yaml").read_text()
+
+
+@pytest.fixture
+def filled(world: World) -> World:
+    """Messages, packed and not, and pages that nothing uses."""
+    world.say(*(f"note {n}: the lighthouse number {n * 7} answers with code {n * n}" for n in range(800)))
+    with world.runtime.db.transaction():
+        world.runtime.db.execute("CREATE TABLE scratch(x)")
+        world.runtime.db.execute("INSERT INTO scratch VALUES (zeroblob(50000))")
+        world.runtime.db.execute("DROP TABLE scratch")
+    return world
+
+
+def test_what_fills_the_database_adds_up_to_the_file(filled: World) -> None:
+    """Every page belongs to exactly one kind."""
+    parts = answer("status deep", filled.deps()).data["inside_database"]
+    pages = filled.runtime.db.query("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0][0]
+
+    # the lock page and the pages that say where pages lie belong to SQLite alone
+    assert 0 <= pages - sum(parts.values()) <= 0.01 * pages + 1024
+    assert all(parts[kind] > 0 for kind in ("messages", "message_columns", "message_indexes", "search_index", "other"))
+    assert parts["free_pages"] >= 48_000
+
+
+def test_packing_shows_in_what_fills_the_database(filled: World) -> None:
+    """Envelopes leave the rows for blocks."""
+    before = answer("status deep", filled.deps()).data["inside_database"]
+    filled.runtime.ended()
+    after = answer("status deep", filled.deps()).data["inside_database"]
+
+    assert before["messages"] > 0
+    assert after["messages"] < before["messages"] * 0.1
+    assert after["message_blocks"] > before["message_blocks"]
+    assert after["free_pages"] < before["free_pages"]
+
+
+def test_the_plain_status_looks_at_no_page(filled: World) -> None:
+    """It names the free ones, which SQLite counts anyway; the rest is asked for with deep."""
+    said = answer("status", filled.deps())
+
+    assert said.data["disk"]["free_pages"] >= 48_000
+    assert re.search(r"free pages \d", said.text)
+    assert "inside_database" not in said.data
+    assert "inside the database" in answer("status deep", filled.deps()).text
+
+
+def test_the_deep_doctor_says_what_fills_the_database(filled: World) -> None:
+    """Beside the sizes of the files."""
+    plain, deep = (
+        next(each for each in answer(verb, filled.deps()).data["checks"] if each["check"] == "sizes")
+        for verb in ("doctor", "doctor deep")
+    )
+
+    assert "inside_database" not in plain["data"]
+    assert deep["data"]["inside_database"]["search_index"] > 0
+
+
+def test_a_sqlite_that_cannot_look_into_the_file_says_so(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some builds have no dbstat; everything else of the status is there."""
+    monkeypatch.setattr(inside_module, "_PAGES", "SELECT name FROM dbstat_that_is_not_there")
+    monkeypatch.setattr(inside_module, "_MISSING", "no such table: dbstat_that_is_not_there")
+    said = answer("status deep", filled.deps())
+
+    assert "no dbstat" in said.data["inside_database"]
+    assert said.data["database"]["state"] == "ready"
