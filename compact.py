@@ -48,9 +48,7 @@ Summarise = Callable[..., Summary]
 #: Tokens that a node's frame costs in a prompt.
 FRAME_TOKENS = 45
 _REFUSED_S = 900.0
-_MOST_REFUSED = (
-    3  # runs that no model could condense, in one pass: a long history has many, and each costs several calls
-)
+_MOST_REFUSED = 3  # runs that no model could condense, in one pass: a long history has many, each costs several calls
 _CONDENSE_SHARE = 0.75  # condense until the prefix is this much of its room, so that it is not condensed at every pass
 #: Roots have piled up where there are more than for so many condensations, and so many times the room of the prefix: half of
 #: what they say, and more, is cut to one line each. Then an extract of them is more than they are.
@@ -396,9 +394,7 @@ class Compactor:
         self, session: Session, children: Sequence[Node], request: Request, crowded: bool = False
     ) -> Node | None:
         """Condense nodes of one depth into one above; None when no model did, for children are never given up for less.
-
-        ``crowded``: the prompt has hardly a line for each of them, so sentences of their own are more.
-        """
+        ``crowded``: the prompt has hardly a line for each of them, so sentences of their own are more."""
         found = self._parent_of(session, children)
         if found is not None:  # what an operator dissolved is not condensed again
             return found if found.node_id not in self._dissolved() else None

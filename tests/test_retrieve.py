@@ -1,4 +1,4 @@
-"""Reading back: exact, paged, continued from anywhere, whatever arrives in the meantime."""
+"""Reading back: exact, paged, continued from anywhere, whatever arrives in the meantime (P7)."""
 
 from __future__ import annotations
 

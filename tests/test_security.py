@@ -1,5 +1,5 @@
 """
-What docs/security.md says is tried here: each section of it names its tests.
+What docs/security.md says is tried here: each section of it names its tests (P8).
 
 The host's user, the model and the machine's owner are trusted; what other users of a gateway type, what tools and web pages
 return, and a database file that came from somewhere are not.

@@ -1,4 +1,4 @@
-"""Tools as the model calls them: arguments as typed, searches that succeed, errors that help, and nobody else's messages."""
+"""Tools as the model calls them: arguments as typed, searches that succeed, errors that help, nobody else's messages (P7, P8)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
 What happens to files, processes and clocks: kills, damaged pages, lost logs, locks, many writers, a clock that goes backwards.
 
-After each: nothing that was durable is lost, nothing is doubled, no turn is broken, the doctor shows it, and it heals.
+After each: nothing that was durable is lost, nothing is doubled, no turn is broken (P10), the doctor shows it, and it heals.
 """
 
 from __future__ import annotations
