@@ -43,6 +43,8 @@ WORTH_LOG_BYTES = 256_000
 PAGE_BYTES = 1024
 #: Pages that each connection keeps of a file, however large: what they lack comes from the system's own cache.
 READER_CACHE_KB, WRITER_CACHE_KB = 6000, 4000
+#: Statements over lists have a text for every length and take up to 100 KB: kept by the hundred they are never used again.
+KEPT_STATEMENTS = 48
 _LOG_BYTES = 4_096_000  # before a commit folds it back itself, which costs the turn that commits
 #: Free pages that are not worth giving back: the next messages use them.
 SPARE_PAGES = 16
@@ -116,13 +118,11 @@ class Database:
         with _translated(self.path, self._saw_busy):
             self._create_file()
             refuse_foreign(self.path)
-            writer = sqlite3.connect(self.path, timeout=patience / 1000, isolation_level=None, check_same_thread=False)
+            writer = self._connect(patience)
             try:
                 self._prepare(writer, patience)
                 writer.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-                reader = sqlite3.connect(
-                    self.path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
-                )
+                reader = self._connect(BUSY_TIMEOUT_MS)
                 reader.execute("PRAGMA query_only=1")
                 reader.execute(f"PRAGMA cache_size=-{READER_CACHE_KB}")
             except BaseException:
@@ -135,6 +135,13 @@ class Database:
             except BaseException:
                 self.close()
                 raise
+
+    def _connect(self, patience: int) -> sqlite3.Connection:
+        """A connection that waits so many milliseconds for a lock."""
+        return sqlite3.connect(
+            self.path, timeout=patience / 1000, isolation_level=None, check_same_thread=False,
+            cached_statements=KEPT_STATEMENTS,
+        )  # fmt: skip
 
     def _create_file(self) -> None:
         """An empty file of the right mode: SQLite gives its side files the mode of the main file."""

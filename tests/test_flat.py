@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import pytest
 from test_collect import GC, talk
 from test_prepare import FLOOR, prepared, turn_ends
 from test_stubbing import looked, twice
@@ -102,6 +104,18 @@ def test_each_connection_holds_a_fixed_part_of_the_file(tmp_path: Path) -> None:
 
     assert limits == [-READER_CACHE_KB, -WRITER_CACHE_KB]
     assert READER_CACHE_KB + WRITER_CACHE_KB <= 10_000
+
+
+def test_a_connection_keeps_few_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of all lengths make ever new ones, and large ones take much memory."""
+    kept, connect = [], sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *a, **facts: kept.append(facts.get("cached_statements")) or connect(*a, **facts)
+    )
+    World(tmp_path).take(chat().turns(1))
+
+    assert len(kept) >= 2
+    assert all(number is not None and number <= 64 for number in kept[:2])
 
 
 def test_blocks_are_held_once(tmp_path: Path) -> None:
