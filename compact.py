@@ -23,6 +23,7 @@ from .dag import SummaryDag, fingerprint
 from .errors import SummaryError
 from .llm.digest import target_tokens
 from .llm.ladder import EXTRACTIVE, QUOTED
+from .patience import Patience
 from .records import (
     ARCHIVE_RUNG,
     EXTRACT_RUNG,
@@ -116,9 +117,9 @@ class Compactor:
         self._rough = rough
         self._dissolved = dissolved
         self._archives = archives
-        self._refused: dict[bytes, float] = {}
         self._clock = clock
         self._monotonic = monotonic
+        self._refused = Patience[tuple[bool, tuple[int, ...]]](_REFUSED_S, monotonic)
 
     # -- measuring ------------------------------------------------------------------------------------
     def view(self, session: Session, request: Request) -> View:
@@ -345,7 +346,7 @@ class Compactor:
                 frame_tokens=FRAME_TOKENS,
             )
             crowded = self._crowded(roots, room)
-            run = next((run for run in runs if not self._was_refused(run, crowded)), None)
+            run = next((run for run in runs if not self._refused.waits((crowded, tuple(run)))), None)
             if run is None:
                 break
             first = False
@@ -355,7 +356,7 @@ class Compactor:
             if parent is None and not ask:
                 break
             if parent is None:
-                self._refuse(run, crowded)
+                self._refused.give_up((crowded, tuple(run)))
                 refused += 1
                 continue  # the children stay
             roots = sorted(
@@ -366,16 +367,6 @@ class Compactor:
     def _crowded(self, roots: Sequence[Node], room: int) -> bool:
         many = len(roots) > _CROWDED_RUNS * self._config.condensation_fanin
         return many and sum(node.tokens + FRAME_TOKENS for node in roots) > _CROWDED_ROOMS * room
-
-    def _refuse(self, run: Sequence[int], crowded: bool) -> None:
-        """Leave a run alone for a while; what was left alone long enough is forgotten."""
-        now = self._monotonic()
-        self._refused = {print_: until for print_, until in self._refused.items() if until > now}
-        self._refused[fingerprint(int(crowded), run)] = now + _REFUSED_S
-
-    def _was_refused(self, run: Sequence[int], crowded: bool) -> bool:
-        until = self._refused.get(fingerprint(int(crowded), run))
-        return until is not None and until > self._monotonic()
 
     def _sound(self, node: Node) -> bool:
         return node.quality != "provisional" or node.rung == EXTRACT_RUNG
@@ -419,9 +410,7 @@ class Compactor:
         )[0]
         if summary is None or (summary.quality != "verified" and summary.rung != EXTRACT_RUNG):
             return None
-        if summary.rung == QUOTED and not crowded:
-            return None
-        if summary.tokens >= size:
+        if (summary.rung == QUOTED and not crowded) or summary.tokens >= size:
             return None
         return self._dag.add(
             NewNode(

@@ -14,9 +14,9 @@ from test_prepare import FLOOR, prepared, turn_ends
 from test_stubbing import looked, twice
 from world import PATIENCE_S, Chat, Script, World, chat
 
-from hermes_lcm import compact
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.db.connection import READER_CACHE_KB, WRITER_CACHE_KB
+from hermes_lcm.patience import Patience
 from hermes_lcm.records import EXTRACT_RUNG, NewNode, Summary, SummaryTask
 
 
@@ -138,18 +138,17 @@ def test_stubs_of_what_left_the_list_are_forgotten(tmp_path: Path) -> None:
     assert set(held) == {entry.ids[0] for entry in world.take(live).entries[2:3]}
 
 
-def test_runs_that_no_model_condensed_are_forgotten_after_a_while(tmp_path: Path) -> None:
-    """They are left alone for a time, and not held for ever."""
+def test_what_failed_is_left_alone_for_a_time_and_not_held_for_ever() -> None:
+    """Runs that no model condensed are tried again, and do not pile up."""
     now = [0.0]
-    world = World(tmp_path)
-    world.compactor._monotonic = lambda: now[0]
+    refused = Patience[int](900.0, lambda: now[0])
     for n in range(20):
-        world.compactor._refuse([n, n + 1], crowded=False)
-        now[0] += compact._REFUSED_S / 4
+        refused.give_up(n)
+        now[0] += 225.0
 
-    assert len(world.compactor._refused) <= 4
-    assert world.compactor._was_refused([19, 20], crowded=False)
-    assert not world.compactor._was_refused([0, 1], crowded=False)
+    assert len(refused) <= 4
+    assert refused.waits(19)
+    assert not refused.waits(0)
 
 
 # -- extracts that the user chose ---------------------------------------------------------------------------------------

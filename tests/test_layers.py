@@ -21,7 +21,7 @@ LAYERS = {
     " archive archiving ops",
     3: "store blocks logs search bounds dag archives session health metrics payloads scope reading opening thread llm",
     2: "db",
-    1: "config schemas text host align plan calibration columns crew request_view late prices",
+    1: "config schemas text host align plan calibration columns crew request_view late patience prices",
     0: "errors records",
 }
 RANK = {name: layer for layer, names in LAYERS.items() for name in names.split()}
