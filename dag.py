@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from .db.connection import Database
+from .db.lists import marks, padded
 from .records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, NewNode, Node
 from .search import NodeIndex
 
@@ -33,12 +34,12 @@ ON CONFLICT(conversation_id, fingerprint, quality) DO NOTHING
 _SPAN_OF_MESSAGES = """
 SELECT count(*), min(store_id), max(store_id), min(pos), max(pos), min(coalesce(said_at, stored_at)),
        max(coalesce(said_at, stored_at))
-  FROM messages WHERE store_id IN ({marks})
+  FROM messages WHERE store_id IN (SELECT value FROM json_each(?))
 """
 _SPAN_OF_NODES = """
 SELECT sum(message_count), min(first_store_id), max(last_store_id), min(first_pos), max(last_pos), min(earliest_at),
        max(latest_at)
-  FROM nodes WHERE node_id IN ({marks})
+  FROM nodes WHERE node_id IN (SELECT value FROM json_each(?))
 """
 _LEAVES_BELOW = """
 WITH RECURSIVE below(node_id) AS (
@@ -73,8 +74,7 @@ class SummaryDag:
             before = self.by_fingerprint(node.conversation_id, node.fingerprint, (node.quality,), writing=True)
             if before:
                 return before[0]
-            marks = ",".join("?" * len(node.sources))
-            count, first, last, low, high, early, late = self._span(node, marks)
+            count, first, last, low, high, early, late = self._span(node)
             node_id = self._db.execute(
                 _INSERT,
                 (
@@ -91,15 +91,11 @@ class SummaryDag:
             self._index.add(node_id, node.conversation_id, node.text)
             return _node(self._db.fetch(f"SELECT {_COLUMNS} FROM nodes WHERE node_id = ?", (node_id,))[0])
 
-    def _span(self, node: NewNode, marks: str) -> tuple[Any, ...]:
+    def _span(self, node: NewNode) -> tuple[Any, ...]:
         if not node.sources:
             raise ValueError("a node without sources covers nothing")
-        if len(node.sources) <= 30_000:
-            sql = (_SPAN_OF_MESSAGES if node.depth == 0 else _SPAN_OF_NODES).format(marks=marks)
-            found = self._db.fetch(sql, node.sources)[0]
-        else:
-            raise ValueError(f"a node over {len(node.sources)} sources")
-        return tuple(found)
+        sql = _SPAN_OF_MESSAGES if node.depth == 0 else _SPAN_OF_NODES
+        return tuple(self._db.fetch(sql, (json.dumps(list(node.sources)),))[0])
 
     def publish(
         self,
@@ -160,10 +156,9 @@ class SummaryDag:
     def nodes(self, node_ids: Sequence[int]) -> list[Node]:
         """Nodes in the order asked for; unknown ids are left out."""
         found: dict[int, Node] = {}
-        for at in range(0, len(node_ids), 500):
-            part = list(node_ids[at : at + 500])
-            marks = ",".join("?" * len(part))
-            for row in self._db.query(f"SELECT {_COLUMNS} FROM nodes WHERE node_id IN ({marks})", part):
+        for at in range(0, len(node_ids), 512):
+            part = padded(node_ids[at : at + 512])
+            for row in self._db.query(f"SELECT {_COLUMNS} FROM nodes WHERE node_id IN ({marks(len(part))})", part):
                 found[row[0]] = _node(row)
         return [found[node_id] for node_id in node_ids if node_id in found]
 
@@ -177,10 +172,9 @@ class SummaryDag:
     ) -> list[Node]:
         """Nodes with exactly these sources, of the qualities asked for, best first."""
         wanted = list(qualities)
-        marks = ",".join("?" * len(wanted))
         read = self._db.fetch if writing else self._db.query
         rows = read(
-            f"SELECT {_COLUMNS} FROM nodes WHERE conversation_id = ? AND fingerprint = ? AND quality IN ({marks}) "
+            f"SELECT {_COLUMNS} FROM nodes WHERE conversation_id = ? AND fingerprint = ? AND quality IN ({marks(len(wanted))}) "
             "ORDER BY quality DESC",
             (conversation_id, print_, *wanted),
         )
@@ -195,13 +189,13 @@ class SummaryDag:
         """
         sound = f"(quality <> 'provisional' OR rung = '{EXTRACT_RUNG}')" if extracts else "quality <> 'provisional'"
         out: list[tuple[Node, tuple[int, ...]]] = []
-        for at in range(0, len(first_store_ids), 500):
-            part = list(first_store_ids[at : at + 500])
-            marks = ",".join("?" * len(part))
+        for at in range(0, len(first_store_ids), 512):
+            part = padded(first_store_ids[at : at + 512])
             rows = self._db.query(
                 # Left to itself SQLite takes the index by depth: it would read all leaves that the conversation ever had.
                 f"SELECT {_COLUMNS} FROM nodes INDEXED BY nodes_by_first "
-                f"WHERE conversation_id = ? AND first_store_id IN ({marks}) AND depth = 0 AND {sound} ORDER BY node_id",
+                f"WHERE conversation_id = ? AND first_store_id IN ({marks(len(part))}) AND depth = 0 AND {sound} "
+                "ORDER BY node_id",
                 (conversation_id, *part),
             )
             out.extend((_node(row), tuple(self.sources(row[0]))) for row in rows)
@@ -230,11 +224,11 @@ class SummaryDag:
 
     def summarised(self, store_ids: Sequence[int]) -> set[int]:
         """Which of these messages a summary covers that a model wrote."""
-        marks = ",".join("?" * len(store_ids))
+        wanted = padded(store_ids)
         rows = self._db.query(
             "SELECT DISTINCT s.store_id FROM node_sources s JOIN nodes n USING(node_id) "
-            f"WHERE s.store_id IN ({marks}) AND n.quality = 'verified'",
-            list(store_ids),
+            f"WHERE s.store_id IN ({marks(len(wanted))}) AND n.quality = 'verified'",
+            wanted,
         )
         return {row[0] for row in rows}
 

@@ -19,6 +19,7 @@ from . import bounds
 from .bounds import Filters
 from .db.connection import Database
 from .db.fts import FullText, Plan, Where
+from .db.lists import marks, padded
 from .errors import BadRequest
 from .records import Flag, Scope
 from .text import chunk_ids, words
@@ -299,11 +300,11 @@ class MessageIndex:
 
     def _learn_places(self, pool: Pool, where: Where) -> None:
         """Messages next to the best hits, as far as this caller may read them."""
-        unknown = pool.unknown_places()
+        unknown = padded(pool.unknown_places())
         if not unknown:
             return
         sql = (
-            f"WITH place(conversation, seq) AS (VALUES {','.join(['(?,?)'] * len(unknown))}) "
+            f"WITH place(conversation, seq) AS (VALUES {marks(len(unknown), '(?,?)')}) "
             f"SELECT 0, 0.0, {_COLUMNS} FROM place CROSS JOIN messages AS m "
             f"ON m.conversation_id = place.conversation AND m.seq = place.seq WHERE {where.near}"
         )
@@ -376,10 +377,9 @@ class MessageIndex:
         while True:
             ids = [row[0] for row in self._db.query(sql, (first, last, *where.params, SCANNED))]
             for at in (0, *range(size, len(ids), PAGE)):
-                part = ids[at : at + (PAGE if at else size)]
-                marks = ",".join("?" * len(part))
+                part = padded(ids[at : at + (PAGE if at else size)])
                 rows = self._db.query(
-                    f"SELECT 0, 1.0, {_COLUMNS} FROM messages AS m WHERE m.store_id IN ({marks})", part
+                    f"SELECT 0, 1.0, {_COLUMNS} FROM messages AS m WHERE m.store_id IN ({marks(len(part))})", part
                 )
                 yield sorted((Place(*row) for row in rows), key=lambda place: -place.store_id)
             if len(ids) < SCANNED:

@@ -17,6 +17,7 @@ from typing import Any
 from .blocks import Blocks, grouped, packed
 from .blocks import Stored as Packed
 from .db.connection import Database
+from .db.lists import marks, padded
 from .db.meta import Meta
 from .errors import Overtaken, StoreCorrupt
 from .records import Flag, Message, Row, Stored, ToolCall
@@ -194,10 +195,11 @@ class MessageStore:
 
     def _move(self, store_ids: Sequence[int], number: int) -> None:
         """Let rows point at a block. Taken out and put back: SQLite leaves the room empty where a row merely gets shorter."""
-        marks = ",".join("?" * len(store_ids))
-        rows = self._db.fetch(f"SELECT {STORED_COLUMNS} FROM messages WHERE store_id IN ({marks})", store_ids)
+        wanted = padded(store_ids)
+        which = f"store_id IN ({marks(len(wanted))})"
+        rows = self._db.fetch(f"SELECT {STORED_COLUMNS} FROM messages WHERE {which}", wanted)
         self._db.execute("PRAGMA defer_foreign_keys=ON")
-        self._db.execute(f"DELETE FROM messages WHERE store_id IN ({marks})", store_ids)
+        self._db.execute(f"DELETE FROM messages WHERE {which}", wanted)
         self._db.executemany(
             f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES ({'?,' * len(rows[0])}?)",
             [(*row, number) for row in rows],
@@ -272,8 +274,9 @@ class MessageStore:
         """Heads by store id."""
         out: dict[int, Stored] = {}
         for part in _parts(store_ids):
-            marks = ",".join("?" * len(part))
-            for row in self._db.query(f"SELECT {HEAD_COLUMNS} FROM messages WHERE store_id IN ({marks})", part):
+            for row in self._db.query(
+                f"SELECT {HEAD_COLUMNS} FROM messages WHERE store_id IN ({marks(len(part))})", part
+            ):
                 out[row[0]] = head(row)
         return out
 
@@ -296,9 +299,9 @@ class MessageStore:
 
     def imported(self, conversations: Sequence[int]) -> list[Stored]:
         """Rows that keep a record of ours as text, of these conversations."""
-        marks = ",".join("?" * len(conversations))
         rows = self._db.query(
-            f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id IN ({marks}) AND flags & 512 AND flags & 1 = 0",
+            f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id IN ({marks(len(conversations))}) "
+            "AND flags & 512 AND flags & 1 = 0",
             list(conversations),
         )
         return [head(row) for row in rows]
@@ -315,8 +318,7 @@ class MessageStore:
         """Messages with their content, in the order asked for; unknown ids are left out."""
         found: dict[int, Row] = {}
         for part in _parts(store_ids):
-            marks = ",".join("?" * len(part))
-            sql = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id IN ({marks})"
+            sql = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id IN ({marks(len(part))})"
             for row in self._db.query(sql, part):
                 found[row[0]] = self._decoded(row)
         return [found[store_id] for store_id in store_ids if store_id in found]
@@ -338,11 +340,11 @@ class MessageStore:
 
     def page(self, session_id: str, *, after: int, limit: int, roles: Sequence[str] = ()) -> list[Row]:
         """Rows of one host session in the order they were stored."""
-        marks = f" AND role IN ({','.join('?' * len(roles))})" if roles else ""
+        only = f" AND role IN ({marks(len(roles))})" if roles else ""
         return [
             self._decoded(row)
             for row in self._db.query(
-                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE {_IN_SESSION} AND store_id > ?{marks} "
+                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE {_IN_SESSION} AND store_id > ?{only} "
                 "ORDER BY store_id LIMIT ?",
                 (session_id, after, *roles, limit),
             )
@@ -399,7 +401,7 @@ class MessageStore:
             return int(self._db.query("SELECT count(*) FROM messages")[0][0])
         return int(self._db.query(f"SELECT count(*) FROM messages WHERE {_IN_SESSION}", (session_id,))[0][0])
 
-    def every(self, *, size: int = 500) -> Iterator[list[Row]]:
+    def every(self, *, size: int = 512) -> Iterator[list[Row]]:
         """All rows, oldest first, in batches: for rebuilding and checking."""
         last = 0
         while True:
@@ -493,6 +495,6 @@ def _unreadable(store_id: int, exc: Exception) -> StoreCorrupt:
     return StoreCorrupt(f"the content of msg_{store_id} cannot be read ({type(exc).__name__}: {exc})")
 
 
-def _parts(ids: Sequence[int], size: int = 500) -> Iterator[list[int]]:
+def _parts(ids: Sequence[int], size: int = 512) -> Iterator[list[int]]:
     for at in range(0, len(ids), size):
-        yield list(ids[at : at + size])
+        yield padded(ids[at : at + size])

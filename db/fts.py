@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ..errors import StoreError
 from ..text.words import Atom, Query
 from .connection import Database
+from .lists import marks, padded
 
 #: What one search may score; common words beyond that are left out, or old rows are.
 MAX_POSTINGS = 4_000
@@ -93,9 +94,8 @@ class FullText:
 
     def frequencies(self, atoms: Iterable[Atom]) -> dict[str, int]:
         """Rows by stem."""
-        stems = sorted({s for a in atoms for s in a.stems})
-        marks = ",".join("?" * len(stems))
-        return dict(self._db.query(f"SELECT term, doc FROM {self._terms} WHERE term IN ({marks})", stems))
+        stems = padded(sorted({s for a in atoms for s in a.stems}))
+        return dict(self._db.query(f"SELECT term, doc FROM {self._terms} WHERE term IN ({marks(len(stems))})", stems))
 
     def plan(self, query: Query, where: Where) -> Plan:
         """The rarest words first, until the budget of postings is used up."""

@@ -9,6 +9,8 @@ from statistics import median
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from test_collect import GC, talk
 from test_prepare import FLOOR, prepared, turn_ends
 from test_stubbing import looked, twice
@@ -16,6 +18,7 @@ from world import PATIENCE_S, Chat, Script, World, chat
 
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.db.connection import READER_CACHE_KB, WRITER_CACHE_KB
+from hermes_lcm.db.lists import marks, padded
 from hermes_lcm.patience import Patience
 from hermes_lcm.records import EXTRACT_RUNG, NewNode, Summary, SummaryTask
 
@@ -104,6 +107,16 @@ def test_each_connection_holds_a_fixed_part_of_the_file(tmp_path: Path) -> None:
 
     assert limits == [-READER_CACHE_KB, -WRITER_CACHE_KB]
     assert READER_CACHE_KB + WRITER_CACHE_KB <= 10_000
+
+
+@given(st.lists(st.integers(), max_size=600))
+def test_lists_of_all_lengths_are_asked_for_in_few_statements(values: list[int]) -> None:
+    """Padded by saying one of them again: 1, 2, 4, 8, ... of them."""
+    longer = padded(values)
+    assert set(longer) == set(values)
+    assert len(longer) in {0, *(2**n for n in range(11))}
+    assert len(longer) < 2 * max(len(values), 1)
+    assert marks(len(longer)).count("?") == len(longer)
 
 
 def test_a_connection_keeps_few_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
