@@ -5,8 +5,9 @@ How many bytes are stored for a byte of text, by the kind of text.
     python benchmarks/disk.py [--quick] [--json FILE]
 
 Each kind goes into an empty database of its own, a hundred messages a hook, then its session ends, beside the bare searchable
-table with the same messages. Text: everything of a message that a search should find, in UTF-8; JSON: whole messages as the host
-hands them over. Everything in the home counts that is the plugin's: the database after a checkpoint, its log, payload files.
+table with the same messages. Text: everything of a message that a search should find, in UTF-8; JSON: the transcript, whole
+messages as the host hands them over. Everything in the home counts that is the plugin's, as it lies there when the session has
+ended: the database, its log, payload files. Beside it, the largest the log was between turns while the session ran.
 Real tool transcripts where there are any, each by itself and all together in one database, as in a home.
 """
 
@@ -68,16 +69,18 @@ def measure(chat: list[Chat], where: Path) -> dict[str, int]:
     with home(where) as folder:
         agent = Agent("20260101_000000_disk")
         bare = Bare(folder / "bare.db")
+        path = Path(agent.runtime.path)
+        log = 0
         for at in range(0, len(chat), 100):
             hook("pre_api_request", agent.session_id, chat[: at + 100])
             bare.add("s", chat[at : at + 100])
             agent.runtime.upkeep.between_turns()  # what the worker does after a turn
-        path = Path(agent.runtime.path)
+            log = max(log, _size(path.with_name(path.name + "-wal")))
         hook("on_session_finalize", agent.session_id, [], reason="exit")
+        rest = sum(_size(f) for f in folder.rglob("*") if f.suffix == ".z" or f.name == f"{path.name}-wal")
         agent.close()
         bare.close()
-        out = {}
-        rest = sum(f.stat().st_size for f in folder.rglob("*") if f.suffix == ".z")
+        out = {"log": log}
         for name, file, index in (("lcm", path, "message_index"), ("bare", folder / "bare.db", "found")):
             with sqlite3.connect(file) as db:
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -91,6 +94,10 @@ def measure(chat: list[Chat], where: Path) -> dict[str, int]:
             db.close()
             out[name] = file.stat().st_size + (rest if name == "lcm" else 0)
     return out
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def main() -> int:
@@ -114,14 +121,16 @@ def main() -> int:
                 *(round(s, 3) for s in shares),
                 round(shares[0] / shares[3], 2),
                 round(found["lcm"] / whole, 3),
+                found["log"] // 1000,
             ]
         )
         if name in TOOL_HEAVY or name.startswith("tool-heavy"):
-            report.budget(f"{name}: bytes per byte of text", shares[0], 1.0)
+            report.budget(f"{name}: bytes per byte of the transcript", found["lcm"] / whole, 1.0)
+            report.budget(f"{name}: bytes per byte of its text alone", shares[0], 1.0)
     report.table(
         "Bytes stored per byte of text",
         ("", "messages", "bytes each", "file", "of it messages", "of it index", "bare file", "bare index", "file of bare",
-         "file per byte of JSON"), rows,
+         "file per byte of JSON", "log, most kB"), rows,
         "messages: whole dicts as they came, compressed; the rest of the file is columns, B-trees and free space;\n"
         "short messages are indexed together with the end of the message before them, Chinese as pairs of characters",
     )  # fmt: skip
