@@ -298,7 +298,7 @@ class Ingest:
     def _as_stored(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
         """The same messages where they come back in another form: cut by the host's compressor, redacted by a prompt of ours."""
         reads = self._as_rewritten(reads, expected)
-        if not any(read.core is not None and _REDACTED in f"{read.core.text}{read.core.calls}" for read in reads):
+        if not any(read.core is not None and _redacted(read.core) for read in reads):
             return reads
         heads = self._store.heads_of([item.store_id for item in expected])
         rows = self._store.rows([row.store_id for row in heads.values() if row.flags & Flag.REDACTED])
@@ -307,6 +307,8 @@ class Ingest:
 
     def _as_rewritten(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
         """What the host's own compressor made of messages that are here whole (an import brought them) shows these messages."""
+        if not expected:
+            return reads
         known = {item.digest for item in expected}
         out = list(reads)
         pruned: dict[int, content.Said] = {}
@@ -376,7 +378,8 @@ class Ingest:
         rows: list[NewRow] = []
         owners: list[tuple[int, tuple[int, ...]]] = []
         for (n, read), place in zip(changes.theirs, places, strict=True):
-            entries[n] = replace(entries[n], ids=place.ids or entries[n].ids)
+            if place.ids:
+                entries[n] = replace(entries[n], ids=place.ids)
             if not place.new or read.core is None:  # a stub whose row has left the thread still shows that row
                 continue
             message = changes.messages[n]
@@ -453,6 +456,10 @@ class _Changes:
 
 
 # -- pure helpers ------------------------------------------------------------------------------------------
+def _redacted(core: content.Said) -> bool:
+    return _REDACTED in core.text or any(_REDACTED in f"{call}" for call in core.calls)
+
+
 _NEWEST = 256  # of messages that are the very same objects, so many are looked at inside
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from . import bounds
@@ -160,7 +161,9 @@ class MessageIndex:
     # -- writing ------------------------------------------------------------------------------------
     def add(self, rows: Sequence[IndexRow]) -> None:
         """Index messages, inside the caller's transaction."""
-        self._db.executemany("INSERT INTO message_index(rowid, text, context) VALUES (?, ?, ?)", _postings(rows))
+        # By number: FTS5 writes out what it has gathered whenever one is smaller than the last.
+        entries = sorted(_postings(rows), key=itemgetter(0))
+        self._db.executemany("INSERT INTO message_index(rowid, text, context) VALUES (?, ?, ?)", entries)
 
     def fold(self) -> None:
         """Fold newer pieces of the index into older ones, a bounded part of it; inside the caller's transaction."""
