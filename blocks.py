@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .db.connection import Database
-from .text.packing import BLOCK_BYTES, Block, pack_block, unpack, unpack_block
+from .text.packing import BLOCK_BYTES, Block, pack_block, unpack
 
 #: Envelopes above this stay alone: whoever reads a small neighbour should not unpack them too.
 LARGE_BYTES = 256 * 1024
 _CACHED_BYTES = 4_000_000
-_NOTHING = Block((), (), b"")
 _INSERT = "INSERT INTO blocks(conversation_id, data) VALUES (?,?)"
 
 Stored = bytes | int
@@ -46,7 +45,7 @@ class Blocks:
             raise KeyError(f"block {stored} does not hold it")
         return known[store_id].decode("utf-8")
 
-    def _block(self, number: int) -> Block:
+    def _block(self, number: int) -> Mapping[int, bytes]:
         with self._lock:
             if self._of != self._db.identity:
                 self._of, self._bytes = self._db.identity, 0
@@ -55,9 +54,11 @@ class Blocks:
                 self._cache.move_to_end(number)
                 return self._cache[number]
         row = self._db.query_one("SELECT data FROM blocks WHERE block_id = ?", (number,))
-        known = unpack_block(row[0]) if row else _NOTHING
+        if row is None:
+            return {}
+        known = Block(row[0])
         with self._lock:
-            if known and number not in self._cache:
+            if number not in self._cache:
                 self._cache[number] = known
                 self._bytes += known.size
             while len(self._cache) > 1 and self._bytes > _CACHED_BYTES:
@@ -103,6 +104,6 @@ def packed(groups: Iterable[tuple[int, list[tuple[int, str]]]]) -> list[tuple[in
     out = []
     for conversation, group in groups:
         data = pack_block(group)
-        if {n: body.decode("utf-8") for n, body in unpack_block(data).items()} == dict(group):
+        if {n: body.decode("utf-8") for n, body in Block(data).items()} == dict(group):
             out.append((conversation, tuple(n for n, _ in group), data))
     return out

@@ -20,7 +20,7 @@ from ..db.meta import Meta
 from ..records import ARCHIVE_RUNG
 from ..session import ID_OF, KEY_OF
 from ..text import content
-from ..text.packing import unpack, unpack_block
+from ..text.packing import Block, unpack
 
 #: Rows that a count may touch before it says "at least".
 COUNT_LIMIT = 50_000
@@ -44,7 +44,7 @@ def intact(envelope: object) -> bool:
 def intact_block(data: object) -> bool:
     """Is this a block of envelopes?"""
     try:
-        return isinstance(data, bytes) and bool(unpack_block(data))
+        return isinstance(data, bytes) and bool(dict(Block(data)))  # all of it is inflated
     except (zlib.error, ValueError, TypeError):
         return False
 

@@ -20,7 +20,7 @@ from hermes_lcm.errors import StoreCorrupt, StoreError
 from hermes_lcm.ops import clean, export, repair
 from hermes_lcm.ops.survey import Survey
 from hermes_lcm.store import STORED_COLUMNS
-from hermes_lcm.text.packing import BLOCK_BYTES, pack_block, unpack_block
+from hermes_lcm.text.packing import BLOCK_BYTES, Block, pack_block
 
 
 def busy(count: int = 60) -> Chat:
@@ -52,7 +52,7 @@ def test_a_block_gives_back_what_it_was_given(envelopes: list[str]) -> None:
     rows = [(n * 7 + 1, text) for n, text in enumerate(envelopes)]
     rows = [(n, text) for n, text in rows if text.encode("utf-8", "ignore").decode() == text]
 
-    assert {n: body.decode() for n, body in unpack_block(pack_block(rows)).items()} == dict(rows)
+    assert {n: body.decode() for n, body in Block(pack_block(rows)).items()} == dict(rows)
 
 
 def test_a_packed_message_comes_back_byte_for_byte(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_blocks_are_of_one_size_however_much_there_is(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.take(chat().rounds(300))
     packed(world)
-    sizes = [sum(map(len, unpack_block(data).values())) for (data,) in world.db.query("SELECT data FROM blocks")]
+    sizes = [sum(map(len, Block(data).values())) for (data,) in world.db.query("SELECT data FROM blocks")]
 
     assert len(sizes) > 1
     assert max(sizes) < 2 * BLOCK_BYTES

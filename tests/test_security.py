@@ -7,6 +7,7 @@ return, and a database file that came from somewhere are not.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -234,10 +235,26 @@ def test_a_short_envelope_that_inflates_without_bound_is_refused() -> None:
     assert most_memory(unpack) < MEGABYTE
 
 
-def test_a_block_that_inflates_without_bound_is_refused() -> None:
-    """Blocks of cold messages have the same limit."""
-    with pytest.raises(zlib.error):
-        packing.unpack_block(zlib.compress(b"[[1, 9]]\n" + b"A" * (packing.MOST_BYTES + MEGABYTE), 9))
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(b"A" * (packing.MOST_BYTES + MEGABYTE), id="no head"),
+        pytest.param(b"[[1],[9]]\n" + b"A" * (packing.MOST_BYTES + MEGABYTE), id="a small head"),
+        pytest.param(
+            b"[[1],[%d]]\n" % (2 * packing.MOST_BYTES) + b"A" * (packing.MOST_BYTES + MEGABYTE), id="a large head"
+        ),
+    ],
+)
+def test_a_block_that_inflates_without_bound_is_refused(raw: bytes) -> None:
+    """Of a block of cold messages no more is inflated than its head says and than was ever packed, checksum or not."""
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    body = deflate.compress(raw) + deflate.flush()
+
+    def unpack() -> None:
+        with contextlib.suppress(zlib.error, ValueError):
+            dict(packing.Block(zlib.crc32(body).to_bytes(4, "big") + body))
+
+    assert most_memory(unpack) < 4 * MEGABYTE
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 4095, 4096, 4097, 300_000])

@@ -8,9 +8,10 @@ the envelopes of messages that followed each other, deflated as one: they repeat
 from __future__ import annotations
 
 import json
+import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 _PLAIN, _ZLIB, _ZLIB_D1 = b"\0", b"\1", b"\2"
@@ -31,6 +32,9 @@ _DICTIONARY_1 = (
 )
 #: Text that goes into one block. Twice as much would save 2 % of the text more, and whoever reads one message unpacks all of it.
 BLOCK_BYTES: Final = 48 * 1024
+_SUM_BYTES: Final = 4
+_STRETCH_BYTES: Final = 4096  # inflated at a time
+_MOST_HEAD_BYTES: Final = 1024 * 1024
 #: Nothing larger is deflated, alone or in a block: what unpacks to more was not written here, and is refused before it is.
 MOST_BYTES: Final = 64 * 1024 * 1024
 
@@ -69,42 +73,57 @@ def _inflated(inflate: zlib._Decompress, body: bytes, most: int) -> bytes:
 
 
 def pack_block(envelopes: Sequence[tuple[int, str]]) -> bytes:
-    """Envelopes by store id as one blob: which ones and how long each is, then all of them, deflated together."""
+    """Envelopes by store id as one blob: a checksum, then which ones and how long each is, and all of them, deflated together."""
     bodies = [envelope.encode("utf-8") for _, envelope in envelopes]
     head = json.dumps([[store_id for store_id, _ in envelopes], [len(body) for body in bodies]], separators=(",", ":"))
-    deflate = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_1)
-    return deflate.compress(head.encode("ascii") + b"\n" + b"".join(bodies)) + deflate.flush()
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_1)
+    body = deflate.compress(head.encode("ascii") + b"\n" + b"".join(bodies)) + deflate.flush()
+    return zlib.crc32(body).to_bytes(_SUM_BYTES, "big") + body
 
 
 class Block(Mapping[int, bytes]):
-    """Envelopes (as UTF-8) by store id, cut out of what was unpacked only when they are asked for. ``size``: bytes of all."""
+    """The envelopes (as UTF-8) of a blob by store id, inflated as far as they are asked for. ``size``: bytes of all of them.
 
-    __slots__ = ("_body", "_ends", "size")
+    The checksum is of the deflated bytes: what is read is known to be right before the rest is inflated. For several threads.
+    """
 
-    def __init__(self, store_ids: Sequence[int], sizes: Sequence[int], body: bytes) -> None:
-        self.size = len(body)
-        self._body = body
-        self._ends = dict(zip(store_ids, zip(accumulate(sizes), sizes, strict=True), strict=True))
-        if sum(sizes) != len(body) or min(sizes, default=0) < 0:
-            raise ValueError("the block does not hold what its head says")
+    __slots__ = ("_inflate", "_left", "_lock", "_places", "_raw", "size")
+
+    def __init__(self, blob: bytes) -> None:
+        """Raises zlib.error or ValueError for what is no block."""
+        if zlib.crc32(blob[_SUM_BYTES:]) != int.from_bytes(blob[:_SUM_BYTES], "big") or len(blob) <= _SUM_BYTES:
+            raise zlib.error("the block is damaged: its checksum is that of other bytes")
+        self._lock = threading.Lock()
+        self._inflate = zlib.decompressobj(-zlib.MAX_WBITS, _DICTIONARY_1)
+        self._left = blob[_SUM_BYTES:]
+        self._raw = bytearray()
+        while (end := self._raw.find(b"\n")) < 0:
+            if len(self._raw) > _MOST_HEAD_BYTES or not self._inflated(_STRETCH_BYTES):
+                raise ValueError("the head of the block has no end")
+        store_ids, sizes = json.loads(self._raw[:end])
+        self.size = sum(sizes)
+        if min(sizes, default=0) < 0 or self.size > MOST_BYTES:
+            raise ValueError(f"the block says that it holds {self.size} bytes")
+        begins = list(accumulate(sizes, initial=end + 1))
+        self._places = dict(zip(store_ids, pairwise(begins), strict=True))
 
     def __getitem__(self, store_id: int) -> bytes:
-        end, size = self._ends[store_id]
-        return self._body[end - size : end]
+        begin, end = self._places[store_id]
+        with self._lock:
+            while len(self._raw) < end:
+                if not self._inflated(max(end - len(self._raw), _STRETCH_BYTES)):
+                    raise zlib.error("the block is cut short")
+            return bytes(self._raw[begin:end])
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._ends)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._places)
 
-
-def unpack_block(blob: bytes) -> Block:
-    """The envelopes (as UTF-8) that ``pack_block`` was given. Raises zlib.error or ValueError for anything else."""
-    inflate = zlib.decompressobj(zlib.MAX_WBITS, _DICTIONARY_1)
-    raw = inflate.decompress(blob, MOST_BYTES)
-    if not inflate.eof:
-        raise zlib.error("the block is cut short")
-    head, _, body = raw.partition(b"\n")
-    store_ids, sizes = json.loads(head)
-    return Block(store_ids, sizes, body)
+    def _inflated(self, most: int) -> bool:
+        """Inflate some more; False when there is no more."""
+        piece = self._inflate.decompress(self._left, most)
+        self._left = self._inflate.unconsumed_tail
+        self._raw += piece
+        return bool(piece)
