@@ -335,6 +335,17 @@ def test_nearest_terms_are_never_somebody_elses(world):
 # ---------------------------------------------------------------------------------------------- orders and bounds
 
 
+@pytest.mark.parametrize("typed", ["数据库连接池" * 500, "-".join(["part"] * 2000), f'"{"part " * 2000}"'])
+def test_what_is_endless_is_searched_by_its_beginning(world, typed):
+    """A phrase of thousands of words would take seconds; the answer says what was left out."""
+    wanted = world.say(typed.strip('"'))
+    query = words.parse(typed)
+    assert len(query.all) < 3000
+    found = world.index.search(query, scope=EVERYTHING, limit=5)
+    assert [hit.store_id for hit in found.hits] == [wanted]
+    assert any("the first 400 characters" in note for note in found.notes)
+
+
 def test_recency_is_by_message_wherever_in_it_the_match_is(world):
     """In the index, the later pieces of long messages lie apart from all else that was said at the time."""
     for _ in range(70):

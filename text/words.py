@@ -22,6 +22,7 @@ from .stops import STOP_WORDS, without_particles
 CHUNK_CHARS = 600
 
 _MAX_ITEMS = 128  # typed items that become search terms; a pasted page is searched by its first words and as a literal
+_MAX_ITEM_CHARS = 400  # of many words in one item: a phrase of thousands takes seconds
 _MAX_ATOMS = 192  # and so many single terms, parts of names included
 _MAX_PHRASE = 48  # longer word sequences are not searched as a phrase
 
@@ -185,6 +186,11 @@ def parse(query: str) -> Query:
         notes.append(f"the query is long: only its first {_MAX_ITEMS} words are searched as words")
         items = items[:_MAX_ITEMS]
     literal = _literal(text, items)
+    if any(_is_endless(i) for i in items):
+        notes.append(
+            f"of what is very long without a blank, or quoted, the first {_MAX_ITEM_CHARS} characters are searched"
+        )
+        items = [replace(i, text=i.text[:_MAX_ITEM_CHARS]) if _is_endless(i) else i for i in items]
     boolean = _boolean(items, notes)
     if boolean is not None:
         return Query(
@@ -254,6 +260,10 @@ def _items(text: str) -> Iterator[_Item]:
             quoted = (straight if straight is not None else curly).strip()
             if any(map(str.isalnum, quoted)):
                 yield _Item(quoted, "phrase" if len(quoted.split()) > 1 or _is_compound(quoted) else "word")
+
+
+def _is_endless(item: _Item) -> bool:
+    return len(item.text) > _MAX_ITEM_CHARS and _is_compound(item.text)
 
 
 def _literal(text: str, items: list[_Item]) -> str:
