@@ -55,6 +55,7 @@ CANDIDATES = 200  # chunks read per search
 DATED = 100  # and so many more of the times that the query names
 SCAN_S = 0.06
 PAGE = 400
+READ = 160  # texts read where the index says that they hold the words of a literal
 SCANNED = 5000  # addresses read ahead of a scan
 
 
@@ -280,9 +281,9 @@ class MessageIndex:
         needle = query.literal.casefold()
         inner = words.inner(query.literal)
         if inner:  # all but the first of its words must be there as words, so the index says which texts to read
-            rows = [Place(*r) for r in self._fts.match(inner, where, PAGE, own=True, newest=True)]
+            rows = [Place(*r) for r in self._fts.match(inner, where, READ, own=True, newest=True)]
             known = texts([row.store_id for row in rows]) if rows else {}
-            found, cut = [row for row in rows if needle in known.get(row.store_id, "").casefold()], len(rows) >= PAGE
+            found, cut = [row for row in rows if needle in known.get(row.store_id, "").casefold()], len(rows) >= READ
         else:
             seconds = SCAN_S / 4 if single and plan.known else SCAN_S  # a word that others use is hardly a part of one
             hits, cut = self._scan(lambda text, _: text.casefold().find(needle), where, texts, seconds, limit)
@@ -303,7 +304,7 @@ class MessageIndex:
 
     def _learn_places(self, pool: Pool, where: Where) -> None:
         """Messages next to the best hits, as far as this caller may read them."""
-        unknown = padded(pool.unknown_places())
+        unknown = padded(pool.unknown_places(), (None, None))
         if not unknown:
             return
         sql = (
