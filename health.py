@@ -1,8 +1,8 @@
 """
 What was survived, until it is resolved (P9).
 
-Owns tables ``health`` and ``meta`` (small states that outlive a process). A problem lives in memory first, because
-the database may be the problem; it is written as soon as that works.
+Owns table ``health``, and under their names the small facts of ``db/meta`` that outlive a process (breakers, what was spent). A problem
+lives in memory first, because the database may be the problem; it is written as soon as that works.
 """
 
 from __future__ import annotations
