@@ -1,8 +1,8 @@
 """
 What was survived, until it is resolved (P9).
 
-Owns tables ``health`` and ``meta`` (small states that outlive a process). A problem lives in memory first, because
-the database may be the problem; it is written as soon as that works.
+Owns table ``health``, and among the small facts the states that outlive a process (breakers, what was spent). A problem lives in
+memory first, because the database may be the problem; it is written as soon as that works.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .db.connection import Database
+from .db.meta import Meta
 from .errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
 
 logger = logging.getLogger("hermes_lcm")
@@ -121,11 +122,7 @@ class Health:
         if self._db is None or self._kept.get(key) == text:
             return
         try:
-            with self._db.transaction():
-                self._db.execute(
-                    "INSERT INTO meta(key, value) VALUES (?,?) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
-                    (key, text),
-                )
+            Meta(self._db).note(key, state)
         except StoreError as exc:
             logger.debug("%s not saved: %s", key, exc)
         else:
@@ -134,9 +131,8 @@ class Health:
     def kept(self, key: str) -> dict[str, Any]:
         """The state that was kept, {} if there is none or it cannot be read."""
         try:
-            row = self._db.query_one("SELECT value FROM meta WHERE key = ?", (key,)) if self._db is not None else None
-            state = json.loads(row[0]) if row else {}
-        except (StoreError, ValueError):
+            state = Meta(self._db).value(key) if self._db is not None else None
+        except StoreError:
             return {}
         return state if isinstance(state, dict) else {}
 

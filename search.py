@@ -398,11 +398,21 @@ def _postings(rows: Iterable[IndexRow]) -> Iterator[tuple[int, str, str]]:
     index_text, chunks, chunk_id = words.index_text, words.chunks, chunk_ids.chunk_id
     for store_id, _, text, extra, tail in rows:
         full = f"{text}\n{extra}" if text and extra else text or extra
+        escaped = words.json_begins(full)
         if len(full) < CONTEXT_BELOW:
-            yield chunk_id(store_id, 0), index_text(full), index_text(tail[-CONTEXT_CHARS:]) if tail else ""
+            yield (
+                chunk_id(store_id, 0),
+                index_text(_read(full, escaped)),
+                index_text(tail[-CONTEXT_CHARS:]) if tail else "",
+            )
         else:
-            for number, (_, piece) in enumerate(chunks(full)):
-                yield chunk_id(store_id, number), index_text(piece), ""
+            for number, (at, piece) in enumerate(chunks(full)):
+                yield chunk_id(store_id, number), index_text(_read(piece, max(0, escaped - at))), ""
+
+
+def _read(piece: str, escaped: int) -> str:
+    """A piece of a text as it reads: without the escapes of the JSON that begins at ``escaped``."""
+    return piece if escaped >= len(piece) else piece[:escaped] + words.unescaped(piece[escaped:])
 
 
 # ------------------------------------------------------------------------------------------------- nodes

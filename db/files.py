@@ -92,8 +92,7 @@ def verify(path: Path, *, most: int = 20) -> Verdict:
     """Check a whole file: SQLite's quick check, whose it is, and a count of every table. Changes nothing."""
     try:
         with _reading(path) as connection:
-            found = [row[0] for row in connection.execute(f"PRAGMA quick_check({most})")]
-            problems = [] if found == ["ok"] else found
+            problems = _unsound(connection, most)
             if connection.execute("PRAGMA application_id").fetchone()[0] != migrations.APPLICATION_ID:
                 problems.append("not a database of hermes-lcm")
             counts = {name: _count(connection, name) for name in _tables(connection)}
@@ -111,10 +110,22 @@ def quick_check(path: Path, *, most: int = 20) -> tuple[str, ...]:
     """What SQLite finds wrong with a file; () when it is sound. Raises StoreError when it may not look."""
     try:
         with _reading(path) as connection:
-            found = tuple(row[0] for row in connection.execute(f"PRAGMA quick_check({most})"))
+            return tuple(_unsound(connection, most))
     except StoreCorrupt as exc:
         return (str(exc),)
-    return () if found == ("ok",) else found
+
+
+def _unsound(connection: sqlite3.Connection, most: int) -> list[str]:
+    """What SQLite's quick check finds, one problem each: it puts all of a database's into one text, below a heading."""
+    rows = connection.execute(f"PRAGMA quick_check({most})")
+    found = [line for (text,) in rows for line in text.splitlines() if not line.startswith("*** in database")]
+    return [] if found == ["ok"] else found
+
+
+def counts(path: Path) -> dict[str, int]:
+    """How many rows each table has that is no cache."""
+    with _reading(path) as connection:
+        return {name: _count(connection, name) for name in _tables(connection)}
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:

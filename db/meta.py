@@ -45,7 +45,7 @@ class Meta:
         with self._db.transaction():
             self._db.execute(
                 "INSERT INTO meta(key, value) VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
-                (key, json.dumps(value, ensure_ascii=False)),
+                (key, json.dumps(value)),  # escaped: SQLite takes no lone surrogate, which a name of others may hold
             )
 
     def forget(self, key: str) -> None:

@@ -51,9 +51,9 @@ def links(deps: OpsDeps, _deep: bool) -> Finding:
         return ok("every row points at something that exists")
     return fail(
         ", ".join(f"{count} {name}" for name, count in broken.items()),
-        meaning="the file is damaged or was changed by another program",
-        remedy="look at what can be saved; apply keeps the damaged file",
-        command="/lcm doctor repair",
+        meaning="the file was damaged or changed by another program; a salvage brings over rows whose counterpart was unreadable",
+        remedy="restore a backup that still has what is missing; a repair helps only if `integrity` fails as well",
+        command="/lcm restore",
         **{name.replace(" ", "_"): count for name, count in broken.items()},
     )
 

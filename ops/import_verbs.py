@@ -127,9 +127,10 @@ def _import_host(deps: OpsDeps, words: Words) -> Answer:
     named = words.rest[0] if words.rest else None
     done = (import_host.take_in if words.apply else import_host.plan)(deps, named, words.progress)
     taken = done.taken
-    lines = [f"{done.path}: {done.sessions:,} sessions in {done.conversations:,} conversations, {taken.rows:,} rows"]
+    sessions, conversations = counted(done.sessions, "session"), counted(done.conversations, "conversation")
+    lines = [f"{done.path}: {sessions} in {conversations}, {counted(taken.rows, 'row')}"]
     lines.append(
-        f"{taken.added:,} messages {'added' if words.apply else 'to add, at most'}, {taken.present:,} there already"
+        f"{counted(taken.added, 'message')} {'added' if words.apply else 'to add, at most'}, {taken.present:,} there already"
     )
     if taken.copies:
         lines.append(f"{taken.copies:,} rows are what compactions of the host wrote again; they come over once")

@@ -98,13 +98,6 @@ class Ledger:
                 "INSERT INTO duplicates(store_id, original_id) VALUES (?,?) ON CONFLICT DO NOTHING", list(pairs)
             )
 
-    def unmark(self) -> list[int]:
-        """Forget all of them; which rows they were."""
-        with self._db.transaction():
-            rows = [int(row[0]) for row in self._db.fetch("SELECT store_id FROM duplicates ORDER BY store_id")]
-            self._db.execute("DELETE FROM duplicates")
-        return rows
-
     def duplicates(self) -> dict[int, int]:
         """The row that each duplicate repeats."""
         return {int(a): int(b) for a, b in self._db.query("SELECT store_id, original_id FROM duplicates")}

@@ -181,6 +181,7 @@ def _rescue(deps: OpsDeps, found: Diagnosis, progress: Progress) -> Repaired:
             )
         notes = _relinked(fresh, saved, session_names(work))
         files.seal(fresh)
+        there = files.counts(fresh)  # not all that could be read was of use: a message without its block is none
         files.exchange(deps.db, fresh, None)
     except OSError as exc:
         raise StoreError(f"{path}: {exc.strerror or exc}") from exc
@@ -188,7 +189,8 @@ def _rescue(deps: OpsDeps, found: Diagnosis, progress: Progress) -> Repaired:
         _discard(work, fresh)
     if index_problems(deps, deep=False):  # unless opening the new file has built them already
         reindex(deps, progress)
-    return Repaired(found, kept, indexed=True, saved=saved.kept, lost=saved.unreadable, notes=(*saved.notes, *notes))
+    counts = {table: there.get(table, 0) for table in saved.kept}
+    return Repaired(found, kept, indexed=True, saved=counts, lost=saved.unreadable, notes=(*saved.notes, *notes))
 
 
 def _discard(*paths: Path) -> None:

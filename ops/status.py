@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from ..session import Session, Sessions
     from ..store import MessageStore
 
-UNBOUND = "(unbound)"
-UNINITIALISED = "(uninitialized)"
 PLACEHOLDER_FORMAT = "[redacted:<kind>:<12 hex digits of SHA-256>]; passwords without digest"
 _LINEAGE_ROWS = 2000
 #: Files of a folder that the status looks at before it says "at least".

@@ -26,7 +26,6 @@ from ..text.packing import Block, unpack
 COUNT_LIMIT = 50_000
 #: How many of the newest rows a scan of the doctor looks at, unless a deep check was asked for.
 RECENT_ROWS = 20_000
-_EVERYTHING = 1 << 62
 
 
 def intact(envelope: object) -> bool:

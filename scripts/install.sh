@@ -40,15 +40,17 @@ else
     printf 'Installed: %s -> %s\n' "$link" "$checkout"
 fi
 
+hermes=hermes # as it is typed for this home; HERMES_HOME is in the user's own environment
+[[ -z $profile || $profile == default ]] || hermes="hermes -p $profile"
 cat <<TEXT
 
-These lines belong into $home/config.yaml:
+These lines belong in $home/config.yaml:
 
 plugins:
   enabled: [hermes-lcm]
 context:
   engine: lcm
 
-Or let Hermes write them: hermes plugins enable hermes-lcm && hermes config set context.engine lcm
-Then restart Hermes; \`hermes lcm status\` answers.
+Or let Hermes write them: $hermes plugins enable hermes-lcm && $hermes config set context.engine lcm
+Then restart Hermes; \`$hermes lcm status\` answers.
 TEXT

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import LOCKS_OUT, ROOT, WRITES, Holder, World, corrupt, empty, healthy, newer
+from ops_world import LOCKS_OUT, ROOT, WRITES, Holder, World, corrupt, empty, healthy, newer, wrecked
 
 from hermes_lcm import binding, cli
 from hermes_lcm.command import run
@@ -148,6 +148,15 @@ def test_what_somebody_said_is_not_reworded(world: World, capsys: pytest.Capture
     call(world, "search", "quagga")
 
     assert "/lcm status now" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["search", "zebra"], ["explain", "msg_1"]], ids=" ".join)
+def test_an_error_is_reworded_whatever_the_verb_quotes(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What to do about a damaged file is typed at the terminal, too."""
+    assert call(wrecked(tmp_path), *words) == FAILED
+    assert "`hermes lcm doctor repair`" in capsys.readouterr().out
 
 
 def test_a_refused_rotation_says_how_to_name_a_session(world: World, capsys: pytest.CaptureFixture[str]) -> None:

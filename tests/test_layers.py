@@ -34,9 +34,9 @@ HOST = {
     *("tools", "toolsets", "utils"),
 }
 
-MAY_IMPORT_HOST = {"__init__", "prototype", "engine", "hooks", "host", "cli", "llm.client"}
+MAY_IMPORT_HOST = {"__init__", "prototype", "engine", "host", "llm.client"}
 MAY_READ_ENVIRONMENT = {"config", "host"}
-MAY_CATCH_ALL = {"__init__", "boundary", "crew", "registration", "engine", "hooks", "llm.client"}
+MAY_CATCH_ALL = {"boundary", "crew", "registration", "engine", "hooks", "llm.client"}
 
 
 def _modules() -> dict[str, Path]:

@@ -224,6 +224,15 @@ def test_install_into_a_profile(checkout: Path, home: Path, base: str) -> None:
     assert (home / "profiles" / "work" / "plugins" / "hermes-lcm").resolve() == checkout
 
 
+@pytest.mark.parametrize(("profile", "typed"), [("work", "hermes -p work"), ("default", "hermes"), ("", "hermes")])
+def test_install_names_the_commands_of_the_profile(checkout: Path, home: Path, profile: str, typed: str) -> None:
+    """Typed as shown they write into the config.yaml that was named, not into that of another profile."""
+    done = install(checkout, HERMES_HOME=home, HERMES_PROFILE=profile)
+
+    assert f"{typed} plugins enable hermes-lcm && {typed} config set context.engine lcm" in done.stdout
+    assert f"`{typed} lcm status`" in done.stdout
+
+
 def test_install_twice_changes_nothing(checkout: Path, home: Path) -> None:
     """The second run reports that all is in place."""
     install(checkout, HERMES_HOME=home)

@@ -112,6 +112,25 @@ def test_a_total_counts_what_is_there_after_a_salvage(tmp_path: Path) -> None:
     assert status(world.deps())["store"]["total_messages"] == world.runtime.store.count()
 
 
+def test_what_is_said_to_be_saved_is_there(world: World) -> None:
+    """Messages whose block was unreadable can be read as rows, and are of no use."""
+    world.raw("UPDATE messages SET envelope = 7 WHERE store_id IN (10, 11)")
+    overwrite(world, "sessions")
+    done = repair.repair(world.deps())
+
+    assert "2 messages whose block was unreadable" in done.notes
+    assert (done.saved["messages"], done.saved["sessions"]) == (world.runtime.store.count(), 1)
+    assert done.saved["messages"] == 98
+
+
+def test_a_damaged_file_is_described_one_problem_a_line(tmp_path: Path) -> None:
+    """SQLite joins them to one text under a heading of its own."""
+    found = repair.diagnose(corrupt(tmp_path).deps()).damaged
+
+    assert found
+    assert not [each for each in found if "\n" in each or each.startswith("***")]
+
+
 def test_envelopes_that_were_overwritten_are_not_saved(world: World) -> None:
     """Damage that SQLite does not notice."""
     good = {"envelope": b"\0{}", "seq": 1, "session_key": 1}

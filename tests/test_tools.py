@@ -59,6 +59,38 @@ def test_no_two_arguments_share_a_name(tool: Any) -> None:
     assert len(names) == len(set(names))
 
 
+# -- escapes -------------------------------------------------------------------------------------------------------------
+ESCAPED = {
+    "the first word of a line of output": ("where does the wombat burrow", "output", "first\nwombats burrow here"),
+    "the first word of a line of arguments": (
+        "where does the wombat burrow",
+        "arguments",
+        "cat <<E\n\twombat burrow\nE",
+    ),
+    "characters that are not ASCII": ("数据库备份方案", "arguments", "/srv/数据库备份方案.md"),
+    "characters within a word": ("crème brûlée", "output", "a crème brûlée"),
+    "far behind the beginning": ("where does the wombat burrow", "output", "filler\n" * 400 + "wombat burrow"),
+    "a path with backslashes": ("newtown", "output", "C:\\newtown\\x.txt"),
+}
+
+
+@pytest.mark.parametrize(("query", "where", "text"), ESCAPED.values(), ids=ESCAPED)
+def test_words_are_found_behind_the_escapes_of_json(archive: Archive, query: str, where: str, text: str) -> None:
+    """Most tools answer in JSON, and some providers write arguments in ASCII."""
+    written = json.dumps({"it": text})
+    ids = archive.say(calls(written if where == "arguments" else "{}"), result(written if where == "output" else "{}"))
+    archive.say(*[says(f"others talk of a burrow, number {n}, where it does") for n in range(20)])
+
+    assert archive.grep(query)["results"][0]["store_id"] == ids[where == "output"]
+
+
+def test_a_path_that_is_no_json_keeps_its_words(archive: Archive) -> None:
+    """What looks like an escape is one in JSON only."""
+    archive.say(user("look into C:\\newtown please"))
+
+    assert archive.grep("newtown")["results"][0]["snippet"] == "look into C:\\newtown please"
+
+
 # -- arguments -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("typed", "meant"),
