@@ -283,3 +283,37 @@ def test_a_shortened_row_speaks_for_its_neighbours() -> None:
 
     assert find([*first, *again]).copies == {3: 1, 4: 2}
     assert find([*first, again[0]._replace(of=None, named=False, ids=()), again[1]]).copies == {}
+
+
+# -- what merely looks like a form ---------------------------------------------------------------------------
+def repeated(*outputs: str) -> list[Message]:
+    """The same call again and again, under the one id that the host computes from its name and arguments."""
+    call = {"id": "call_0", "type": "function", "function": {"name": "build", "arguments": "{}"}}
+    out: list[Message] = []
+    for n, text in enumerate(outputs):
+        out += [{"role": "user", "content": f"build {n}"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+        out.append({"role": "tool", "content": text, "tool_call_id": "call_0", "tool_name": "build"})
+    return out
+
+
+@pytest.mark.parametrize("text", ["[build] made all of it (12 chars)", "[todo] updated task list"])
+def test_an_output_that_looks_like_a_form_is_no_copy_of_what_it_cannot_stand_for(
+    world: World, there: HostDb, text: str
+) -> None:
+    """The compressor shortens what is long, and names its size: another output of a repeated call is an output."""
+    there.begin("a")
+    there.say("a", repeated("nothing to do", text))
+    take(world)
+
+    assert said(thread(world, "a")) == words(repeated("nothing to do", text))
+
+
+def test_a_repeated_call_after_an_undo_keeps_its_own_output(world: World) -> None:
+    """Taken back and asked again: the call has the same id, its output is another one."""
+    line = "[build] made all of it (12 chars)"
+    world.runtime.announce("a", platform="cli")
+    before, after = repeated("nothing to do"), repeated(line)
+    for live in (before, before[:1], after[:2], after):
+        world.runtime.take("a", live)
+
+    assert line in texts(world, "a")

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from ..records import ToolCall
 from .content import SCREENSHOT, Said, digest
+from .guard import MARK
 
 PRIOR: Final = "[PRIOR CONTEXT — for reference only; not a new message]"
 BELOW: Final = "[END OF PRIOR CONTEXT — COMPACTION SUMMARY BELOW]"
@@ -31,6 +32,10 @@ _NO_IMAGE: Final = ("[Attached image — stripped after compression]", "[screens
 _CUT: Final = "...[truncated]"
 _CUT_AT: Final = 200
 _LONGEST_LINE: Final = 2_000  # paths and patterns stand in the line uncut
+_SHORTEST_OUTPUT: Final = 200  # shorter ones stay whole, unless images were all they were
+_IMAGES_GONE: Final = "[screenshot removed]"
+#: What our own door leaves in a text: it had another size when the compressor saw it.
+_CHANGED: Final = (MARK, "[redacted:")
 _LINES: Final = (
     "[Old tool output cleared to save context space]",
     "[Duplicate tool output — same content as a more recent call]",
@@ -120,13 +125,15 @@ def is_pruned(said: Said) -> bool:
 def original(pruned: Said, candidates: Sequence[Original]) -> int | None:
     """The key of the one candidate that ``pruned`` stands for; None where there is none, or more than one.
 
-    Candidates of an output answer the same call; where ids were given out twice, the sizes that the line names tell them apart.
+    Candidates of an output have the id of the same call, and hosts give out one id for equal calls: an output that merely looks
+    like a line is another one, unless the candidate was long enough to be shortened and has the sizes that the line names.
     """
     if pruned.role == "tool":
-        found = _line(pruned.text)
-        whole = [each for each in candidates if each.text.strip() != pruned.text.strip()]
-        fits = [each for each in whole if found is not None and _fits(found, each.text)]
-        fits = fits if fits or len(whole) != 1 else whole
+        line = pruned.text.strip()
+        sizes = _line(line)
+        whole = [each for each in candidates if sizes is not None and each.text.strip() != line]
+        fits = [each for each in whole if _fits(line, sizes or {}, each.text)]
+        fits = fits or [each for each in whole if any(mark in each.text for mark in _CHANGED)]
     else:
         fits = [each for each in candidates if _shortened(pruned.calls, each.calls)]
     return fits[0].key if len(fits) == 1 else None
@@ -146,7 +153,9 @@ def _line(text: str) -> dict[str, int] | None:
     return {"lines" if name == "rows" else name: value for name, value in named.items()}
 
 
-def _fits(sizes: dict[str, int], text: str) -> bool:
+def _fits(line: str, sizes: dict[str, int], text: str) -> bool:
+    if len(text) < _SHORTEST_OUTPUT and not line.startswith(_IMAGES_GONE):
+        return False
     lines = text.count("\n") + 1 if text.strip() else 0
     return sizes.get("chars", len(text)) == len(text) and sizes.get("lines", lines) == lines
 
