@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -317,3 +318,14 @@ def test_a_repeated_call_after_an_undo_keeps_its_own_output(world: World) -> Non
         world.runtime.take("a", live)
 
     assert line in texts(world, "a")
+
+
+def test_an_id_that_is_given_out_again_and_again_costs_no_time() -> None:
+    """A provider that numbers the calls of each answer calls thousands `call_0`: none is compared with all the others."""
+    known = compressed.Candidates(compressed.Original(n, f"{n}\n" + "line\n" * (100 + n)) for n in range(6000))
+    line = "[terminal] ran `ls` -> exit 0, {} lines output"
+    forms = [content.said({"role": "tool", "content": line.format(102 + n), "tool_call_id": "c"}) for n in range(6000)]
+    began = time.perf_counter()
+
+    assert [known.original(form) for form in forms] == list(range(6000))
+    assert time.perf_counter() - began < 2
