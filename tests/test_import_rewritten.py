@@ -320,6 +320,23 @@ def test_a_repeated_call_after_an_undo_keeps_its_own_output(world: World) -> Non
     assert line in texts(world, "a")
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("hello", glued("hello")), ("why [screenshot]?", "why [screenshot removed to save context]?")],
+    ids=["a summary", "an image"],
+)
+def test_what_a_person_types_after_an_undo_is_kept_however_it_looks(world: World, before: str, after: str) -> None:
+    """Words that quote a form are not the message that was taken back."""
+    world.runtime.announce("a", platform="cli")
+    first, answer = talk(0, 4), {"role": "assistant", "content": "hm"}
+    again = [*first, {"role": "user", "content": after}]
+    for live in ([*first, {"role": "user", "content": before}, answer], first, again, [*again, answer]):
+        world.runtime.take("a", live)
+
+    assert said(thread(world, "a")) == words([*again, answer])
+    assert world.restart().runtime.take("a", [*again, answer, {"role": "user", "content": "go on"}]).stored == 1
+
+
 def test_an_id_that_is_given_out_again_and_again_costs_no_time() -> None:
     """A provider that numbers the calls of each answer calls thousands `call_0`: none is compared with all the others."""
     known = compressed.Candidates(compressed.Original(n, f"{n}\n" + "line\n" * (100 + n)) for n in range(6000))
