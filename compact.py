@@ -385,7 +385,7 @@ class Compactor:
         self, session: Session, children: Sequence[Node], request: Request, crowded: bool = False
     ) -> Node | None:
         """Condense nodes of one depth into one above; None when no model did, for children are never given up for less.
-        ``crowded``: the prompt has hardly a line for each of them, so sentences of their own are more."""
+        ``crowded``: the prompt has hardly a line for each of them, so verified sentences of their own are more."""
         found = self._parent_of(session, children)
         if found is not None:  # what an operator dissolved is not condensed again
             return found if found.node_id not in self._dissolved() else None
@@ -394,15 +394,10 @@ class Compactor:
         print_ = fingerprint(depth, ids)
         lines = tuple(
             SourceLine(
-                f"part_{place}",
-                "summary",
-                f"{n.text}\nExpand for details about: {n.expand_hint}",
-                n.earliest_at,
-                None,
-                n.tokens,
+                f"part_{place}", "summary", f"{n.text}\nExpand for details about: {n.expand_hint}", n.earliest_at, None, n.tokens,
             )
             for place, n in enumerate(children, 1)
-        )
+        )  # fmt: skip
         size = sum(node.tokens for node in children)
         task = SummaryTask(depth, lines, size, self._target(size, depth), request.focus, request.memory_context)
         summary = self._parallel(
@@ -410,7 +405,8 @@ class Compactor:
         )[0]
         if summary is None or (summary.quality != "verified" and summary.rung != EXTRACT_RUNG):
             return None
-        if (summary.rung == QUOTED and not crowded) or summary.tokens >= size:
+        quotable = crowded and all(node.quality == "verified" for node in children)
+        if summary.tokens >= size or (summary.rung == QUOTED and not quotable):
             return None
         return self._dag.add(
             NewNode(

@@ -306,14 +306,14 @@ class Ingest:
         return [replace(read, digest=known.get(read.digest, read.digest)) for read in reads]
 
     def _as_rewritten(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
-        """What the host's own compressor made of messages that are here whole (an import brought them) shows these messages."""
+        """Messages that are here whole, by what the host's own compressor made of them; the user's newest is never its work."""
         if not expected:
             return reads
         known = {item.digest for item in expected}
         out = list(reads)
         pruned: dict[int, content.Said] = {}
         for n, read in enumerate(reads):
-            if read.core is None or read.digest in known:
+            if read.core is None or read.digest in known or (n == len(reads) - 1 and read.core.role == "user"):
                 continue
             was = compressed.before(read.core.text)
             core = read.core if was is not None and was.moved else compressed.unglued(read.core)

@@ -17,8 +17,9 @@ class Originals:
     """The messages of a conversation as they were before the host's compressor wrote them anew, as far as rows come by."""
 
     def __init__(self) -> None:
-        self._by_ids: dict[tuple[str, tuple[str, ...]], list[compressed.Original]] = {}
-        self._seen: dict[int, Seen] = {}
+        self._by_ids: dict[tuple[str, tuple[str, ...]], compressed.Candidates] = {}
+        self._digests: dict[int, bytes] = {}
+        self._known: set[tuple[str, tuple[str, ...], bytes]] = set()
 
     def recognised(self, n: int, said: content.Said, seen: Seen) -> Seen:
         """The row with the digest of what it was: without a glued summary, or that of the row whose shortened form it is."""
@@ -28,13 +29,14 @@ class Originals:
             seen = seen._replace(digest=said.digest, more=was.summary, summary=False)
         if not seen.ids:
             return seen
-        known = self._by_ids.setdefault((said.role, seen.ids), [])
-        of = compressed.original(said, known) if compressed.is_pruned(said) else None
+        known = self._by_ids.setdefault((said.role, seen.ids), compressed.Candidates())
+        of = known.original(said) if compressed.is_pruned(said) else None
         if of is not None:
-            return seen._replace(of=of, digest=self._seen[of].digest)
-        if not any(self._seen[each.key].digest == seen.digest for each in known):
-            known.append(compressed.Original(n, said.text, said.calls))
-            self._seen[n] = seen
+            return seen._replace(of=of, digest=self._digests[of])
+        if (said.role, seen.ids, seen.digest) not in self._known:
+            self._known.add((said.role, seen.ids, seen.digest))
+            known.add(compressed.Original(n, said.text, said.calls))
+            self._digests[n] = seen.digest
         return seen
 
 
@@ -59,7 +61,7 @@ def forms(there: Mapping[int, content.Said], stored: Mapping[int, content.Said],
     theirs = _by_ids(there)
     for n, said in there.items():
         if compressed.is_pruned(said):
-            here = compressed.original(said, [_original(each, stored[each]) for each in mine.get(_ids(said), ())])
+            here = mine[_ids(said)].original(said) if _ids(said) in mine else None
             if here is not None:
                 out.whole[n] = {said.digest: stored[here].digest}
     for store_id, said in stored.items():
@@ -67,23 +69,19 @@ def forms(there: Mapping[int, content.Said], stored: Mapping[int, content.Said],
         if plain.digest != said.digest and plain.digest in known:
             out.was[store_id] = plain.digest
         elif compressed.is_pruned(plain):
-            whole = compressed.original(plain, [_original(n, there[n]) for n in theirs.get(_ids(said), ())])
+            whole = theirs[_ids(said)].original(plain) if _ids(said) in theirs else None
             if whole is not None:
                 out.was[store_id] = there[whole].digest
     return out
 
 
-def _by_ids(rows: Mapping[int, content.Said]) -> dict[tuple[str, tuple[str, ...]], list[int]]:
-    out: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+def _by_ids(rows: Mapping[int, content.Said]) -> dict[tuple[str, tuple[str, ...]], compressed.Candidates]:
+    out: dict[tuple[str, tuple[str, ...]], compressed.Candidates] = {}
     for n, said in rows.items():
         if _ids(said)[1]:
-            out.setdefault(_ids(said), []).append(n)
+            out.setdefault(_ids(said), compressed.Candidates()).add(compressed.Original(n, said.text, said.calls))
     return out
 
 
 def _ids(said: content.Said) -> tuple[str, tuple[str, ...]]:
     return said.role, tuple(filter(None, [*(call.id for call in said.calls), said.answers]))
-
-
-def _original(key: int, said: content.Said) -> compressed.Original:
-    return compressed.Original(key, said.text, said.calls)

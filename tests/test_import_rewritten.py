@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -283,3 +284,65 @@ def test_a_shortened_row_speaks_for_its_neighbours() -> None:
 
     assert find([*first, *again]).copies == {3: 1, 4: 2}
     assert find([*first, again[0]._replace(of=None, named=False, ids=()), again[1]]).copies == {}
+
+
+# -- what merely looks like a form ---------------------------------------------------------------------------
+def repeated(*outputs: str) -> list[Message]:
+    """The same call again and again, under the one id that the host computes from its name and arguments."""
+    call = {"id": "call_0", "type": "function", "function": {"name": "build", "arguments": "{}"}}
+    out: list[Message] = []
+    for n, text in enumerate(outputs):
+        out += [{"role": "user", "content": f"build {n}"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+        out.append({"role": "tool", "content": text, "tool_call_id": "call_0", "tool_name": "build"})
+    return out
+
+
+@pytest.mark.parametrize("text", ["[build] made all of it (12 chars)", "[todo] updated task list"])
+def test_an_output_that_looks_like_a_form_is_no_copy_of_what_it_cannot_stand_for(
+    world: World, there: HostDb, text: str
+) -> None:
+    """The compressor shortens what is long, and names its size: another output of a repeated call is an output."""
+    there.begin("a")
+    there.say("a", repeated("nothing to do", text))
+    take(world)
+
+    assert said(thread(world, "a")) == words(repeated("nothing to do", text))
+
+
+def test_a_repeated_call_after_an_undo_keeps_its_own_output(world: World) -> None:
+    """Taken back and asked again: the call has the same id, its output is another one."""
+    line = "[build] made all of it (12 chars)"
+    world.runtime.announce("a", platform="cli")
+    before, after = repeated("nothing to do"), repeated(line)
+    for live in (before, before[:1], after[:2], after):
+        world.runtime.take("a", live)
+
+    assert line in texts(world, "a")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("hello", glued("hello")), ("why [screenshot]?", "why [screenshot removed to save context]?")],
+    ids=["a summary", "an image"],
+)
+def test_what_a_person_types_after_an_undo_is_kept_however_it_looks(world: World, before: str, after: str) -> None:
+    """Words that quote a form are not the message that was taken back."""
+    world.runtime.announce("a", platform="cli")
+    first, answer = talk(0, 4), {"role": "assistant", "content": "hm"}
+    again = [*first, {"role": "user", "content": after}]
+    for live in ([*first, {"role": "user", "content": before}, answer], first, again, [*again, answer]):
+        world.runtime.take("a", live)
+
+    assert said(thread(world, "a")) == words([*again, answer])
+    assert world.restart().runtime.take("a", [*again, answer, {"role": "user", "content": "go on"}]).stored == 1
+
+
+def test_an_id_that_is_given_out_again_and_again_costs_no_time() -> None:
+    """A provider that numbers the calls of each answer calls thousands `call_0`: none is compared with all the others."""
+    known = compressed.Candidates(compressed.Original(n, f"{n}\n" + "line\n" * (100 + n)) for n in range(6000))
+    line = "[terminal] ran `ls` -> exit 0, {} lines output"
+    forms = [content.said({"role": "tool", "content": line.format(102 + n), "tool_call_id": "c"}) for n in range(6000)]
+    began = time.perf_counter()
+
+    assert [known.original(form) for form in forms] == list(range(6000))
+    assert time.perf_counter() - began < 2

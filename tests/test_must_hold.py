@@ -222,6 +222,30 @@ def test_roots_do_not_pile_up_under_a_model_that_never_condenses(tmp_path: Path,
     assert {node.quality for node in below} == {"verified"}
 
 
+def test_extracts_that_were_chosen_are_not_verified_by_an_extract_of_them(tmp_path: Path, spoken: Spoken) -> None:
+    """The user chose extracts, and then a model that condenses nothing: what nobody verified stays marked (P5)."""
+    chosen = real(tmp_path, summary_model="extractive")
+    chosen.runtime.ladder = Ladder(
+        HostModel(), LadderSettings(summary_model="extractive"), chosen.runtime.breaker, chosen.runtime.spend,
+        time.monotonic, count=tokens.count,
+    )  # fmt: skip
+    live = chat()
+    for n in range(12):
+        live = chosen.compact(live.turns(25, first=100 * n), threshold=4000)
+    chosen.db.close()
+
+    world = real(tmp_path)
+    spoken.answer = lambda prompt: reply("") if "The source consists of records" in prompt else reply(good(prompt))
+    for n in range(12, 36):
+        live = world.compact(live.turns(25, first=100 * n), threshold=4000)
+    covered(world, live)
+    quoted = [node for node in world.nodes() if node.rung == "quoted"]
+    below = world.dag.nodes([source for node in quoted for source in world.dag.sources(node.node_id)])
+
+    assert quoted
+    assert {node.quality for node in below} == {"verified"}
+
+
 def roots_of_session(world: World, live: Chat, session_id: str) -> list[Any]:
     assembly = world.take(live, session_id).assembly
     return world.dag.nodes(assembly.roots) if assembly is not None else []

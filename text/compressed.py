@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from ..records import ToolCall
 from .content import SCREENSHOT, Said, digest
+from .guard import MARK
 
 PRIOR: Final = "[PRIOR CONTEXT — for reference only; not a new message]"
 BELOW: Final = "[END OF PRIOR CONTEXT — COMPACTION SUMMARY BELOW]"
@@ -31,6 +33,10 @@ _NO_IMAGE: Final = ("[Attached image — stripped after compression]", "[screens
 _CUT: Final = "...[truncated]"
 _CUT_AT: Final = 200
 _LONGEST_LINE: Final = 2_000  # paths and patterns stand in the line uncut
+_SHORTEST_OUTPUT: Final = 200  # shorter ones stay whole, unless images were all they were
+_IMAGES_GONE: Final = "[screenshot removed]"
+#: What our own door leaves in a text: it had another size when the compressor saw it.
+_CHANGED: Final = (MARK, "[redacted:")
 _LINES: Final = (
     "[Old tool output cleared to save context space]",
     "[Duplicate tool output — same content as a more recent call]",
@@ -117,19 +123,49 @@ def is_pruned(said: Said) -> bool:
     return said.role == "assistant" and any(_CUT in call.arguments for call in said.calls)
 
 
-def original(pruned: Said, candidates: Sequence[Original]) -> int | None:
-    """The key of the one candidate that ``pruned`` stands for; None where there is none, or more than one.
+class Candidates:
+    """Messages that a form may stand for, of one role and with the same ids; found without looking at each of them."""
 
-    Candidates of an output answer the same call; where ids were given out twice, the sizes that the line names tell them apart.
-    """
-    if pruned.role == "tool":
-        found = _line(pruned.text)
-        whole = [each for each in candidates if each.text.strip() != pruned.text.strip()]
-        fits = [each for each in whole if found is not None and _fits(found, each.text)]
-        fits = fits if fits or len(whole) != 1 else whole
-    else:
-        fits = [each for each in candidates if _shortened(pruned.calls, each.calls)]
-    return fits[0].key if len(fits) == 1 else None
+    def __init__(self, known: Iterable[Original] = ()) -> None:
+        self._all: list[Original] = []
+        self._by: dict[object, list[Original]] = {}
+        self._changed: list[Original] = []
+        for each in known:
+            self.add(each)
+
+    def add(self, one: Original) -> None:
+        """Another one."""
+        self._all.append(one)
+        if any(mark in one.text for mark in _CHANGED):
+            self._changed.append(one)
+        for key in (("chars", len(one.text)), ("lines", _lines(one.text)), _gist(one.calls)):
+            self._by.setdefault(key, []).append(one)
+
+    def original(self, pruned: Said) -> int | None:
+        """The key of the one message that ``pruned`` stands for; None where there is none, or more than one.
+
+        Hosts give out one id for equal calls: an output that merely looks like a line is another one, unless what it would stand
+        for was long enough to be shortened and has the sizes that the line names.
+        """
+        if pruned.role != "tool":
+            return _only(one for one in self._by.get(_gist(pruned.calls), ()) if _shortened(pruned.calls, one.calls))
+        line = pruned.text.strip()
+        sizes = _line(line)
+        if sizes is None:
+            return None
+        some = self._by.get(next(iter(sizes.items())), ()) if sizes else self._all
+        fits = [*islice((one for one in some if one.text.strip() != line and _fits(line, sizes, one.text)), 2)]
+        return _only(fits or (one for one in self._changed if one.text.strip() != line))
+
+
+def original(pruned: Said, candidates: Iterable[Original]) -> int | None:
+    """The same, where they are few or looked at once."""
+    return Candidates(candidates).original(pruned)
+
+
+def _only(found: Iterable[Original]) -> int | None:
+    first = [*islice(found, 2)]
+    return first[0].key if len(first) == 1 else None
 
 
 def _line(text: str) -> dict[str, int] | None:
@@ -146,9 +182,14 @@ def _line(text: str) -> dict[str, int] | None:
     return {"lines" if name == "rows" else name: value for name, value in named.items()}
 
 
-def _fits(sizes: dict[str, int], text: str) -> bool:
-    lines = text.count("\n") + 1 if text.strip() else 0
-    return sizes.get("chars", len(text)) == len(text) and sizes.get("lines", lines) == lines
+def _fits(line: str, sizes: dict[str, int], text: str) -> bool:
+    if len(text) < _SHORTEST_OUTPUT and not line.startswith(_IMAGES_GONE):
+        return False
+    return sizes.get("chars", len(text)) == len(text) and ("lines" not in sizes or sizes["lines"] == _lines(text))
+
+
+def _lines(text: str) -> int:
+    return text.count("\n") + 1 if text.strip() else 0
 
 
 def _shortened(mine: Sequence[ToolCall], theirs: Sequence[ToolCall]) -> bool:
@@ -169,9 +210,21 @@ def _same_arguments(short: str, whole: str) -> bool:
         return False
 
 
-def _cut(value: Any) -> Any:
+def _gist(calls: Sequence[ToolCall]) -> tuple[str, ...]:
+    """What calls and their shortened form have in common."""
+    return tuple(_begin(call.arguments) for call in calls)
+
+
+def _begin(arguments: str) -> str:
+    try:
+        return json.dumps(_cut(json.loads(arguments), ""), sort_keys=True)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _cut(value: Any, mark: str = _CUT) -> Any:
     if isinstance(value, str):
-        return value[:_CUT_AT] + _CUT if len(value) > _CUT_AT else value
+        return value[:_CUT_AT] + mark if len(value) > _CUT_AT else value
     if isinstance(value, dict):
-        return {key: _cut(item) for key, item in value.items()}
-    return [_cut(item) for item in value] if isinstance(value, list) else value
+        return {key: _cut(item, mark) for key, item in value.items()}
+    return [_cut(item, mark) for item in value] if isinstance(value, list) else value
