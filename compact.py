@@ -23,6 +23,7 @@ from .dag import SummaryDag, fingerprint
 from .errors import SummaryError
 from .llm.digest import target_tokens
 from .llm.ladder import EXTRACTIVE, QUOTED
+from .llm.prompts import render_calls
 from .patience import Patience
 from .records import (
     ARCHIVE_RUNG,
@@ -437,7 +438,7 @@ def source_line(row: Row) -> SourceLine:
         text = f"{text[:_OWN_ANSWER_CHARS]} [... recalled history, kept in its original place ...]"
     elif head.role == "user":
         text = markers.typed(text)
-    calls = "".join(f"\n[calls {call.name}] {call.arguments}" for call in row.calls)
+    calls = f"\n{render_calls(row.calls)}" if row.calls else ""
     role = "host" if head.flags & Flag.HOST_NOTE else "summary" if head.flags & Flag.IMPORTED else head.role
     return SourceLine(
         f"msg_{head.store_id}", role, (text + calls).strip(), head.said_at or head.stored_at, head.tool_name,

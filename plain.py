@@ -16,6 +16,7 @@ from .compact import Summarise
 from .config import Config
 from .door import Door
 from .errors import SummaryError
+from .llm.prompts import render_calls
 from .records import SourceLine, SummaryTask
 from .swap import Outcome
 from .text import content, markers, pairs, tokens
@@ -107,7 +108,8 @@ def _line(message: Mapping[str, Any], n: int) -> SourceLine:
         role = "host"
     elif role == "user":
         text = markers.typed(text)
-    calls = "".join(f"\n[calls {call.name}] {call.arguments}" for call in content.calls_of(message))
+    made = content.calls_of(message)
+    calls = f"\n{render_calls(made)}" if made else ""
     name = message.get("tool_name") or message.get("name")
     size = tokens.count(text) + tokens.count(calls) + tokens.MESSAGE_OVERHEAD_TOKENS
     return SourceLine(f"message {n}", role, (text + calls).strip(), None, str(name) if name else None, size)

@@ -94,7 +94,9 @@ def render_calls(calls: Iterable[ToolCall]) -> str:
 
 
 def _plain_arguments(arguments: str) -> str:
-    """JSON without escapes for what is not ASCII; anything else as it is."""
+    """JSON without escapes for what is not ASCII (a model reads and repeats the words); anything else as it is."""
+    if "\\u" not in arguments:
+        return arguments
     try:
         return json.dumps(json.loads(arguments), ensure_ascii=False)
     except ValueError:
