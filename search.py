@@ -23,7 +23,7 @@ from .db.fts import FullText, Plan, Where
 from .db.lists import marks, padded
 from .errors import BadRequest
 from .records import Flag, Scope
-from .text import chunk_ids, words
+from .text import chunk_ids, escapes, words
 from .text.moments import When
 from .text.pattern import compile_pattern
 from .text.ranking import ORDERS, Finder, Found, Place, Pool
@@ -398,7 +398,7 @@ def _postings(rows: Iterable[IndexRow]) -> Iterator[tuple[int, str, str]]:
     index_text, chunks, chunk_id = words.index_text, words.chunks, chunk_ids.chunk_id
     for store_id, _, text, extra, tail in rows:
         full = f"{text}\n{extra}" if text and extra else text or extra
-        escaped = words.json_begins(full)
+        escaped = escapes.json_begins(full)
         if len(full) < CONTEXT_BELOW:
             yield (
                 chunk_id(store_id, 0),
@@ -412,7 +412,7 @@ def _postings(rows: Iterable[IndexRow]) -> Iterator[tuple[int, str, str]]:
 
 def _read(piece: str, escaped: int) -> str:
     """A piece of a text as it reads: without the escapes of the JSON that begins at ``escaped``."""
-    return piece if escaped >= len(piece) else piece[:escaped] + words.unescaped(piece[escaped:])
+    return piece if escaped >= len(piece) else piece[:escaped] + escapes.unescaped(piece[escaped:])
 
 
 # ------------------------------------------------------------------------------------------------- nodes

@@ -37,9 +37,6 @@ _HAS_HUMP = re.compile("[A-Z](?<=[a-z][A-Z])")
 _RUN = re.compile("[A-Za-z0-9]*")
 _MAX_IDENTIFIER = 64  # longer runs are base64, not names
 
-_JSON = re.compile(r'[{\[]\s{0,8}"')
-_UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
-
 _WORD = re.compile(r"[^\W_]+")
 _ITEM = re.compile(r'"([^"]*)"|“([^”]*)”|([()])|([^\s"“”()]+)')
 _EDGES = " \t\r\n.,;:!?¿¡'’‘`´()[]{}<>«»…。，、；：！？（）【】「」『』《》"
@@ -57,23 +54,6 @@ def index_text(text: str) -> str:
     if _HAS_HUMP.search(text):
         text = f"{text}\n{' '.join(_humps(text))}"
     return text
-
-
-def json_begins(text: str) -> int:
-    """Where JSON with escapes begins in a text (the output of most tools, the arguments of calls); its length if nowhere."""
-    found = _JSON.search(text) if "\\" in text else None
-    return found.start() if found else len(text)
-
-
-def unescaped(text: str) -> str:
-    """A piece of JSON with its line ends and characters as such: ``\\nname`` is no word that begins with an n."""
-    text = text.replace("\\\\", " ").replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "\r")
-    return _UNICODE.sub(_characters, text) if "\\u" in text else text
-
-
-def _characters(match: re.Match[str]) -> str:
-    codes = bytes.fromhex(match.group().replace("\\u", ""))
-    return codes.decode("utf-16-be", "replace")
 
 
 def _normal(text: str) -> str:
