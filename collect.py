@@ -12,10 +12,11 @@ from typing import Final
 
 from .dag import SummaryDag
 from .db.connection import Database
+from .indexing import stored_index_row
 from .payloads import Payloads
 from .records import Row
 from .search import MessageIndex
-from .store import MessageStore, stored_index_row
+from .store import MessageStore
 from .text import content, deep, guard
 
 _ROWS: Final = 50  # a step: what is read of files at once, and how long the database is written
@@ -36,7 +37,7 @@ class Collector:
     def collect(self, *, after: int = 0) -> tuple[int, int]:
         """Shrink some rows behind a store id: (how many, the last one that was looked at; 0 when there are no more)."""
         ids = self._store.collectable(after=after, limit=_ROWS)
-        summarised = self._dag.summarised(ids)
+        summarised = self._dag.summarised(ids) - {*self._index.waiting.ids()}  # not indexed yet: nothing to exchange
         count = sum(self._shrink(row) for row in self._store.rows([n for n in ids if n in summarised]))
         return count, ids[-1] if len(ids) == _ROWS else 0
 

@@ -16,10 +16,10 @@ from typing import Final
 from .bounds import Filters
 from .caller import Caller, Chosen
 from .errors import BadRequest, StoreError
+from .indexing import stored_index_row
 from .reading import Answer, Room, iso, node_frame, said
 from .records import Flag, Node, Row, Scope
 from .search import Hit, Hits, NodeHit, NodeHits
-from .store import stored_index_row
 from .text import excerpt, guard, moments, words
 from .text.pattern import compile_pattern
 from .text.words import Query

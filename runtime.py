@@ -168,7 +168,13 @@ class Runtime:
             stub_chars=config.stub_min_chars,
         )
         self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)
-        self.upkeep = Upkeep(self.db, self.store, self.collector if config.large_output_transcript_gc_enabled else None)
+        self.index.behind = self.view_store.index_waiting
+        self.upkeep = Upkeep(
+            self.db,
+            self.store,
+            self.collector if config.large_output_transcript_gc_enabled else None,
+            index_waiting=self.view_store.index_waiting,
+        )
         self.preparer = Preparer(
             self.db,
             self.compactor,

@@ -21,7 +21,8 @@ from .bounds import Filters
 from .db.connection import Database
 from .db.fts import FullText, Plan, Where
 from .db.lists import marks, padded
-from .errors import BadRequest
+from .errors import BadRequest, StoreError
+from .indexing import IndexRow, Waiting
 from .records import Flag, Scope
 from .text import chunk_ids, escapes, words
 from .text.moments import When
@@ -57,16 +58,6 @@ SCAN_S = 0.06
 PAGE = 400
 READ = 160  # texts read where the index says that they hold the words of a literal
 SCANNED = 5000  # addresses read ahead of a scan
-
-
-class IndexRow(NamedTuple):
-    """A message to index; ``extra`` renders its tool calls, ``previous_tail`` is the end of the message before it."""
-
-    store_id: int
-    conversation_id: int
-    text: str
-    extra: str = ""
-    previous_tail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +145,9 @@ class MessageIndex:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self.waiting = Waiting(db)
+        #: Indexes what waits; whoever has the messages sets it.
+        self.behind: Callable[[], object] = _nothing
         join = "messages AS m ON m.store_id = " + chunk_ids.STORE_ID_SQL.format("f.rowid")
         self._fts = FullText(
             db, "message_index", SCHEMA, columns=_COLUMNS, join=join, own="{text} : ", group=chunk_ids.GROUP
@@ -165,6 +159,17 @@ class MessageIndex:
         # By number: FTS5 writes out what it has gathered whenever one is smaller than the last.
         entries = sorted(_postings(rows), key=itemgetter(0))
         self._db.executemany("INSERT INTO message_index(rowid, text, context) VALUES (?, ?, ?)", entries)
+
+    def catch_up(self, entries: Callable[[Sequence[int]], Sequence[IndexRow]]) -> int:
+        """Index what waits, as ``entries`` gives it (what cannot be read is left to the doctor); how many. Raises StoreError."""
+        ids = self.waiting.ids()
+        if not ids:
+            return 0
+        rows = entries(ids)
+        with self._db.transaction():
+            due = self.waiting.take(ids)
+            self.add([row for row in rows if row.store_id in due])
+        return len(ids)
 
     def fold(self) -> None:
         """Fold newer pieces of the index into older ones, a bounded part of it; inside the caller's transaction."""
@@ -185,10 +190,12 @@ class MessageIndex:
             self._fts.rebuild()
             for rows in batches:
                 self.add(rows)
+            self.waiting.take(None)
 
     def check(self, *, deep: bool = False) -> list[str]:
         """What is wrong, for people; empty when all is well. ``deep`` reads the whole index."""
-        readable = f"m.flags & {int(Flag.FILTERED)} = 0"
+        waiting = ",".join(str(int(store_id)) for store_id in self.waiting.ids())
+        readable = f"m.flags & {int(Flag.FILTERED)} = 0 AND m.store_id NOT IN ({waiting})"
         order = "" if deep else " ORDER BY m.store_id DESC LIMIT 200"
         missing = self._db.query(
             f"SELECT count(*) FROM (SELECT m.store_id FROM messages AS m WHERE {readable}{order}) AS m "
@@ -220,6 +227,10 @@ class MessageIndex:
             raise BadRequest(f"sort={sort!r} is not one of {', '.join(ORDERS)}")
         where = bounds.of_messages(self._db, scope, filters or Filters(), query.excluded)
         pool = Pool(notes=list(query.notes))
+        try:
+            self.behind()
+        except StoreError as exc:
+            pool.notes.append(f"the largest of the newest messages are not indexed yet ({exc})")
         plan = self._climb(pool, query, where, newest=sort == "recency")
         if not pool.found or (query.strict and pool.rungs == ["any"]):
             self._fall_back(pool, query, plan, where, texts, limit)
@@ -389,6 +400,10 @@ class MessageIndex:
             if len(ids) < SCANNED:
                 return
             last = ids[-1] - 1
+
+
+def _nothing() -> None:
+    """Nobody has anything to index."""
 
 
 _LOOSER = "nothing matches the query as it was typed; these contain some of its words"

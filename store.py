@@ -20,8 +20,9 @@ from .db.connection import Database
 from .db.lists import marks, padded
 from .db.meta import Meta
 from .errors import Overtaken, StoreCorrupt
-from .records import Flag, Message, Row, Stored, ToolCall
-from .search import CONTEXT_CHARS, IndexRow, MessageIndex
+from .indexing import IndexRow, index_row, stored_index_row
+from .records import Flag, Message, Row, Stored
+from .search import CONTEXT_CHARS, MessageIndex
 from .session import ID_OF, KEY_OF, Cut, key_of
 from .text import content, guard
 from .text.packing import BLOCK_BYTES, pack
@@ -36,6 +37,8 @@ HEAD_COLUMNS = _COLUMNS.format(ID_OF.format("messages"))
 _INSERT = f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES (NULL{',?' * 16})"
 _IN_SESSION = f"session_key = {KEY_OF.format('?')}"
 _NEIGHBOUR_CHARS = 200_000
+#: A larger message is indexed behind its turn (5 MB take a fifth of a second), or by the first search if that comes before.
+LATER_CHARS = 250_000
 _PACKED = "packed_to"  # the last row that was looked at for packing
 _STEP_BYTES, _STEP_ROWS = 4 * BLOCK_BYTES, 1000
 _UNREADABLE = (zlib.error, ValueError, KeyError, IndexError, TypeError)
@@ -103,6 +106,7 @@ class MessageStore:
             session_key = key_of(self._db, session_id, conversation_id)
             ids: list[int] = []
             entries: list[IndexRow] = []
+            later: list[IndexRow] = []
             tail = previous_text[-CONTEXT_CHARS:] if previous_text is not None else self._end_of(conversation_id, last)
             for n, row in enumerate(rows, 1):
                 seq = last + n
@@ -118,9 +122,11 @@ class MessageStore:
                 )  # fmt: skip
                 ids.append(store_id)
                 if not (message.flags | row.flags) & Flag.FILTERED:
-                    entries.append(index_row(store_id, conversation_id, message, tail))
+                    entry = index_row(store_id, conversation_id, message, tail)
+                    (entries if len(entry.text) + len(entry.extra) < LATER_CHARS else later).append(entry)
                 tail = message.text[-CONTEXT_CHARS:]
             self._index.add(entries)
+            self._index.waiting.add([entry.store_id for entry in later])
             self._flag(retract, add=Flag.RETRACTED)
             self._flag(restore, remove=Flag.RETRACTED)
         return ids
@@ -204,6 +210,10 @@ class MessageStore:
             f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES ({'?,' * len(rows[0])}?)",
             [(*row, number) for row in rows],
         )
+
+    def index_waiting(self) -> int:
+        """Index the large messages of the last turns; how many. Raises StoreError."""
+        return self._index.catch_up(lambda ids: [stored_index_row(row, "") for row in self.legible(ids)[0]])
 
     def fold_index(self) -> None:
         """Make the search index a little smaller."""
@@ -457,38 +467,6 @@ class MessageStore:
         except _UNREADABLE as exc:
             raise _unreadable(row[0], exc) from exc
         return Row(head(row), content.text_of(envelope.get("content")), content.calls_of(envelope), envelope)
-
-
-def index_row(store_id: int, conversation_id: int, message: Message, previous_tail: str) -> IndexRow:
-    """What the search index gets of a message."""
-    return _index_row(
-        store_id, conversation_id, message.text, message.calls, message.tool_name, message.flags, previous_tail
-    )
-
-
-def stored_index_row(row: Row, previous_tail: str) -> IndexRow:
-    """The same from a stored row, for rebuilding the index."""
-    head = row.head
-    return _index_row(
-        head.store_id, head.conversation_id, row.text, row.calls, head.tool_name, head.flags, previous_tail
-    )
-
-
-def _index_row(
-    store_id: int,
-    conversation_id: int,
-    text: str,
-    calls: Sequence[ToolCall],
-    tool_name: str | None,
-    flags: int,
-    tail: str,
-) -> IndexRow:
-    if flags & Flag.OWN_TOOL:  # answers of our own tools would only find themselves
-        return IndexRow(store_id, conversation_id, "", tool_name or "")
-    extra = " ".join(f"{call.name} {call.arguments}" for call in calls)
-    if tool_name:
-        extra = f"{tool_name} {extra}"
-    return IndexRow(store_id, conversation_id, text, extra, tail)
 
 
 def _unreadable(store_id: int, exc: Exception) -> StoreCorrupt:

@@ -31,17 +31,20 @@ class Upkeep:
         store: MessageStore,
         collector: Collector | None,
         *,
+        index_waiting: Callable[[], object],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._db = db
         self._store = store
         self._collector = collector  # None: transcript GC is off
+        self._index_waiting = index_waiting
         self._looked_at = 0  # up to here the collector has looked in this process
         self._monotonic = monotonic
 
     def between_turns(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """In the worker, after a turn. Raises StoreError."""
         end = self._monotonic() + _WORKER_S
+        self._index_waiting()
         self._collect(end)
         while not cancelled() and self._monotonic() < end and self._store.pack_cold(hot=HOT_ROWS):
             pass
@@ -52,6 +55,7 @@ class Upkeep:
         if not self._db.is_open:
             return  # nothing was stored in this process
         end = self._monotonic() + _ENDING_S
+        self._index_waiting()
         self._collect(end)
         while self._monotonic() < end and self._store.pack_cold(hot=0, least_bytes=_WORTH_BYTES):
             pass

@@ -1,0 +1,92 @@
+"""
+What the search index gets of a message, and which messages it gets later.
+
+Pure but for ``Waiting``, which keeps the list of messages that are not indexed yet as a fact of the database. Large ones are
+stored in their turn and indexed behind it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .db.connection import Database
+from .db.meta import Meta
+from .records import Flag, Message, Row, ToolCall
+
+_WAITING = "index_waiting"
+
+
+class IndexRow(NamedTuple):
+    """A message to index; ``extra`` renders its tool calls, ``previous_tail`` is the end of the message before it."""
+
+    store_id: int
+    conversation_id: int
+    text: str
+    extra: str = ""
+    previous_tail: str = ""
+
+
+def index_row(store_id: int, conversation_id: int, message: Message, previous_tail: str) -> IndexRow:
+    """What the search index gets of a message."""
+    return _index_row(
+        store_id, conversation_id, message.text, message.calls, message.tool_name, message.flags, previous_tail
+    )
+
+
+def stored_index_row(row: Row, previous_tail: str) -> IndexRow:
+    """The same from a stored row, for rebuilding the index."""
+    head = row.head
+    return _index_row(
+        head.store_id, head.conversation_id, row.text, row.calls, head.tool_name, head.flags, previous_tail
+    )
+
+
+def _index_row(
+    store_id: int,
+    conversation_id: int,
+    text: str,
+    calls: Sequence[ToolCall],
+    tool_name: str | None,
+    flags: int,
+    tail: str,
+) -> IndexRow:
+    if flags & Flag.OWN_TOOL:  # answers of our own tools would only find themselves
+        return IndexRow(store_id, conversation_id, "", tool_name or "")
+    extra = " ".join(f"{call.name} {call.arguments}" for call in calls)
+    if tool_name:
+        extra = f"{tool_name} {extra}"
+    return IndexRow(store_id, conversation_id, text, extra, tail)
+
+
+class Waiting:
+    """Messages that are stored and not indexed yet."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._meta = Meta(db)
+
+    def ids(self) -> list[int]:
+        """Their store ids."""
+        return [*(self._meta.value(_WAITING) or ())]
+
+    def add(self, store_ids: Sequence[int]) -> None:
+        """These too, inside the caller's transaction."""
+        if store_ids:
+            self._meta.note(_WAITING, sorted({*self._now(), *store_ids}))
+
+    def take(self, store_ids: Sequence[int] | None) -> set[int]:
+        """Those of them (None: all) that still wait; they do no longer. Inside the caller's transaction."""
+        waiting = set(self._now())
+        taken = waiting if store_ids is None else waiting & {*store_ids}
+        if waiting - taken:
+            self._meta.note(_WAITING, sorted(waiting - taken))
+        elif waiting:
+            self._meta.forget(_WAITING)
+        return taken
+
+    def _now(self) -> list[int]:
+        """As the writer sees it: another process may have been faster."""
+        rows = self._db.fetch("SELECT value FROM meta WHERE key = ?", (_WAITING,))
+        return [*json.loads(rows[0][0])] if rows else []
