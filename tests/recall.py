@@ -78,6 +78,7 @@ class Archive:
         self.db = Database(folder / "lcm.db", on_open=prepare)
         self.index, self.node_index = MessageIndex(self.db), NodeIndex(self.db)
         self.store = MessageStore(self.db, self.index)
+        self.index.behind = self.store.index_waiting
         self.dag = SummaryDag(self.db, self.node_index)
         self.sessions = Sessions(self.db)
         self.reach = Reach(self.db)

@@ -1,7 +1,7 @@
 """
 The stored form of envelopes: one by one while they are young, many together when they are cold.
 
-Pure. A young envelope is one tag byte and UTF-8, deflated (short ones with a dictionary) when that is worth it. A block holds
+Pure. A young envelope is one tag byte and UTF-8, deflated (up to 4 kB with a dictionary) unless it is short. A block holds
 the envelopes of messages that followed each other, deflated as one: they repeat each other far more than themselves.
 """
 
@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 _PLAIN, _ZLIB, _ZLIB_D1 = b"\0", b"\1", b"\2"
-_SMALL_BYTES = 64  # below this zlib saves nothing
+_SMALL_BYTES = 300  # shorter ones take as long to deflate as to store, and a block takes them in soon
 _MIDDLE_BYTES = 4096  # above this a dictionary saves nothing
 #: What envelopes are made of beside the words, most common last. Part of the format: a change needs a new tag.
 _DICTIONARY_1 = (
