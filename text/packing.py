@@ -31,7 +31,7 @@ _DICTIONARY_1 = (
     b'\\", \\"path\\": \\"\\"}"}}]}{"role":"tool","name":"terminal","tool_name":"terminal","content":"","tool_call_id":"call_"}'
 )
 #: Text that goes into one block. Twice as much would save 2 % of the text more, and whoever reads one message unpacks all of it.
-BLOCK_BYTES: Final = 48 * 1024
+BLOCK_BYTES: Final = 56 * 1024
 _SUM_BYTES: Final = 4
 _STRETCH_BYTES: Final = 4096  # inflated at a time
 _MOST_HEAD_BYTES: Final = 1024 * 1024
