@@ -217,11 +217,15 @@ def sizes(report: Report, archive: Archive, folder: Path) -> None:
         ["bare", archive.bytes, theirs, theirs / archive.bytes, _file(folder / "bare.db")],
     ]
     report.table("Size in bytes", ("", "text", "index", "index per byte of text", "file with log"), rows)
-    wrote = {name: statistics.median(each) for name, each in archive.wrote.items()}
+    # All of the time: FTS5 merges what was written now and then, and the bare table does so in every fourth transaction only.
+    wrote = {name: statistics.fmean(each) for name, each in archive.wrote.items()}
     report.table(
         f"Writing, {SESSION} messages in one transaction",
-        ("", "n", "rows/s, median"),
-        [[name, len(archive.wrote[name]), round(1 / seconds)] for name, seconds in wrote.items()],
+        ("", "n", "rows/s over all", "rows/s, median"),
+        [
+            [name, len(archive.wrote[name]), round(1 / seconds), round(1 / statistics.median(archive.wrote[name]))]
+            for name, seconds in wrote.items()
+        ],
     )
     report.budget("index: bytes per byte of text", ours / archive.bytes, 0.9)
     report.budget("writing: rows/s of the bare table", wrote["bare"] / wrote["plugin"], 0.5, least=True)
