@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 _PLAIN, _ZLIB, _ZLIB_D1 = b"\0", b"\1", b"\2"
-_SMALL_BYTES = 300  # shorter ones take as long to deflate as to store, and a block takes them in soon
+_SMALL_BYTES = 600  # shorter ones take as long to deflate as to store, and a block takes them in soon
 _MIDDLE_BYTES = 4096  # above this a dictionary saves nothing
 #: What envelopes are made of beside the words, most common last. Part of the format: a change needs a new tag.
 _DICTIONARY_1 = (
@@ -31,7 +31,7 @@ _DICTIONARY_1 = (
     b'\\", \\"path\\": \\"\\"}"}}]}{"role":"tool","name":"terminal","tool_name":"terminal","content":"","tool_call_id":"call_"}'
 )
 #: Text that goes into one block. Twice as much would save 2 % of the text more, and whoever reads one message unpacks all of it.
-BLOCK_BYTES: Final = 56 * 1024
+BLOCK_BYTES: Final = 60 * 1024
 _SUM_BYTES: Final = 4
 _STRETCH_BYTES: Final = 4096  # inflated at a time
 _MOST_HEAD_BYTES: Final = 1024 * 1024
