@@ -221,29 +221,43 @@ class Compactor:
     def leaf(self, session: Session, chunk: plan.Chunk, request: Request) -> Node:
         """Summarise one chunk and keep the leaf, whoever waits for it."""
         print_ = _print(0, chunk.ids, request.focus, request.salt)
-        lines = self._lines(chunk.ids)
-        size = sum(line.tokens for line in lines)
-        if size <= plan.TINY_TOKENS:
-            return self._keep_leaf(session, chunk, _verbatim(lines), print_, size, "verbatim")
-        found = self._dag.by_fingerprint(session.conversation_id, print_, ("verified",))
-        if found:
-            return found[0]
-        task = SummaryTask(0, lines, size, self._target(size, 0), request.focus, request.memory_context)
-        summary = self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)
-        return self._keep_leaf(session, chunk, summary, print_, size, summary.quality)
+        summary, size = self._written(session, chunk, request, print_)
+        return summary if isinstance(summary, Node) else self._keep_leaf(session, chunk, summary, print_, size)
+
+    def leaf_ahead(self, session: Session, chunk: plan.Chunk, request: Request) -> Node | None:
+        """Summarise one chunk for later. None if no model did: a stand-in is made when one is needed, at once."""
+        print_ = _print(0, chunk.ids, request.focus, request.salt)
+        summary, size = self._written(session, chunk, request, print_)
+        if isinstance(summary, Node):
+            return summary
+        if summary.quality == "provisional" and summary.rung != EXTRACT_RUNG:
+            return None
+        return self._keep_leaf(session, chunk, summary, print_, size)
 
     def _digest(self, session: Session, chunk: plan.Chunk, request: Request) -> Node:
         """What covers a chunk that no model summarised in time: an extract, marked as such."""
         late = replace(request, deadline=self._monotonic() - 1.0)
         return self.leaf(session, chunk, late)
 
-    def _keep_leaf(
-        self, session: Session, chunk: plan.Chunk, summary: Summary, print_: bytes, size: int, quality: str
-    ) -> Node:
+    def _written(
+        self, session: Session, chunk: plan.Chunk, request: Request, print_: bytes
+    ) -> tuple[Summary | Node, int]:
+        """What stands for a chunk, with the tokens it covers: the leaf that there is, or words to be kept as one."""
+        lines = self._lines(chunk.ids)
+        size = sum(line.tokens for line in lines)
+        if size <= plan.TINY_TOKENS:
+            return _verbatim(lines), size
+        found = self._dag.by_fingerprint(session.conversation_id, print_, ("verified",))
+        if found:
+            return found[0], size
+        task = SummaryTask(0, lines, size, self._target(size, 0), request.focus, request.memory_context)
+        return self._summarise(task, deadline=request.deadline, cancelled=request.cancelled), size
+
+    def _keep_leaf(self, session: Session, chunk: plan.Chunk, summary: Summary, print_: bytes, size: int) -> Node:
         return self._dag.add(
             NewNode(
-                session.conversation_id, 0, quality, summary.text, summary.expand_hint, summary.tokens, size, chunk.ids, print_,
-                summary.model, summary.rung, summary.checks,
+                session.conversation_id, 0, summary.quality, summary.text, summary.expand_hint, summary.tokens, size, chunk.ids,
+                print_, summary.model, summary.rung, summary.checks,
             ),
             now=self._clock(),
         )  # fmt: skip

@@ -16,6 +16,7 @@ TINY_TOKENS = 150
 GAP_SECONDS = 1800.0
 _MIN_CHUNK_TOKENS = 8000
 _MAX_CHUNK_TOKENS = 20000
+_LEAST_OF_GOAL = 0.6  # how much smaller than its even share a chunk may be so that it ends with a turn
 _DYNAMIC_CHUNKS = 4  # a backlog is cut into so many when chunks may grow with it
 
 
@@ -169,27 +170,37 @@ def _fitting(
 
 
 def _even(run: Sequence[Unit], size: int) -> list[Chunk]:
-    """Chunks of about equal size, cut where a turn begins or after a pause if one is near."""
-    total = sum(unit.tokens for unit in run)
-    if not run:
-        return []
-    if total <= size:
-        return [Chunk(_ids(run), total)]
-    goal = total / math.ceil(total / size) if total else size
+    """As few chunks as hold it, of about equal size, cut where a turn begins or after a pause if one is near.
+
+    As few: each is a call that somebody pays and, if nothing was prepared, waits for.
+    """
     out: list[Chunk] = []
-    current: list[Unit] = []
-    used = 0
-    for n, unit in enumerate(run):
-        paused = n > 0 and _pause(run[n - 1], unit)
-        full = used + unit.tokens > size or used >= goal
-        good = used >= goal * 0.6 and (unit.role == "user" or paused)
-        if current and (full or good):
-            out.append(Chunk(_ids(current), used))
-            current, used = [], 0
-        current.append(unit)
-        used += unit.tokens
-    out.append(Chunk(_ids(current), used))
+    left, at = sum(unit.tokens for unit in run), 0
+    while at < len(run):
+        stop = _cut(run, at, left, size)
+        used = sum(unit.tokens for unit in run[at:stop])
+        out.append(Chunk(_ids(run[at:stop]), used))
+        left, at = left - used, stop
     return out
+
+
+def _cut(run: Sequence[Unit], at: int, left: int, size: int) -> int:
+    """Where the chunk that begins at ``at`` ends. ``left``: the tokens from there on."""
+    if left <= size:
+        return len(run)
+    count = math.ceil(left / size)
+    goal = left / count
+    least = max(left - (count - 1) * size, goal * _LEAST_OF_GOAL)  # less than that, and the rest takes a chunk more
+    best, stop, used = (True, True, 0.0), at + 1, 0
+    for n in range(at + 1, len(run)):
+        used += run[n - 1].tokens
+        if used > size:
+            break
+        turn = run[n].role == "user" or _pause(run[n - 1], run[n])
+        worth = (used < least, used >= least and not turn, abs(used - goal))
+        if n == at + 1 or worth < best:
+            best, stop = worth, n
+    return stop
 
 
 def _pause(before: Unit, after: Unit) -> bool:

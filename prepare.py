@@ -22,7 +22,8 @@ from .dag import SummaryDag
 from .db.connection import Database
 from .errors import StoreError, SummaryError
 from .health import Health
-from .records import Lineage
+from .patience import Backoff
+from .records import Lineage, Node
 from .session import Session
 
 _LEASE_S = 180.0
@@ -69,6 +70,7 @@ class Preparer:
         self._busy = False
         self._stopped = False
         self._holder = f"{os.getpid()}:{id(self)}"
+        self._waits = Backoff[tuple[int, str, int]](monotonic)
 
     # -- from the turn ----------------------------------------------------------------------------------
     def after_turn(self, session: Session, request: Request, *, look: Look | None = None) -> None:
@@ -169,31 +171,54 @@ class Preparer:
 
     def _prepare(self, session: Session, view: View, request: Request, lease: str) -> None:
         """The work itself, while this process has the conversation's lease."""
-        chunks = self._compactor.chunks(session, view.backlog)
-        waiting = sum(chunk.tokens for chunk in chunks if chunk.node_id is None)
-        if waiting >= self._floor(view) or (request.critical and waiting):
-            for chunk in chunks:
-                if chunk.node_id is not None or request.cancelled():
-                    continue
-                if not self._lease(lease):
-                    return
-                node = self._compactor.leaf(session, chunk, request)
-                self._health.counters["leaves_prepared"] += 1
-                if repairable(node):
-                    return  # no model answers now; the next turn asks again
+        if not self._leaves(session, view, request, lease):
+            return
         roots = self._compactor.roots(session, request)
         ready = self._dag.nodes(
             [c.node_id for c in self._compactor.chunks(session, view.backlog) if c.node_id is not None]
         )
         shown = sorted([*roots, *ready], key=lambda node: (node.first_pos, node.node_id))
         self._compactor.condense(session, shown, view.budget.prefix, request)
-        for root in roots:
-            if not repairable(root) or self._compactor.better(root) is not None:
-                continue  # the next compaction shows what is there
-            if not request.cancelled() and self._lease(lease):
-                if self._compactor.repair(root, request).quality == "provisional":
-                    return
-                self._health.counters["nodes_repaired"] += 1
+        self._repairs(roots, request, lease)
+
+    def _leaves(self, session: Session, view: View, request: Request, lease: str) -> bool:
+        """Leaves for the backlog if it is worth it. False: no more in this turn."""
+        chunks = self._compactor.chunks(session, view.backlog)
+        waiting = sum(chunk.tokens for chunk in chunks if chunk.node_id is None)
+        if waiting < self._floor(view) and not (request.critical and waiting):
+            return True
+        for chunk in chunks:
+            if chunk.node_id is not None or request.cancelled():
+                continue
+            # What a chunk begins with is the same in the next turn; where it ends is not.
+            begins = (session.conversation_id, "message", chunk.ids[0])
+            if not self._waits.due(begins):
+                continue
+            if not self._lease(lease):
+                return False
+            if self._compactor.leaf_ahead(session, chunk, request) is None:
+                if not request.cancelled():
+                    self._waits.failed(begins)
+                return False  # perhaps no model answers now: one refusal a turn is enough
+            self._waits.succeeded(begins)
+            self._health.counters["leaves_prepared"] += 1
+        return True
+
+    def _repairs(self, roots: Sequence[Node], request: Request, lease: str) -> None:
+        """Better nodes for provisional ones; the next compaction shows them."""
+        poor = [root for root in roots if repairable(root) and self._compactor.better(root) is None]
+        # What was refused most often comes last: one that no model can write must not keep the others from being asked about.
+        for root in sorted(poor, key=lambda root: self._waits.failures(_place(root))):
+            place = _place(root)
+            if not self._waits.due(place) or request.cancelled() or not self._lease(lease):
+                continue
+            if self._compactor.repair(root, request).quality == "provisional":
+                if not request.cancelled():
+                    # While no model has any answer that passes, each turn asks once: the first after that mends it.
+                    self._waits.failed(place, if_others_succeed=True)
+                return
+            self._waits.succeeded(place)
+            self._health.counters["nodes_repaired"] += 1
 
     def _floor(self, view: View) -> int:
         """From how many unprepared tokens on it is worth to ask a model.
@@ -223,3 +248,7 @@ class Preparer:
     def _release(self, name: str) -> None:
         with self._db.transaction():
             self._db.execute("DELETE FROM leases WHERE name = ? AND holder = ?", (name, self._holder))
+
+
+def _place(root: Node) -> tuple[int, str, int]:
+    return root.conversation_id, "node", root.node_id

@@ -222,6 +222,8 @@ class Bare:
 
 # ------------------------------------------------------------------------------------------------- instant model
 _LINE = re.compile(r"\S")
+_SOURCE = re.compile(r"^(~{4,}) ?source begins.*?$(.*)^\1 ?source ends", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^~{4,}.*$", re.MULTILINE)
 _SALIENT = re.compile(r"[\w.~-]*/[\w./~-]+|\b[A-Z][A-Z0-9_]{3,}\b|\b\w+[-_.]\w+(?:[-_.]\w+)*\b|\b\d{3,}\b")
 
 
@@ -258,10 +260,11 @@ class InstantModel:
 
 
 def extract(prompt: str, room: int) -> str:
-    """Lines spread over the prompt, shortened, then names and figures that it holds."""
+    """Lines spread over the source, shortened, then names and figures that it holds."""
+    prompt = _source_of(prompt)
     lines = [line.strip() for line in prompt.splitlines() if len(line) > 24 and _LINE.search(line)]
     step = max(1, len(lines) // max(1, room // 180))
-    out, used = [], 0
+    out, used = ["What happened:"], 0  # a line of the source may begin as if somebody thought aloud
     for line in lines[::step]:
         piece = "- " + line[:110].rsplit(" ", 1)[0]
         if used + len(piece) > room * 0.65:
@@ -279,6 +282,12 @@ def extract(prompt: str, room: int) -> str:
     if names:
         out.append("Names and figures: " + ", ".join(names))
     return "\n".join(out)
+
+
+def _source_of(prompt: str) -> str:
+    """What lies between the marks of a summariser's prompt, without them: a good model repeats neither them nor its task."""
+    marked = _SOURCE.search(prompt)
+    return _FENCE.sub("", marked.group(2)) if marked is not None else prompt
 
 
 # ------------------------------------------------------------------------------------------------- homes

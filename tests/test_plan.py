@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,16 +157,29 @@ def test_chunks_are_about_equal(count: int, each: int, size: int) -> None:
     assert all(2 * one >= max(sizes) for one in sizes[:-1])
 
 
+@given(st.lists(st.tuples(st.integers(1, 300), st.booleans()), min_size=1, max_size=120), st.integers(3000, 9000))
+def test_a_backlog_is_cut_into_as_few_chunks_as_hold_it(sizes: list[tuple[int, bool]], size: int) -> None:
+    """Each chunk is a call: a good place to cut is no reason for one more, where the groups are small enough to choose."""
+    backlog = [unit(n, each, role="user" if turn else "assistant") for n, (each, turn) in enumerate(sizes)]
+
+    chunks = plan.chunks(backlog, {}, size)
+
+    # What does not divide may leave up to a group of room in each chunk.
+    fewest = math.ceil(sum(each for each, _ in sizes) / size)
+    most = math.ceil(sum(each for each, _ in sizes) / (size - 300))
+    assert fewest <= len(chunks) <= most
+
+
 def test_a_chunk_begins_where_a_turn_begins() -> None:
     """Where a user message is near, that is where the cut goes."""
-    backlog = [unit(n, role="user" if n == 7 else "assistant") for n in range(18)]
+    backlog = [unit(n, role="user" if n == 7 else "assistant") for n in range(17)]
 
     assert plan.chunks(backlog, {}, 1000)[1].ids[0] == 7
 
 
 def test_a_chunk_begins_after_a_pause() -> None:
     """Where the conversation rested is where it is cut."""
-    backlog = [unit(n, at=float(n + (7200 if n >= 7 else 0))) for n in range(18)]
+    backlog = [unit(n, at=float(n + (7200 if n >= 7 else 0))) for n in range(17)]
 
     assert plan.chunks(backlog, {}, 1000)[1].ids[0] == 7
 

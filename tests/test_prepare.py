@@ -14,6 +14,7 @@ import pytest
 from world import PATIENCE_S, Chat, Script, World, chat, run, tokens_of
 
 from hermes_lcm.errors import StoreError
+from hermes_lcm.records import Summary, SummaryTask
 
 FLOOR = 4000
 
@@ -263,6 +264,74 @@ def test_a_model_that_is_still_away_is_asked_once_per_turn(tmp_path: Path) -> No
 
     assert len([node for node in world.nodes() if node.quality == "provisional"]) > 1
     assert len(world.model.tasks) <= asked + 1
+
+
+class Picky(Script):
+    """A good model that has no answer for what begins with one of these messages."""
+
+    def __init__(self, *refused: str) -> None:
+        super().__init__("ok")
+        self.refused = refused
+
+    def __call__(self, task: SummaryTask, *, deadline: float, cancelled: Callable[[], bool] | None = None) -> Summary:
+        found = super().__call__(task, deadline=deadline, cancelled=cancelled)
+        return self.extract(task) if task.lines[0].address in self.refused else found
+
+    summarise = __call__
+
+
+def test_a_stand_in_is_not_made_ahead_of_time(tmp_path: Path) -> None:
+    """One is made at once when it is needed: a worker that keeps those of every turn fills the database with them."""
+    world = small(tmp_path, "provisional")
+    messages = long_chat()
+    for n in range(3):
+        messages = messages.turns(1, first=500 + n)
+        prepared(world, messages)
+
+    assert len(world.model.tasks) > 1
+    assert world.nodes() == []
+
+
+def test_what_no_model_can_write_is_asked_about_ever_less_often(tmp_path: Path) -> None:
+    """A chunk that is refused grows with each turn, and is still the same chunk."""
+    world = small(tmp_path, "provisional")
+    messages = long_chat()
+    for n in range(16):
+        messages = messages.turns(2, first=500 + 10 * n)
+        prepared(world, messages)
+
+    begun = [task.lines[0].address for task in world.model.tasks]
+    assert begun.count("msg_1") == 5  # in turns 1, 2, 4, 8 and 16
+
+
+def test_one_refused_chunk_does_not_keep_the_others_from_being_prepared(tmp_path: Path) -> None:
+    """Behind it the work goes on in the next turns."""
+    world = World(tmp_path, Picky("msg_1"), leaf_chunk_tokens=FLOOR, fresh_tail_count=8, condensation_fanin=50)
+    messages = chat().turns(300)
+    for n in range(6):
+        messages = messages.turns(2, first=500 + 10 * n)
+        prepared(world, messages)
+
+    covered = world.dag.messages_below([node.node_id for node in world.nodes()])
+    assert world.nodes()
+    assert not {1} & set(covered)
+
+
+def test_one_refused_repair_does_not_keep_the_others_from_being_made(tmp_path: Path) -> None:
+    """The others are asked about first from then on, and the refused one not in every turn."""
+    world = small(tmp_path, "provisional")
+    compacted = world.compact(chat().turns(300, words=120), threshold=4000)
+    poor = world.take(compacted).assembly
+    assert poor is not None
+    assert len(poor.roots) > 2
+    picky = Picky("msg_1")
+    world = world.restart(picky)
+    for n in range(16):
+        compacted = compacted.turns(2, first=900 + 10 * n)
+        prepared(world, compacted)
+
+    assert world.health.counters["nodes_repaired"] == len(poor.roots) - 1
+    assert [task.lines[0].address for task in picky.tasks].count("msg_1") <= 8
 
 
 # -- ends and failures ---------------------------------------------------------------------------------------------------
