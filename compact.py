@@ -221,18 +221,16 @@ class Compactor:
     def leaf(self, session: Session, chunk: plan.Chunk, request: Request) -> Node:
         """Summarise one chunk and keep the leaf, whoever waits for it."""
         print_ = _print(0, chunk.ids, request.focus, request.salt)
-        summary, size = self._written(session, chunk, request, print_)
-        return summary if isinstance(summary, Node) else self._keep_leaf(session, chunk, summary, print_, size)
+        found, size = self._written(session, chunk, request, print_)
+        return self._keep(session.conversation_id, 0, chunk.ids, found, print_, size)
 
     def leaf_ahead(self, session: Session, chunk: plan.Chunk, request: Request) -> Node | None:
         """Summarise one chunk for later. None if no model did: a stand-in is made when one is needed, at once."""
         print_ = _print(0, chunk.ids, request.focus, request.salt)
-        summary, size = self._written(session, chunk, request, print_)
-        if isinstance(summary, Node):
-            return summary
-        if summary.quality == "provisional" and summary.rung != EXTRACT_RUNG:
+        found, size = self._written(session, chunk, request, print_)
+        if found.quality == "provisional" and found.rung != EXTRACT_RUNG:
             return None
-        return self._keep_leaf(session, chunk, summary, print_, size)
+        return self._keep(session.conversation_id, 0, chunk.ids, found, print_, size)
 
     def _digest(self, session: Session, chunk: plan.Chunk, request: Request) -> Node:
         """What covers a chunk that no model summarised in time: an extract, marked as such."""
@@ -247,17 +245,24 @@ class Compactor:
         size = sum(line.tokens for line in lines)
         if size <= plan.TINY_TOKENS:
             return _verbatim(lines), size
-        found = self._dag.by_fingerprint(session.conversation_id, print_, ("verified",))
-        if found:
-            return found[0], size
-        task = SummaryTask(0, lines, size, self._target(size, 0), request.focus, request.memory_context)
-        return self._summarise(task, deadline=request.deadline, cancelled=request.cancelled), size
+        for node in self._dag.by_fingerprint(session.conversation_id, print_, ("verified",)):
+            return node, size
+        return self._asked(0, lines, size, request, request.focus), size
 
-    def _keep_leaf(self, session: Session, chunk: plan.Chunk, summary: Summary, print_: bytes, size: int) -> Node:
+    def _asked(self, depth: int, lines: tuple[SourceLine, ...], size: int, request: Request, focus: str) -> Summary:
+        task = SummaryTask(depth, lines, size, self._target(size, depth), focus, request.memory_context)
+        return self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)
+
+    def _keep(
+        self, conversation_id: int, depth: int, ids: tuple[int, ...], summary: Summary | Node, print_: bytes, size: int,
+        replaces: int | None = None,
+    ) -> Node:  # fmt: skip
+        if isinstance(summary, Node):  # it is kept
+            return summary
         return self._dag.add(
             NewNode(
-                session.conversation_id, 0, summary.quality, summary.text, summary.expand_hint, summary.tokens, size, chunk.ids,
-                print_, summary.model, summary.rung, summary.checks,
+                conversation_id, depth, summary.quality, summary.text, summary.expand_hint, summary.tokens, size, ids, print_,
+                summary.model, summary.rung, summary.checks, replaces,
             ),
             now=self._clock(),
         )  # fmt: skip
@@ -330,17 +335,10 @@ class Compactor:
         sources = self._dag.sources(root.node_id)
         lines = self._lines(sources)
         size = sum(line.tokens for line in lines)
-        task = SummaryTask(0, lines, size, self._target(size, 0), "", request.memory_context)
-        summary = self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)
+        summary = self._asked(0, lines, size, request, "")
         if summary.quality != "verified":
             return root
-        return self._dag.add(
-            NewNode(
-                root.conversation_id, 0, "verified", summary.text, summary.expand_hint, summary.tokens, size, tuple(sources),
-                root.fingerprint, summary.model, summary.rung, summary.checks, root.node_id,
-            ),
-            now=self._clock(),
-        )  # fmt: skip
+        return self._keep(root.conversation_id, 0, tuple(sources), summary, root.fingerprint, size, root.node_id)
 
     def condense(
         self, session: Session, roots: list[Node], room: int, request: Request, *, ask: bool = True
@@ -414,22 +412,13 @@ class Compactor:
             for place, n in enumerate(children, 1)
         )  # fmt: skip
         size = sum(node.tokens for node in children)
-        task = SummaryTask(depth, lines, size, self._target(size, depth), request.focus, request.memory_context)
-        summary = self._parallel(
-            [lambda: self._summarise(task, deadline=request.deadline, cancelled=request.cancelled)], request
-        )[0]
+        summary = self._parallel([lambda: self._asked(depth, lines, size, request, request.focus)], request)[0]
         if summary is None or (summary.quality != "verified" and summary.rung != EXTRACT_RUNG):
             return None
         quotable = crowded and all(node.quality == "verified" for node in children)
         if summary.tokens >= size or (summary.rung == QUOTED and not quotable):
             return None
-        return self._dag.add(
-            NewNode(
-                session.conversation_id, depth, summary.quality, summary.text, summary.expand_hint, summary.tokens, size, ids,
-                print_, summary.model, summary.rung, summary.checks,
-            ),
-            now=self._clock(),
-        )  # fmt: skip
+        return self._keep(session.conversation_id, depth, ids, summary, print_, size)
 
     # -- threads --------------------------------------------------------------------------------------
     def _parallel(self, jobs: Sequence[Callable[[], Any]], request: Request) -> list[Any]:
