@@ -156,7 +156,7 @@ RULES: tuple[Rule, ...] = (
         _shape(r"(?i:bearer)(?:\s|%20|\+){1,4}(?P<v>(?=[A-Za-z._~+/=-]{0,400}+\d|[\w.~+/=-]{24})[\w.~+/=-]{8,4096})", 1),
     ),
     Rule(
-        "bearer_token", ("token",), _assigned(r"token(?!s)", least=12),
+        "bearer_token", ("token",), _assigned(r"token(?!s|i[sz])", least=12),
         key=re.compile(r"(?i)(?:[\w.-]{0,40}[_-])?token|[a-z]{1,20}Token|authorization"), needs=_ASSIGNS,
     ),
     Rule(
