@@ -56,8 +56,7 @@ def border(text: str, low: int, high: int) -> int:
         at = text.rfind(escape, low, high)
         if at < 0:
             continue
-        while at > low and text[at - 1] == "\\":  # it was the second backslash of an escaped one
-            at -= 1
+        at = low + len(text[low:at].rstrip("\\"))  # it may be the second backslash of an escaped one
         half = at > low + _HALF and _LOW_HALF.match(text, at)
         return at - _HALF if half else at
     return high
