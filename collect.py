@@ -52,7 +52,8 @@ class Collector:
         with self._db.transaction():
             if not self._store.shrink(row, text):
                 return False  # another process was faster
-            self._index.exchange(before, before._replace(text=guard.names(text)))
+            if self._index.holds(before):  # a rebuild without its file has indexed the placeholder already
+                self._index.exchange(before, before._replace(text=guard.names(text)))
         return True
 
 

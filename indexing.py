@@ -8,14 +8,19 @@ stored in their turn and indexed behind it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import NamedTuple
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from .db.connection import Database
 from .db.meta import Meta
+from .errors import StoreCorrupt
 from .records import Flag, Message, Row, ToolCall
 
+T = TypeVar("T")
+
 _WAITING = "index_waiting"
+_LIST = "SELECT value FROM meta WHERE key = ?"
 
 
 class IndexRow(NamedTuple):
@@ -69,7 +74,7 @@ class Waiting:
 
     def ids(self) -> list[int]:
         """Their store ids."""
-        return [*(self._meta.value(_WAITING) or ())]
+        return _ids(self._db.query(_LIST, (_WAITING,)))
 
     def add(self, store_ids: Sequence[int]) -> None:
         """These too, inside the caller's transaction."""
@@ -86,7 +91,37 @@ class Waiting:
             self._meta.forget(_WAITING)
         return taken
 
+    def work_off(self, read: Callable[[int], T | None], add: Callable[[T], None], *, seconds: float) -> int:
+        """Index them, the newest first, for so many seconds but one at least; how many wait still.
+
+        ``read`` makes of a message what ``add`` writes (None: it is gone). One that it cannot read (StoreCorrupt) goes on
+        waiting. Each is a transaction of its own that does nothing but write: meanwhile others have a turn to store.
+        """
+        end = time.monotonic() + seconds
+        ids = self.ids()[::-1]
+        unreadable = 0
+        for done, store_id in enumerate(ids):
+            if done and time.monotonic() >= end:
+                return unreadable + len(ids) - done
+            try:
+                entry = read(store_id)
+            except StoreCorrupt:
+                unreadable += 1
+                continue
+            with self._db.transaction():
+                if self.take([store_id]) and entry is not None:
+                    add(entry)
+        return unreadable
+
     def _now(self) -> list[int]:
         """As the writer sees it: another process may have been faster."""
-        rows = self._db.fetch("SELECT value FROM meta WHERE key = ?", (_WAITING,))
-        return [*json.loads(rows[0][0])] if rows else []
+        return _ids(self._db.fetch(_LIST, (_WAITING,)))
+
+
+def _ids(rows: Sequence[tuple[str]]) -> list[int]:
+    """What a list says; nothing when damage has made it something else: the doctor misses what is not indexed."""
+    try:
+        found = json.loads(rows[0][0]) if rows else []
+    except ValueError:
+        return []
+    return [each for each in found if isinstance(each, int)] if isinstance(found, list) else []

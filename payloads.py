@@ -24,7 +24,9 @@ from typing import Any, Final
 
 from .blocks import Blocks
 from .db.connection import Database
+from .errors import StoreCorrupt
 from .health import Health
+from .indexing import IndexRow
 from .records import Flag, Row, Scope
 from .scope import Reach
 from .search import MessageIndex
@@ -184,6 +186,13 @@ class Payloads:
         """The message as it is read and searched: large texts in full, encoded bytes as placeholders."""
         return self._unfolded(row, TEXTS)
 
+    def lacks(self, row: Row) -> bool:
+        """Is there a large text in a stored message whose file cannot be read?"""
+        if not row.head.flags & Flag.EXTERNALISED:
+            return False
+        refs = [ref for _, _, ref in guard.refs(content.encode(row.envelope)[0])]
+        return any(self.text(ref) is None for ref in refs if ref.kind == guard.TEXT)
+
     def _unfolded(self, row: Row, kinds: frozenset[str]) -> Row:
         if not row.head.flags & Flag.EXTERNALISED:
             return row
@@ -275,10 +284,17 @@ class UnfoldedStore(MessageStore):
     """The same messages with what their placeholders stand for: ``unfold`` is ``Payloads.whole`` or ``Payloads.view``."""
 
     def __init__(
-        self, db: Database, index: MessageIndex, unfold: Callable[[Row], Row], blocks: Blocks | None = None
+        self,
+        db: Database,
+        index: MessageIndex,
+        unfold: Callable[[Row], Row],
+        blocks: Blocks | None = None,
+        *,
+        lacks: Callable[[Row], bool] = lambda _: False,
     ) -> None:
         super().__init__(db, index, blocks)
         self._unfold = unfold
+        self._lacks = lacks
 
     def rows(self, store_ids: Sequence[int]) -> list[Row]:
         return [self._unfold(row) for row in super().rows(store_ids)]
@@ -287,13 +303,21 @@ class UnfoldedStore(MessageStore):
         for rows in super().every(size=size):
             yield [self._unfold(row) for row in rows]
 
+    def late_entry(self, store_id: int) -> IndexRow | None:
+        """Nothing of a message whose large texts cannot be read now: it would never be found by them."""
+        if any(self._lacks(row) for row in super().rows([store_id])):
+            raise StoreCorrupt(f"a file of msg_{store_id} cannot be read")
+        return super().late_entry(store_id)
+
 
 def unfolded(
     db: Database, index: MessageIndex, path: Path, health: Health, blocks: Blocks
 ) -> tuple[Payloads, UnfoldedStore, UnfoldedStore]:
     """(the files of a database, its messages exactly as they were said, its messages as they are read and searched)."""
     payloads = Payloads(db, folder_of(path), health)
-    whole, view = (UnfoldedStore(db, index, unfold, blocks) for unfold in (payloads.whole, payloads.view))
+    whole, view = (
+        UnfoldedStore(db, index, unfold, blocks, lacks=payloads.lacks) for unfold in (payloads.whole, payloads.view)
+    )
     return payloads, whole, view
 
 

@@ -146,8 +146,8 @@ class MessageIndex:
     def __init__(self, db: Database) -> None:
         self._db = db
         self.waiting = Waiting(db)
-        #: Indexes what waits; whoever has the messages sets it.
-        self.behind: Callable[[], object] = _nothing
+        #: Indexes what waits and says how many wait still; whoever has the messages sets it.
+        self.behind: Callable[[], int] = _nothing
         join = "messages AS m ON m.store_id = " + chunk_ids.STORE_ID_SQL.format("f.rowid")
         self._fts = FullText(
             db, "message_index", SCHEMA, columns=_COLUMNS, join=join, own="{text} : ", group=chunk_ids.GROUP
@@ -156,25 +156,30 @@ class MessageIndex:
     # -- writing ------------------------------------------------------------------------------------
     def add(self, rows: Sequence[IndexRow]) -> None:
         """Index messages, inside the caller's transaction."""
-        # By number: FTS5 writes out what it has gathered whenever one is smaller than the last.
-        entries = sorted(_postings(rows), key=itemgetter(0))
+        self._insert(_sorted(rows))
+
+    def _insert(self, entries: Sequence[tuple[int, str, str]]) -> None:
         self._db.executemany("INSERT INTO message_index(rowid, text, context) VALUES (?, ?, ?)", entries)
 
-    def catch_up(self, entries: Callable[[Sequence[int]], Sequence[IndexRow]]) -> int:
-        """Index what waits, as ``entries`` gives it (what cannot be read is left to the doctor); how many. Raises StoreError."""
-        ids = self.waiting.ids()
-        if not ids:
-            return 0
-        rows = entries(ids)
-        with self._db.transaction():
-            due = self.waiting.take(ids)
-            self.add([row for row in rows if row.store_id in due])
-        return len(ids)
+    def catch_up(self, entry: Callable[[int], IndexRow | None], *, seconds: float) -> int:
+        """Index what waits, as ``entry`` gives it, for so many seconds; how many wait still. Raises StoreError."""
+
+        def read(store_id: int) -> list[tuple[int, str, str]] | None:
+            row = entry(store_id)
+            return None if row is None else _sorted([row])
+
+        return self.waiting.work_off(read, self._insert, seconds=seconds)
 
     def fold(self) -> None:
         """Fold newer pieces of the index into older ones, a bounded part of it; inside the caller's transaction."""
         self._db.execute("INSERT INTO message_index(message_index, rank) VALUES ('usermerge', 2)")
         self._db.execute("INSERT INTO message_index(message_index, rank) VALUES ('merge', ?)", (_FOLDED_PAGES,))
+
+    def holds(self, row: IndexRow) -> bool:
+        """Does the index hold as many pieces of a message as it has, inside the caller's transaction?"""
+        numbers = padded([number for number, _, _ in _sorted([row])])
+        sql = f"SELECT count(*) FROM message_index_docsize WHERE id IN ({marks(len(numbers))})"
+        return bool(self._db.fetch(sql, numbers)[0][0] == len({*numbers} - {None}))
 
     def exchange(self, before: IndexRow, after: IndexRow) -> None:
         """Index other words for a message, inside the caller's transaction. ``before``: exactly what was indexed."""
@@ -228,7 +233,10 @@ class MessageIndex:
         where = bounds.of_messages(self._db, scope, filters or Filters(), query.excluded)
         pool = Pool(notes=list(query.notes))
         try:
-            self.behind()
+            if late := self.behind():
+                pool.notes.append(
+                    f"not indexed yet, so not searched: {late} large message(s); later searches find them"
+                )
         except StoreError as exc:
             pool.notes.append(f"the largest of the newest messages are not indexed yet ({exc})")
         plan = self._climb(pool, query, where, newest=sort == "recency")
@@ -402,11 +410,17 @@ class MessageIndex:
             last = ids[-1] - 1
 
 
-def _nothing() -> None:
+def _nothing() -> int:
     """Nobody has anything to index."""
+    return 0
 
 
 _LOOSER = "nothing matches the query as it was typed; these contain some of its words"
+
+
+def _sorted(rows: Iterable[IndexRow]) -> list[tuple[int, str, str]]:
+    """Index rows by number: FTS5 writes out what it has gathered whenever one is smaller than the last."""
+    return sorted(_postings(rows), key=itemgetter(0))
 
 
 def _postings(rows: Iterable[IndexRow]) -> Iterator[tuple[int, str, str]]:

@@ -39,6 +39,7 @@ _IN_SESSION = f"session_key = {KEY_OF.format('?')}"
 _NEIGHBOUR_CHARS = 200_000
 #: A larger message is indexed behind its turn (5 MB take a fifth of a second), or by the first search if that comes before.
 LATER_CHARS = 250_000
+_SEARCH_WAITS_S = 5.0  # ... which waits no longer than that: many may have come at once, by an import
 _PACKED = "packed_to"  # the last row that was looked at for packing
 _STEP_BYTES, _STEP_ROWS = 4 * BLOCK_BYTES, 1000
 _UNREADABLE = (zlib.error, ValueError, KeyError, IndexError, TypeError)
@@ -211,9 +212,14 @@ class MessageStore:
             [(*row, number) for row in rows],
         )
 
-    def index_waiting(self) -> int:
-        """Index the large messages of the last turns; how many. Raises StoreError."""
-        return self._index.catch_up(lambda ids: [stored_index_row(row, "") for row in self.legible(ids)[0]])
+    def index_waiting(self, *, seconds: float = _SEARCH_WAITS_S) -> int:
+        """Index large messages of the last turns for so many seconds; how many wait still. Raises StoreError."""
+        return self._index.catch_up(self.late_entry, seconds=seconds)
+
+    def late_entry(self, store_id: int) -> IndexRow | None:
+        """What the index gets of a message that waits; None when it is gone. Raises StoreCorrupt when it cannot be read."""
+        rows = self.rows([store_id])
+        return stored_index_row(rows[0], "") if rows else None
 
     def fold_index(self) -> None:
         """Make the search index a little smaller."""

@@ -31,7 +31,7 @@ class Upkeep:
         store: MessageStore,
         collector: Collector | None,
         *,
-        index_waiting: Callable[[], object],
+        index_waiting: Callable[..., object],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._db = db
@@ -44,7 +44,7 @@ class Upkeep:
     def between_turns(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """In the worker, after a turn. Raises StoreError."""
         end = self._monotonic() + _WORKER_S
-        self._index_waiting()
+        self._index_waiting(seconds=_WORKER_S)
         self._collect(end)
         while not cancelled() and self._monotonic() < end and self._store.pack_cold(hot=HOT_ROWS):
             pass
@@ -55,7 +55,7 @@ class Upkeep:
         if not self._db.is_open:
             return  # nothing was stored in this process
         end = self._monotonic() + _ENDING_S
-        self._index_waiting()
+        self._index_waiting(seconds=_ENDING_S)
         self._collect(end)
         while self._monotonic() < end and self._store.pack_cold(hot=0, least_bytes=_WORTH_BYTES):
             pass

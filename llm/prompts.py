@@ -8,14 +8,13 @@ line of it can pass for one of ours.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from ..records import SourceLine, SummaryTask, ToolCall
-from ..text import salience
+from ..text import escapes, salience
 
 #: A tool result is never shown with less than this, however many there are; beyond that the source is split.
 MIN_SHARE_CHARS: Final = 2_000
@@ -90,17 +89,8 @@ class Complaint(NamedTuple):
 
 def render_calls(calls: Iterable[ToolCall]) -> str:
     """Tool calls as text, one a line, arguments in full: how the text of a SourceLine of role assistant shows them."""
-    return "\n".join(f"[calls {call.name}] {_plain_arguments(call.arguments)}" for call in calls)
-
-
-def _plain_arguments(arguments: str) -> str:
-    """JSON without escapes for what is not ASCII (a model reads and repeats the words); anything else as it is."""
-    if "\\u" not in arguments:
-        return arguments
-    try:
-        return json.dumps(json.loads(arguments), ensure_ascii=False)
-    except ValueError:
-        return arguments
+    # Characters as such: a model reads and repeats words, not escapes.
+    return "\n".join(f"[calls {call.name}] {escapes.characters(call.arguments)}" for call in calls)
 
 
 # ----------------------------------------------------------------------------------------------------------- fence

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from ..errors import StoreCorrupt
 from ..records import Flag
 from ..text import guard
 from .findings import Finding, fail, ok, warn
@@ -28,7 +29,18 @@ def index_problems(deps: OpsDeps, *, deep: bool) -> list[str]:
     if deep:
         with deps.db.transaction():
             pass
-    return [*deps.search.check(deep=deep), *deps.nodes.check(deep=deep)]
+    return [*_unreadable(deps), *deps.search.check(deep=deep), *deps.nodes.check(deep=deep)]
+
+
+def _unreadable(deps: OpsDeps) -> list[str]:
+    """Large messages that cannot be indexed behind their turn, as nobody can read them."""
+    count = 0
+    for store_id in deps.search.waiting.ids():
+        try:
+            deps.store.late_entry(store_id)
+        except StoreCorrupt:
+            count += 1
+    return [f"messages that wait for the search index and cannot be read: {count}"] if count else []
 
 
 def search_index(deps: OpsDeps, deep: bool) -> Finding:

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from world import World, chat
 
+from hermes_lcm.dag import fingerprint
+from hermes_lcm.db.meta import Meta
 from hermes_lcm.errors import StoreBusy
-from hermes_lcm.records import Scope
+from hermes_lcm.ops.check_content import index_problems
+from hermes_lcm.records import Flag, NewNode, Scope
 from hermes_lcm.store import LATER_CHARS
 from hermes_lcm.text import words
 
@@ -78,12 +81,12 @@ def test_it_is_indexed_once_whoever_does_it(tmp_path: Path) -> None:
     world = stored(tmp_path)
     index, rows = world.runtime.index, []
 
-    def entries(ids: Any) -> Any:
-        rows.extend(world.runtime.view_store.rows(ids))
+    def entry(store_id: int) -> Any:
+        rows.append(store_id)
         World(tmp_path).runtime.view_store.index_waiting()  # the other one is faster
-        return [entry for batch in world.runtime.view_store.index_rows() for entry in batch if entry.store_id in ids]
+        return world.runtime.view_store.late_entry(store_id)
 
-    index.catch_up(entries)
+    index.catch_up(entry, seconds=60)
     assert (len(rows), indexed(world, NEEDLE)) == (1, 1)
     assert index.check(deep=True) == []
 
@@ -111,3 +114,109 @@ def test_a_search_goes_on_where_nothing_can_be_written(tmp_path: Path, monkeypat
     found = world.runtime.index.search(words.parse("see"), scope=Scope(), limit=10)
     assert found.hits
     assert any("not indexed yet" in note for note in found.notes)
+
+
+# -- many of them -----------------------------------------------------------------------------------------------------
+def several(tmp_path: Path, count: int = 3) -> World:
+    world = World(tmp_path)
+    world.take([large(f"numbat-{n}") for n in range(count)])
+    return world
+
+
+def test_others_can_write_between_two_of_them(tmp_path: Path) -> None:
+    """Five of 5 MB in one transaction made every other process wait in vain for the lock."""
+    world, other = several(tmp_path), World(tmp_path)
+    left: list[int] = []
+
+    def entry(store_id: int) -> Any:
+        other.take([{"role": "user", "content": f"a turn of another process, when {store_id} was due"}])
+        left.append(len(other.runtime.index.waiting.ids()))
+        return world.runtime.view_store.late_entry(store_id)
+
+    assert world.runtime.index.catch_up(entry, seconds=60) == 0
+    assert left == [3, 2, 1]
+
+
+def test_a_search_waits_for_some_of_them_only_and_says_so(tmp_path: Path) -> None:
+    """The newest first; the next search goes on where this one stopped."""
+    world = several(tmp_path)
+    index, store = world.runtime.index, world.runtime.view_store
+    index.behind = lambda: store.index_waiting(seconds=0)
+
+    found = index.search(words.parse("numbat-0"), scope=Scope(), limit=10)
+    assert index.waiting.ids() == [1, 2]
+    assert any("not searched: 2 large" in note for note in found.notes)
+    assert search(world, "numbat-2")[0] == 3
+    assert search(world, "numbat-0")[0] == 1
+
+
+def test_one_that_is_gone_is_waited_for_no_longer(tmp_path: Path) -> None:
+    """An operator has deleted it."""
+    world = several(tmp_path)
+    with world.db.transaction():
+        world.db.execute("DELETE FROM messages WHERE store_id = 2")
+
+    assert world.runtime.view_store.index_waiting() == 0
+    assert world.runtime.index.waiting.ids() == []
+    assert world.runtime.index.check(deep=True) == []
+
+
+def test_a_list_that_is_none_stops_nobody(tmp_path: Path) -> None:
+    """Damage in a cache is no reason to refuse a turn or a search; the doctor misses what is not indexed."""
+    world = several(tmp_path)
+    Meta(world.db).note("index_waiting", "rubbish")
+
+    assert search(world, "numbat-0") == []
+    assert world.runtime.index.check() == ["messages missing from the search index: 3"]
+    world.take([*world.stored(), large()])
+    assert search(world, NEEDLE)[0] == 4
+
+
+# -- what cannot be read ----------------------------------------------------------------------------------------------
+FILES = {
+    "large_output_externalization_enabled": True,
+    "large_output_externalization_threshold_chars": 2000,
+    "large_output_transcript_gc_enabled": True,
+}
+
+
+def in_a_file(tmp_path: Path) -> tuple[World, Path, Path]:
+    """A large result in a payload file, which somebody has moved away before it was indexed; where it was and is."""
+    world = World(tmp_path, **FILES)
+    world.take(chat().user("look").calls("a").results("a", text=large()["content"]).says("I see"))
+    folder = world.runtime.payloads.folder
+    return world.restart(), folder, folder.rename(tmp_path / "away")
+
+
+def problems(world: World) -> list[str]:
+    runtime = world.runtime
+    deps: Any = type("Deps", (), {})()
+    deps.db, deps.search, deps.nodes, deps.store = world.db, runtime.index, runtime.node_index, runtime.view_store
+    return index_problems(deps, deep=True)
+
+
+def test_what_cannot_be_read_goes_on_waiting_and_the_doctor_says_so(tmp_path: Path) -> None:
+    """Indexed by its placeholder it would never be found, and nobody would know."""
+    world, folder, away = in_a_file(tmp_path)
+    assert search(world, NEEDLE) == []
+    assert problems(world) == ["messages that wait for the search index and cannot be read: 1"]
+
+    away.rename(folder)
+    assert search(world, NEEDLE)[0] == 3
+    assert problems(world) == []
+
+
+@pytest.mark.parametrize("meanwhile", ["searched", "rebuilt"])
+def test_what_was_indexed_without_its_file_can_be_collected_later(tmp_path: Path, meanwhile: str) -> None:
+    """Words are taken out of the index only if they were put in: SQLite calls anything else a malformed database."""
+    world, folder, away = in_a_file(tmp_path)
+    if meanwhile == "rebuilt":
+        world.runtime.rebuild_indexes()
+    search(world, NEEDLE)
+    away.rename(folder)
+    world = world.restart()
+    world.dag.add(NewNode(1, 0, "verified", "text", "", 5, 50, (3,), fingerprint(0, (3,))), now=1.0)
+    world.runtime.upkeep.between_turns()
+
+    assert world.db.query("SELECT store_id FROM messages WHERE flags & ?", (Flag.COLLECTED,)) == [(3,)]
+    assert (problems(world), indexed(world, NEEDLE)) == ([], 0)

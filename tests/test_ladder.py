@@ -524,6 +524,24 @@ def test_messages_of_normal_size_are_shown_whole_with_their_calls():
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (r'{"path": "\u5907\u4efd.md"}', '{"path": "备份.md"}'),
+        (r'{"emoji": "\ud83d\ude00"}', '{"emoji": "😀"}'),
+        (r'{"half": "\ud83d x \u00e9"}', '{"half": "\ufffd x é"}'),
+        (r'{"é": "\u00e9", "v": 1.10, "e": 1e400, "v": 2}', '{"é": "é", "v": 1.10, "e": 1e400, "v": 2}'),
+        (r'{"quoted": "\u0022\u000a\u00e9"}', r'{"quoted": "\u0022\u000aé"}'),
+        (r'{"literal": "\\u00e9 \\\u00e9"}', r'{"literal": "\\u00e9 \\é"}'),
+        (r'{"cut": "\u00e9 \u00e', r'{"cut": "é \u00e'),
+    ],
+    ids=["chinese", "two escapes", "half a character", "values", "syntax", "a backslash", "cut"],
+)
+def test_arguments_are_shown_with_their_characters_and_nothing_else_is_changed(arguments, shown):
+    """What a summary is made from and verified by is what was said: the same numbers, and text that can be sent."""
+    assert prompts.render_calls([ToolCall("c1", "terminal", arguments)]) == f"[calls terminal] {shown}"
+
+
 def test_long_results_share_the_room_and_show_what_tells():
     """Head, tail, the telling lines of the middle, and how much is missing of which message."""
     noise = "\n".join(f"compiling unit {n} of many" for n in range(20_000))

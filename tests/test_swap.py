@@ -785,3 +785,11 @@ def test_a_request_written_over_the_context_is_not_stored_again(world: World, re
 
     assert len(world.stored()) == len(messages) + 1 + 80
     assert world.gaps(again) == ([], [])
+
+
+def test_arguments_of_any_depth_do_not_stop_a_compaction(tmp_path: Path) -> None:
+    """They are text that a model wrote: nobody need be able to parse them."""
+    deep = "[" * 200_000 + r'"\u4f60"'
+    assert (
+        World(tmp_path).swapped(chat().turns(3).calls("a", arguments=deep).results("a").turns(60)).messages is not None
+    )

@@ -70,6 +70,7 @@ ESCAPED = {
     "characters that are not ASCII": ("数据库备份方案", "arguments", "/srv/数据库备份方案.md"),
     "characters within a word": ("crème brûlée", "output", "a crème brûlée"),
     "far behind the beginning": ("where does the wombat burrow", "output", "filler\n" * 400 + "wombat burrow"),
+    "the first word of a page": ("where does the wombat burrow", "output", "a page\fwombats burrow here"),
     "a path with backslashes": ("newtown", "output", "C:\\newtown\\x.txt"),
 }
 
@@ -82,6 +83,43 @@ def test_words_are_found_behind_the_escapes_of_json(archive: Archive, query: str
     archive.say(*[says(f"others talk of a burrow, number {n}, where it does") for n in range(20)])
 
     assert archive.grep(query)["results"][0]["store_id"] == ids[where == "output"]
+
+
+@pytest.mark.parametrize("separator", ["\n", "\t", "\r\n", "。"], ids=ascii)
+def test_no_word_is_cut_in_a_list_that_json_has_on_one_line(tmp_path: Path, separator: str) -> None:
+    """A listing of files has no blanks, and messages are indexed in pieces."""
+    names = [f"entry{n}{chr(97 + n % 26) * (n % 9)}" for n in range(600)]
+    archive = Archive(tmp_path, result(json.dumps({"output": separator.join(names)})))
+    sql = "SELECT count(*) FROM message_index WHERE message_index MATCH ?"
+
+    assert [name for name in names if archive.db.query(sql, (f'"{name}"',)) != [(1,)]] == []
+
+
+def test_no_character_of_two_escapes_is_cut(tmp_path: Path) -> None:
+    """Rare Chinese is written so."""
+    text = "".join(chr(0x20000 + n) for n in range(1000))
+    archive = Archive(tmp_path, result("[" + json.dumps(text) + "]"))
+    sql = "SELECT count(*) FROM message_index WHERE message_index MATCH ?"
+
+    assert [c for c in text if archive.db.query(sql, (f'"{c}"*',)) != [(1,)]] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [("where does the wombat burrow", "wombat"), ("数据库备份", "\\u6570\\u636e")],
+    ids=["line", "escapes"],
+)
+@pytest.mark.parametrize("line", [300, 12_345, 20_000, 39_000])
+def test_a_snippet_shows_words_behind_escapes(tmp_path: Path, line: int, query: str, shown: str) -> None:
+    """A piece of a huge message has more characters than a snippet: it must be known where in it the word stands."""
+    lines = ["some words of filler here"] * 40_000
+    lines[line] = "wombat 数据库备份方案"
+    archive = Archive(tmp_path, result(json.dumps({"output": "\n".join(lines)})))
+
+    (hit,) = archive.grep(query)["results"]
+    assert shown in hit["snippet"]
+    page = archive.call("lcm_expand", store_id=hit["store_id"], content_offset=hit["content_offset"])
+    assert shown in page["content"][:1000]
 
 
 def test_a_path_that_is_no_json_keeps_its_words(archive: Archive) -> None:

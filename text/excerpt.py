@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from . import escapes
 from .stem import stem
 
 _WORD = re.compile(r"[^\W_]+")
@@ -22,7 +23,7 @@ def window(text: str, at: int, size: int, stems: Collection[str]) -> tuple[int, 
         return 0, len(text)
     at = max(0, min(at, len(text)))
     low, high = max(0, at - size), min(len(text), at + 2 * size)
-    places = _places(text[low:high], stems)
+    places = _places(escapes.blanked(text, low, high), stems)
     first, last = _densest([(low + n, word) for n, word in places], size, at)
     slack = max(0, size - (last - first))
     start = max(0, min(first - slack // 3, len(text) - size))
@@ -42,10 +43,11 @@ def _places(text: str, stems: Collection[str]) -> list[tuple[int, str]]:
     ]
     for word in stems:
         if not word.isascii():  # scripts without spaces: the pairs that were searched, wherever they stand
-            at = lowered.find(word)
-            while at >= 0:
-                out.append((at, word))
-                at = lowered.find(word, at + 1)
+            for written in (word, escapes.escaped(word)):
+                at = lowered.find(written)
+                while at >= 0:
+                    out.append((at, word))
+                    at = lowered.find(written, at + 1)
     return sorted(set(out))
 
 

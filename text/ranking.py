@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from . import words
+from . import escapes, words
 from .chunk_ids import chunk_of
 from .moments import When
 from .words import Atom
@@ -171,19 +171,20 @@ class Finder:
 
     def __init__(self, atoms: Iterable[Atom]) -> None:
         self._atoms = [(atom, [_beginning(s) for s in atom.stems]) for atom in atoms if atom.stems]
-        parts = sorted({p for _, parts in self._atoms for p in parts}, key=len, reverse=True)
+        found = {p for _, parts in self._atoms for p in parts}
+        parts = sorted(found | {escapes.escaped(p) for p in found}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, parts))) if parts else None
 
     def atoms_in(self, text: str) -> set[Atom]:
         """The atoms whose words all occur in the text."""
-        lowered = text.lower()
+        lowered = escapes.as_read(text).lower()
         return {atom for atom, parts in self._atoms if all(_occurs(p, lowered) for p in parts)}
 
     def offset(self, text: str, chunk: int) -> int:
         """Where the first of the words stands in the given chunk; the chunk's begin when Python cannot find it."""
         pieces = words.chunks(text)
         begin, piece = pieces[min(chunk, len(pieces) - 1)]
-        lowered = piece.lower()
+        lowered = escapes.blanked(text, begin, begin + len(piece)).lower()
         if self._pattern is not None and len(lowered) == len(piece):
             for match in self._pattern.finditer(lowered):
                 if _begins_word(lowered, match.start()):
@@ -197,7 +198,7 @@ def _beginning(stem: str) -> str:
 
 
 def _begins_word(text: str, at: int) -> bool:
-    return at == 0 or not text[at].isascii() or not text[at - 1].isalnum()
+    return at == 0 or not text[at].isascii() or text[at] == "\\" or not text[at - 1].isalnum()
 
 
 def _occurs(part: str, lowered: str) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
+from . import escapes
 from .chunk_ids import MAX_CHUNKS
 from .stem import stem
 from .stops import STOP_WORDS, without_particles
@@ -122,7 +123,7 @@ def _border(text: str, low: int, high: int) -> int:
         found = text.rfind(sign, low, high)
         if found >= 0:
             return found + len(sign)
-    return high
+    return escapes.border(text, low, high)
 
 
 # ------------------------------------------------------------------------------------------------- query side
