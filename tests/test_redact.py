@@ -91,6 +91,7 @@ def test_base64_hides_nothing(kind: str, text: str, secret: str) -> None:
 
 
 INNOCENT = [
+    "CREATE VIRTUAL TABLE notes USING fts5(text, tokenize='porter unicode61 remove_diacritics 2')",
     "def login(password: str, token: str | None = None) -> bool:",
     "password=self.password, api_key=os.environ['X']",
     "the password is required: see below",
