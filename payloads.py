@@ -2,8 +2,9 @@
 Payloads: what is too large, or no text at all, and therefore lies in files beside the database.
 
 Owns the folder ``<database>-payloads`` and the tables ``payloads`` (what each file is) and ``payload_refs`` (messages, by digest,
-that may show it). A file is named by the SHA-256 of its text, so what it says never changes, and it is there before any row refers
-to it. A large one is written as it is and deflated behind its turn. Who may read a file is decided by the messages that show it.
+that may show it). A file is named by the SHA-256 of its text, so what it says never changes, and it is there before any row
+refers to it. A large one is written as it is and deflated behind its turn. Who may read a file is decided by the messages that
+show it.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def _outside_blocks(text: str) -> Iterator[str]:
 
 
 def _outside_notes(text: str) -> Iterator[str]:
-    """What stands outside of notes on recalled memory; one goes to the first bracket behind its words, if that ends a sentence."""
+    """What stands outside of notes on recalled memory; one ends with the first bracket behind it, if that ends a sentence."""
     at = bracket = 0
     for head in _RECALLED.finditer(text):
         tail = head if head["end"] else None
