@@ -12,10 +12,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .db.connection import Database
-from .text.packing import BLOCK_BYTES, Block, pack_block, unpack
+from .text.packing import BLOCK_BYTES, LARGE_BYTES, Block, pack_block, unpack
 
-#: Envelopes above this stay alone: whoever reads a small neighbour should not unpack them too.
-LARGE_BYTES = 256 * 1024
 _CACHED_BYTES = 4_000_000
 _INSERT = "INSERT INTO blocks(conversation_id, data) VALUES (?,?)"
 

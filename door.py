@@ -92,7 +92,7 @@ class Door:
         if not fold.refs:
             return read
         self._payloads.refer(read.digest, fold.refs.values(), fold.chars)
-        shown = content.decode(_dumped(view))
+        shown = content.decode(_dumped(view)) if read.flags & Flag.QUARANTINED else view
         return replace(
             read,
             text=content.text_of(shown.get("content")),
@@ -180,7 +180,7 @@ def redacted(read: Message, redactor: Redactor) -> Message:
         clean = clean_message(data, redactor)
     if clean == data:
         return read
-    shown = content.decode(json.dumps(clean))
+    shown = content.decode(json.dumps(clean)) if read.flags & Flag.QUARANTINED else clean
     return replace(
         read,
         text=content.text_of(shown.get("content")),

@@ -174,6 +174,7 @@ class Runtime:
             self.store,
             self.collector if config.large_output_transcript_gc_enabled else None,
             index_waiting=self.view_store.index_waiting,
+            deflate_files=self.payloads.deflate,
         )
         self.preparer = Preparer(
             self.db,

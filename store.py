@@ -25,7 +25,7 @@ from .records import Flag, Message, Row, Stored
 from .search import CONTEXT_CHARS, MessageIndex
 from .session import ID_OF, KEY_OF, Cut, key_of
 from .text import content, guard
-from .text.packing import BLOCK_BYTES, pack
+from .text.packing import BLOCK_BYTES, LARGE_BYTES, deflated, pack
 
 _COLUMNS = (
     "store_id, conversation_id, {}, seq, pos, role, tool_name, answers, digest, tokens, chars, said_at, stored_at, "
@@ -225,6 +225,22 @@ class MessageStore:
         """Make the search index a little smaller."""
         with self._db.transaction():
             self._index.fold()
+
+    def large_alone(self, *, after: int, upto: int) -> list[int]:
+        """Envelopes that lie alone and are so large that they always will, within a range of addresses."""
+        sql = "SELECT store_id FROM messages WHERE store_id > ? AND store_id <= ? AND length(envelope) > ? ORDER BY store_id"
+        return [row[0] for row in self._db.query(sql, (after, upto, LARGE_BYTES))]
+
+    def deflate(self, store_id: int) -> bool:
+        """Store a large envelope in its smaller form; False: it has none, or somebody changed the row meanwhile."""
+        row = self._db.query_one("SELECT envelope FROM messages WHERE store_id = ?", (store_id,))
+        smaller = deflated(row[0]) if row and isinstance(row[0], bytes) else None
+        if row is None or smaller is None:
+            return False
+        with self._db.transaction():
+            sql = "UPDATE messages SET envelope = ? WHERE store_id = ? AND envelope = ?"
+            self._db.execute(sql, (smaller, store_id, row[0]))
+            return bool(self._db.fetch("SELECT changes()")[0][0])
 
     def _window(self, done: int, hot: int) -> list[tuple[int, int, Packed, str]]:
         """The next rows to pack: (store id, conversation, what is stored, envelope), about ``_STEP_BYTES`` of text."""

@@ -1,7 +1,8 @@
 """
 Upkeep: what makes a database smaller without changing what it says. Off the turn: in the worker, and when a session ends.
 
-Composes transcript GC, the packing of cold envelopes, the giving back of free pages and the folding back of the write-ahead log.
+Composes transcript GC, the deflating of large envelopes and files, the packing of cold envelopes, the giving back of free pages
+and the folding back of the write-ahead log.
 What is interrupted is done next time.
 """
 
@@ -13,6 +14,7 @@ from typing import Final
 
 from .collect import Collector
 from .db.connection import WORTH_LOG_BYTES, Database
+from .deflating import Deflating
 from .store import MessageStore
 
 #: The newest rows are read at every compaction: they stay as they are until their session ends.
@@ -32,19 +34,23 @@ class Upkeep:
         collector: Collector | None,
         *,
         index_waiting: Callable[..., object],
+        deflate_files: Callable[[Callable[[], bool]], object],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._db = db
         self._store = store
         self._collector = collector  # None: transcript GC is off
         self._index_waiting = index_waiting
+        self._deflate_files = deflate_files
+        self.deflating = Deflating(db, store)
         self._looked_at = 0  # up to here the collector has looked in this process
         self._monotonic = monotonic
 
     def between_turns(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """In the worker, after a turn. Raises StoreError."""
         end = self._monotonic() + _WORKER_S
-        self._index_waiting(seconds=_WORKER_S)
+        self._deflate(lambda: not cancelled() and self._monotonic() < end)
+        self._index_waiting(seconds=max(0.0, end - self._monotonic()))
         self._collect(end)
         while not cancelled() and self._monotonic() < end and self._store.pack_cold(hot=HOT_ROWS):
             pass
@@ -55,12 +61,18 @@ class Upkeep:
         if not self._db.is_open:
             return  # nothing was stored in this process
         end = self._monotonic() + _ENDING_S
-        self._index_waiting(seconds=_ENDING_S)
+        self._deflate(lambda: self._monotonic() < end)
+        self._index_waiting(seconds=max(0.0, end - self._monotonic()))
         self._collect(end)
         while self._monotonic() < end and self._store.pack_cold(hot=0, least_bytes=_WORTH_BYTES):
             pass
         self._store.fold_index()
         self._db.optimise(log_bytes=0)  # the file alone is what a user sees, copies and counts
+
+    def _deflate(self, go_on: Callable[[], bool]) -> None:
+        """What was too large to be deflated in its turn."""
+        self.deflating.step(go_on)
+        self._deflate_files(go_on)
 
     def _collect(self, end: float) -> None:
         """A round of transcript GC, from where the last one stopped for want of time."""

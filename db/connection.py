@@ -45,7 +45,9 @@ PAGE_BYTES = 1024
 READER_CACHE_KB, WRITER_CACHE_KB = 6000, 4000
 #: Statements over lists have a text for every length and take up to 100 KB: kept by the hundred they are never used again.
 KEPT_STATEMENTS = 48
-_LOG_BYTES = 4_096_000  # before a commit folds it back itself, which costs the turn that commits
+#: Before a commit folds it back itself, which costs the turn that commits. Two messages of 5 MB do not reach it; the worker
+#: folds back what is much smaller.
+_LOG_BYTES = 12_288_000
 #: Free pages that are not worth giving back: the next messages use them.
 SPARE_PAGES = 16
 #: So many at once: nobody can write meanwhile.

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from ..deflating import Deflating
 from ..errors import StoreCorrupt
 from ..records import Flag
 from ..text import guard
@@ -159,7 +160,11 @@ def largest(deps: OpsDeps, deep: bool) -> Finding:
         }
         for row in rows
     ]
-    return ok(f"characters, of {_scope(deep)}: {said}" if rows else "nothing stored yet", rows=data)
+    waiting = Deflating(deps.db, deps.store).waiting()
+    later = f"; {counted(waiting, 'large message')} to be deflated" if waiting else ""
+    return ok(
+        f"characters, of {_scope(deep)}: {said}{later}" if rows else "nothing stored yet", rows=data, to_deflate=waiting
+    )
 
 
 def inline_payloads(deps: OpsDeps, deep: bool) -> Finding:

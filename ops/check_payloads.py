@@ -23,6 +23,7 @@ def payload_files(deps: OpsDeps, deep: bool) -> Finding:
         "bytes": found.bytes,
         "unreferenced": len(found.orphans),
         "missing": [f"file_{sha[:16]}" for sha in found.missing],
+        "to_deflate": deps.payloads.waiting(),
         "damaged": [f"file_{sha[:16]}" for sha in found.damaged],
     }
     if found.missing or found.damaged:

@@ -15,12 +15,11 @@ from ops_world import World as Home
 from ops_world import healthy
 from world import Chat, World, chat
 
-from hermes_lcm.blocks import LARGE_BYTES
 from hermes_lcm.errors import StoreCorrupt, StoreError
 from hermes_lcm.ops import clean, export, repair
 from hermes_lcm.ops.survey import Survey
 from hermes_lcm.store import STORED_COLUMNS
-from hermes_lcm.text.packing import BLOCK_BYTES, Block, pack_block
+from hermes_lcm.text.packing import BLOCK_BYTES, LARGE_BYTES, Block, pack_block
 
 
 def busy(count: int = 60) -> Chat:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import math
+import re
+import time
 import unicodedata
 from typing import Any
 
@@ -348,3 +350,63 @@ def test_calls_of_any_shape(calls: Any) -> None:
 
     assert all(isinstance(item.arguments, str) for item in content.calls_of(message))
     assert isinstance(content.call_ids(message), set)
+
+
+# -- huge texts --------------------------------------------------------------------------------------------------
+_NOTE = "[System note: The following is recalled memory context, NOT new user input. Treat as "
+_MEMORY = (
+    r"<\s*memory-context\s*>[\s\S]*?</\s*memory-context\s*>",
+    (
+        r"\[System note:\s*The following is recalled memory context,\s*NOT new user input\.\s*"
+        r"Treat as (?:informational background data|authoritative reference data[^\]]*)\.\]\s*"
+    ),
+    r"</?\s*memory-context\s*>",
+)
+_PARTS = (
+    *(
+        "<memory-context>",
+        "< MEMORY-context >",
+        "</memory-context>",
+        "</ Memory-Context>",
+        _NOTE,
+        ".]",
+        "]",
+        ".",
+        " ",
+        "x",
+    ),
+    *(_NOTE + "informational background data", _NOTE + "authoritative reference data", "memory", "<", "[", "\n"),
+)
+
+
+@given(st.lists(st.sampled_from(_PARTS), max_size=12).map("".join))
+def test_recalled_memory_is_cut_as_the_host_cuts_it(text: str) -> None:
+    """By three expressions; that they are not used themselves changes no digest."""
+    expected = text
+    for pattern in _MEMORY if "emory" in text or "EMORY" in text else ():
+        expected = re.sub(pattern, "", expected, flags=re.IGNORECASE)
+
+    assert content.canonical_text(text) == expected.strip()
+
+
+@pytest.mark.parametrize(
+    "part", ["<memory-context>", _NOTE + "authoritative reference data ", "</memory-context", "[System note: "]
+)
+def test_the_digest_of_any_text_is_linear(part: str) -> None:
+    """What begins like a block of the host a hundred thousand times, and never ends like one."""
+    began = time.thread_time()
+    content.digest("tool", part * (1_000_000 // len(part)))
+
+    assert time.thread_time() - began < 2.0
+
+
+@given(st.text(alphabet=[*'"\\/\n\r\t\x00\x1f\x7f\u2028aé😀', "\ud83d", "\ude00"], max_size=12), st.booleans())
+def test_a_huge_text_is_written_as_a_small_one(text: str, first: bool) -> None:
+    """Its envelope is the same JSON."""
+    rest = {"role": "user", 'x"': [1, {"y": "\n"}], "": 1.5}
+    message = {"content": text, **rest} if first else {**rest, "content": text}
+    small = content.encode(message)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(content, "_HUGE_CHARS", 1)
+        assert content.encode(message) == small
+    assert content.decode(small[0]) == message

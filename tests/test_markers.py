@@ -199,3 +199,13 @@ def test_the_installed_host_writes_what_is_recognised(kind: str, module: str, ma
         pytest.skip(f"this host has no such text: {exc}")
 
     assert markers.whole(text) == kind, text
+
+
+def test_any_number_of_notes_is_taken_apart_in_linear_time() -> None:
+    """A user may paste what a host wrote, as often as it fits into five megabytes."""
+    note = "[System note: Your previous turn was long]\n\n"
+    began = time.thread_time()
+    found = markers.pieces(note * (1_000_000 // len(note)) + "and now?")
+
+    assert time.thread_time() - began < 2.0
+    assert [found[0].kind, found[-1].kind, found[-1].text] == ["resumed turn", "", "and now?"]

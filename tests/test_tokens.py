@@ -67,3 +67,17 @@ def test_the_stand_in_agrees_with_the_host(messages: list[dict[str, object]]) ->
 
     assert tokens.rough(messages) == pytest.approx(estimate_messages_tokens_rough(messages), rel=0.02, abs=4)
     assert host.rough(messages) == estimate_messages_tokens_rough(messages)
+
+
+def test_a_huge_text_is_counted_by_its_stretches() -> None:
+    """Whatever it is made of, in whatever order."""
+    parts = [
+        "def read(self) -> str:\n    return 1\n",
+        "数据库连接超时",
+        "The words of a sentence. ",
+        "aGVsbG8gd29ybGQ9PQ",
+    ]
+    text = "".join(part * (400_000 // len(part)) for part in parts)
+    exact = sum(tokens.count(text[at : at + 100_000]) for at in range(0, len(text), 100_000))
+
+    assert tokens.count(text) == pytest.approx(exact, rel=0.02)

@@ -12,7 +12,7 @@ import base64
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -27,24 +27,26 @@ FORM = b"m1"
 OWN_TOOLS = "lcm_"
 SCREENSHOT = "[screenshot]"
 _TODO_TAIL = re.compile(re.escape("\n\n" + TODO_HEAD) + r"(?:\n- \[[^\]\n]{1,3}\] [^\n]*)+\s*\Z")
-#: What the host's own cleaning takes out of user and assistant text, in its order: blocks, its note, stray tags.
-_MEMORY = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"<\s*memory-context\s*>[\s\S]*?</\s*memory-context\s*>",
-        (
-            r"\[System note:\s*The following is recalled memory context,\s*NOT new user input\.\s*"
-            r"Treat as (?:informational background data|authoritative reference data[^\]]*)\.\]\s*"
-        ),
-        r"</?\s*memory-context\s*>",
-    )
+#: What the host's own cleaning takes out of user and assistant text, in its order: blocks, its note, stray tags. It says so with
+#: one expression each; two of these look through the rest of a text at every beginning that has no end, so they are taken apart.
+_BLOCK_HEAD = re.compile(r"<\s*memory-context\s*>", re.IGNORECASE)
+_BLOCK_TAIL = re.compile(r"</\s*memory-context\s*>", re.IGNORECASE)
+_RECALLED = re.compile(
+    r"\[System note:\s*The following is recalled memory context,\s*NOT new user input\.\s*"
+    r"Treat as (?:informational background data(?P<end>\.\]\s*)|authoritative reference data)",
+    re.IGNORECASE,
 )
+_RECALLED_TAIL = re.compile(r"\]\s*")
+_STRAY = re.compile(r"</?\s*memory-context\s*>", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # two halves: JSON would make one character of them
 _IMAGES = ("image", "image_url", "input_image")
 _ESCAPE = "__lcm_escaped__"
 _LAST_SECOND = 4e10  # later times are no times
 _BIG_INT = 10**300
+_HUGE_CHARS = 100_000
+_ESCAPED = ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n"), (b"\r", b"\\r"), (b"\t", b"\\t"))
+_ODD = bytes(n for n in range(32) if n not in b"\n\r\t")  # what JSON escapes otherwise; rare in texts
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -115,15 +117,60 @@ def call_ids(message: Mapping[str, Any]) -> set[str]:
 def canonical_text(text: str) -> str:
     """The one spelling of a text that survives a reload by the host."""
     if not text.isascii():
-        text = unicodedata.normalize("NFC", _SURROGATE.sub("\ufffd", text))
+        text = unicodedata.normalize("NFC", _SURROGATE.sub("\ufffd", text) if _has_surrogates(text) else text)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if TODO_HEAD in text:
         text = _TODO_TAIL.sub("", text)
     if "emory" in text or "EMORY" in text:
-        for pattern in _MEMORY:
-            text = pattern.sub("", text)
+        text = _without_memory(text)
     return text.strip()
+
+
+def _has_surrogates(text: str) -> bool:
+    """Is there half a character in it? Ten times as fast as a search for one."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _without_memory(text: str) -> str:
+    """Without recalled memory, its note and its tags. Linear."""
+    low = text.encode("utf-8", "surrogatepass").lower()  # as fast for any text as ``str.lower`` is for ASCII
+    tags, notes = b"memory-context" in low, b"recalled memory context" in low
+    if tags:
+        text = "".join(_outside_blocks(text))
+    if notes:
+        text = "".join(_outside_notes(text))
+    return _STRAY.sub("", text) if tags or notes else text
+
+
+def _outside_blocks(text: str) -> Iterator[str]:
+    """What stands outside of closed blocks of recalled memory."""
+    at = 0
+    while (head := _BLOCK_HEAD.search(text, at)) and (tail := _BLOCK_TAIL.search(text, head.end())):
+        yield text[at : head.start()]
+        at = tail.end()
+    yield text[at:]
+
+
+def _outside_notes(text: str) -> Iterator[str]:
+    """What stands outside of notes on recalled memory; one ends with the first bracket behind it, if that ends a sentence."""
+    at = bracket = 0
+    for head in _RECALLED.finditer(text):
+        tail = head if head["end"] else None
+        if head.start() >= at and tail is None:
+            bracket = bracket if bracket >= head.end() else text.find("]", head.end())
+            if bracket < 0:
+                break
+            if bracket > head.end() and text[bracket - 1] == ".":
+                tail = _RECALLED_TAIL.match(text, bracket)
+        if head.start() >= at and tail is not None:
+            yield text[at : head.start()]
+            at = tail.end()
+    yield text[at:]
 
 
 def _canonical_arguments(arguments: str) -> str:
@@ -140,7 +187,8 @@ def digest(role: str, text: str, calls: Sequence[ToolCall] = (), answers: str | 
     """16 bytes that identify what was said. ``text`` may be raw; it is made canonical here."""
     state = blake2b(FORM, digest_size=16)
     for piece in (role, canonical_text(text), answers or ""):
-        state.update(b"\0" + piece.encode("utf-8", "surrogatepass"))
+        state.update(b"\0")
+        state.update(piece.encode("utf-8", "surrogatepass"))
     for call in calls:
         for piece in (call.id, call.name, _canonical_arguments(call.arguments)):
             state.update(b"\1" + piece.encode("utf-8", "surrogatepass"))
@@ -237,15 +285,43 @@ def encode(message: Mapping[str, Any]) -> tuple[str, bool]:
         message = {key: value for key, value in message.items() if key != "_db_persisted"}
     try:
         exact = _plain(message)
-        out = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=True) if exact else ""
+        out = _json(message) if exact else ""
     except (TypeError, ValueError, RecursionError):
-        exact = False
-    if not exact or (not out.isascii() and _PAIR.search(out)):
+        exact, out = False, ""
+    torn = not out.isascii() and _has_surrogates(out)
+    if not exact or (torn and _PAIR.search(out)):
         exact = False
         out = json.dumps({_ESCAPE: _graph(message)}, ensure_ascii=False, separators=(",", ":"))
-    if not out.isascii() and _SURROGATE.search(out):
+        torn = not out.isascii() and _has_surrogates(out)
+    if torn:
         out = _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", out)
     return out, not exact
+
+
+def _json(message: Mapping[str, Any]) -> str:
+    """The message as JSON; a huge text in it is escaped by itself, which takes a third of the time."""
+    body = message.get("content")
+    if body.__class__ is not str or len(body) < _HUGE_CHARS:
+        return json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=True)
+    out: list[str] = []
+    for key, value in message.items():
+        name = json.dumps(key, ensure_ascii=False)
+        said = _quoted(value) if key == "content" else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        out += [",", name, ":", said]
+    return "".join(["{", *out[1:], "}"])
+
+
+def _quoted(text: str) -> str:
+    """A string as JSON has it."""
+    try:
+        raw = text.encode("utf-8")
+    except UnicodeEncodeError:
+        raw = _ODD
+    if len(raw.translate(None, _ODD)) != len(raw):
+        return json.dumps(text, ensure_ascii=False)
+    for plain, escaped in _ESCAPED:
+        raw = raw.replace(plain, escaped)
+    return f'"{raw.decode("utf-8")}"'
 
 
 def _plain(value: Any) -> bool:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 MOST_CHARS: Final = 1800
-_PARSED_CHARS = 2_000_000  # larger texts are judged by their beginning
+_PARSED_CHARS = 2_000_000  # larger texts are judged by their beginning alone
+_JUDGED_CHARS = 500_000
 _LINE_CHARS = 160
 _ERROR = re.compile(
     r"\b(error|exception|traceback|fatal|fail(?:ed|ure)?|panic|critical|denied|refused|warning)\b", re.IGNORECASE
@@ -29,7 +30,7 @@ _TAG = re.compile(r"<([A-Za-z][\w:.-]*)")
 
 def explore(text: str) -> tuple[str, str]:
     """(kind of text, a description of at most MOST_CHARS)."""
-    sample = text[:_PARSED_CHARS]
+    sample = text if len(text) <= _PARSED_CHARS else text[:_JUDGED_CHARS]
     lines = sample.splitlines()
     told = ((kind, look(sample, lines)) for kind, look in _LOOKS)
     kind, found = next(((kind, found) for kind, found in told if found), ("text", []))

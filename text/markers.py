@@ -76,6 +76,8 @@ _ALONE: tuple[tuple[str, str], ...] = (
                           r"[^\n\]]{1,200}\]\nA background subagent you dispatched [\s\S]*")),
     ("subagent", _between("[ASYNC DELEGATION BATCH COMPLETE — ", "", r"[^\n\]]{1,200}\]\nA background fan-out of [\s\S]*")),
 )  # fmt: skip
+_BLANKS = re.compile(r"\s*")
+_LINE_ENDS = re.compile(r"\n*")
 _TODO_BEHIND = re.compile(re.escape("\n\n" + TODO_HEAD) + _ITEM + r"\s*\Z")
 _MEMORY_HEAD: Final = "<memory-context>\n[System note: The following is recalled memory context, NOT new user input. "
 _MEMORY_TAIL: Final = "\n</memory-context>"
@@ -114,25 +116,32 @@ def _taken_apart(text: str) -> Iterator[Piece]:
         if part.kind:
             yield part
             continue
-        rest = part.text
-        while (note := _leading(rest)) is not None:
-            yield note
-            rest = rest.lstrip()[len(note.text) :].lstrip("\n")
+        at = 0
+        while (note := _leading(part.text, at)) is not None:
+            yield Piece(*note[:2])
+            at = note[2]
+        rest = part.text[at:]
         behind = _TODO_BEHIND.search(rest) if TODO_HEAD in rest else None
         yield Piece("", rest[: behind.start()] if behind else rest)
         if behind:
             yield Piece("task list", behind[0].strip())
 
 
-def _leading(text: str) -> Piece | None:
-    begin = text.lstrip()
-    if not begin.startswith("["):
+def _leading(text: str, at: int) -> tuple[str, str, int] | None:
+    """A note of the host at a place in a text: its kind, what it says, where it and the empty lines behind it end."""
+    begin = _behind(_BLANKS, text, at)
+    if not text.startswith("[", begin):
         return None
     for kind, pattern in _compiled(False):
-        found = pattern.match(begin)
+        found = pattern.match(text, begin)
         if found:
-            return Piece(kind, found[0])
+            return kind, found[0], _behind(_LINE_ENDS, text, found.end())
     return None
+
+
+def _behind(what: re.Pattern[str], text: str, at: int) -> int:
+    found = what.match(text, at)
+    return found.end() if found else at
 
 
 def _memories(text: str) -> Iterator[Piece]:

@@ -1,8 +1,9 @@
 """
 The stored form of envelopes: one by one while they are young, many together when they are cold.
 
-Pure. A young envelope is one tag byte and UTF-8, deflated (up to 4 kB with a dictionary) unless it is short. A block holds
-the envelopes of messages that followed each other, deflated as one: they repeat each other far more than themselves.
+Pure. A young envelope is one tag byte and UTF-8, deflated (up to 4 kB with a dictionary) unless it is short, or so large that
+its turn should not wait for that. A block holds the envelopes of messages that followed each other, deflated as one: they
+repeat each other far more than themselves.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from typing import Final
 _PLAIN, _ZLIB, _ZLIB_D1 = b"\0", b"\1", b"\2"
 _SMALL_BYTES = 600  # shorter ones take as long to deflate as to store, and a block takes them in soon
 _MIDDLE_BYTES = 4096  # above this a dictionary saves nothing
+#: Larger ones stay alone, for whoever reads a small neighbour should not unpack them too; and they are deflated behind their
+#: turn, for that takes longer than everything else that is done with them.
+LARGE_BYTES: Final = 256 * 1024
+_LARGE_LEVEL = 4  # twice the time of level 1 and a tenth smaller; 6 takes four times as long for another twentieth
 #: What envelopes are made of beside the words, most common last. Part of the format: a change needs a new tag.
 _DICTIONARY_1 = (
     b'"name":"search_files","tool_name":"search_files","name":"web_search","name":"write_file","tool_name":"write_file","name":'
@@ -42,12 +47,21 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 def pack(envelope: str) -> bytes:
     """The stored form of a young envelope."""
     raw = envelope.encode("utf-8")
-    if len(raw) < _SMALL_BYTES or len(raw) > MOST_BYTES:
+    if len(raw) < _SMALL_BYTES or len(raw) > min(LARGE_BYTES, MOST_BYTES):
         return _PLAIN + raw
     if len(raw) > _MIDDLE_BYTES:
         return _ZLIB + zlib.compress(raw, 1)
     deflate = zlib.compressobj(1, zlib.DEFLATED, -13, 7, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_1)
     return _ZLIB_D1 + deflate.compress(raw) + deflate.flush()
+
+
+def deflated(blob: bytes) -> bytes | None:
+    """A smaller form of a large envelope that is stored as it is; None where there is none. What was made is read to be sure."""
+    raw = blob[1:]
+    if blob[:1] != _PLAIN or not LARGE_BYTES < len(raw) <= MOST_BYTES:
+        return None
+    body = zlib.compress(raw, _LARGE_LEVEL)
+    return _ZLIB + body if len(body) < len(raw) and zlib.decompress(body) == raw else None
 
 
 def unpack(blob: bytes) -> str:

@@ -1,0 +1,58 @@
+"""
+Large envelopes are stored as they are in their turn, and deflated behind it.
+
+Owns the note up to which row that is done. A row says the same before and after, so nobody need know where this stands; whoever
+is killed in the middle does the rest next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from .db.connection import Database
+from .db.meta import Meta
+from .store import MessageStore
+
+_DONE: Final = "deflated_to"  # the last row that was looked at
+_STEP: Final = 20_000  # rows that are looked at in one statement
+_WORTH_NOTING: Final = 1000  # rows without a large one: looking at them again costs less than writing that down
+
+
+class Deflating:
+    """What of one database's envelopes is to be made smaller."""
+
+    def __init__(self, db: Database, store: MessageStore) -> None:
+        self._db = db
+        self._store = store
+        self._meta = Meta(db)
+
+    def waiting(self) -> int:
+        """How many large envelopes have not been looked at yet."""
+        done, last = self._done(), self._last()
+        return len(self._store.large_alone(after=done, upto=last)) if done < last else 0
+
+    def step(self, go_on: Callable[[], bool]) -> int:
+        """Deflate what came since the last time, as long as ``go_on`` says so; how many were. Raises StoreError."""
+        noted = done = self._done()
+        last = self._last()
+        made = 0
+        while done < last and go_on():
+            upto = min(done + _STEP, last)
+            for store_id in self._store.large_alone(after=done, upto=upto):
+                if not go_on():
+                    break
+                made += self._store.deflate(store_id)
+                done = store_id
+            else:
+                done = upto
+        if made or done - noted >= _WORTH_NOTING:
+            self._meta.note(_DONE, done)
+        return made
+
+    def _done(self) -> int:
+        return int(self._meta.value(_DONE) or 0)
+
+    def _last(self) -> int:
+        newest = self._db.query_one("SELECT max(store_id) FROM messages")
+        return int(newest[0] or 0) if newest else 0
