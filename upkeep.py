@@ -1,7 +1,8 @@
 """
 Upkeep: what makes a database smaller without changing what it says. Off the turn: in the worker, and when a session ends.
 
-Composes transcript GC, the packing of cold envelopes, the giving back of free pages and the folding back of the write-ahead log.
+Composes transcript GC, the packing of cold envelopes, the giving back of free pages, the writing anew of small files and the
+folding back of the write-ahead log.
 What is interrupted is done next time.
 """
 
@@ -57,9 +58,12 @@ class Upkeep:
         end = self._monotonic() + _ENDING_S
         self._index_waiting()
         self._collect(end)
+        moved = False
         while self._monotonic() < end and self._store.pack_cold(hot=0, least_bytes=_WORTH_BYTES):
-            pass
+            moved = True
         self._store.fold_index()
+        if moved:
+            self._db.tighten()
         self._db.optimise(log_bytes=0)  # the file alone is what a user sees, copies and counts
 
     def _collect(self, end: float) -> None:
