@@ -453,9 +453,8 @@ class NodeIndex:
 
     def add(self, node_id: int, conversation_id: int, text: str) -> None:  # noqa: ARG002 - the node's row knows it
         """Index a node, inside the caller's transaction."""
-        if not self._db.has("node_index"):
-            for statement in NODE_SCHEMA:
-                self._db.execute(statement)
+        for statement in () if self._db.has("node_index") else NODE_SCHEMA:
+            self._db.execute(statement)
         self._db.execute("INSERT INTO node_index(rowid, text) VALUES (?, ?)", (node_id, words.index_text(text)))
 
     def search(self, query: Query, *, scope: Scope, limit: int) -> NodeHits:
@@ -484,8 +483,6 @@ class NodeIndex:
 
     def rebuild(self, nodes: Iterable[tuple[int, str]]) -> None:
         """Drop the index and make it again from ids and texts, as one transaction."""
-        if not self._db.has("nodes"):
-            return
         with self._db.transaction():
             self._fts.rebuild()
             for node_id, text in nodes:

@@ -327,12 +327,12 @@ class Database:
     def iterate(self, sql: str, params: Params = (), *, size: int = 500) -> Iterator[list[tuple[Any, ...]]]:
         """Rows in batches, each fetched under the lock; the statement must not be mixed with writes to what it reads."""
         self._ready()
-        cursor: sqlite3.Cursor | _Rows
+        cursor: sqlite3.Cursor | later.Rows
         with self._read_lock, _translated(self.path):
             try:
                 cursor = self._reading().execute(sql, params)
             except sqlite3.OperationalError as exc:
-                cursor = _Rows(self._beyond(exc, sql, params))
+                cursor = later.Rows(self._beyond(exc, sql, params))
         while True:
             with self._read_lock, _translated(self.path):
                 rows = cursor.fetchmany(size)
@@ -446,17 +446,6 @@ class Database:
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
-
-
-class _Rows:
-    """Rows that were read, in parts."""
-
-    def __init__(self, rows: list[tuple[Any, ...]]) -> None:
-        self._rows = rows
-
-    def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
-        part, self._rows = self._rows[:size], self._rows[size:]
-        return part
 
 
 # -- one database per file -------------------------------------------------------------------------------

@@ -91,3 +91,15 @@ def asked(connection: sqlite3.Connection, sql: str, params: Any) -> list[tuple[A
     finally:
         if connection.in_transaction:  # SQLite ends it by itself on some errors
             connection.execute("COMMIT")
+
+
+class Rows:
+    """Rows that were read, given like those of a cursor."""
+
+    def __init__(self, rows: list[tuple[Any, ...]]) -> None:
+        self._rows = rows
+
+    def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
+        """The next rows."""
+        part, self._rows = self._rows[:size], self._rows[size:]
+        return part
