@@ -34,13 +34,16 @@ _TOKENIZE = "tokenize='porter unicode61 remove_diacritics 2'"
 SCHEMA = (
     f"CREATE VIRTUAL TABLE IF NOT EXISTS message_index USING fts5(text, context, content='', {_TOKENIZE})",
     "CREATE VIRTUAL TABLE IF NOT EXISTS message_terms USING fts5vocab('message_index', 'row')",
-    f"CREATE VIRTUAL TABLE IF NOT EXISTS node_index USING fts5(text, content='', {_TOKENIZE})",
-    "CREATE VIRTUAL TABLE IF NOT EXISTS node_terms USING fts5vocab('node_index', 'row')",
     # What stands in front of a message helps to find it, but a word of its own is worth more.
     "INSERT INTO message_index(message_index, rank) VALUES ('rank', 'bm25(1.0, 0.3)')",
     # A piece of the index with its record's head just fills pages of the database of 1 KiB: a few bytes more, and each would
     # leave a fifth page nearly empty.
     "INSERT INTO message_index(message_index, rank) VALUES ('pgsz', 4030)",
+)
+#: Made with the first node.
+NODE_SCHEMA = (
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS node_index USING fts5(text, content='', {_TOKENIZE})",
+    "CREATE VIRTUAL TABLE IF NOT EXISTS node_terms USING fts5vocab('node_index', 'row')",
 )
 
 Texts = Callable[[Sequence[int]], Mapping[int, str]]
@@ -110,13 +113,14 @@ class NodeHits:
     notes: tuple[str, ...] = ()
 
 
-_TABLES = ("message_index", "message_terms", "node_index", "node_terms")
-_PRESENT = f"SELECT name FROM sqlite_master WHERE name IN {_TABLES} ORDER BY rowid"
+_TABLES = ("message_index", "message_terms")
+_NODE_TABLES = ("node_index", "node_terms")
+_PRESENT = f"SELECT name FROM sqlite_master WHERE name IN {(*_TABLES, *_NODE_TABLES)} ORDER BY rowid"
 
 
 def complete(db: Database) -> bool:
     """Are the indexes there? Asks without a lock: whoever only looks need not wait for a writer."""
-    return len(db.query(_PRESENT)) == len(_TABLES)
+    return {name for (name,) in db.query(_PRESENT)} >= _wanted(db)
 
 
 def prepare(db: Database) -> bool:
@@ -125,13 +129,19 @@ def prepare(db: Database) -> bool:
         return False
     with db.transaction():
         present = [name for (name,) in db.fetch(_PRESENT)]
-        if len(present) == len(_TABLES):  # another process made them while we waited for the lock
+        wanted = _wanted(db)
+        if wanted.issubset(present):  # another process made them while we waited for the lock
             return False
         for name in reversed(present):
             db.execute(f"DROP TABLE {name}")
-        for statement in SCHEMA:
+        for statement in (*SCHEMA, *(NODE_SCHEMA if wanted.issuperset(_NODE_TABLES) else ())):
             db.execute(statement)
     return True
+
+
+def _wanted(db: Database) -> set[str]:
+    """The tables of the indexes; that of nodes is made with the first of them."""
+    return {*_TABLES, *(_NODE_TABLES if db.has("nodes") else ())}
 
 
 # ------------------------------------------------------------------------------------------------- messages
@@ -453,14 +463,18 @@ class NodeIndex:
     def __init__(self, db: Database) -> None:
         self._db = db
         join = "nodes AS n ON n.node_id = f.rowid"
-        self._fts = FullText(db, "node_index", SCHEMA, columns="n.node_id", join=join)
+        self._fts = FullText(db, "node_index", NODE_SCHEMA, columns="n.node_id", join=join)
 
     def add(self, node_id: int, conversation_id: int, text: str) -> None:  # noqa: ARG002 - the node's row knows it
         """Index a node, inside the caller's transaction."""
+        for statement in () if self._db.has("node_index") else NODE_SCHEMA:
+            self._db.execute(statement)
         self._db.execute("INSERT INTO node_index(rowid, text) VALUES (?, ?)", (node_id, words.index_text(text)))
 
     def search(self, query: Query, *, scope: Scope, limit: int) -> NodeHits:
         """The same ladder; a session's nodes are those that cover messages of it."""
+        if not self._db.has("node_index"):
+            return NodeHits((), (), 0, False, query.notes)
         where = bounds.of_nodes(scope)
         plan = self._fts.plan(query, where)
         found: dict[int, NodeHit] = {}
@@ -490,6 +504,8 @@ class NodeIndex:
 
     def check(self, *, deep: bool = False) -> list[str]:
         """What is wrong, for people."""
+        if not self._db.has("nodes"):
+            return []
         missing = self._db.query(
             "SELECT count(*) FROM nodes AS n WHERE NOT EXISTS (SELECT 1 FROM node_index_docsize AS d WHERE d.id = n.node_id)"
         )[0][0]

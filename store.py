@@ -182,7 +182,7 @@ class MessageStore:
         meta = Meta(self._db)
         done = int(meta.value(_PACKED) or 0)
         window = self._window(done, hot)
-        if sum(len(envelope) for *_, envelope in window) < least_bytes:
+        if len(window) < _STEP_ROWS and sum(len(envelope) for *_, envelope in window) < least_bytes:
             return 0
         alone = [
             (i, conversation, text) for i, conversation, stored, text in window if text and isinstance(stored, bytes)

@@ -1,8 +1,8 @@
 """
 Upkeep: what makes a database smaller without changing what it says. Off the turn: in the worker, and when a session ends.
 
-Composes transcript GC, the deflating of large envelopes and files, the packing of cold envelopes, the giving back of free pages
-and the folding back of the write-ahead log.
+Composes transcript GC, the deflating of large envelopes and files, the packing of cold envelopes, the giving back of free pages,
+the writing anew of small files and the folding back of the write-ahead log.
 What is interrupted is done next time.
 """
 
@@ -64,9 +64,12 @@ class Upkeep:
         self._deflate(lambda: self._monotonic() < end)
         self._index_waiting(seconds=max(0.0, end - self._monotonic()))
         self._collect(end)
+        moved = False
         while self._monotonic() < end and self._store.pack_cold(hot=0, least_bytes=_WORTH_BYTES):
-            pass
+            moved = True
         self._store.fold_index()
+        if moved:
+            self._db.tighten()
         self._db.optimise(log_bytes=0)  # the file alone is what a user sees, copies and counts
 
     def _deflate(self, go_on: Callable[[], bool]) -> None:

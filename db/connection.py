@@ -26,7 +26,7 @@ from ..errors import (
     StoreReadOnly,
     StoreTooNew,
 )
-from . import migrations
+from . import later, migrations
 from .foreign import refuse_foreign
 
 Params = Sequence[Any] | dict[str, Any]
@@ -39,7 +39,8 @@ BACKUP_S = 600.0
 #: Of the write-ahead log: above this whoever has the file open folds it back, above the other one the worker does after a turn.
 LARGE_LOG_BYTES = 2_000_000
 WORTH_LOG_BYTES = 256_000
-#: Small: fifty tables and indexes of a page each are much beside one conversation, and a commit writes whole pages.
+#: Small: twenty tables and indexes of a page each are much beside one short conversation, and a commit writes whole pages. With
+#: 512 a file of 100,000 messages would be 2 % larger.
 PAGE_BYTES = 1024
 #: Pages that each connection keeps of a file, however large: what they lack comes from the system's own cache.
 READER_CACHE_KB, WRITER_CACHE_KB = 6000, 4000
@@ -52,6 +53,8 @@ _LOG_BYTES = 12_288_000
 SPARE_PAGES = 16
 #: So many at once: nobody can write meanwhile.
 RETURNED_PAGES = 4000
+#: Written anew in 30 ms of processor time.
+SMALL_FILE_BYTES = 2_000_000
 
 
 class Database:
@@ -71,9 +74,11 @@ class Database:
         self._read_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
+        self._beside: sqlite3.Connection | None = None  # shows tables that nobody needed yet
         self._opened: tuple[int, int, int] | None = None  # pid, device, inode
         self._depth = 0
         self._busy_until = 0.0
+        self._tables: dict[str, tuple[int, int, int] | None] = {}  # tables that were seen, and in which file
 
     # -- opening ------------------------------------------------------------------------------------
     def open(self) -> None:
@@ -82,12 +87,13 @@ class Database:
             self._connected()
 
     def close(self) -> None:
-        """Close both connections; the next use opens them again."""
+        """Close the connections; the next use opens them again."""
         with self._write_lock, self._read_lock:
             mine = self._opened is not None and self._opened[0] == os.getpid()
-            writer, reader, self._writer, self._reader, self._opened = self._writer, self._reader, None, None, None
+            open_ones = (self._beside, self._reader, self._writer)
+            self._beside = self._reader = self._writer = self._opened = None
             if mine:  # after a fork the file belongs to the parent: closing here would drop its locks
-                for connection in (reader, writer):
+                for connection in open_ones:
                     if connection is not None:
                         connection.close()
 
@@ -265,17 +271,35 @@ class Database:
     def execute(self, sql: str, params: Params = ()) -> int:
         """One writing statement inside a transaction. Returns the last inserted rowid."""
         with self._write_lock, _translated(self.path):
-            return self._in_transaction().execute(sql, params).lastrowid or 0
+            connection = self._in_transaction()
+            try:
+                return connection.execute(sql, params).lastrowid or 0
+            except sqlite3.OperationalError as exc:
+                if not later.made(connection, exc):
+                    raise
+            return self.execute(sql, params)
 
     def executemany(self, sql: str, rows: Iterable[Params]) -> None:
         """The same statement for many rows, inside a transaction."""
         with self._write_lock, _translated(self.path):
-            self._in_transaction().executemany(sql, rows)
+            connection = self._in_transaction()
+            try:
+                connection.executemany(sql, rows)
+            except sqlite3.OperationalError as exc:  # before the first row was taken
+                if not later.made(connection, exc):
+                    raise
+                self.executemany(sql, rows)
 
     def fetch(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """Read inside the open transaction: what this transaction itself has written is seen."""
         with self._write_lock, _translated(self.path):
-            return self._in_transaction().execute(sql, params).fetchall()
+            connection = self._in_transaction()
+            try:
+                return connection.execute(sql, params).fetchall()
+            except sqlite3.OperationalError as exc:
+                if not later.made(connection, exc):
+                    raise
+            return self.fetch(sql, params)
 
     def _in_transaction(self) -> sqlite3.Connection:
         if not self._depth or self._writer is None:
@@ -287,26 +311,56 @@ class Database:
         """All rows of a reading statement."""
         self._ready()
         with self._read_lock, _translated(self.path):
-            return self._reading().execute(sql, params).fetchall()
+            try:
+                return self._reading().execute(sql, params).fetchall()
+            except sqlite3.OperationalError as exc:
+                return self._beyond(exc, sql, params)
 
     def query_one(self, sql: str, params: Params = ()) -> tuple[Any, ...] | None:
         """The first row, or None."""
         self._ready()
         with self._read_lock, _translated(self.path):
-            row: tuple[Any, ...] | None = self._reading().execute(sql, params).fetchone()
+            try:
+                row: tuple[Any, ...] | None = self._reading().execute(sql, params).fetchone()
+            except sqlite3.OperationalError as exc:
+                row = next(iter(self._beyond(exc, sql, params)), None)
             return row
 
     def iterate(self, sql: str, params: Params = (), *, size: int = 500) -> Iterator[list[tuple[Any, ...]]]:
         """Rows in batches, each fetched under the lock; the statement must not be mixed with writes to what it reads."""
         self._ready()
+        cursor: sqlite3.Cursor | later.Rows
         with self._read_lock, _translated(self.path):
-            cursor = self._reading().execute(sql, params)
+            try:
+                cursor = self._reading().execute(sql, params)
+            except sqlite3.OperationalError as exc:
+                cursor = later.Rows(self._beyond(exc, sql, params))
         while True:
             with self._read_lock, _translated(self.path):
                 rows = cursor.fetchmany(size)
             if not rows:
                 return
             yield rows
+
+    def has(self, table: str) -> bool:
+        """Is this table there? For reads that are too frequent to find out what is in one that is not."""
+        self._ready()
+        if (known := self._tables.get(table)) is None or known != self._opened:
+            if not self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)):
+                return False
+            self._tables[table] = self._opened
+        return True
+
+    def _beyond(self, exc: sqlite3.OperationalError, sql: str, params: Params) -> list[tuple[Any, ...]]:
+        """What a failed statement finds if a table that nobody needed yet is empty. Raises ``exc`` where that is not why."""
+        group = later.missed(exc)
+        if group is None:
+            raise exc
+        if group in later.noted(self._reading()):  # made meanwhile, or lost
+            return self._reading().execute(sql, params).fetchall()
+        if self._beside is None:
+            self._beside = later.beside(self.path, BUSY_TIMEOUT_MS / 1000)
+        return later.asked(self._beside, sql, params)
 
     def _ready(self) -> None:
         """Open if need be, under the write lock and before the read lock is taken: the order in which ``close`` takes them."""
@@ -351,6 +405,20 @@ class Database:
                     # ``execute`` would give one page back
                     connection.executescript(f"PRAGMA incremental_vacuum({RETURNED_PAGES});")
             self._fold_log(log_bytes)
+        except StoreBusy:
+            return
+
+    def tighten(self) -> None:
+        """Write a small file anew, its rows side by side: those that were moved left a tenth of their pages empty.
+
+        Waits for nobody, like ``optimise``; in a large file it would take too long.
+        """
+        if not self.is_open or self._depth:
+            return
+        try:
+            with self._hurried() as connection:
+                if _pragma(connection, "page_count") * _pragma(connection, "page_size") <= SMALL_FILE_BYTES:
+                    connection.execute("VACUUM")
         except StoreBusy:
             return
 

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ..errors import StoreBusy, StoreCorrupt, StoreError
-from . import migrations
+from . import later, migrations
 from .connection import Database, Params, translate
 
 try:
@@ -270,6 +270,8 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
         connection.execute("PRAGMA foreign_keys=OFF")
         connection.execute("BEGIN IMMEDIATE")
         try:
+            later.make_all(connection)
+            before = connection.total_changes
             for sql, params in statements:
                 connection.execute(sql, params)
             connection.execute("COMMIT")
@@ -279,7 +281,7 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
             ):  # SQLite ends it by itself on some errors; a refused ROLLBACK would hide which
                 connection.execute("ROLLBACK")
             raise
-        return connection.total_changes
+        return connection.total_changes - before
 
 
 # -- salvage ---------------------------------------------------------------------------------------------
@@ -304,7 +306,14 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
     out = Salvage()
     with _failures(source), closing(_connect(source, "rw")) as old, closing(_connect(target, "rw")) as new:
         new.execute("PRAGMA foreign_keys=OFF")
+        new.execute("BEGIN")
+        later.make_all(new)
+        new.execute("COMMIT")
+        never = later.unmade(old)
         for table in _tables(new):
+            if table in never:
+                out.kept[table] = 0
+                continue
             columns = [row[1] for row in new.execute(f'PRAGMA table_info("{table}")')]
             keyed = "WITHOUT ROWID" not in new.execute(
                 "SELECT sql FROM sqlite_master WHERE name = ?", (table,)

@@ -1,13 +1,17 @@
 """
 The schema, as a tuple of steps that only grows.
 
-``user_version`` N means that the first N steps have run. Each step and its number are one transaction. The full-text
-indexes are caches and are no part of this; ``search.py`` makes them.
+``user_version`` N means that the first N steps have run. Each step and its number are one transaction. A new file gets all of
+them at once, but for the tables that it may never need (``LATER``). The full-text indexes are caches and are no part of this;
+``search.py`` makes them.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 #: "lcm1": tells our file from anybody else's.
 APPLICATION_ID = 0x6C636D31
@@ -229,7 +233,42 @@ CREATE TABLE archives(
 CREATE INDEX archives_by_handle ON archives(handle);
 """
 
-STEPS: tuple[str, ...] = (_CORE, _PAYLOADS, _ASSEMBLY_DIGESTS, _IMPORTS, _BLOCKS, _ARCHIVES)
+#: Tables that are made when something is first written to one of their group: one page each, and one for each of their indexes,
+#: are a third of a file that holds a short conversation.
+LATER: Final[Mapping[str, tuple[str, ...]]] = {
+    "summaries": ("nodes", "node_sources", "assemblies", "carried"),
+    "payloads": ("payloads", "payload_refs"),
+    "imports": ("import_sources", "imported", "duplicates"),
+    "archives": ("archives",),
+    "leases": ("leases",),
+}
+GROUP_OF: Final = {table: group for group, tables in LATER.items() for table in tables}
+#: In ``meta``: which groups were made. Without one that is noted, tables are lost.
+NOTED: Final = "tables:"
+_NOTE = f"INSERT INTO meta(key, value) VALUES ('{NOTED}{{}}', 'true');\n"
+
+# Files of before have all tables.
+_NOTES = "".join(_NOTE.format(group) for group in LATER)
+
+STEPS: tuple[str, ...] = (_CORE, _PAYLOADS, _ASSEMBLY_DIGESTS, _IMPORTS, _BLOCKS, _ARCHIVES, _NOTES)
+
+_SUBJECT = re.compile(r"(?:CREATE TABLE|CREATE(?: UNIQUE)? INDEX \w+ ON|ALTER TABLE|INSERT INTO) (\w+)")
+
+
+def statements(group: str | None) -> Iterator[str]:
+    """The statements that make a group of tables; None: those that every file has from the beginning."""
+    for step in STEPS[: STEPS.index(_NOTES)]:
+        for statement in _parts(step):
+            subject = _SUBJECT.match(statement)
+            if subject is not None and GROUP_OF.get(subject[1]) == group:
+                yield statement
+    if group is not None:
+        yield from _parts(_NOTE.format(group))
+
+
+def _parts(step: str) -> Iterator[str]:
+    """A step's statements, each in one line: a file keeps the text of those that make tables."""
+    return (" ".join(part.split()) for part in step.split(";\n") if part.strip())
 
 
 def migrate(connection: sqlite3.Connection) -> None:
@@ -239,11 +278,10 @@ def migrate(connection: sqlite3.Connection) -> None:
         try:
             version = _version(connection)
             if version < len(STEPS):
-                for statement in STEPS[version].split(";\n"):
-                    if statement.strip():
-                        connection.execute(statement)
+                for statement in _parts(STEPS[version]) if version else statements(None):
+                    connection.execute(statement)
                 connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version={version + 1}")
+                connection.execute(f"PRAGMA user_version={version + 1 if version else len(STEPS)}")
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:

@@ -89,6 +89,15 @@ def test_packing_waits_until_it_is_worth_it(tmp_path: Path) -> None:
     assert alone(world) == 4
 
 
+def test_many_short_messages_are_worth_it(tmp_path: Path) -> None:
+    """A thousand of them make no text for several blocks; they would wait for the session's end."""
+    world = World(tmp_path)
+    world.take([{"role": ("user", "assistant")[n % 2], "content": f"word {n}"} for n in range(1220)])
+
+    assert world.store.pack_cold(hot=200) == 1000
+    assert alone(world) == 220
+
+
 def test_packing_makes_the_file_smaller(tmp_path: Path) -> None:
     """Rows that merely got shorter would leave their pages half empty."""
     world = World(tmp_path)

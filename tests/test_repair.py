@@ -375,12 +375,13 @@ def test_nothing_of_a_removed_conversation_is_left(noisy: World) -> None:
     noisy.runtime.dag.publish(gone, "job", [node.node_id], rows[2:], last_seq=4, last_pos=4.0, now=noisy.now)
     noisy.runtime.sessions.carry(gone, [node.node_id])
     noisy.raw("INSERT INTO blocks(conversation_id, data) VALUES (?, x'00')", gone)
-    noisy.raw(
-        "INSERT INTO archives(handle, conversation_id, session_id, store_ids, first_index, last_index, messages, summary, given, "
-        "preview, chars, tokens, state, created_at, changed_at) VALUES ('a', ?, 'job', '[]', 0, 0, 0, '', 0, '', 0, 0, "
-        "'archived', 0, 0)",
-        gone,
-    )
+    with noisy.runtime.db.transaction():
+        noisy.runtime.db.execute(
+            "INSERT INTO archives(handle, conversation_id, session_id, store_ids, first_index, last_index, messages, summary, "
+            "given, preview, chars, tokens, state, created_at, changed_at) VALUES ('a', ?, 'job', '[]', 0, 0, 0, '', 0, '', 0, "
+            "0, 'archived', 0, 0)",
+            (gone,),
+        )
     tables = [row[0] for row in noisy.runtime.db.query(
         "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' "
         "AND c.name = 'conversation_id'"

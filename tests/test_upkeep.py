@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from world import World, chat
 
+from hermes_lcm.db import connection
 from hermes_lcm.db.connection import WORTH_LOG_BYTES, Database
+from hermes_lcm.errors import StoreError
 from hermes_lcm.runtime import Runtimes
 
 OTHER = """
@@ -97,6 +99,46 @@ def test_folding_waits_for_no_other_process(
     assert took < 0.5
     assert left > 0
     assert log_bytes(world) == 0
+
+
+def unused(world: World) -> float:
+    """The share of the pages of messages that holds nothing."""
+    sql = "SELECT 1.0 * sum(unused) / sum(pgsize) FROM dbstat WHERE name = 'messages'"
+    try:
+        return float(world.db.query(sql)[0][0])
+    except StoreError:
+        pytest.skip("this build of SQLite has no dbstat")
+
+
+def test_the_end_of_a_session_leaves_a_small_file_without_gaps(world: World) -> None:
+    """It says what it said."""
+    said = [row.envelope for rows in world.store.every() for row in rows]
+    world.runtime.upkeep.between_turns()
+    gaps = unused(world)
+    world.runtime.ended()
+
+    assert unused(world) < gaps
+    assert unused(world) < 0.06
+    assert [row.envelope for rows in world.store.every() for row in rows] == said
+    assert world.db.query("PRAGMA integrity_check") == [("ok",)]
+
+
+def test_a_large_file_is_not_written_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "SMALL_FILE_BYTES", 100_000)
+    world.runtime.upkeep.between_turns()
+    world.db.optimise(log_bytes=0)
+    gaps = unused(world)
+    world.db.tighten()
+
+    assert (unused(world), log_bytes(world)) == (gaps, 0)
+
+
+def test_writing_anew_waits_for_no_other_process(world: World, other: Callable[..., None]) -> None:
+    other(*WRITING)
+    began = time.monotonic()
+    world.db.tighten()
+
+    assert time.monotonic() - began < 0.5
 
 
 def test_a_reader_elsewhere_keeps_nobody_from_writing(world: World, other: Callable[..., None]) -> None:
