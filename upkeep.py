@@ -19,7 +19,7 @@ from .store import MessageStore
 
 #: The newest rows are read at every compaction: they stay as they are until their session ends.
 HOT_ROWS: Final = 200
-_ENDING_S = 1.0  # a session's end holds up whoever ends it
+_ENDING_S = 1.0  # a session's end holds up whoever ends it: so long for what no worker deflated, and for the rest
 _WORKER_S = 5.0
 _WORTH_BYTES = 2000
 
@@ -60,9 +60,10 @@ class Upkeep:
         """When a session ends: the newest rows are cold now too. Raises StoreError."""
         if not self._db.is_open:
             return  # nothing was stored in this process
+        deflated = self._monotonic() + _ENDING_S
+        self._deflate(lambda: self._monotonic() < deflated)
         end = self._monotonic() + _ENDING_S
-        self._deflate(lambda: self._monotonic() < end)
-        self._index_waiting(seconds=max(0.0, end - self._monotonic()))
+        self._index_waiting(seconds=_ENDING_S)
         self._collect(end)
         moved = False
         while self._monotonic() < end and self._store.pack_cold(hot=0, least_bytes=_WORTH_BYTES):
