@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from .db.connection import Database
 from .db.meta import Meta
 from .errors import StoreCorrupt
 from .records import Flag, Message, Row, ToolCall
+from .text import chunk_ids, escapes, words
 
 T = TypeVar("T")
+
+CONTEXT_CHARS = 150
+CONTEXT_BELOW = 200  # longer messages speak for themselves; their context would only make the index larger
 
 _WAITING = "index_waiting"
 _LIST = "SELECT value FROM meta WHERE key = ?"
@@ -63,6 +68,32 @@ def _index_row(
     if tool_name:
         extra = f"{tool_name} {extra}"
     return IndexRow(store_id, conversation_id, text, extra, tail)
+
+
+def postings(rows: Iterable[IndexRow]) -> list[tuple[int, str, str]]:
+    """(number, text, context) of the index rows, by number: FTS5 writes out what it has gathered whenever one is smaller."""
+    return sorted(_pieces(rows), key=itemgetter(0))
+
+
+def _pieces(rows: Iterable[IndexRow]) -> Iterator[tuple[int, str, str]]:
+    index_text, chunks, chunk_id = words.index_text, words.chunks, chunk_ids.chunk_id
+    for store_id, _, text, extra, tail in rows:
+        full = f"{text}\n{extra}" if text and extra else text or extra
+        escaped = escapes.json_begins(full)
+        if len(full) < CONTEXT_BELOW:
+            yield (
+                chunk_id(store_id, 0),
+                index_text(_read(full, escaped)),
+                index_text(tail[-CONTEXT_CHARS:]) if tail else "",
+            )
+        else:
+            for number, (at, piece) in enumerate(chunks(full)):
+                yield chunk_id(store_id, number), index_text(_read(piece, max(0, escaped - at))), ""
+
+
+def _read(piece: str, escaped: int) -> str:
+    """A piece of a text as it reads: without the escapes of the JSON that begins at ``escaped``."""
+    return piece if escaped >= len(piece) else piece[:escaped] + escapes.unescaped(piece[escaped:])
 
 
 class Waiting:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from . import bounds
@@ -22,9 +21,9 @@ from .db.connection import Database
 from .db.fts import FullText, Plan, Where
 from .db.lists import marks, padded
 from .errors import BadRequest, StoreError
-from .indexing import IndexRow, Waiting
+from .indexing import IndexRow, Waiting, postings
 from .records import Flag, Scope
-from .text import chunk_ids, escapes, words
+from .text import chunk_ids, words
 from .text.moments import When
 from .text.pattern import compile_pattern
 from .text.ranking import ORDERS, Finder, Found, Place, Pool
@@ -48,9 +47,6 @@ NODE_SCHEMA = (
 
 Texts = Callable[[Sequence[int]], Mapping[int, str]]
 """Store ids to the texts that were indexed: ``words.searchable(text, extra)``."""
-
-CONTEXT_CHARS = 150
-CONTEXT_BELOW = 200  # longer messages speak for themselves; their context would only make the index larger
 
 ALL_BONUS = 0.2  # shares of the best score
 PHRASE_BONUS = 0.5
@@ -166,7 +162,7 @@ class MessageIndex:
     # -- writing ------------------------------------------------------------------------------------
     def add(self, rows: Sequence[IndexRow]) -> None:
         """Index messages, inside the caller's transaction."""
-        self._insert(_sorted(rows))
+        self._insert(postings(rows))
 
     def _insert(self, entries: Sequence[tuple[int, str, str]]) -> None:
         self._db.executemany("INSERT INTO message_index(rowid, text, context) VALUES (?, ?, ?)", entries)
@@ -176,7 +172,7 @@ class MessageIndex:
 
         def read(store_id: int) -> list[tuple[int, str, str]] | None:
             row = entry(store_id)
-            return None if row is None else _sorted([row])
+            return None if row is None else postings([row])
 
         return self.waiting.work_off(read, self._insert, seconds=seconds)
 
@@ -187,7 +183,7 @@ class MessageIndex:
 
     def holds(self, row: IndexRow) -> bool:
         """Does the index hold as many pieces of a message as it has, inside the caller's transaction?"""
-        numbers = padded([number for number, _, _ in _sorted([row])])
+        numbers = padded([number for number, _, _ in postings([row])])
         sql = f"SELECT count(*) FROM message_index_docsize WHERE id IN ({marks(len(numbers))})"
         return bool(self._db.fetch(sql, numbers)[0][0] == len({*numbers} - {None}))
 
@@ -195,7 +191,7 @@ class MessageIndex:
         """Index other words for a message, inside the caller's transaction. ``before``: exactly what was indexed."""
         self._db.executemany(
             "INSERT INTO message_index(message_index, rowid, text, context) VALUES ('delete', ?, ?, ?)",
-            _postings([before]),
+            postings([before]),
         )
         self.add([after])
 
@@ -426,32 +422,6 @@ def _nothing() -> int:
 
 
 _LOOSER = "nothing matches the query as it was typed; these contain some of its words"
-
-
-def _sorted(rows: Iterable[IndexRow]) -> list[tuple[int, str, str]]:
-    """Index rows by number: FTS5 writes out what it has gathered whenever one is smaller than the last."""
-    return sorted(_postings(rows), key=itemgetter(0))
-
-
-def _postings(rows: Iterable[IndexRow]) -> Iterator[tuple[int, str, str]]:
-    index_text, chunks, chunk_id = words.index_text, words.chunks, chunk_ids.chunk_id
-    for store_id, _, text, extra, tail in rows:
-        full = f"{text}\n{extra}" if text and extra else text or extra
-        escaped = escapes.json_begins(full)
-        if len(full) < CONTEXT_BELOW:
-            yield (
-                chunk_id(store_id, 0),
-                index_text(_read(full, escaped)),
-                index_text(tail[-CONTEXT_CHARS:]) if tail else "",
-            )
-        else:
-            for number, (at, piece) in enumerate(chunks(full)):
-                yield chunk_id(store_id, number), index_text(_read(piece, max(0, escaped - at))), ""
-
-
-def _read(piece: str, escaped: int) -> str:
-    """A piece of a text as it reads: without the escapes of the JSON that begins at ``escaped``."""
-    return piece if escaped >= len(piece) else piece[:escaped] + escapes.unescaped(piece[escaped:])
 
 
 # ------------------------------------------------------------------------------------------------- nodes

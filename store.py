@@ -20,9 +20,9 @@ from .db.connection import Database
 from .db.lists import marks, padded
 from .db.meta import Meta
 from .errors import Overtaken, StoreCorrupt
-from .indexing import IndexRow, index_row, stored_index_row
+from .indexing import CONTEXT_CHARS, IndexRow, index_row, stored_index_row
 from .records import Flag, Message, Row, Stored
-from .search import CONTEXT_CHARS, MessageIndex
+from .search import MessageIndex
 from .session import ID_OF, KEY_OF, Cut, key_of
 from .text import content, guard
 from .text.packing import BLOCK_BYTES, LARGE_BYTES, deflated, pack

@@ -271,13 +271,7 @@ class Database:
     def execute(self, sql: str, params: Params = ()) -> int:
         """One writing statement inside a transaction. Returns the last inserted rowid."""
         with self._write_lock, _translated(self.path):
-            connection = self._in_transaction()
-            try:
-                return connection.execute(sql, params).lastrowid or 0
-            except sqlite3.OperationalError as exc:
-                if not later.made(connection, exc):
-                    raise
-            return self.execute(sql, params)
+            return self._run(sql, params).lastrowid or 0
 
     def executemany(self, sql: str, rows: Iterable[Params]) -> None:
         """The same statement for many rows, inside a transaction."""
@@ -293,13 +287,16 @@ class Database:
     def fetch(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """Read inside the open transaction: what this transaction itself has written is seen."""
         with self._write_lock, _translated(self.path):
-            connection = self._in_transaction()
-            try:
-                return connection.execute(sql, params).fetchall()
-            except sqlite3.OperationalError as exc:
-                if not later.made(connection, exc):
-                    raise
-            return self.fetch(sql, params)
+            return self._run(sql, params).fetchall()
+
+    def _run(self, sql: str, params: Params) -> sqlite3.Cursor:
+        connection = self._in_transaction()
+        try:
+            return connection.execute(sql, params)
+        except sqlite3.OperationalError as exc:
+            if not later.made(connection, exc):
+                raise
+        return self._run(sql, params)
 
     def _in_transaction(self) -> sqlite3.Connection:
         if not self._depth or self._writer is None:
@@ -345,11 +342,11 @@ class Database:
     def has(self, table: str) -> bool:
         """Is this table there? For reads that are too frequent to find out what is in one that is not."""
         self._ready()
-        if (known := self._tables.get(table)) is None or known != self._opened:
-            if not self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)):
-                return False
-            self._tables[table] = self._opened
-        return True
+        if (known := self._tables.get(table)) is not None and known == self._opened:
+            return True
+        found = self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
+        self._tables[table] = self._opened if found else None
+        return bool(found)
 
     def _beyond(self, exc: sqlite3.OperationalError, sql: str, params: Params) -> list[tuple[Any, ...]]:
         """What a failed statement finds if a table that nobody needed yet is empty. Raises ``exc`` where that is not why."""
@@ -358,9 +355,11 @@ class Database:
             raise exc
         if group in later.noted(self._reading()):  # made meanwhile, or lost
             return self._reading().execute(sql, params).fetchall()
-        if self._beside is None:
-            self._beside = later.beside(self.path, BUSY_TIMEOUT_MS / 1000)
-        return later.asked(self._beside, sql, params)
+        beside = self._beside if self._beside is not None else later.beside(self.path, BUSY_TIMEOUT_MS / 1000)
+        self._beside = None  # one that fails may be left in a transaction
+        found = later.asked(beside, sql, params)
+        self._beside = beside
+        return found
 
     def _ready(self) -> None:
         """Open if need be, under the write lock and before the read lock is taken: the order in which ``close`` takes them."""

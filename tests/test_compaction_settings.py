@@ -215,8 +215,8 @@ def test_what_stays_is_what_the_shares_say(tmp_path: Path, setting: str) -> None
     found = []
     for value in (small, large):
         (tmp_path / str(value)).mkdir()
-        world = World(tmp_path / str(value), **{setting: value})
-        compacted = world.compact(chat().turns(300), threshold=12_000)
+        world = World(tmp_path / str(value), leaf_chunk_tokens=8_000, **{setting: value})
+        compacted = world.compact(chat().turns(300, words=60), threshold=12_000)
         assert world.gaps(compacted) == ([], [])
         found.append(tokens_of(compacted[:1] if setting == "prefix_share" else compacted))
 
