@@ -154,6 +154,6 @@ def test_an_index_that_was_made_is_full(tmp_path: Path, faults: Faults) -> None:
             world.db.open()
         fired = faults.disarm()
         runtime = world.restart().runtime
-        problems = [*runtime.index.check(deep=True), *runtime.nodes.check(deep=True)]
+        problems = [*runtime.index.check(deep=True), *runtime.node_index.check(deep=True)]
         assert problems == [], f"statement {number}: {fired[:1]}"
         number += 5
