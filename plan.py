@@ -16,6 +16,7 @@ TINY_TOKENS = 150
 GAP_SECONDS = 1800.0
 _MIN_CHUNK_TOKENS = 8000
 _MAX_CHUNK_TOKENS = 20000
+_GOAL_OF_SIZE = 0.75  # fewer, larger leaves are fewer calls, but what is condensed from them twice keeps less of each
 _LEAST_OF_GOAL = 0.6  # how much smaller than its even share a chunk may be so that it ends with a turn
 _DYNAMIC_CHUNKS = 4  # a backlog is cut into so many when chunks may grow with it
 
@@ -170,9 +171,9 @@ def _fitting(
 
 
 def _even(run: Sequence[Unit], size: int) -> list[Chunk]:
-    """As few chunks as hold it, of about equal size, cut where a turn begins or after a pause if one is near.
+    """Few chunks, of about equal size, cut where a turn begins or after a pause if one is near.
 
-    As few: each is a call that somebody pays and, if nothing was prepared, waits for.
+    Few: each is a call that somebody pays and, if nothing was prepared, waits for.
     """
     out: list[Chunk] = []
     left, at = sum(unit.tokens for unit in run), 0
@@ -188,7 +189,7 @@ def _cut(run: Sequence[Unit], at: int, left: int, size: int) -> int:
     """Where the chunk that begins at ``at`` ends. ``left``: the tokens from there on."""
     if left <= size:
         return len(run)
-    count = math.ceil(left / size)
+    count = max(2, math.ceil(left / (size * _GOAL_OF_SIZE)))
     goal = left / count
     least = max(left - (count - 1) * size, goal * _LEAST_OF_GOAL)  # less than that, and the rest takes a chunk more
     best, stop, used = (True, True, 0.0), at + 1, 0
