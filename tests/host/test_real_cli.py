@@ -14,6 +14,10 @@ from host.scripts import busy_turn, sayings
 
 pytestmark = pytest.mark.host
 
+#: From Python 3.12 on no thread starts while a process ends, so that of one turn is over before its review asks anything; hosts
+#: near 0.22 then wait for ever for a thread of their own (``agent.relay_runtime``).
+REVIEW_EVERY = 1 if sys.version_info < (3, 12) else 0
+
 
 @pytest.mark.parametrize(
     "in_place", [pytest.param(True, id="in-place"), pytest.param(False, id="rotating", marks=pytest.mark.slow)]
@@ -21,7 +25,7 @@ pytestmark = pytest.mark.host
 def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> None:
     """``hermes chat --resume`` nine times, two compactions or more: rows equal distinct messages."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
-        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=1)
+        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=REVIEW_EVERY)
         sessions: list[str] = []
         for turn in range(9):
             shown, session = home.chat_once(model.says(sayings(turn)), resume=sessions[-1] if sessions else None)
@@ -35,8 +39,7 @@ def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> No
     assert sum(1 for before, after in pairwise(prompts) if after < before) >= 2
     assert (len(set(sessions)) == 1) is in_place
     assert not (difference := compare(home.transcript(model.truth), rows)), difference
-    # With Python 3.12 the process of one turn has ended before its review asks anything.
-    assert model.of_kind("review") or sys.version_info >= (3, 12), (
+    assert bool(model.of_kind("review")) is bool(REVIEW_EVERY), (
         "no background review ran, so nothing was shown about it"
     )
     assert not [row for row in rows if REVIEW in str(row["content"])]
