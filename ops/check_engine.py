@@ -56,7 +56,7 @@ def settings(deps: OpsDeps, _deep: bool) -> Finding:
         said = ", ".join(f"{name}={value} ({source})" for name, value, source in changed)
         return ok(said or "all defaults")
     return warn(
-        "; ".join(refused),
+        "\n".join(refused),
         meaning="these settings do not do what was meant",
         remedy="correct them in the environment or in the `lcm:` block of config.yaml, then restart Hermes",
         refused=refused,

@@ -56,7 +56,7 @@ PRESETS: tuple[Preset, ...] = (
         (("context_threshold", 0.75), ("fresh_tail_count", 24), ("leaf_chunk_tokens", 8000)),
         200_000,
         500_000,
-        "values published with hermes-lcm 0.14; measured again with this implementation, see the metrics",
+        "values published with the earlier hermes-lcm 0.14; measured again with this implementation, see the metrics",
         (("target_after_compaction", 0.55),),
         measured=(
             ("compactions", 7),

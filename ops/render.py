@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from ..config import shown
 from .findings import FAIL, PASS, WARN
 
 _MARK = {PASS: "ok", WARN: "warning", FAIL: "FAILED"}
@@ -110,7 +111,7 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
             "prompt pressure",
             f"{pressure['of_context']:.1%} of the window, {pressure['of_threshold']:.1%} of the threshold"
             if live
-            else "known in the chat only: no agent runs here",
+            else "no agent runs here; known in a chat, after its first message",
         ),
         *([("last_prompt_tokens", f"{data['last_prompt_tokens']:,}")] if live else []),
         ("compression_count", str(data["compression_count"])),
@@ -173,7 +174,7 @@ def _changed(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     sources = data["config_sources"]
     if not isinstance(sources, Mapping):
         return []
-    return [(name, f"{data['config'][name]} ({source})") for name, source in sources.items()]
+    return [(name, f"{shown(data['config'][name])} ({source})") for name, source in sources.items()]
 
 
 def _plugin(data: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -182,10 +183,12 @@ def _plugin(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     at = f" at {commit} on {data['plugin_git_branch']}{dirty}" if commit else ""
     version = f"{data['plugin_version']}{at}"
     host = data["host"]
+    used = host["engine_in_use"] or "unknown"
+    other = "" if used in ("lcm", "unknown") else ": not this plugin's, see /lcm doctor"
     return [
         ("version", version),
         ("path", data["plugin_path"]),
-        ("host", f"{host['version'] or 'unknown'}, context.engine {host['engine_in_use'] or 'unknown'}"),
+        ("host", f"{host['version'] or 'unknown'}, context.engine {used}{other}"),
     ]
 
 
@@ -264,7 +267,8 @@ def doctor_text(data: Mapping[str, Any]) -> str:
     ]
     order = {FAIL: 0, WARN: 1, PASS: 2}
     for each in sorted(data["checks"], key=lambda item: order[item["status"]]):
-        lines.append(f"  {_MARK[each['status']]:8}{each['check']}: {each['detail']}")
+        first, *more = each["detail"].split("\n")
+        lines += [f"  {_MARK[each['status']]:8}{each['check']}: {first}", *(f"          {line}" for line in more)]
         lines += [f"          it means: {each['meaning']}"] if each.get("meaning") else []
         lines += [f"          what to do: {each['remedy']}"] if each.get("remedy") else []
         lines += [f"          command: {each['command']}"] if each.get("command") else []

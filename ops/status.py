@@ -47,7 +47,7 @@ _MOST_FILES = 2000
 EXPORTS = "lcm-exports"
 #: What a missing package switches off.
 OPTIONAL_PACKAGES = {
-    "regex": "LCM_IGNORE_MESSAGE_PATTERNS is not applied: a pattern of the standard library cannot be stopped",
+    "regex": "LCM_IGNORE_MESSAGE_PATTERNS is not applied (a pattern of the standard library cannot be stopped)",
     "tiktoken": "token counts are estimates by character class (within about 15 %)",
 }
 
@@ -308,7 +308,9 @@ def _settings(deps: OpsDeps) -> dict[str, Any]:
         "preset_suggestion": presets.suggestion(
             config, context_length=deps.engine.context_length, model=deps.engine.model, provider=deps.engine.provider
         ),
-        "disabled_features": [f"{name} is not installed: {OPTIONAL_PACKAGES[name]}" for name in missing_packages()],
+        "disabled_features": [
+            f"optional package {name} is not installed: {OPTIONAL_PACKAGES[name]}" for name in missing_packages()
+        ],
     }
 
 

@@ -68,7 +68,8 @@ def read(path: Path) -> File:
     try:
         text = path.read_text(encoding="utf-8", errors="surrogatepass")
     except (OSError, UnicodeDecodeError) as exc:
-        raise BadRequest(f"{path} cannot be read: {exc}") from exc
+        why = getattr(exc, "strerror", None) or exc
+        raise BadRequest(f"{path} cannot be read: {why}") from exc
     first = text.lstrip("\ufeff \t\r\n").split("\n", 1)[0]
     head = _object(first)
     if head is not None and "lcm_export" in head:

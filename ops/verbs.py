@@ -8,6 +8,7 @@ A verb takes parsed words and gives an ``Answer``. Verbs that change something s
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
 
 from ..errors import BadRequest
@@ -324,7 +325,15 @@ def parsed(text: str) -> tuple[Verb, Words]:
         verb = _BY_NAME.get(" ".join(words[:length]).lower())
         if verb is not None and len(words) >= length:
             return verb, flagged(verb, words[length:])
-    raise BadRequest(f"/lcm knows no {words[0]!r}{_nearest(words)}; `/lcm help` lists what there is")
+    raise BadRequest(f"{_unknown(words)} `/lcm help` lists what there is")
+
+
+def _unknown(words: list[str]) -> str:
+    """What is wrong with words that are no verb: the first half of one alone, or a mistyped one."""
+    follow = [name.partition(" ")[2] for name in _BY_NAME if name.startswith(f"{words[0].lower()} ")]
+    if follow and len(words) == 1:
+        return f"`/lcm {words[0].lower()}` needs one more word ({', '.join(follow)});"
+    return f"/lcm knows no {words[0]!r};{_nearest(words)}"
 
 
 def _nearest(words: list[str]) -> str:
@@ -332,7 +341,7 @@ def _nearest(words: list[str]) -> str:
     for length in (2, 1):
         near = difflib.get_close_matches(" ".join(words[:length]).lower()[:60], list(_BY_NAME), n=1, cutoff=0.6)
         if near:
-            return f"; did you mean `/lcm {near[0]}`?"
+            return f" did you mean `/lcm {near[0]}`?"
     return ""
 
 
@@ -347,6 +356,7 @@ def flagged(verb: Verb, words: list[str]) -> Words:
     rest = tuple(word for word in words if word not in _FLAGS)
     if rest and verb is not _BY_NAME["help"] and "<" not in verb.usage:
         known = [each.name.removeprefix(f"{verb.name} ") for each in VERBS if each.name.startswith(f"{verb.name} ")]
+        known += re.findall(r"\[(\w+)\]", verb.usage)
         said = f" (what there is: {', '.join(known)})" if known else ""
         raise BadRequest(f"`/lcm {verb.name}` takes no {rest[0]!r}{said}; `/lcm help` lists everything")
     return Words(rest, apply="apply" in flags and "dry" not in flags, dry="dry" in flags, deep="deep" in flags)

@@ -203,6 +203,27 @@ def test_a_verb_that_is_mistyped_gets_the_nearest_name(
     assert "did you mean" not in run("xyzzy", world.deps())
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("preset", "`/lcm preset` needs one more word (show, suggest, apply); `/lcm help`"),
+        ("redact", "`/lcm redact` needs one more word (preview); `/lcm help`"),
+        ("status dep", "`/lcm status` takes no 'dep' (what there is: deep);"),
+        ("doctor claen", "retention, duplicates, deep);"),
+        ("import /no/such/file", "at the terminal"),
+    ],
+)
+def test_what_is_incomplete_or_too_much_is_told_what_fits(typed: str, said: str, world: World) -> None:
+    """Half a verb is not unknown, and a word that does not fit is told which would."""
+    assert said in run(typed, world.deps())
+
+
+def test_a_file_that_is_missing_is_named_once(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """In words, without the error's number."""
+    assert call(world, "import", "/no/such/file") == 2
+    assert "/no/such/file cannot be read: No such file or directory\n" in capsys.readouterr().out
+
+
 # -- the context window --------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("configured", "reported", "size", "source"),
