@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -277,12 +278,15 @@ class Database:
         """The same statement for many rows, inside a transaction."""
         with self._write_lock, _translated(self.path):
             connection = self._in_transaction()
+            rest = iter(rows)
+            first = [*islice(rest, 1)]
             try:
-                connection.executemany(sql, rows)
-            except sqlite3.OperationalError as exc:  # before the first row was taken
+                connection.executemany(sql, chain(first, rest))
+            except sqlite3.OperationalError as exc:
+                # Before it took a row, or with the first: a statement that was kept from before a rollback is tried with one.
                 if not later.made(connection, exc):
                     raise
-                self.executemany(sql, rows)
+                connection.executemany(sql, chain(first, rest))
 
     def fetch(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """Read inside the open transaction: what this transaction itself has written is seen."""
@@ -340,11 +344,17 @@ class Database:
             yield rows
 
     def has(self, table: str) -> bool:
-        """Is this table there? For reads that are too frequent to find out what is in one that is not."""
+        """Is this table there? For reads that are too frequent to find out what is in one that is not.
+
+        Also one that was made and is lost: who reads it is told.
+        """
         self._ready()
         if (known := self._tables.get(table)) is not None and known == self._opened:
             return True
         found = self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
+        if not found and table in migrations.GROUP_OF:
+            note = migrations.NOTED + migrations.GROUP_OF[table]
+            found = self.query("SELECT 1 FROM meta WHERE key = ?", (note,))
         self._tables[table] = self._opened if found else None
         return bool(found)
 
