@@ -206,3 +206,23 @@ def test_a_file_that_is_gone_waits_no_longer(tmp_path: Path) -> None:
 
     assert world.runtime.payloads.waiting() == 0
     assert len(world.runtime.payloads.survey().missing) == 1
+
+
+def test_what_could_not_be_written_anew_is_not_told_of_when_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator removed its session: nothing waits, and nobody would ever take the warning back."""
+    world = world_with(tmp_path, **FILES)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "replace", full)
+        world.runtime.payloads.deflate(always)
+    assert len(world.health.problems()) == 1
+    with world.db.transaction():
+        world.db.execute("DELETE FROM payloads")
+    world.runtime.payloads.deflate(always)
+
+    assert world.health.problems() == []
