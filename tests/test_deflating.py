@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ops_world import PAGE_BYTES
 from ops_world import World as Home
 from world import World, chat
 
@@ -136,6 +137,25 @@ def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert (deflating.step(always), deflating.waiting()) == (2, 0)
     assert Deflating(world.db, world.store).step(always) == 0
     assert said(world) == list(live)
+
+
+def test_one_that_cannot_be_read_keeps_no_other_waiting(tmp_path: Path) -> None:
+    """Neither for being deflated nor, behind that, for the search index."""
+    home = Home(tmp_path / "home")
+    home.say(large(1))
+    home.close()
+    damaged = home.path.read_bytes().index(b"line 7000 of a log") // PAGE_BYTES * PAGE_BYTES
+    with home.path.open("r+b") as file:
+        file.seek(damaged)
+        file.write(b"\xde\xad\xbe\xef" * (PAGE_BYTES // 4))
+    home.say(large(2), session="s2")
+    home.say(large(3), session="s3")
+    home.runtime.ended()
+
+    stored = [row[0] for row in home.runtime.db.query("SELECT length(envelope) FROM messages ORDER BY store_id")]
+    assert [size < LARGE_BYTES for size in stored] == [False, True, True]
+    assert home.runtime.index.waiting.ids() == [1]
+    assert [each.topic for each in home.runtime.health.problems()] == ["upkeep"]
 
 
 # -- files -------------------------------------------------------------------------------------------------------
