@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -277,16 +276,7 @@ class Database:
     def executemany(self, sql: str, rows: Iterable[Params]) -> None:
         """The same statement for many rows, inside a transaction."""
         with self._write_lock, _translated(self.path):
-            connection = self._in_transaction()
-            rest = iter(rows)
-            first = [*islice(rest, 1)]
-            try:
-                connection.executemany(sql, chain(first, rest))
-            except sqlite3.OperationalError as exc:
-                # Before it took a row, or with the first: a statement that was kept from before a rollback is tried with one.
-                if not later.made(connection, exc):
-                    raise
-                connection.executemany(sql, chain(first, rest))
+            later.write_many(self._in_transaction(), sql, rows)
 
     def fetch(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """Read inside the open transaction: what this transaction itself has written is seen."""
@@ -344,19 +334,14 @@ class Database:
             yield rows
 
     def has(self, table: str) -> bool:
-        """Is this table there? For reads that are too frequent to find out what is in one that is not.
-
-        Also one that was made and is lost: who reads it is told.
-        """
+        """Is this table there, or lost? For reads that are too frequent to find out what is in one that nobody made."""
         self._ready()
         if (known := self._tables.get(table)) is not None and known == self._opened:
             return True
-        found = self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
-        if not found and table in migrations.GROUP_OF:
-            note = migrations.NOTED + migrations.GROUP_OF[table]
-            found = self.query("SELECT 1 FROM meta WHERE key = ?", (note,))
+        with self._read_lock, _translated(self.path):
+            found = later.is_or_was(self._reading(), table)
         self._tables[table] = self._opened if found else None
-        return bool(found)
+        return found
 
     def _beyond(self, exc: sqlite3.OperationalError, sql: str, params: Params) -> list[tuple[Any, ...]]:
         """What a failed statement finds if a table that nobody needed yet is empty. Raises ``exc`` where that is not why."""
