@@ -183,6 +183,19 @@ def test_who_asks_first_whether_a_table_is_there_misses_a_lost_one(tmp_path: Pat
         world.runtime.dag.latest_assembly(1)
 
 
+def test_messages_are_stored_though_summaries_and_their_index_are_lost(tmp_path: Path) -> None:
+    """Whoever opens the file makes no index of what is not there."""
+    world = World(tmp_path)
+    world.say("one", "two")
+    world.node(1)
+    world.close()
+    for table in ("nodes", "node_terms", "node_index"):
+        world.raw(f"DROP TABLE {table}")
+    world = world.restart()
+    world.say("three", session="s2")
+    assert world.runtime.db.query("SELECT count(*) FROM messages") == [(3,)]
+
+
 def test_the_doctor_misses_only_tables_that_were_made(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.say("one", "two")
