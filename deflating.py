@@ -12,6 +12,7 @@ from typing import Final
 
 from .db.connection import Database
 from .db.meta import Meta
+from .errors import StoreCorrupt
 from .store import MessageStore
 
 _DONE: Final = "deflated_to"  # the last row that was looked at
@@ -42,13 +43,19 @@ class Deflating:
             for store_id in self._store.large_alone(after=done, upto=upto):
                 if not go_on():
                     break
-                made += self._store.deflate(store_id)
+                made += self._deflated(store_id)
                 done = store_id
             else:
                 done = upto
         if made or done - noted >= _WORTH_NOTING:
             self._meta.note(_DONE, done)
         return made
+
+    def _deflated(self, store_id: int) -> bool:
+        try:
+            return self._store.deflate(store_id)
+        except StoreCorrupt:
+            return False  # the doctor tells of it; those behind it do not wait for its repair
 
     def _done(self) -> int:
         return int(self._meta.value(_DONE) or 0)

@@ -150,6 +150,8 @@ class Payloads:
                     self._meta.note(_WAITING, sorted(left))
                 else:
                     self._meta.forget(_WAITING)
+            if not left:  # also where one that could not be written anew is gone
+                self._health.resolved(_TO_DEFLATE)
         return len(done)
 
     def _settled(self, sha: str) -> bool:

@@ -111,6 +111,7 @@ class NodeHits:
 
 _TABLES = ("message_index", "message_terms")
 _NODE_TABLES = ("node_index", "node_terms")
+_NODES = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'nodes'"
 _PRESENT = f"SELECT name FROM sqlite_master WHERE name IN {(*_TABLES, *_NODE_TABLES)} ORDER BY rowid"
 
 
@@ -136,8 +137,8 @@ def prepare(db: Database) -> bool:
 
 
 def _wanted(db: Database) -> set[str]:
-    """The tables of the indexes; that of nodes is made with the first of them."""
-    return {*_TABLES, *(_NODE_TABLES if db.has("nodes") else ())}
+    """The tables of the indexes; that of nodes is made with the first of them. Where nodes are lost there is nothing to index."""
+    return {*_TABLES, *(_NODE_TABLES if db.query(_NODES) else ())}
 
 
 # ------------------------------------------------------------------------------------------------- messages

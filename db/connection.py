@@ -276,13 +276,7 @@ class Database:
     def executemany(self, sql: str, rows: Iterable[Params]) -> None:
         """The same statement for many rows, inside a transaction."""
         with self._write_lock, _translated(self.path):
-            connection = self._in_transaction()
-            try:
-                connection.executemany(sql, rows)
-            except sqlite3.OperationalError as exc:  # before the first row was taken
-                if not later.made(connection, exc):
-                    raise
-                self.executemany(sql, rows)
+            later.write_many(self._in_transaction(), sql, rows)
 
     def fetch(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """Read inside the open transaction: what this transaction itself has written is seen."""
@@ -340,13 +334,14 @@ class Database:
             yield rows
 
     def has(self, table: str) -> bool:
-        """Is this table there? For reads that are too frequent to find out what is in one that is not."""
+        """Is this table there, or lost? For reads that are too frequent to find out what is in one that nobody made."""
         self._ready()
         if (known := self._tables.get(table)) is not None and known == self._opened:
             return True
-        found = self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
+        with self._read_lock, _translated(self.path):
+            found = later.is_or_was(self._reading(), table)
         self._tables[table] = self._opened if found else None
-        return bool(found)
+        return found
 
     def _beyond(self, exc: sqlite3.OperationalError, sql: str, params: Params) -> list[tuple[Any, ...]]:
         """What a failed statement finds if a table that nobody needed yet is empty. Raises ``exc`` where that is not why."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Iterable
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,12 @@ def missed(exc: sqlite3.Error) -> str | None:
     return GROUP_OF.get(said[1]) if said else None
 
 
+def is_or_was(connection: sqlite3.Connection, table: str) -> bool:
+    """Is a table there, or was it made and is lost? Who reads a lost one is told."""
+    there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return bool(connection.execute(there, (table,)).fetchall()) or GROUP_OF.get(table) in noted(connection)
+
+
 def unmade(connection: sqlite3.Connection) -> set[str]:
     """Tables that a file, perhaps a damaged one, does not have because nobody needed them yet."""
     try:
@@ -47,6 +55,18 @@ def made(connection: sqlite3.Connection, exc: sqlite3.Error) -> bool:
         return False
     _make(connection, group)
     return True
+
+
+def write_many(connection: sqlite3.Connection, sql: str, rows: Iterable[Any]) -> None:
+    """The same statement for many rows, inside the caller's transaction, with the tables that it does not find."""
+    rest = iter(rows)
+    first = [*islice(rest, 1)]  # a statement that was kept from before a rollback fails when it has taken one
+    try:
+        connection.executemany(sql, chain(first, rest))
+    except sqlite3.OperationalError as exc:
+        if not made(connection, exc):
+            raise
+        connection.executemany(sql, chain(first, rest))
 
 
 def make_all(connection: sqlite3.Connection) -> None:

@@ -377,6 +377,7 @@ _PARTS = (
     ),
     *(_NOTE + "informational background data", _NOTE + "authoritative reference data", "memory", "<", "[", "\n"),
 )
+_MEMORY_KINDS = ("informational background data", "authoritative reference data, as ever")
 
 
 @given(st.lists(st.sampled_from(_PARTS), max_size=12).map("".join))
@@ -387,6 +388,14 @@ def test_recalled_memory_is_cut_as_the_host_cuts_it(text: str) -> None:
         expected = re.sub(pattern, "", expected, flags=re.IGNORECASE)
 
     assert content.canonical_text(text) == expected.strip()
+
+
+@given(st.integers(0, len(_NOTE)), st.sampled_from(_MEMORY_KINDS))
+def test_recalled_memory_is_cut_where_a_block_of_it_stood_inside_of_a_note(at: int, kind: str) -> None:
+    """The host cuts the block first, and then finds the note."""
+    text = f"{_NOTE[:at]}<memory-context>x</memory-context>{_NOTE[at:]}{kind}.] hello"
+
+    assert content.canonical_text(text) == "hello"
 
 
 @pytest.mark.parametrize(

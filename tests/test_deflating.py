@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ops_world import PAGE_BYTES
 from ops_world import World as Home
 from world import World, chat
 
@@ -138,6 +139,25 @@ def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert said(world) == list(live)
 
 
+def test_one_that_cannot_be_read_keeps_no_other_waiting(tmp_path: Path) -> None:
+    """Neither for being deflated nor, behind that, for the search index."""
+    home = Home(tmp_path / "home")
+    home.say(large(1))
+    home.close()
+    damaged = home.path.read_bytes().index(b"line 7000 of a log") // PAGE_BYTES * PAGE_BYTES
+    with home.path.open("r+b") as file:
+        file.seek(damaged)
+        file.write(b"\xde\xad\xbe\xef" * (PAGE_BYTES // 4))
+    home.say(large(2), session="s2")
+    home.say(large(3), session="s3")
+    home.runtime.ended()
+
+    stored = [row[0] for row in home.runtime.db.query("SELECT length(envelope) FROM messages ORDER BY store_id")]
+    assert [size < LARGE_BYTES for size in stored] == [False, True, True]
+    assert home.runtime.index.waiting.ids() == [1]
+    assert [each.topic for each in home.runtime.health.problems()] == ["upkeep"]
+
+
 # -- files -------------------------------------------------------------------------------------------------------
 def test_a_large_file_is_deflated_behind_its_turn(tmp_path: Path) -> None:
     """It is whole and durable before the row is, as every file is."""
@@ -206,3 +226,23 @@ def test_a_file_that_is_gone_waits_no_longer(tmp_path: Path) -> None:
 
     assert world.runtime.payloads.waiting() == 0
     assert len(world.runtime.payloads.survey().missing) == 1
+
+
+def test_what_could_not_be_written_anew_is_not_told_of_when_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator removed its session: nothing waits, and nobody would ever take the warning back."""
+    world = world_with(tmp_path, **FILES)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "replace", full)
+        world.runtime.payloads.deflate(always)
+    assert len(world.health.problems()) == 1
+    with world.db.transaction():
+        world.db.execute("DELETE FROM payloads")
+    world.runtime.payloads.deflate(always)
+
+    assert world.health.problems() == []

@@ -108,6 +108,34 @@ def test_a_transaction_that_fails_makes_no_table(db: Database) -> None:
     assert db.query(LEASES) == [("a",)]
 
 
+def test_every_row_of_a_first_write_is_kept_after_one_that_was_taken_back(db: Database) -> None:
+    """SQLite keeps the statement, and finds only with its first row that the table is gone again."""
+
+    def lost() -> None:
+        with db.transaction():
+            db.executemany(LEASE, ((name,) for name in "xy"))
+            raise ZeroDivisionError
+
+    with db.transaction():
+        with pytest.raises(ZeroDivisionError):
+            lost()
+        db.executemany(LEASE, ((name,) for name in "abc"))
+    assert db.query(LEASES) == [("a",), ("b",), ("c",)]
+
+
+def test_every_row_of_a_first_write_is_kept_after_a_transaction_that_failed(db: Database) -> None:
+    def lost() -> None:
+        with db.transaction():
+            db.executemany(LEASE, ((name,) for name in "xy"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        lost()
+    with db.transaction():
+        db.executemany(LEASE, ((name,) for name in "abc"))
+    assert db.query(LEASES) == [("a",), ("b",), ("c",)]
+
+
 def test_a_table_that_another_process_makes_is_read_at_once(db: Database) -> None:
     """Though the same statement found it empty before."""
     assert (db.query(LEASES), db.has("leases")) == ([], False)
@@ -142,6 +170,30 @@ def test_a_table_that_was_made_and_is_lost_is_missed(db: Database) -> None:
         db.query(LEASES)
     with pytest.raises(errors.StoreError, match="no such table: leases"):
         lease(db)
+
+
+def test_who_asks_first_whether_a_table_is_there_misses_a_lost_one(tmp_path: Path) -> None:
+    """Otherwise a conversation would go on as if it had never been compacted."""
+    world = World(tmp_path)
+    world.say("one", "two")
+    world.assembly([world.node(1)], [2], 2)
+    world.raw("DROP TABLE assemblies")
+    world = world.restart()
+    with pytest.raises(errors.StoreError, match="no such table: assemblies"):
+        world.runtime.dag.latest_assembly(1)
+
+
+def test_messages_are_stored_though_summaries_and_their_index_are_lost(tmp_path: Path) -> None:
+    """Whoever opens the file makes no index of what is not there."""
+    world = World(tmp_path)
+    world.say("one", "two")
+    world.node(1)
+    world.close()
+    for table in ("nodes", "node_terms", "node_index"):
+        world.raw(f"DROP TABLE {table}")
+    world = world.restart()
+    world.say("three", session="s2")
+    assert world.runtime.db.query("SELECT count(*) FROM messages") == [(3,)]
 
 
 def test_the_doctor_misses_only_tables_that_were_made(tmp_path: Path) -> None:

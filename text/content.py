@@ -142,6 +142,7 @@ def _without_memory(text: str) -> str:
     tags, notes = b"memory-context" in low, b"recalled memory context" in low
     if tags:
         text = "".join(_outside_blocks(text))
+        notes = notes or bool(_RECALLED.search(text))  # a block that stood inside of it had hidden it
     if notes:
         text = "".join(_outside_notes(text))
     return _STRAY.sub("", text) if tags or notes else text
