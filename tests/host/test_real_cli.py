@@ -15,8 +15,8 @@ from host.scripts import busy_turn, sayings
 
 pytestmark = pytest.mark.host
 
-#: When a process of one turn ends, hosts near 0.22 wait for ever for a thread of their own (``agent.relay_runtime``): on Python 3.12
-#: no thread starts any more by then. Seen without the plugin too.
+#: When a process of one turn ends, hosts near 0.22 wait for ever for a thread of their own (``agent.relay_runtime``): on Python
+#: 3.12 no thread starts any more by then. Seen without the plugin too.
 NEVER_ENDS = sys.version_info[:2] == (3, 12) and importlib.util.find_spec("agent.relay_runtime") is not None
 
 
