@@ -230,7 +230,7 @@ class Config:
         "in the turn, and summaries are condensed before they need to be. 0: never.",
     )
 
-    leaf_chunk_tokens: int = knob(20_000, tokens(100), "Raw messages that one summary covers.")
+    leaf_chunk_tokens: int = knob(20_000, tokens(100), "Raw messages that one summary covers at most.")
     dynamic_leaf_chunk_enabled: bool = knob(
         False,
         FLAG,

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
-_MOST_DOUBLINGS = 5
+_MOST_DOUBLINGS = 2  # of a quarter of an hour, to an hour: what failed in an outage must not wait a day after it
 _MOST_KEPT = 1000
 _FORGIVEN_S = 3600.0
 
@@ -25,7 +25,7 @@ class _Held:
 
 
 class Patience(Generic[Key]):
-    """Things to be left alone: each for ``seconds`` from when it failed, twice as long when it fails again, and so on."""
+    """Things to be left alone: for ``seconds`` from when each failed, twice as long when it fails again, at most four times."""
 
     def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
         self._seconds = seconds

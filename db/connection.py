@@ -351,10 +351,13 @@ class Database:
         if group in later.noted(self._reading()):  # made meanwhile, or lost
             return self._reading().execute(sql, params).fetchall()
         beside = self._beside if self._beside is not None else later.beside(self.path, BUSY_TIMEOUT_MS / 1000)
-        self._beside = None  # one that fails may be left in a transaction
-        found = later.asked(beside, sql, params)
         self._beside = beside
-        return found
+        try:
+            return later.asked(beside, sql, params)
+        except sqlite3.Error:
+            self._beside = None
+            beside.close()  # it may be left in a transaction, which would keep the log from being folded back
+            raise
 
     def _ready(self) -> None:
         """Open if need be, under the write lock and before the read lock is taken: the order in which ``close`` takes them."""

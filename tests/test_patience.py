@@ -17,10 +17,10 @@ class Clock:
 
 
 def test_what_fails_again_is_left_alone_twice_as_long() -> None:
-    """The same question to the same model costs the same every time."""
+    """The same question to the same model costs the same every time; but what failed in an outage is not left alone for a day."""
     clock = Clock()
     patience = Patience[str](100.0, clock)
-    for wait in (100.0, 200.0, 400.0):
+    for wait in (100.0, 200.0, 400.0, 400.0):
         patience.give_up("it")
         clock.now += wait - 1
         assert patience.waits("it")
