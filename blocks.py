@@ -1,5 +1,5 @@
 """
-Cold messages: envelopes that lie packed together, and where they are.
+Where envelopes are: in their rows, or packed together once they are cold, or still aside.
 
 Owns table ``blocks``. A message whose envelope is in a block has the block's number in the place of its envelope. Blocks never
 change: they are written in the transaction that lets their rows point at them, hold messages of one conversation, and go with it.
@@ -8,13 +8,19 @@ change: they are written in the transaction that lets their rows point at them, 
 from __future__ import annotations
 
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
+from .aside import Aside
 from .db.connection import Database
-from .text.packing import BLOCK_BYTES, LARGE_BYTES, Block, pack_block, unpack
+from .errors import StoreCorrupt
+from .text.packing import BLOCK_BYTES, LARGE_BYTES, Block, Reference, pack_block, unpack
 
 _CACHED_BYTES = 4_000_000
+#: What ``Blocks.envelope`` and reading what it gives may raise.
+UNREADABLE: Final = (zlib.error, ValueError, KeyError, IndexError, TypeError)
 _INSERT = "INSERT INTO blocks(conversation_id, data) VALUES (?,?)"
 
 Stored = bytes | int
@@ -24,8 +30,9 @@ Stored = bytes | int
 class Blocks:
     """The blocks of one database, and the last ones that were read."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, aside: Aside | None = None) -> None:
         self._db = db
+        self.aside = aside or Aside(db.path)
         self._lock = threading.Lock()
         self._of: object = None  # the file that the cache is of: another one gives the same numbers to other blocks
         self._cache: OrderedDict[int, Block] = OrderedDict()
@@ -35,13 +42,30 @@ class Blocks:
     def envelope(self, store_id: int, stored: Stored) -> str:
         """The envelope of a message. Raises zlib.error, ValueError or KeyError when it is not there or no envelope."""
         if isinstance(stored, bytes):
-            return unpack(stored)
+            reference = Reference.read(stored)
+            return unpack(stored) if reference is None else self._laid_aside(store_id, stored, reference)
         if not isinstance(stored, int):
             raise ValueError(f"an envelope of type {type(stored).__name__}")
         known = self._block(stored)
         if store_id not in known:
             raise KeyError(f"block {stored} does not hold it")
         return known[store_id].decode("utf-8")
+
+    def legible(self, store_id: int, stored: Stored) -> str:
+        """The same. Raises StoreCorrupt when it is not there or no envelope."""
+        try:
+            return self.envelope(store_id, stored)
+        except UNREADABLE as exc:
+            raise unreadable(store_id, exc) from exc
+
+    def _laid_aside(self, store_id: int, stored: bytes, reference: Reference) -> str:
+        try:
+            return self.aside.read(reference).decode("utf-8")
+        except KeyError:  # it may have come into its row since that was read
+            row = self._db.query_one("SELECT envelope FROM messages WHERE store_id = ?", (store_id,))
+            if row is None or row[0] == stored:
+                raise
+            return self.envelope(store_id, row[0])
 
     def _block(self, number: int) -> Mapping[int, bytes]:
         with self._lock:
@@ -67,6 +91,11 @@ class Blocks:
     def add(self, conversation_id: int, data: bytes) -> int:
         """Keep a block, inside the caller's transaction; its number."""
         return self._db.execute(_INSERT, (conversation_id, data))
+
+
+def unreadable(store_id: int, exc: Exception) -> StoreCorrupt:
+    """What is raised for a row whose envelope cannot be read."""
+    return StoreCorrupt(f"the content of msg_{store_id} cannot be read ({type(exc).__name__}: {exc})")
 
 
 def grouped(rows: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, list[tuple[int, str]]]]:

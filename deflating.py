@@ -1,5 +1,5 @@
 """
-Large envelopes are stored as they are in their turn, and deflated behind it.
+Large envelopes are stored as they are in their turn (huge ones in a file aside), and deflated into their rows behind it.
 
 Owns the note up to which row that is done. A row says the same before and after, so nobody need know where this stands; whoever
 is killed in the middle does the rest next time.
@@ -17,6 +17,8 @@ from .store import MessageStore
 
 _DONE: Final = "deflated_to"  # the last row that was looked at
 _STEP: Final = 20_000  # rows that are looked at in one statement
+#: Whoever read a row just before its envelope came into it still opens the file.
+KEPT_S: Final = 60.0
 _WORTH_NOTING: Final = 1000  # rows without a large one: looking at them again costs less than writing that down
 
 
@@ -31,16 +33,19 @@ class Deflating:
     def waiting(self) -> int:
         """How many large envelopes have not been looked at yet."""
         done, last = self._done(), self._last()
-        return len(self._store.large_alone(after=done, upto=last)) if done < last else 0
+        return len(self._store.cold.large_alone(after=done, upto=last)) if done < last else 0
 
-    def step(self, go_on: Callable[[], bool]) -> int:
-        """Deflate what came since the last time, as long as ``go_on`` says so; how many were. Raises StoreError."""
+    def step(self, go_on: Callable[[], bool], *, kept_s: float = KEPT_S) -> int:
+        """Deflate what came since the last time, as long as ``go_on`` says so; how many were. Raises StoreError.
+
+        Files that envelopes have left for so long are removed.
+        """
         noted = done = self._done()
         last = self._last()
         made = 0
         while done < last and go_on():
             upto = min(done + _STEP, last)
-            for store_id in self._store.large_alone(after=done, upto=upto):
+            for store_id in self._store.cold.large_alone(after=done, upto=upto):
                 if not go_on():
                     break
                 made += self._deflated(store_id)
@@ -49,11 +54,12 @@ class Deflating:
                 done = upto
         if made or done - noted >= _WORTH_NOTING:
             self._meta.note(_DONE, done)
+        self._store.cold.sweep_aside(older_s=kept_s)
         return made
 
     def _deflated(self, store_id: int) -> bool:
         try:
-            return self._store.deflate(store_id)
+            return self._store.cold.deflate(store_id)
         except StoreCorrupt:
             return False  # the doctor tells of it; those behind it do not wait for its repair
 

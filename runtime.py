@@ -21,6 +21,8 @@ from . import host
 from .answer import Desk
 from .archive import ArchivedRanges
 from .archives import Archives
+from .aside import Aside
+from .blocks import Blocks
 from .calibration import Calibration
 from .collect import Collector
 from .compact import Compactor
@@ -87,7 +89,7 @@ class Runtime:
         self.index = MessageIndex(self.db)
         self.node_index = NodeIndex(self.db)
         self.sessions = Sessions(self.db)
-        self.store = MessageStore(self.db, self.index)
+        self.store = MessageStore(self.db, self.index, Blocks(self.db, Aside(path, self.health)))
         self.dag = SummaryDag(self.db, self.node_index)
         self.payloads, self.whole_store, self.view_store = unfolded(
             self.db, self.index, path, self.health, self.store.blocks

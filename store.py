@@ -1,48 +1,39 @@
 """
 Stored messages.
 
-Owns table ``messages``. Appends rows (and their index entries) as one fact, and reads them back. Rows never change
-but for their flags; envelopes of cold rows are moved together (``blocks`` owns where they lie). Knows nothing of live lists,
+Owns table ``messages``. Appends rows (and their index entries) as one fact, and reads them back. Rows never change but for their
+flags; where their envelopes are is the business of ``blocks``, and of ``cold``, which moves them. Knows nothing of live lists,
 summaries or prompts: which message is new is ``ingest``'s business.
 """
 
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .blocks import Blocks, grouped, packed
+from .blocks import UNREADABLE, Blocks, unreadable
 from .blocks import Stored as Packed
+from .cold import COLUMNS, STORED_COLUMNS, ColdRows
 from .db.connection import Database
 from .db.lists import marks, padded
-from .db.meta import Meta
 from .errors import Overtaken, StoreCorrupt
 from .indexing import CONTEXT_CHARS, IndexRow, index_row, stored_index_row
 from .records import Flag, Message, Row, Stored
 from .search import MessageIndex
 from .session import ID_OF, KEY_OF, Cut, key_of
 from .text import content, guard
-from .text.packing import BLOCK_BYTES, LARGE_BYTES, deflated, pack
+from .text.packing import HUGE_BYTES, Reference, pack
 
-_COLUMNS = (
-    "store_id, conversation_id, {}, seq, pos, role, tool_name, answers, digest, tokens, chars, said_at, stored_at, "
-    "source, flags, revises"
-)
-#: A row but for its envelope, as it is stored; HEAD_COLUMNS: as it is read, with the host's id of its session.
-STORED_COLUMNS = _COLUMNS.format("session_key")
-HEAD_COLUMNS = _COLUMNS.format(ID_OF.format("messages"))
+#: A row but for its envelope, as it is read: with the host's id of its session.
+HEAD_COLUMNS = COLUMNS.format(ID_OF.format("messages"))
 _INSERT = f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES (NULL{',?' * 16})"
 _IN_SESSION = f"session_key = {KEY_OF.format('?')}"
 _NEIGHBOUR_CHARS = 200_000
 #: A larger message is indexed behind its turn (5 MB take a fifth of a second), or by the first search if that comes before.
 LATER_CHARS = 250_000
 _SEARCH_WAITS_S = 5.0  # ... which waits no longer than that: many may have come at once, by an import
-_PACKED = "packed_to"  # the last row that was looked at for packing
-_STEP_BYTES, _STEP_ROWS = 4 * BLOCK_BYTES, 1000
-_UNREADABLE = (zlib.error, ValueError, KeyError, IndexError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +71,7 @@ class MessageStore:
         self._db = db
         self._index = index
         self.blocks = blocks or Blocks(db)
+        self.cold = ColdRows(db, self.blocks)
 
     # -- writing ------------------------------------------------------------------------------------
     def append(
@@ -100,6 +92,7 @@ class MessageStore:
         ``retract`` and ``restore`` flag rows that the user took back or brought back. ``previous_text`` is what stands in front
         of the first row, for the search index (None: read it). Raises Overtaken when somebody else appended in the meantime.
         """
+        laid = self._laid_aside(conversation_id, expected_seq, rows)
         with self._db.transaction():
             last = self.last_seq(conversation_id, writing=True)
             if last != expected_seq:
@@ -118,7 +111,7 @@ class MessageStore:
                         conversation_id, session_key, seq, seq if row.pos is None else row.pos, content.storable(message.role),
                         content.storable(message.tool_name), content.storable(message.answers), message.digest,
                         message.tokens, len(message.text), message.said_at, now, source, message.flags | row.flags,
-                        row.revises, pack(message.envelope),
+                        row.revises, self._stored(message, laid.get(n)),
                     ),
                 )  # fmt: skip
                 ids.append(store_id)
@@ -131,6 +124,19 @@ class MessageStore:
             self._flag(retract, add=Flag.RETRACTED)
             self._flag(restore, remove=Flag.RETRACTED)
         return ids
+
+    def _laid_aside(self, conversation_id: int, expected_seq: int, rows: Sequence[NewRow]) -> dict[int, Reference]:
+        """Files of the huge ones among new rows, by their place in it: written before anybody waits for the database.
+
+        A transaction that fails leaves its files to ``sweep_aside``: they are removed when it is certain that no row needs them.
+        """
+        huge = [(n, row.message.envelope) for n, row in enumerate(rows, 1) if len(row.message.envelope) > HUGE_BYTES]
+        laid = [(n, self.blocks.aside.lay(conversation_id, expected_seq + n, raw.encode("utf-8"))) for n, raw in huge]
+        return {n: reference for n, reference in laid if reference is not None}
+
+    def _stored(self, message: Message, laid: Reference | None) -> bytes:
+        """What goes into a row, as the writer: nobody can sweep files now."""
+        return laid.packed() if laid is not None and self.blocks.aside.has(laid) else pack(message.envelope)
 
     def _end_of(self, conversation_id: int, seq: int) -> str:
         """How the row in front of the new ones ends: the index lends that to its successor. "" for a huge one."""
@@ -173,45 +179,7 @@ class MessageStore:
         )
         return True
 
-    # -- cold rows ----------------------------------------------------------------------------------
-    def pack_cold(self, *, hot: int, least_bytes: int = _STEP_BYTES) -> int:
-        """Pack some of the oldest envelopes that lie alone, except those of the newest ``hot`` rows; how many were packed.
-
-        0: there are too few of them yet. What a row says stays what it was; only where it lies changes.
-        """
-        meta = Meta(self._db)
-        done = int(meta.value(_PACKED) or 0)
-        window = self._window(done, hot)
-        if len(window) < _STEP_ROWS and sum(len(envelope) for *_, envelope in window) < least_bytes:
-            return 0
-        alone = [
-            (i, conversation, text) for i, conversation, stored, text in window if text and isinstance(stored, bytes)
-        ]
-        blocks = packed(grouped(alone))
-        read = {store_id: stored for store_id, _, stored, _ in window}
-        with self._db.transaction():
-            now = self._db.fetch(
-                "SELECT store_id, envelope FROM messages WHERE store_id > ? AND store_id <= ?", (done, window[-1][0])
-            )
-            if dict(now) != read or int(meta.value(_PACKED) or 0) != done:
-                return 0  # another process packs, or an operator removes: the next call looks again
-            for conversation, store_ids, data in blocks:
-                self._move(store_ids, self.blocks.add(conversation, data))
-            meta.note(_PACKED, window[-1][0])
-        return sum(len(store_ids) for _, store_ids, _ in blocks)
-
-    def _move(self, store_ids: Sequence[int], number: int) -> None:
-        """Let rows point at a block. Taken out and put back: SQLite leaves the room empty where a row merely gets shorter."""
-        wanted = padded(store_ids)
-        which = f"store_id IN ({marks(len(wanted))})"
-        rows = self._db.fetch(f"SELECT {STORED_COLUMNS} FROM messages WHERE {which}", wanted)
-        self._db.execute("PRAGMA defer_foreign_keys=ON")
-        self._db.execute(f"DELETE FROM messages WHERE {which}", wanted)
-        self._db.executemany(
-            f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES ({'?,' * len(rows[0])}?)",
-            [(*row, number) for row in rows],
-        )
-
+    # -- behind the turn ------------------------------------------------------------------------------
     def index_waiting(self, *, seconds: float = _SEARCH_WAITS_S) -> int:
         """Index large messages of the last turns for so many seconds; how many wait still. Raises StoreError."""
         return self._index.catch_up(self.late_entry, seconds=seconds)
@@ -225,41 +193,6 @@ class MessageStore:
         """Make the search index a little smaller."""
         with self._db.transaction():
             self._index.fold()
-
-    def large_alone(self, *, after: int, upto: int) -> list[int]:
-        """Envelopes that lie alone and are so large that they always will, within a range of addresses."""
-        sql = "SELECT store_id FROM messages WHERE store_id > ? AND store_id <= ? AND length(envelope) > ? ORDER BY store_id"
-        return [row[0] for row in self._db.query(sql, (after, upto, LARGE_BYTES))]
-
-    def deflate(self, store_id: int) -> bool:
-        """Store a large envelope in its smaller form; False: it has none, or somebody changed the row meanwhile."""
-        row = self._db.query_one("SELECT envelope FROM messages WHERE store_id = ?", (store_id,))
-        smaller = deflated(row[0]) if row and isinstance(row[0], bytes) else None
-        if row is None or smaller is None:
-            return False
-        with self._db.transaction():
-            sql = "UPDATE messages SET envelope = ? WHERE store_id = ? AND envelope = ?"
-            self._db.execute(sql, (smaller, store_id, row[0]))
-            return bool(self._db.fetch("SELECT changes()")[0][0])
-
-    def _window(self, done: int, hot: int) -> list[tuple[int, int, Packed, str]]:
-        """The next rows to pack: (store id, conversation, what is stored, envelope), about ``_STEP_BYTES`` of text."""
-        newest = self._db.query_one("SELECT max(store_id) FROM messages")
-        last = int(newest[0] or 0) - hot if newest else 0
-        sql = "SELECT store_id, conversation_id, envelope FROM messages WHERE store_id BETWEEN ? AND ? ORDER BY store_id LIMIT ?"
-        window: list[tuple[int, int, Packed, str]] = []
-        size = 0
-        for rows in self._db.iterate(sql, (done + 1, last, _STEP_ROWS), size=50):
-            for store_id, conversation, stored in rows:
-                try:
-                    text = self.blocks.envelope(store_id, stored)
-                except _UNREADABLE:
-                    text = ""  # the doctor tells of it; as it cannot be read it stays where it is
-                window.append((store_id, conversation, stored, text))
-                size += len(text)
-                if size >= _STEP_BYTES:
-                    return window
-        return window
 
     # -- reading ------------------------------------------------------------------------------------
     def last_seq(self, conversation_id: int, *, writing: bool = False) -> int:
@@ -477,22 +410,15 @@ class MessageStore:
 
     def envelope(self, store_id: int, stored: Packed) -> str:
         """The JSON of a message's envelope from what stands in its row. Raises StoreCorrupt when it is none."""
-        try:
-            return self.blocks.envelope(store_id, stored)
-        except _UNREADABLE as exc:
-            raise _unreadable(store_id, exc) from exc
+        return self.blocks.legible(store_id, stored)
 
     def _decoded(self, row: Sequence[Any]) -> Row:
         """A row of ``HEAD_COLUMNS, envelope``. Raises StoreCorrupt when the envelope is no envelope."""
         try:
             envelope = content.decode(self.blocks.envelope(row[0], row[16]))
-        except _UNREADABLE as exc:
-            raise _unreadable(row[0], exc) from exc
+        except UNREADABLE as exc:
+            raise unreadable(row[0], exc) from exc
         return Row(head(row), content.text_of(envelope.get("content")), content.calls_of(envelope), envelope)
-
-
-def _unreadable(store_id: int, exc: Exception) -> StoreCorrupt:
-    return StoreCorrupt(f"the content of msg_{store_id} cannot be read ({type(exc).__name__}: {exc})")
 
 
 def _parts(ids: Sequence[int], size: int = 512) -> Iterator[list[int]]:

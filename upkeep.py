@@ -14,7 +14,7 @@ from typing import Final
 
 from .collect import Collector
 from .db.connection import WORTH_LOG_BYTES, Database
-from .deflating import Deflating
+from .deflating import KEPT_S, Deflating
 from .store import MessageStore
 
 #: The newest rows are read at every compaction: they stay as they are until their session ends.
@@ -52,7 +52,7 @@ class Upkeep:
         self._deflate(lambda: not cancelled() and self._monotonic() < end)
         self._index_waiting(seconds=max(0.0, end - self._monotonic()))
         self._collect(end)
-        while not cancelled() and self._monotonic() < end and self._store.pack_cold(hot=HOT_ROWS):
+        while not cancelled() and self._monotonic() < end and self._store.cold.pack(hot=HOT_ROWS):
             pass
         self._db.optimise(log_bytes=WORTH_LOG_BYTES)
 
@@ -61,21 +61,21 @@ class Upkeep:
         if not self._db.is_open:
             return  # nothing was stored in this process
         deflated = self._monotonic() + _ENDING_S
-        self._deflate(lambda: self._monotonic() < deflated)
+        self._deflate(lambda: self._monotonic() < deflated, kept_s=0.0)
         end = self._monotonic() + _ENDING_S
         self._index_waiting(seconds=_ENDING_S)
         self._collect(end)
         moved = False
-        while self._monotonic() < end and self._store.pack_cold(hot=0, least_bytes=_WORTH_BYTES):
+        while self._monotonic() < end and self._store.cold.pack(hot=0, least_bytes=_WORTH_BYTES):
             moved = True
         self._store.fold_index()
         if moved:
             self._db.tighten()
         self._db.optimise(log_bytes=0)  # the file alone is what a user sees, copies and counts
 
-    def _deflate(self, go_on: Callable[[], bool]) -> None:
+    def _deflate(self, go_on: Callable[[], bool], kept_s: float = KEPT_S) -> None:
         """What was too large to be deflated in its turn."""
-        self.deflating.step(go_on)
+        self.deflating.step(go_on, kept_s=kept_s)
         self._deflate_files(go_on)
 
     def _collect(self, end: float) -> None:

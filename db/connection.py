@@ -46,11 +46,8 @@ PAGE_BYTES = 1024
 READER_CACHE_KB, WRITER_CACHE_KB = 6000, 4000
 #: Statements over lists have a text for every length and take up to 100 KB: kept by the hundred they are never used again.
 KEPT_STATEMENTS = 48
-#: Before a commit folds it back itself, which costs the turn that commits. Two messages of 5 MB do not reach it; the worker
-#: folds back what is much smaller.
-_LOG_BYTES = 12_288_000
-#: Changes wait in memory up to here: a page that goes to the log before the end of its transaction is summed and written twice.
-_SPILL_BYTES = 24_000_000
+#: Before a commit folds it back itself, which costs the turn that commits; the worker folds back what is much smaller.
+_LOG_BYTES = 4_096_000
 #: Free pages that are not worth giving back: the next messages use them.
 SPARE_PAGES = 16
 #: So many at once: nobody can write meanwhile.
@@ -194,7 +191,6 @@ class Database:
         connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_BYTES // _pragma(connection, 'page_size')}")
         connection.execute(f"PRAGMA journal_size_limit={WORTH_LOG_BYTES}")
         connection.execute("PRAGMA temp_store=MEMORY")
-        connection.execute(f"PRAGMA cache_spill={_SPILL_BYTES // _pragma(connection, 'page_size')}")
         migrations.migrate(connection)
 
     def _use_wal(self, connection: sqlite3.Connection, patience: int) -> None:

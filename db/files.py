@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from .. import durable
 from ..errors import StoreBusy, StoreCorrupt, StoreError
 from . import later, migrations
 from .connection import Database, Params, translate
@@ -170,7 +171,7 @@ def seal(path: Path) -> None:
         with closing(_connect(path, "rw")) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")
         path.chmod(0o600)
-        _sync(path)
+        durable.sync(path)
 
 
 def copy_raw(path: Path, target: Path) -> list[Path]:
@@ -202,11 +203,11 @@ def exchange(db: Database, new: Path, kept: Path | None) -> None:
                 copy_raw(path, kept)
             elif kept is not None:
                 _second_name(path, kept)
-        _sync(new)
+        durable.sync(new)
         for suffix in _SIDE_FILES:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         new.replace(path)
-        _sync(path.parent)
+        durable.sync(path.parent)
 
 
 def _alone(path: Path) -> bool:
@@ -251,12 +252,10 @@ def _second_name(path: Path, kept: Path) -> None:
         shutil.copy2(path, kept)
 
 
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def selected(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query on a copy that nobody has open."""
+    with _reading(path) as connection:
+        return connection.execute(sql).fetchall()
 
 
 # -- rewriting -------------------------------------------------------------------------------------------

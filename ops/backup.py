@@ -18,8 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..cold import CAME_HOME, LAID_ASIDE
 from ..db import files
 from ..db.files import Progress, silent
+from ..deflating import Deflating
 from ..errors import BadRequest, NotFound, StoreCorrupt, StoreError, StoreTooNew
 
 if TYPE_CHECKING:
@@ -117,6 +119,7 @@ def _copied(deps: OpsDeps, target: Path, progress: Progress) -> Made:
         progress("copying", 0, 0)
         deps.db.backup(partial)
         files.seal(partial)
+        _bring_home(deps, partial)
         progress("checking", 0, 0)
         verdict = files.verify(partial)
         if not verdict.sound or verdict.newest < before:
@@ -130,6 +133,18 @@ def _copied(deps: OpsDeps, target: Path, progress: Progress) -> Made:
     payloads = _write_manifest(deps, target)
     missing = deps.payloads.survey().missing if deps.payloads is not None else ()
     return Made(target, target.stat().st_size, verdict.counts, payloads=payloads, missing=missing)
+
+
+def _bring_home(deps: OpsDeps, copy: Path) -> None:
+    """Put huge messages that lay aside into their rows in the copy, for their files will be gone. Lost ones stay as they are."""
+    changes = []
+    for store_id, stored in files.selected(copy, LAID_ASIDE):
+        try:
+            changes.append((CAME_HOME, (deps.store.cold.at_home(store_id, stored), store_id)))
+        except StoreCorrupt:
+            continue  # the doctor tells of it
+    if changes:
+        files.rewrite(copy, changes)
 
 
 # -- payload files ---------------------------------------------------------------------------------------
@@ -203,6 +218,14 @@ def plan_restore(deps: OpsDeps, name: str) -> Restore:
     return Restore(source, verdict.counts, now, newer, _missing_payloads(deps, source))
 
 
+def _settle(deps: OpsDeps) -> None:
+    """What is kept of the database shall be all there: after it is exchanged nothing refers to files that lie aside."""
+    try:
+        Deflating(deps.db, deps.store).step(lambda: True)
+    except StoreError:
+        pass  # it is kept as it is: what is damaged or locked must not keep a backup from being put back
+
+
 def _now(deps: OpsDeps) -> tuple[dict[str, int], int | None]:
     if not deps.db.path.exists():
         return {}, 0
@@ -222,6 +245,7 @@ def restore(deps: OpsDeps, name: str, progress: Progress = silent) -> Restore:
     try:
         progress("copying", 0, 0)
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _settle(deps)
         shutil.copyfile(plan.source, fresh)
         fresh.chmod(0o600)
         files.exchange(deps.db, fresh, kept)

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..blocks import Blocks
+from ..blocks import UNREADABLE, Blocks
 from ..db.connection import Database
 from ..db.files import Progress, silent
 from ..db.meta import Meta
 from ..records import ARCHIVE_RUNG
 from ..session import ID_OF, KEY_OF
 from ..text import content
-from ..text.packing import Block, unpack
+from ..text.packing import Block, Reference, unpack
 
 #: Rows that a count may touch before it says "at least".
 COUNT_LIMIT = 50_000
@@ -29,11 +29,13 @@ RECENT_ROWS = 20_000
 
 
 def intact(envelope: object) -> bool:
-    """Is this what the store wrote? (An envelope by itself; the number of a block says nothing about the block.)"""
+    """Is this what the store wrote? (An envelope by itself; the number of a block and the name of a file prove nothing.)"""
     if isinstance(envelope, int):
         return True
     if not isinstance(envelope, bytes):
         return False
+    if Reference.read(envelope) is not None:
+        return True  # the file is another question
     try:
         return isinstance(content.decode(unpack(envelope)), dict)
     except (zlib.error, ValueError):
@@ -161,11 +163,11 @@ class Survey:
         return found
 
     def _readable(self, store_id: int, envelope: object) -> bool:
-        if not isinstance(envelope, int):
-            return intact(envelope)
+        if not isinstance(envelope, int | bytes):
+            return False
         try:
             return isinstance(content.decode(self._blocks.envelope(store_id, envelope)), dict)
-        except (zlib.error, ValueError, KeyError, TypeError):
+        except UNREADABLE:
             return False
 
     def envelope_bytes(self) -> int:

@@ -13,7 +13,7 @@ from ops_world import PAGE_BYTES
 from ops_world import World as Home
 from world import World, chat
 
-from hermes_lcm import store as stores
+from hermes_lcm import cold
 from hermes_lcm.deflating import Deflating
 from hermes_lcm.errors import StoreError
 from hermes_lcm.ops.check_content import largest
@@ -111,14 +111,14 @@ def test_every_statement_of_deflating_may_fail(tmp_path: Path) -> None:
 def test_a_row_that_changed_meanwhile_stays_as_it_became(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Transcript GC or an operator in another process was faster."""
     world, other = world_with(tmp_path), World(tmp_path)
-    plain = stores.deflated
+    plain = cold.deflated
 
     def slow(blob: bytes) -> bytes | None:
         with other.db.transaction():
             other.db.execute("UPDATE messages SET envelope = ? WHERE store_id = 6", (b"\0{}",))
         return plain(blob)
 
-    monkeypatch.setattr(stores, "deflated", slow)
+    monkeypatch.setattr(cold, "deflated", slow)
     assert world.runtime.upkeep.deflating.step(always) == 0
     assert sizes(world)[5] == 3
 

@@ -19,11 +19,11 @@ LAYERS = {
     5: "runtime swap plain views",
     4: "ingest door compact prepare collect upkeep stubbing assemble state retrieve answer caller evidence finding overview"
     " archive archiving ops",
-    3: "store deflating blocks logs search indexing bounds dag archives session health metrics payloads scope reading opening"
-    " thread llm",
+    3: "store deflating aside blocks cold logs search indexing bounds dag archives session health metrics payloads scope reading"
+    " opening thread llm",
     2: "db",
     1: "config schemas text host align plan calibration columns crew request_view late patience prices",
-    0: "errors records",
+    0: "errors records durable",
 }
 RANK = {name: layer for layer, names in LAYERS.items() for name in names.split()}
 FOLDERS = [name for name in RANK if (ROOT / name).is_dir()]

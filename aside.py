@@ -1,0 +1,99 @@
+"""
+Huge envelopes between their turn and the database: each lies in a file of its own until it is deflated into its row.
+
+Owns the folder ``<database>-aside``. SQLite writes 5 MB as thousands of pages, ten times as slowly as one file, and
+a turn waits for that. So the turn writes the file, durably, and then the row, which says where it is and what it must be; behind
+the turn the envelope comes into its row. No file goes while a row refers to it. Knows nothing of rows.
+"""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from . import durable
+from .health import Health
+from .text.packing import Reference
+
+TOPIC: Final = "huge messages"
+_UNFINISHED_S = 60.0
+
+
+def folder_of(database: Path) -> Path:
+    """Where the files of a database lie."""
+    return database.with_name(f"{database.stem}-aside")
+
+
+class Aside:
+    """The files of one database. Without ``health`` they are only read: whoever lays something aside must see to it later."""
+
+    def __init__(self, database: Path, health: Health | None = None, *, clock: Callable[[], float] = time.time) -> None:
+        self.folder = folder_of(database)
+        self._health = health
+        self._clock = clock
+
+    def lay(self, conversation_id: int, seq: int, raw: bytes) -> Reference | None:
+        """Write the envelope of a message that is going to be stored, durably; None: it must go into its row.
+
+        The name says for which row, so that a file that nothing refers to is known at once.
+        """
+        if self._health is None:
+            return None
+        name = f"{conversation_id}-{seq}-{secrets.token_hex(4)}"
+        try:
+            durable.write(self.folder / name, raw, within=self.folder)
+        except OSError as exc:
+            full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+            self._health.degraded(
+                TOPIC,
+                f"{self.folder}: {exc.strerror or exc}; messages of megabytes hold their turn for longer",
+                severity="warning",
+                remedy="free disk space" if full else "make the folder writable for this user",
+            )
+            return None
+        self._health.resolved(TOPIC)
+        return Reference.to(name, raw)
+
+    def has(self, reference: Reference) -> bool:
+        """Is the file there?"""
+        return (self.folder / reference.name).is_file()
+
+    def read(self, reference: Reference) -> bytes:
+        """The envelope. Raises KeyError when its file is gone, ValueError when it is not what was written."""
+        try:
+            with (self.folder / reference.name).open("rb") as file:
+                raw = file.read(reference.size + 1)  # never a gigabyte that somebody else put there
+        except OSError as exc:
+            raise KeyError(f"{self.folder / reference.name}: {exc.strerror or exc}") from exc
+        if not reference.is_to(raw):
+            raise ValueError(f"{self.folder / reference.name} does not hold what was written")
+        return raw
+
+    def touch(self, reference: Reference) -> None:
+        """The envelope has come into its row: from now on the file counts as old."""
+        try:
+            (self.folder / reference.name).touch()
+        except OSError:
+            pass  # gone already; it is not needed any more
+
+    def old(self, seconds: float) -> list[Path]:
+        """Files that nobody has touched for so long; half-written ones (of processes that were killed) after a minute."""
+        try:
+            found = sorted(self.folder.iterdir())
+        except FileNotFoundError:
+            return []  # nothing huge has come yet
+        now = self._clock()
+        return [
+            path for path in found if now - _touched(path, now) >= (seconds if path.name[0] != "." else _UNFINISHED_S)
+        ]
+
+
+def _touched(path: Path, now: float) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return now + 1  # another process has removed it

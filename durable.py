@@ -1,0 +1,45 @@
+"""
+Files that are whole and on the disk once they were written: for what lies beside the database.
+
+Owns how a private file comes into being, nothing of what is in it. Every function raises OSError.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+
+def write(path: Path, data: bytes, *, within: Path) -> None:
+    """Write a file under another name, then let it take its place: nobody sees half of it. ``within``: the outermost folder."""
+    _make(path.parent, within)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Write a file through to the disk, or the names in a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _make(folder: Path, within: Path) -> None:
+    """A folder for its owner alone, and those above it up to ``within``."""
+    missing = [each for each in (folder, *folder.parents) if each.is_relative_to(within) and not each.is_dir()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        each.chmod(0o700)
+        sync(each.parent)

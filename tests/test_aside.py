@@ -1,0 +1,421 @@
+"""A message of megabytes lies in a file of its own until its turn is over, and no moment of that loses a word of it (P1, P2)."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import stat
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ops_world import World as Home
+from ops_world import corrupt
+from world import World, chat
+
+from hermes_lcm.aside import Aside, folder_of
+from hermes_lcm.errors import StoreCorrupt, StoreError
+from hermes_lcm.ops import backup, repair
+from hermes_lcm.ops.check_payloads import payload_files
+from hermes_lcm.ops.status import disk_of
+from hermes_lcm.records import Scope
+from hermes_lcm.text import words
+from hermes_lcm.text.packing import HUGE_BYTES, LARGE_BYTES, Reference, unpack
+
+SAYS = "The quokka said so in line 17000."
+
+
+def huge(seed: int = 0) -> str:
+    """An output of more than HUGE_BYTES."""
+    rng = random.Random(seed)
+    lines = [f"line {n} of a log ü {rng.randrange(10**6)}" for n in range(HUGE_BYTES // 24)]
+    lines[17000] = SAYS
+    return "\n".join(lines)
+
+
+def conversation(seed: int = 0) -> Any:
+    return chat().turns(2).calls("a").results("a", text=huge(seed)).says("I see")
+
+
+def world_with(tmp_path: Path, **settings: Any) -> World:
+    world = World(tmp_path, **settings)
+    world.take(conversation())
+    return world
+
+
+def files(world: World | Home) -> list[Path]:
+    path = world.path if isinstance(world, Home) else world.runtime.path
+    return sorted(folder_of(path).glob("*"))
+
+
+def sizes(world: World) -> list[int]:
+    """Bytes of every envelope in the database."""
+    return [row[0] for row in world.db.query("SELECT length(envelope) FROM messages ORDER BY store_id")]
+
+
+def said(world: World) -> list[dict[str, Any]]:
+    return [row.envelope for rows in world.runtime.whole_store.every() for row in rows]
+
+
+def always() -> bool:
+    return True
+
+
+def aged(world: World) -> None:
+    """The files have not been touched for two minutes."""
+    for path in files(world):
+        os.utime(path, (time.time() - 120, time.time() - 120))
+
+
+# -- the way in --------------------------------------------------------------------------------------------------
+def test_a_huge_message_lies_aside_when_its_turn_goes_on(tmp_path: Path) -> None:
+    """Whole, in a file for its owner alone; the row says where."""
+    world = world_with(tmp_path)
+    (path,) = files(world)
+
+    assert sizes(world)[5] <= Reference.MOST_BYTES
+    assert path.stat().st_size > HUGE_BYTES
+    assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
+    assert said(world) == list(conversation())
+    assert world.take(conversation()).stored == 0
+
+
+def test_a_message_of_less_goes_into_its_row(tmp_path: Path) -> None:
+    """A file beside the database is worth its while for few."""
+    world = World(tmp_path)
+    world.take(chat().user("a" * (HUGE_BYTES - 100)).says("I see"))
+
+    assert files(world) == []
+
+
+@pytest.mark.parametrize("step", ["between_turns", "at_end"])
+def test_it_comes_into_its_row_behind_the_turn(step: str, tmp_path: Path) -> None:
+    """Deflated; the doctor knows how many wait."""
+    world = world_with(tmp_path)
+    waiting = world.runtime.upkeep.deflating.waiting()
+    getattr(world.runtime.upkeep, step)()
+
+    assert (waiting, world.runtime.upkeep.deflating.waiting()) == (1, 0)
+    assert Reference.MOST_BYTES < sizes(world)[5] < HUGE_BYTES
+    assert said(world) == list(conversation())
+
+
+def test_its_file_goes_a_minute_later_or_when_the_session_ends(tmp_path: Path) -> None:
+    """Whoever read the row just before still opens it."""
+    world = world_with(tmp_path)
+    upkeep = world.runtime.upkeep
+    upkeep.between_turns()
+    kept = files(world)
+    aged(world)
+    upkeep.between_turns()
+    gone = files(world)
+    world.take(conversation().user(huge(2)))
+    upkeep.at_end()
+
+    assert (len(kept), gone, files(world)) == (1, [], [])
+    assert said(world) == [*conversation(), {"role": "user", "content": huge(2)}]
+
+
+def test_what_does_not_get_smaller_comes_into_its_row_as_it_is(tmp_path: Path) -> None:
+    """Random characters of many alphabets."""
+    rng = random.Random(3)
+    text = "".join(map(chr, (rng.randrange(0xA000, 0xD700) for _ in range(HUGE_BYTES // 2))))
+    world = World(tmp_path)
+    world.take(chat().user(text).says("I see"))
+    world.runtime.upkeep.at_end()
+
+    assert (sizes(world)[0] > LARGE_BYTES, files(world)) == (True, [])
+    assert said(world)[0]["content"] == text
+
+
+def test_it_is_found_and_read_before_it_came_into_its_row(tmp_path: Path) -> None:
+    """By whoever asks in the very next moment."""
+    world = world_with(tmp_path)
+    world.runtime.store.index_waiting()
+    found = world.runtime.index.search(words.parse("quokka"), scope=Scope(), limit=5)
+
+    assert found.hits[0].store_id == 6
+    assert SAYS in world.runtime.view_store.text(6)
+
+
+# -- faults ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["open", "fsync", "replace", "mkdir"])
+def test_where_the_file_cannot_be_written_the_row_holds_the_message(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Status says so until it works again."""
+    world = World(tmp_path)
+    world.take(chat().turns(1))
+    plain = getattr(os, name)
+
+    def full(path: Any, *args: Any, **keys: Any) -> Any:
+        if name == "fsync" or "-aside" in str(path):
+            raise OSError(28, "No space left on device")
+        return plain(path, *args, **keys)
+
+    live = chat().turns(1).user(huge())
+    with monkeypatch.context() as broken:
+        broken.setattr(os, name, full)
+        world.take(live)
+
+    assert (sizes(world)[-1] > HUGE_BYTES, files(world)) == (True, [])
+    assert [each.topic for each in world.health.problems()] == ["huge messages"]
+    assert said(world) == list(live)
+    world.take(live.says("ok").user(huge(2)))
+    assert world.health.problems() == []
+    assert (said(world), len(files(world))) == (list(live), 1)
+
+
+def test_a_row_that_could_not_be_written_leaves_a_file_that_is_removed(tmp_path: Path) -> None:
+    """Never the other way round: each statement of storing a huge message fails in turn."""
+    world = World(tmp_path)
+    world.take(chat().turns(2))
+    failed = 0
+    for number in range(1, 100):
+        try:
+            with world.failing_at(number):
+                world.take(conversation())
+            break
+        except StoreError:
+            failed += 1
+            assert len(files(world)) == failed
+    aged(world)
+    world.runtime.upkeep.deflating.step(lambda: False)
+
+    assert failed >= 2
+    assert len(files(world)) == 1
+    assert said(world) == list(conversation())
+
+
+def test_every_statement_of_bringing_it_home_may_fail(tmp_path: Path) -> None:
+    """What it says is the same before and after each; the next time does the rest."""
+    world = world_with(tmp_path)
+    failed = 0
+    for number in range(1, 100):
+        try:
+            with world.failing_at(number):
+                world.runtime.upkeep.deflating.step(always, kept_s=0)
+            break
+        except StoreError:
+            failed += 1
+            assert said(world) == list(conversation())
+    world.runtime.upkeep.deflating.step(always, kept_s=0)
+
+    assert failed >= 2
+    assert files(world) == []
+    assert said(world) == list(conversation())
+
+
+def test_what_a_killed_process_left_comes_home_by_the_next_one(tmp_path: Path) -> None:
+    """Nothing that only a process knows is needed for it, and half a file is removed in time."""
+    world = world_with(tmp_path)
+    half = folder_of(world.runtime.path) / ".1-9-00000000.1.1"
+    half.write_bytes(b"{")
+    again = World(tmp_path)
+    again.runtime.upkeep.deflating.step(always, kept_s=0)
+    young = half.exists()
+    aged(again)
+    again.runtime.upkeep.deflating.step(always)
+
+    assert (young, files(again)) == (True, [])
+    assert said(again) == list(conversation())
+
+
+def test_a_file_that_another_process_sweeps_before_its_row_is_written_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended its session in between, when no row referred to the file yet."""
+    world, other = World(tmp_path), World(tmp_path)
+    world.take(chat().turns(2))
+    plain = Aside.lay
+
+    def swept(self: Aside, *args: Any) -> Any:
+        laid = plain(self, *args)
+        other.runtime.upkeep.deflating.step(lambda: False, kept_s=0)
+        return laid
+
+    monkeypatch.setattr(Aside, "lay", swept)
+    world.take(conversation())
+
+    assert files(world) == []
+    assert said(world) == list(conversation())
+
+
+def test_who_read_the_row_before_reads_the_message_after_it_came_home(tmp_path: Path) -> None:
+    """Another process brought it home and swept in between."""
+    world, other = world_with(tmp_path), World(tmp_path)
+    ((stored,),) = world.db.query("SELECT envelope FROM messages WHERE store_id = 6")
+    before = world.store.envelope(6, stored)
+    other.runtime.upkeep.deflating.step(always, kept_s=0)
+
+    assert files(world) == []
+    assert world.store.envelope(6, stored) == before
+
+
+def test_a_row_that_changed_meanwhile_stays_as_it_became(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator in another process was faster."""
+    world, other = world_with(tmp_path), World(tmp_path)
+    plain = Aside.read
+
+    def slow(self: Aside, reference: Reference) -> bytes:
+        with other.db.transaction():
+            other.db.execute("UPDATE messages SET envelope = ? WHERE store_id = 6", (b"\0{}",))
+        return plain(self, reference)
+
+    monkeypatch.setattr(Aside, "read", slow)
+    assert world.runtime.upkeep.deflating.step(always) == 0
+    assert sizes(world)[5] == 3
+
+
+def test_the_files_of_a_removed_session_go_with_it(tmp_path: Path) -> None:
+    """Nothing refers to them any more."""
+    world = world_with(tmp_path)
+    with world.db.transaction():
+        world.db.execute("DELETE FROM messages WHERE store_id = 6")
+    world.runtime.upkeep.at_end()
+
+    assert files(world) == []
+
+
+# -- operators ---------------------------------------------------------------------------------------------------
+def test_the_doctor_names_messages_whose_file_is_gone(tmp_path: Path) -> None:
+    """They raise an error that says where the file should be; all others are read."""
+    home = Home(tmp_path / "home")
+    home.say("hello", huge(), "thanks")
+    deps = replace(home.deps(), payloads=home.runtime.payloads)
+    before = payload_files(deps, False)
+    files(home)[0].unlink()
+    after = payload_files(deps, False)
+
+    assert (before.status, after.status, after.data["huge_missing"]) == ("pass", "fail", ["msg_2"])
+    with pytest.raises(StoreCorrupt, match="lcm-aside"):
+        home.runtime.store.rows([2])
+    assert [row.text for row in home.runtime.store.rows([1, 3])] == ["hello", "thanks"]
+    home.runtime.ended()
+    assert payload_files(deps, False).status == "fail"
+
+
+def test_a_file_that_was_changed_is_never_taken_for_the_message(tmp_path: Path) -> None:
+    """It stays where it is, for whoever looks into it."""
+    home = Home(tmp_path / "home")
+    home.say("hello", huge())
+    files(home)[0].write_bytes(files(home)[0].read_bytes().replace(b"quokka", b"wombat"))
+    home.runtime.ended()
+
+    with pytest.raises(StoreCorrupt, match="does not hold what was written"):
+        home.runtime.store.rows([2])
+    assert len(files(home)) == 1
+
+
+def test_status_counts_the_files(tmp_path: Path) -> None:
+    """By their own name among what the disk holds."""
+    home = Home(tmp_path / "home")
+    home.say("hello", huge())
+
+    assert disk_of(home.path, None)["huge_messages"] == files(home)[0].stat().st_size
+
+
+def test_a_backup_holds_messages_that_lay_aside(tmp_path: Path) -> None:
+    """It is one file, and its copy in another home is complete."""
+    home = Home(tmp_path / "home")
+    home.say("hello", huge(), "thanks")
+    made = backup.back_up(home.deps())
+    home.close()
+    shutil.rmtree(folder_of(home.path))
+    fresh = Home(tmp_path / "fresh")
+    backup.restore(fresh.deps(None), str(made.path))
+
+    assert [row.text for row in fresh.runtime.store.rows([1, 2, 3])] == ["hello", huge(), "thanks"]
+
+
+def test_a_backup_holds_messages_that_came_home_while_it_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy refers to a file that is gone when it is looked at."""
+    home = Home(tmp_path / "home")
+    home.say("hello", huge(), "thanks")
+    plain = home.runtime.db.backup
+
+    def slow(target: Path) -> None:
+        plain(target)
+        Home(tmp_path / "home").runtime.ended()
+
+    monkeypatch.setattr(home.runtime.db, "backup", slow)
+    made = backup.back_up(home.deps())
+    copy = sqlite3.connect(made.path)
+    ((stored,),) = copy.execute("SELECT envelope FROM messages WHERE store_id = 2").fetchall()
+    copy.close()
+
+    assert files(home) == []
+    assert SAYS in unpack(stored)
+
+
+def test_what_a_restore_keeps_of_the_database_is_complete(tmp_path: Path) -> None:
+    """Whoever puts it back later finds no folder beside it."""
+    home = Home(tmp_path / "home")
+    home.say("hello")
+    made = backup.back_up(home.deps())
+    home.say("hello", huge())
+    done = backup.restore(home.deps(None), str(made.path))
+    assert done.kept is not None
+    home.runtime.ended()
+    shutil.rmtree(folder_of(home.path), ignore_errors=True)
+    backup.restore(home.deps(None), str(done.kept))
+
+    assert [row.text for row in home.runtime.store.rows([1, 2])] == ["hello", huge()]
+
+
+def test_a_damaged_database_is_rescued_with_what_lies_aside(tmp_path: Path) -> None:
+    """Its rows refer to the same files from the new one."""
+    home = corrupt(tmp_path / "home")
+    home.runtime.db.open()
+    home.say("hello", huge(), "thanks", session="s2")
+    repaired = repair.repair(home.deps())
+
+    assert repaired.diagnosis.damaged
+    assert [row.text for row in home.runtime.store.rows([101, 102, 103])] == ["hello", huge(), "thanks"]
+
+
+# -- what stands in a row ----------------------------------------------------------------------------------------
+@given(st.integers(1, 2**63 - 1), st.integers(1, 2**63 - 1), st.binary(max_size=200), st.binary(max_size=200))
+def test_a_reference_is_to_what_was_written_and_nothing_else(
+    conversation: int, seq: int, raw: bytes, other: bytes
+) -> None:
+    """And it comes back from its row as it was."""
+    reference = Reference.to(f"{conversation}-{seq}-0123abcd", raw)
+
+    assert Reference.read(reference.packed()) == reference
+    assert Reference.row(reference.name) == (conversation, seq)
+    assert reference.is_to(raw)
+    assert reference.is_to(other) == (other == raw)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../etc/passwd", "1-1-0123abcd/../x", "", "1-1-0123ABCD", "1-1-0123abcd\n", "/etc/passwd", "٣-1-0123abcd"],
+)
+def test_no_reference_leads_out_of_the_folder(name: str) -> None:
+    """Whoever wrote the database."""
+    blob = Reference(name, 1, 1).packed() if name.isascii() else b"\3" + bytes(12) + name.encode()
+
+    assert Reference.read(blob) is None
+    with pytest.raises(ValueError, match="no envelope"):
+        unpack(blob)
+
+
+def test_a_file_of_another_size_is_not_read_into_memory(tmp_path: Path) -> None:
+    """A gigabyte that somebody put there is no message."""
+    aside = Aside(tmp_path / "lcm.db")
+    aside.folder.mkdir()
+    reference = Reference.to("1-1-0123abcd", b"{}")
+    with (aside.folder / reference.name).open("wb") as file:
+        file.truncate(2**40)
+
+    with pytest.raises(ValueError, match="does not hold"):
+        aside.read(reference)
