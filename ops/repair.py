@@ -64,6 +64,13 @@ SELECT n.node_id, row_number() OVER (PARTITION BY n.node_id ORDER BY m.pos, m.se
    AND n.message_count = (SELECT count(*) FROM messages x WHERE x.conversation_id = n.conversation_id
                              AND x.store_id BETWEEN n.first_store_id AND n.last_store_id)
 """
+# Who refers to summaries that are gone must not be shown others under their numbers. Rows of a damaged file may hold anything.
+_SPENT_NODE_IDS = """
+UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT max(node_id) FROM node_sources), 0), coalesce((
+       SELECT max(root.value) FROM assemblies, json_each(CASE WHEN json_valid(roots) THEN roots ELSE '[]' END) AS root
+        WHERE root.type = 'integer'), 0))
+ WHERE name = 'nodes'
+"""
 _BLOCKLESS = """
 DELETE FROM messages WHERE typeof(envelope) = 'integer' AND envelope NOT IN (SELECT block_id FROM blocks)
 """
@@ -83,7 +90,7 @@ _RELINK = (
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is wrong. ``damaged``: SQLite finds the file unsound; ``indexes``: what the search indexes lack."""
+    """What is wrong. ``damaged``: the file is unsound, or lost tables; ``indexes``: what the search indexes lack."""
 
     damaged: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
@@ -113,6 +120,8 @@ def diagnose(deps: OpsDeps, progress: Progress = silent) -> Diagnosis:
     progress("checking the file", 0, 0)
     try:
         deps.db.open()
+        if lost := Survey(deps.db).lost_tables():  # SQLite finds such a file sound; a new one has all tables
+            return Diagnosis((f"tables are missing: {', '.join(lost)}",))
         damaged = damages(deps, progress)
         if damaged:
             return Diagnosis(damaged)
@@ -219,6 +228,7 @@ def session_names(damaged: Path) -> dict[int, str]:
 def _relinked(path: Path, saved: Salvage, names: Mapping[int, str]) -> list[str]:
     """Make the saved rows point at each other again, and note what is gone. ``names``: ids of sessions by number."""
     notes = []
+    files.rewrite(path, [(_SPENT_NODE_IDS, ())])
     given = {"owner": RECOVERED, "names": json.dumps(names)}
     for what, sql in _RELINK:
         changed = files.rewrite(path, [(sql, {name: value for name, value in given.items() if f":{name}" in sql})])

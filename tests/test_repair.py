@@ -123,6 +123,56 @@ def test_what_is_said_to_be_saved_is_there(world: World) -> None:
     assert done.saved["messages"] == 98
 
 
+LOSABLE = [
+    (table,) for table in "assemblies blocks carried conversations health meta node_sources nodes sessions".split()
+]
+
+
+@pytest.mark.parametrize("tables", [*LOSABLE, ("nodes", "message_index"), ("meta", "message_index")], ids=" ".join)
+def test_a_file_that_lost_tables_is_salvaged_into_one_that_has_all(tables: tuple[str, ...], world: World) -> None:
+    """SQLite finds such a file sound, and the doctor sends here."""
+    world.close()
+    for table in tables:
+        world.raw(f"DROP TABLE {table}")
+    world = world.restart()
+    done = repair.repair(world.deps(None))
+
+    assert done.diagnosis.damaged == (f"tables are missing: {tables[0]}",)
+    assert f"{tables[0]}: the table was not there any more" in done.notes
+    assert done.lost == {}
+    assert world.runtime.store.count() == 100
+    found = {each["check"]: each["status"] for each in doctor(world.deps(None))["checks"]}
+    assert (found["schema"], found["search_index"], found["problems"]) == ("pass", "pass", "pass")
+    assert explain.search(world.deps(trusted=True), "zebra")["results"]
+    assert repair.repair(world.deps(None)).diagnosis.well
+
+
+def test_a_file_that_lost_its_messages_needs_a_backup(world: World) -> None:
+    """There is nothing to save; it is left as it is."""
+    world.close()
+    world.raw("DROP TABLE messages")
+    before = world.path.read_bytes()
+
+    with pytest.raises(BadRequest, match="Restore a backup"):
+        repair.repair(world.deps())
+    assert world.runtime.sessions.find("s1") is not None
+    world.close()
+    assert len(world.path.read_bytes()) == len(before)
+
+
+@pytest.mark.parametrize("lost", ["dropped", "overwritten"])
+def test_a_lost_summarys_number_is_never_given_again(lost: str, world: World) -> None:
+    """A prompt that showed it must not show another one."""
+    if lost == "dropped":
+        world.raw("DROP TABLE nodes")
+    else:
+        overwrite(world, "nodes")
+    repair.repair(world.deps())
+
+    assert world.runtime.dag.nodes([1]) == []
+    assert world.node(*range(20, 30)).node_id == 2
+
+
 def test_a_damaged_file_is_described_one_problem_a_line(tmp_path: Path) -> None:
     """SQLite joins them to one text under a heading of its own."""
     found = repair.diagnose(corrupt(tmp_path).deps()).damaged
