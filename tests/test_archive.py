@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,15 @@ def test_the_next_request_shows_the_placeholder(agent: Agent) -> None:
     assert contents(prompt).count(made["placeholder"]) == 1
     assert alternates(prompt)
     assert agent.changes == 1
+
+
+def test_the_preview_shows_calls_as_they_read(agent: Agent) -> None:
+    """As summarisers see them: characters, where the provider sent escapes."""
+    live = talk()
+    live[5]["tool_calls"][0]["function"]["arguments"] = json.dumps({"command": "grep größe"})
+    made = agent.call(live, "store", start_index=4, end_index=7, max_preview_chars=400)
+
+    assert 'Assistant: [calls terminal] {"command": "grep größe"} Tool:' in made["placeholder"]
 
 
 def test_the_placeholder_says_what_it_stands_for(agent: Agent) -> None:
