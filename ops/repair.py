@@ -64,12 +64,21 @@ SELECT n.node_id, row_number() OVER (PARTITION BY n.node_id ORDER BY m.pos, m.se
    AND n.message_count = (SELECT count(*) FROM messages x WHERE x.conversation_id = n.conversation_id
                              AND x.store_id BETWEEN n.first_store_id AND n.last_store_id)
 """
-# Who refers to summaries that are gone must not be shown others under their numbers. Rows of a damaged file may hold anything.
-_SPENT_NODE_IDS = """
+# Rows of a damaged file may hold anything: roots that are no list count as one summary that is gone.
+_ROOTS = "json_each(CASE WHEN typeof(roots) = 'text' AND json_valid(roots) THEN roots ELSE '[-1]' END)"
+# Who refers to summaries that are gone must not be shown others under their numbers.
+_SPENT_NODE_IDS = f"""
 UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT max(node_id) FROM node_sources), 0), coalesce((
-       SELECT max(root.value) FROM assemblies, json_each(CASE WHEN json_valid(roots) THEN roots ELSE '[]' END) AS root
-        WHERE root.type = 'integer'), 0))
+       SELECT max(root.value) FROM assemblies, {_ROOTS} AS root WHERE root.type = 'integer'), 0))
  WHERE name = 'nodes'
+"""
+# A prompt that it governs would go on without what they covered. One that nothing governs is kept as a message, and everything
+# is covered anew.
+_GROUNDLESS = f"""
+WITH RECURSIVE below(assembly_id, node_id) AS (
+  SELECT assembly_id, root.value FROM assemblies, {_ROOTS} AS root UNION
+  SELECT b.assembly_id, s.child_id FROM below b JOIN node_sources s ON s.node_id = b.node_id WHERE s.child_id IS NOT NULL)
+DELETE FROM assemblies WHERE assembly_id IN (SELECT assembly_id FROM below WHERE node_id NOT IN (SELECT node_id FROM nodes))
 """
 _BLOCKLESS = """
 DELETE FROM messages WHERE typeof(envelope) = 'integer' AND envelope NOT IN (SELECT block_id FROM blocks)
@@ -82,6 +91,7 @@ _RELINK = (
         "sessions made up for messages of which not even the session's id was readable: they are `recovered-session-...` now",
         _NAMELESS_SESSIONS,
     ),
+    ("records of prompts that rested on summaries that are gone", _GROUNDLESS),
     ("sources of summaries that are gone", _DANGLING_SOURCES),
     ("sources of summaries found again", _LOST_SOURCES),
     ("carried references that are gone", "DELETE FROM carried WHERE node_id NOT IN (SELECT node_id FROM nodes)"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,25 @@ def test_a_lost_summarys_number_is_never_given_again(lost: str, world: World) ->
 
     assert world.runtime.dag.nodes([1]) == []
     assert world.node(*range(20, 30)).node_id == 2
+
+
+def test_prompts_that_rest_on_a_lost_summary_govern_no_longer(world: World, tmp_path: Path) -> None:
+    """However deep below it was; those whose summaries are all there do."""
+    lost, kept = world.node(*range(20, 30)), world.node(*range(30, 40))
+    above = world.node(lost.node_id, kept.node_id, depth=1)
+    whole = world.assembly([kept], [40], 40)
+    for roots in ([above], [kept, lost]):
+        world.assembly(roots, [40], 40)
+    garbled = world.assembly([kept], [41], 41)
+    world.raw("UPDATE assemblies SET roots = x'00ff' WHERE assembly_id = ?", garbled.assembly_id)
+    world.raw("DELETE FROM nodes WHERE node_id = ?", lost.node_id)
+    world.close()
+    fresh = tmp_path / "fresh.db"
+    notes = repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable), {})
+
+    assert "3 records of prompts that rested on summaries that are gone" in notes
+    with closing(Database(fresh)) as saved:
+        assert saved.query("SELECT assembly_id FROM assemblies") == [(1,), (whole.assembly_id,)]
 
 
 def test_a_damaged_file_is_described_one_problem_a_line(tmp_path: Path) -> None:
