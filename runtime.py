@@ -200,7 +200,10 @@ class Runtime:
 
     def _missed_tables(self, db: Database) -> list[str]:
         """Tables that the file has lost. What they do not concern goes on."""
-        lost = Survey(db).lost_tables()
+        try:
+            lost = Survey(db).lost_tables()
+        except StoreCorrupt:  # a page of the notes is damaged: whoever needs them meets it
+            return []
         if lost:
             self.health.degraded(_TABLES, f"lost: {', '.join(lost)}", remedy="run `/lcm doctor repair`")
         else:
@@ -219,9 +222,9 @@ class Runtime:
                 if prepare_indexes(db) and self.store.count():
                     self.rebuild_indexes()
         except (StoreError, zlib.error, ValueError, TypeError, AttributeError) as exc:
-            if isinstance(exc, StoreError) and not (
-                isinstance(exc, StoreCorrupt) or (lost and type(exc) is StoreError)
-            ):
+            # What its subclasses tell of (a lock, a full disk) is over sooner or later, and the next opening builds them.
+            missing = lost and type(exc) is StoreError
+            if isinstance(exc, StoreError) and not missing and not isinstance(exc, StoreCorrupt):
                 raise
             prepare_indexes(db)
             self.health.degraded("search index", exc, remedy="run `/lcm doctor repair`")

@@ -282,6 +282,17 @@ def overwrite(world: World, *names: str) -> None:
             file.write(b"\xde\xad\xbe\xef" * (PAGE_BYTES // 4))
 
 
+@pytest.mark.parametrize("table", ["meta", "health", "conversations", "blocks"])
+def test_a_file_with_a_damaged_page_opens(table: str, world: World) -> None:
+    """Who needs what was there meets the damage; whether tables are lost is not worth refusing the rest for."""
+    overwrite(world, table)
+    world = world.restart()
+    world.runtime.db.open()
+
+    assert world.runtime.store.count() == 100
+    assert repair.diagnose(world.deps(None)).damaged
+
+
 def test_sessions_whose_rows_are_unreadable_keep_their_ids(world: World) -> None:
     """The index over the ids has them, too: the host's next call goes on with what is stored."""
     world.say("hello", "there", session="s2")
