@@ -72,13 +72,25 @@ UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT max(node_id) FROM nod
        SELECT max(root.value) FROM assemblies, {_ROOTS} AS root WHERE root.type = 'integer'), 0))
  WHERE name = 'nodes'
 """
-# A prompt that it governs would go on without what they covered. One that nothing governs is kept as a message, and everything
-# is covered anew.
+# Of a node's sources some may have been unreadable; how many it had is in its row.
+_PARTIAL_SOURCES = """
+DELETE FROM node_sources WHERE node_id IN (SELECT n.node_id FROM nodes n WHERE n.depth = 0
+   AND n.message_count > (SELECT count(*) FROM node_sources s WHERE s.node_id = n.node_id))
+"""
+_GROUNDLESS_NODES = """
+WITH RECURSIVE groundless(node_id) AS (
+  SELECT n.node_id FROM nodes n WHERE n.message_count > CASE n.depth
+         WHEN 0 THEN (SELECT count(*) FROM node_sources s WHERE s.node_id = n.node_id)
+         ELSE (SELECT coalesce(sum(c.message_count), 0) FROM node_sources s JOIN nodes c ON c.node_id = s.child_id
+                WHERE s.node_id = n.node_id) END UNION
+  SELECT s.node_id FROM groundless g JOIN node_sources s ON s.child_id = g.node_id)
+DELETE FROM nodes WHERE node_id IN (SELECT node_id FROM groundless)
+"""
+# What a prompt rests on that is gone would be missing in the next one, too. A list whose prompt nobody knows keeps its record as
+# a message, and all that it covered is covered anew.
 _GROUNDLESS = f"""
-WITH RECURSIVE below(assembly_id, node_id) AS (
-  SELECT assembly_id, root.value FROM assemblies, {_ROOTS} AS root UNION
-  SELECT b.assembly_id, s.child_id FROM below b JOIN node_sources s ON s.node_id = b.node_id WHERE s.child_id IS NOT NULL)
-DELETE FROM assemblies WHERE assembly_id IN (SELECT assembly_id FROM below WHERE node_id NOT IN (SELECT node_id FROM nodes))
+DELETE FROM assemblies WHERE EXISTS
+       (SELECT 1 FROM {_ROOTS} AS root WHERE root.value NOT IN (SELECT node_id FROM nodes))
 """
 _BLOCKLESS = """
 DELETE FROM messages WHERE typeof(envelope) = 'integer' AND envelope NOT IN (SELECT block_id FROM blocks)
@@ -91,9 +103,11 @@ _RELINK = (
         "sessions made up for messages of which not even the session's id was readable: they are `recovered-session-...` now",
         _NAMELESS_SESSIONS,
     ),
+    ("sources of summaries whose other sources were unreadable", _PARTIAL_SOURCES),
+    ("sources of summaries found again", _LOST_SOURCES),
+    ("summaries left out because not all that they cover is known", _GROUNDLESS_NODES),
     ("records of prompts that rested on summaries that are gone", _GROUNDLESS),
     ("sources of summaries that are gone", _DANGLING_SOURCES),
-    ("sources of summaries found again", _LOST_SOURCES),
     ("carried references that are gone", "DELETE FROM carried WHERE node_id NOT IN (SELECT node_id FROM nodes)"),
 )
 

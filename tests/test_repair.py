@@ -193,6 +193,35 @@ def test_prompts_that_rest_on_a_lost_summary_govern_no_longer(world: World, tmp_
         assert saved.query("SELECT assembly_id FROM assemblies") == [(1,), (whole.assembly_id,)]
 
 
+@pytest.mark.parametrize(
+    ("gone", "left"),
+    [
+        ("node_id IN (1, 2) AND position = 3", {1, 2, 3, 4}),
+        ("node_id = 3 AND position = 3", {1, 2}),
+        ("node_id = 4 AND position = 0", {1, 2, 3}),
+    ],
+    ids=["found again", "unknown", "of summaries"],
+)
+def test_a_summary_whose_sources_are_not_all_known_is_no_summary_of_them(
+    gone: str, left: set[int], world: World, tmp_path: Path
+) -> None:
+    """They would be covered by nothing. Where the rows between the first and the last are just as many, it was these."""
+    spread = [*range(30, 40), 50]
+    assert [world.node(*range(20, 30)).node_id, world.node(*spread).node_id] == [2, 3]
+    assert world.node(2, 3, depth=1).node_id == 4
+    world.raw(f"DELETE FROM node_sources WHERE {gone}")
+    world.close()
+    fresh = tmp_path / "fresh.db"
+    repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable), {})
+
+    with closing(Database(fresh)) as saved:
+        assert {row[0] for row in saved.query("SELECT node_id FROM nodes")} == left
+        leaves = saved.query(
+            "SELECT message_count, count(*) FROM nodes JOIN node_sources USING(node_id) WHERE depth = 0 GROUP BY node_id"
+        )
+        assert all(count == sources for count, sources in leaves)
+
+
 def test_a_damaged_file_is_described_one_problem_a_line(tmp_path: Path) -> None:
     """SQLite joins them to one text under a heading of its own."""
     found = repair.diagnose(corrupt(tmp_path).deps()).damaged
