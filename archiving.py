@@ -17,6 +17,7 @@ from .archives import ARCHIVED, PRUNED, RESTORED, Archive, Archives, new_handle
 from .caller import Caller
 from .errors import BadRequest, NotFound
 from .finding import NOTE
+from .llm.prompts import render_calls
 from .prices import PriceList
 from .reading import Answer, Room, page
 from .records import Lineage, Node
@@ -163,7 +164,7 @@ def store(live: Live, args: Args) -> Answer:
     first, stop, widened = _range(live, args["start_index"], args["end_index"])
     part = live.messages[first:stop]
     ids = tuple(i for entry in live.lineage.entries[first:stop] for i in entry.ids)
-    texts = [(str(m.get("role")), content.text_of(m.get("content")) or _calls(m)) for m in part]
+    texts = [(str(m.get("role")), content.text_of(m.get("content")) or render_calls(content.calls_of(m))) for m in part]
     summary = placeholder.given(args["summary"] or "")
     given = bool(summary)
     if not given:
@@ -198,10 +199,6 @@ def _effect(live: Live) -> str:
     return (
         "with the compaction that the next request begins with: this provider's requests cannot be changed one by one"
     )
-
-
-def _calls(message: Message) -> str:
-    return " ".join(f"[calls {call.name}] {call.arguments}" for call in content.calls_of(message))
 
 
 def _range(live: Live, first: int | None, last: int | None) -> tuple[int, int, str]:

@@ -94,6 +94,8 @@ def _with_options(verb: Verb, rest: list[str], args: argparse.Namespace) -> tupl
 
 def _session(runtime: Runtime, named: str | None, verb: Verb) -> Session | None:
     if not runtime.db.path.exists():
+        if named:
+            raise BadRequest(f"nothing is stored under a session {named!r}, nor under any other yet")
         return None
     try:
         if named:

@@ -288,11 +288,12 @@ def build(config: Config, payloads: Payloads, health: Health) -> Door:
         health.degraded(
             f"message pattern {n + 1}", problem, severity="warning", remedy="see LCM_IGNORE_MESSAGE_PATTERNS"
         )
-    redactor = Redactor(config.sensitive_patterns) if config.sensitive_patterns_enabled else None
+    named = Redactor(config.sensitive_patterns)
+    redactor = named if config.sensitive_patterns_enabled else None
     if redactor is not None:
         health.clean = redactor.text
         logs.keep_clean(redactor)
-    for name in redactor.unknown if redactor is not None else ():
+    for name in named.unknown:  # also while it is off: who switches it on relies on the names
         health.degraded(
             f"sensitive pattern {name}", f"LCM_SENSITIVE_PATTERNS: {name!r} is not a known kind of secret", severity="warning",
             remedy=f"the kinds are {', '.join(CATALOGUE)}, or all",

@@ -22,6 +22,8 @@ from .errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
 
 logger = logging.getLogger("hermes_lcm")
 
+#: Topics about settings. Each process has its own to tell: what an earlier one told may have been corrected since.
+_OF_SETTINGS = ("setting ", "sensitive pattern ", "message pattern ")
 #: What is wrong with the file for a while, and with every topic that needs it: how ``degraded`` begins to tell it.
 _PASSING = tuple(f"{kind.__name__}: " for kind in (StoreBusy, StoreFull, StoreReadOnly))
 
@@ -72,7 +74,8 @@ class Health:
                 self._problems[topic] = replace(
                     before, severity=severity, message=said[:500], remedy=remedy, count=before.count + 1, last_at=now
                 )
-            self._unsaved.add(topic)
+            if not topic.startswith(_OF_SETTINGS):
+                self._unsaved.add(topic)
 
     def resolved(self, topic: str) -> None:
         """The problem is gone."""
@@ -153,4 +156,5 @@ class Health:
         with self._lock:
             self._loaded = True
             for row in rows:
-                self._problems.setdefault(row[0], Problem(*row))
+                if not row[0].startswith(_OF_SETTINGS):
+                    self._problems.setdefault(row[0], Problem(*row))

@@ -39,6 +39,7 @@ from .llm.ladder import Ladder, LadderSettings
 from .metrics import Metrics
 from .ops import gauges
 from .ops.orders import Orders
+from .ops.survey import Survey
 from .payloads import unfolded
 from .prepare import Preparer
 from .records import Lineage, Summary, SummaryTask
@@ -64,6 +65,7 @@ _CALIBRATION = "calibration"
 _WINDOWS = "windows"
 _MOST_WINDOWS = 20
 _METRICS = "metrics file"
+_TABLES = "tables"
 
 
 @dataclass(slots=True)
@@ -190,7 +192,7 @@ class Runtime:
 
     def _opened(self, db: Database) -> None:
         """Everything that a new connection needs: search indexes (caches) and what earlier processes left behind."""
-        self._make_indexes(db)
+        self._make_indexes(db, self._missed_tables(db))
         self._sessions.clear()
         self.ingest.forget_all()
         self.breaker.load(self.health.kept(_BREAKER))
@@ -198,10 +200,22 @@ class Runtime:
         self.calibration.load(self.health.kept(_CALIBRATION))
         self.windows = {**_windows(self.health.kept(_WINDOWS)), **self.windows}
 
-    def _make_indexes(self, db: Database) -> None:
+    def _missed_tables(self, db: Database) -> list[str]:
+        """Tables that the file has lost. What they do not concern goes on."""
+        try:
+            lost = Survey(db).lost_tables()
+        except StoreCorrupt:  # a page of the notes is damaged: whoever needs them meets it
+            return []
+        if lost:
+            self.health.degraded(_TABLES, f"lost: {', '.join(lost)}", remedy="run `/lcm doctor repair`")
+        else:
+            self.health.resolved(_TABLES)
+        return lost
+
+    def _make_indexes(self, db: Database, lost: list[str]) -> None:
         """The search indexes where they are missing, filled: as one fact, or a process that ends in between leaves them empty.
 
-        They are caches: rows that cannot be read are no reason to refuse the others.
+        They are caches: rows that cannot be read, or tables that are ``lost``, are no reason to refuse the others.
         """
         if indexes_complete(db):
             return
@@ -209,7 +223,11 @@ class Runtime:
             with db.transaction():
                 if prepare_indexes(db) and self.store.count():
                     self.rebuild_indexes()
-        except (StoreCorrupt, zlib.error, ValueError, TypeError, AttributeError) as exc:
+        except (StoreError, zlib.error, ValueError, TypeError, AttributeError) as exc:
+            # What its subclasses tell of (a lock, a full disk) is over sooner or later, and the next opening builds them.
+            missing = lost and type(exc) is StoreError
+            if isinstance(exc, StoreError) and not missing and not isinstance(exc, StoreCorrupt):
+                raise
             prepare_indexes(db)
             self.health.degraded("search index", exc, remedy="run `/lcm doctor repair`")
 

@@ -467,7 +467,9 @@ class NodeIndex:
         return NodeHits(tuple(ranked), tuple(rungs), len(found), cut or plan.first > where.first, query.notes)
 
     def rebuild(self, nodes: Iterable[tuple[int, str]]) -> None:
-        """Drop the index and make it again from ids and texts, as one transaction."""
+        """Drop the index and make it again from ids and texts, as one transaction; none without a table of nodes."""
+        if not self._db.query(_NODES):
+            return
         with self._db.transaction():
             self._fts.rebuild()
             for node_id, text in nodes:

@@ -314,16 +314,30 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
                 out.kept[table] = 0
                 continue
             columns = [row[1] for row in new.execute(f'PRAGMA table_info("{table}")')]
-            keyed = "WITHOUT ROWID" not in new.execute(
-                "SELECT sql FROM sqlite_master WHERE name = ?", (table,)
-            ).fetchone()[0].upper().replace("\n", " ")
-            damaged = _Table(old, table, tuple(columns), keyed)
-            _copy_table(damaged, new, accept, out, progress)
-            if keyed:  # an address that was given is never given again
-                new.execute(
-                    "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (_last_rowid(damaged) or 0, table)
-                )
+            made_by = new.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0].upper()
+            damaged = _Table(old, table, tuple(columns), has_rowid="WITHOUT ROWID" not in made_by.replace("\n", " "))
+            if _is_gone(damaged):
+                out.kept[table] = 0
+                out.notes.append(f"{table}: the table was not there any more")
+            else:
+                _copy_table(damaged, new, accept, out, progress)
+            if "AUTOINCREMENT" in made_by:
+                _spend(new, table, _last_rowid(damaged) or 0)
     return out
+
+
+def _is_gone(table: _Table) -> bool:
+    """Is there no such table in a file whose list of tables can be read?"""
+    try:
+        return not table.connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table.name,)).fetchall()
+    except sqlite3.Error:
+        return False
+
+
+def _spend(new: sqlite3.Connection, table: str, last: int) -> None:
+    """An address that was given is never given again, even where no row of the table could be saved."""
+    if not new.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, table)).rowcount:
+        new.execute("INSERT INTO sqlite_sequence(name, seq) VALUES (?, ?)", (table, last))
 
 
 def indexed(source: Path, table: str, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:

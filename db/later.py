@@ -42,9 +42,12 @@ def unmade(connection: sqlite3.Connection) -> set[str]:
     """Tables that a file, perhaps a damaged one, does not have because nobody needed them yet."""
     try:
         present = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        known = noted(connection)
     except sqlite3.Error:
         return set()
+    try:
+        known = noted(connection)
+    except sqlite3.Error:
+        known = {GROUP_OF[table] for table in present & GROUP_OF.keys()}
     return {table for table, group in GROUP_OF.items() if table not in present and group not in known}
 
 

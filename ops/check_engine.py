@@ -228,13 +228,14 @@ def spending(deps: OpsDeps, _deep: bool) -> Finding:
 def redaction(deps: OpsDeps, _deep: bool) -> Finding:
     """Are secrets redacted before they are stored?"""
     said = sensitive(deps.config)
-    if not said["enabled"]:
-        return ok("off: messages are stored as they are (LCM_SENSITIVE_PATTERNS_ENABLED)", **said)
     if said["unknown"]:
+        off = "would be stored as they are if redaction were on; it is off, and everything is"
         return warn(
-            f"on, but nobody knows {', '.join(said['unknown'])}",
-            meaning="these kinds of secrets are stored as they are",
+            f"{'on' if said['enabled'] else 'off'}, but nobody knows {', '.join(said['unknown'])}",
+            meaning=f"these kinds of secrets {'are stored as they are' if said['enabled'] else off}",
             remedy=f"correct LCM_SENSITIVE_PATTERNS ({said['source']}); there are: {', '.join(sorted(CATALOGUE))}",
             **said,
         )
+    if not said["enabled"]:
+        return ok("off: messages are stored as they are (LCM_SENSITIVE_PATTERNS_ENABLED)", **said)
     return ok(f"on for new messages: {', '.join(said['patterns'])}; what was stored before is not rewritten", **said)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from .. import aside
 from ..db import files, migrations
-from ..db.meta import Meta
 from ..errors import StoreCorrupt, StoreError
 from .backup import backups as existing_backups
 from .findings import Finding, fail, ok, warn
@@ -23,7 +22,6 @@ _LOW_BYTES, _EMPTY_BYTES = 500_000_000, 50_000_000
 _LARGE_LOG_BYTES = 256_000_000
 #: Up to this size SQLite checks the whole file in a fraction of a second.
 _QUICK_BYTES = 64_000_000
-REQUIRED = frozenset(("blocks", "conversations", "health", "meta", "messages", "sessions"))
 _OLD_BACKUP_S = 14 * 86_400.0
 
 
@@ -93,9 +91,7 @@ def space(deps: OpsDeps, _deep: bool) -> Finding:
 def schema(deps: OpsDeps, _deep: bool) -> Finding:
     """Are all tables there?"""
     version = Survey(deps.db).pragma("user_version")
-    made = Meta(deps.db).under(migrations.NOTED)
-    required = REQUIRED.union(*(migrations.LATER.get(group, ()) for group in made))
-    missing = sorted(required - set(Survey(deps.db).tables()))
+    missing = Survey(deps.db).lost_tables()
     if not missing:
         return ok(f"version {version}", version=version)
     return fail(

@@ -64,6 +64,34 @@ SELECT n.node_id, row_number() OVER (PARTITION BY n.node_id ORDER BY m.pos, m.se
    AND n.message_count = (SELECT count(*) FROM messages x WHERE x.conversation_id = n.conversation_id
                              AND x.store_id BETWEEN n.first_store_id AND n.last_store_id)
 """
+# Rows of a damaged file may hold anything: roots that are no list count as one summary that is gone.
+_ROOTS = "json_each(CASE WHEN typeof(roots) = 'text' AND json_valid(roots) THEN roots ELSE '[-1]' END)"
+# Who refers to summaries that are gone must not be shown others under their numbers.
+_SPENT_NODE_IDS = f"""
+UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT max(node_id) FROM node_sources), 0), coalesce((
+       SELECT max(root.value) FROM assemblies, {_ROOTS} AS root WHERE root.type = 'integer'), 0))
+ WHERE name = 'nodes'
+"""
+# Of a node's sources some may have been unreadable; how many it had is in its row.
+_PARTIAL_SOURCES = """
+DELETE FROM node_sources WHERE node_id IN (SELECT n.node_id FROM nodes n WHERE n.depth = 0
+   AND n.message_count > (SELECT count(*) FROM node_sources s WHERE s.node_id = n.node_id))
+"""
+_GROUNDLESS_NODES = """
+WITH RECURSIVE groundless(node_id) AS (
+  SELECT n.node_id FROM nodes n WHERE n.message_count > CASE n.depth
+         WHEN 0 THEN (SELECT count(*) FROM node_sources s WHERE s.node_id = n.node_id)
+         ELSE (SELECT coalesce(sum(c.message_count), 0) FROM node_sources s JOIN nodes c ON c.node_id = s.child_id
+                WHERE s.node_id = n.node_id) END UNION
+  SELECT s.node_id FROM groundless g JOIN node_sources s ON s.child_id = g.node_id)
+DELETE FROM nodes WHERE node_id IN (SELECT node_id FROM groundless)
+"""
+# What a prompt rests on that is gone would be missing in the next one, too. A list whose prompt nobody knows keeps its record as
+# a message, and all that it covered is covered anew.
+_GROUNDLESS = f"""
+DELETE FROM assemblies WHERE EXISTS
+       (SELECT 1 FROM {_ROOTS} AS root WHERE root.value NOT IN (SELECT node_id FROM nodes))
+"""
 _BLOCKLESS = """
 DELETE FROM messages WHERE typeof(envelope) = 'integer' AND envelope NOT IN (SELECT block_id FROM blocks)
 """
@@ -75,15 +103,18 @@ _RELINK = (
         "sessions made up for messages of which not even the session's id was readable: they are `recovered-session-...` now",
         _NAMELESS_SESSIONS,
     ),
-    ("sources of summaries that are gone", _DANGLING_SOURCES),
+    ("sources of summaries whose other sources were unreadable", _PARTIAL_SOURCES),
     ("sources of summaries found again", _LOST_SOURCES),
+    ("summaries left out because not all that they cover is known", _GROUNDLESS_NODES),
+    ("records of prompts that rested on summaries that are gone", _GROUNDLESS),
+    ("sources of summaries that are gone", _DANGLING_SOURCES),
     ("carried references that are gone", "DELETE FROM carried WHERE node_id NOT IN (SELECT node_id FROM nodes)"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is wrong. ``damaged``: SQLite finds the file unsound; ``indexes``: what the search indexes lack."""
+    """What is wrong. ``damaged``: the file is unsound, or lost tables; ``indexes``: what the search indexes lack."""
 
     damaged: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
@@ -113,6 +144,8 @@ def diagnose(deps: OpsDeps, progress: Progress = silent) -> Diagnosis:
     progress("checking the file", 0, 0)
     try:
         deps.db.open()
+        if lost := Survey(deps.db).lost_tables():  # SQLite finds such a file sound; a new one has all tables
+            return Diagnosis((f"tables are missing: {', '.join(lost)}",))
         damaged = damages(deps, progress)
         if damaged:
             return Diagnosis(damaged)
@@ -219,6 +252,7 @@ def session_names(damaged: Path) -> dict[int, str]:
 def _relinked(path: Path, saved: Salvage, names: Mapping[int, str]) -> list[str]:
     """Make the saved rows point at each other again, and note what is gone. ``names``: ids of sessions by number."""
     notes = []
+    files.rewrite(path, [(_SPENT_NODE_IDS, ())])
     given = {"owner": RECOVERED, "names": json.dumps(names)}
     for what, sql in _RELINK:
         changed = files.rewrite(path, [(sql, {name: value for name, value in given.items() if f":{name}" in sql})])

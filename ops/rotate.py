@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ..session import Session
     from .status import OpsDeps
 
+_NAMED = 5  # sessions to choose from
+
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
@@ -68,18 +70,24 @@ def apply(deps: OpsDeps, progress: Progress = silent) -> Rotated:
 def _rotatable(deps: OpsDeps) -> Session:
     session = deps.session
     if session is None:
-        way = (
-            "name it: `/lcm rotate --session ID` (`/lcm status` shows the newest one)"
-            if deps.trusted
-            else "type this into the session that is to be rotated"
-        )
-        raise BadRequest(f"no session is bound here; {way}")
+        raise BadRequest(_which(deps))
     if session.mode != "full":
         setting = f"LCM_{'IGNORE' if session.mode == 'ignored' else 'STATELESS'}_SESSION_PATTERNS"
         raise BadRequest(
             f"{session.session_id} is {session.mode} ({setting}): there is nothing of ours in its prompt to rotate"
         )
     return session
+
+
+def _which(deps: OpsDeps) -> str:
+    """What to do where no session is bound."""
+    if not deps.trusted:
+        return "no session is bound here; type this into the session that is to be rotated"
+    newest = deps.sessions.recent(principal=None, limit=_NAMED) if deps.db.path.exists() else []
+    if not newest:
+        return "nothing is stored yet, so there is no session to rotate"
+    named = ", ".join(each.session_id for each in newest)
+    return f"no session is named; name one: `/lcm rotate --session ID`. The newest, newest first: {named}"
 
 
 def _outside_the_tail(deps: OpsDeps, session: Session, count: int) -> int:

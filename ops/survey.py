@@ -17,6 +17,7 @@ from ..blocks import UNREADABLE, Blocks
 from ..db.connection import Database
 from ..db.files import Progress, silent
 from ..db.meta import Meta
+from ..db.migrations import LATER, NOTED
 from ..records import ARCHIVE_RUNG
 from ..session import ID_OF, KEY_OF
 from ..text import content
@@ -26,6 +27,8 @@ from ..text.packing import Block, Reference, unpack
 COUNT_LIMIT = 50_000
 #: How many of the newest rows a scan of the doctor looks at, unless a deep check was asked for.
 RECENT_ROWS = 20_000
+#: Tables that every file has from its beginning.
+_ALWAYS = frozenset(("blocks", "conversations", "health", "meta", "messages", "sessions"))
 
 
 def intact(envelope: object) -> bool:
@@ -143,6 +146,12 @@ class Survey:
             (above, chars, limit),
         )
         return [row[0] for row in rows]
+
+    def lost_tables(self) -> list[str]:
+        """Tables that were made and are not there; of groups that come later nothing is known without ``meta``."""
+        there = {*self.tables()}
+        made = Meta(self._db).under(NOTED) if "meta" in there else ()
+        return sorted(_ALWAYS.union(*(LATER.get(group, ()) for group in made)) - there)
 
     def flagged(self, flag: int, *, above: int) -> list[tuple[str, int]]:
         """(session, how many) of messages with a flag."""

@@ -14,7 +14,7 @@ import shlex
 from ..errors import BadRequest
 from . import backup, checks, clean, explain, import_verbs, presets, redaction, render, repair, rotate
 from .answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, one
-from .status import OpsDeps, status
+from .status import OpsDeps, exists, status
 
 __all__ = ["FAILED", "FOUND", "OK", "REFUSED", "VERBS", "Answer", "Verb", "Words", "flagged", "parsed"]
 
@@ -165,6 +165,11 @@ def _repair(deps: OpsDeps, words: Words) -> Answer:
         "lost": dict(done.lost),
         "notes": list(done.notes),
     }
+    if not exists(deps):
+        said = "There is no database yet: nothing is stored, so there is nothing to repair."
+        if backup.backups(deps.db.path):
+            said += " There are backups of one: `/lcm restore latest`."
+        return Answer(said, {**data, "notes": [said]})
     if found.well:
         return Answer("\n".join(["Nothing to repair: the file and its search indexes are sound.", *done.notes]), data)
     lines = [f"The file is damaged: {each}" for each in found.damaged[:5]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hermes_lcm.ops.survey import Survey
 from hermes_lcm.prices import Prices, length
 from hermes_lcm.reading import Room, dumps
 from hermes_lcm.schemas import SCHEMAS
-from hermes_lcm.text import content, pairs, placeholder, tokens
+from hermes_lcm.text import content, own, pairs, placeholder, tokens
 from hermes_lcm.text.arguments import Address
 
 
@@ -61,6 +62,15 @@ def test_the_next_request_shows_the_placeholder(agent: Agent) -> None:
     assert contents(prompt).count(made["placeholder"]) == 1
     assert alternates(prompt)
     assert agent.changes == 1
+
+
+def test_the_preview_shows_calls_as_they_read(agent: Agent) -> None:
+    """As summarisers see them: characters, where the provider sent escapes."""
+    live = talk()
+    live[5]["tool_calls"][0]["function"]["arguments"] = json.dumps({"command": "grep größe"})
+    made = agent.call(live, "store", start_index=4, end_index=7, max_preview_chars=400)
+
+    assert 'Assistant: [calls terminal] {"command": "grep größe"} Tool:' in made["placeholder"]
 
 
 def test_the_placeholder_says_what_it_stands_for(agent: Agent) -> None:
@@ -299,6 +309,25 @@ def test_after_a_compaction_the_messages_come_back_in_their_place(world: World, 
     assert handle not in "".join(contents(prompt))
     assert handle in kept[0]["content"]
     assert pairs.problems(prompt) == []
+    assert alternates(prompt)
+
+
+def test_restored_messages_of_one_role_are_kept_apart(world: World, agent: Agent) -> None:
+    """The host dropped the answer between two requests; next to each other it would join them to one."""
+    live = chat().turns(10, words=150)
+    world.take(live, "s")
+    del live[5]
+    live.user("and now?").says("that is all")
+    handle = agent.store(live, 4, 5)
+    kept = world.compact(live, narrow=True, threshold=5000)
+    assert live[4] not in kept
+
+    agent.call(kept, "restore", memory_handle=handle)
+    prompt = agent.prompt(kept)
+
+    at = contents(prompt).index(live[4]["content"])
+    assert contents(prompt)[at + 2] == live[5]["content"]
+    assert own.read_carrier(contents(prompt)[at + 1]) is not None
     assert alternates(prompt)
 
 

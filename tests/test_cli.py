@@ -76,6 +76,28 @@ def test_rotating_needs_a_named_session(world: World) -> None:
     assert call(world, "rotate", "--session", "s1") == OK
 
 
+@pytest.mark.parametrize("words", ["status", "doctor", "rotate"])
+def test_a_named_session_that_nobody_stored_is_refused(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where nothing is stored as where other sessions are; an unbound status would look like an answer about it."""
+    for world in (empty(tmp_path / "empty"), healthy(tmp_path / "healthy")):
+        assert call(world, words, "--session", "nope") == REFUSED
+        assert "nothing is stored under a session 'nope'" in capsys.readouterr().out
+    assert not (tmp_path / "empty" / "lcm.db").exists()
+
+
+def test_who_names_no_session_to_rotate_is_told_which_there_are(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The way out is in the message."""
+    world.say("hello", session="s2")
+    call(world, "rotate")
+    assert re.search(r"`hermes lcm rotate --session ID`\. The newest.*: s2, s1$", capsys.readouterr().out.strip())
+    assert call(empty(tmp_path / "empty"), "rotate") == REFUSED
+    assert "nothing is stored yet" in capsys.readouterr().out
+
+
 def test_apply_works_as_a_word_and_as_an_option(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     """And --dry-run wins."""
     world.raw("UPDATE messages SET source = ''")

@@ -295,6 +295,23 @@ def test_words_are_read_as_meant(typed: str, name: str, rest: tuple[str, ...], a
     assert (verb.name, words.rest, words.apply) == (name, rest, apply)
 
 
+@pytest.mark.parametrize("words", ["doctor repair", "doctor repair apply"])
+def test_where_no_database_is_none_is_called_sound(words: str, tmp_path: Path) -> None:
+    """And none is made. One that was lost comes back from a backup."""
+    world = empty(tmp_path / "empty")
+    said = answer(words, world.deps())
+    assert (said.code, said.data["applied"]) == (OK, False)
+    assert said.text == "There is no database yet: nothing is stored, so there is nothing to repair."
+    assert not world.path.exists()
+
+    world = healthy(tmp_path / "lost")
+    answer("backup", world.deps())
+    world.close()
+    world.path.unlink()
+    assert "`/lcm restore latest`" in answer(words, world.deps()).text
+    assert not world.path.exists()
+
+
 def test_an_unknown_word_leads_to_help(tmp_path: Path) -> None:
     """And help lists every verb."""
     world = empty(tmp_path)

@@ -567,6 +567,21 @@ def test_a_problem_of_an_earlier_process_can_be_resolved(tmp_path: Path) -> None
     assert Health(Database(tmp_path / "lcm.db")).problems() == []
 
 
+def test_a_setting_that_was_corrected_is_not_complained_about(tmp_path: Path) -> None:
+    """Each process tells of its own settings, whatever an earlier one, or an earlier release, left in the file."""
+    wrong = {"sensitive_patterns": ("typo",), "ignore_message_patterns": ("(",)}
+    world = World(tmp_path, **wrong)
+    world.take(chat().turns(1))
+    world.runtime.ended()
+    assert {each.topic for each in world.health.problems()} == {"sensitive pattern typo", "message pattern 1"}
+    assert world.db.query("SELECT topic FROM health") == []
+    with world.db.transaction():
+        world.db.execute("INSERT INTO health VALUES ('setting LCM_X', 'warning', 'wrong', '', 1, 0, 0)")
+    world.db.close()
+
+    assert World(tmp_path).health.problems() == []
+
+
 def test_a_problem_of_the_database_is_kept_until_it_can_be_written(tmp_path: Path) -> None:
     """While the database is the problem, memory holds it."""
     world = World(tmp_path)

@@ -461,6 +461,16 @@ def test_redaction_shows_what_it_covers_and_what_nobody_knows(tmp_path: Path) ->
     assert said["data"]["placeholder_format"].startswith("[redacted:")
 
 
+def test_an_unknown_kind_of_secret_is_reported_while_redaction_is_off(tmp_path: Path) -> None:
+    """Whoever switches it on relies on the names."""
+    world = World(tmp_path, sensitive_patterns="api_key,api_kye")
+    said = finding(doctor(world.deps()), "redaction")
+
+    assert (said["status"], said["data"]["unknown"]) == ("warn", ["api_kye"])
+    assert said["detail"].startswith("off, ")
+    assert "sensitive pattern api_kye" in {each["topic"] for each in status(world.deps())["problems"]}
+
+
 def test_the_release_and_its_commit_are_named(world: World) -> None:
     """A report that is pasted into an issue says what was running."""
     said = finding(doctor(world.deps()), "plugin")

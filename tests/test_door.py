@@ -110,9 +110,10 @@ def test_ids_and_names_stay(tmp_path: Path) -> None:
 
 
 def test_unknown_kinds_are_in_health(tmp_path: Path) -> None:
-    """By name."""
-    world = World(tmp_path, **ON, sensitive_patterns=("api_key", "typo"))
-    assert [each.topic for each in world.health.problems()] == ["sensitive pattern typo"]
+    """By name, and while redaction is off as well: who switches it on relies on the names."""
+    for home, settings in (("on", ON), ("off", {})):
+        world = World(tmp_path / home, **settings, sensitive_patterns=("api_key", "typo"))
+        assert [each.topic for each in world.health.problems()] == ["sensitive pattern typo"]
 
 
 def shapes(secret: str) -> Iterator[dict[str, Any]]:

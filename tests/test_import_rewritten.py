@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from host_world import HostDb, Message, host_db, said, take, talk, thread, words
 from ops_world import World
-from test_import_host import Clock, HostDb, Message, said, take, talk, thread, words
 
 from hermes_lcm.ops.replays import Seen, find
 from hermes_lcm.records import Flag, Row, ToolCall
@@ -30,11 +30,7 @@ def world(tmp_path: Path) -> World:
 
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostDb:
-    import hermes_state
-
-    clock = Clock()
-    monkeypatch.setattr(hermes_state, "time", clock)
-    return HostDb(tmp_path, clock)
+    return host_db(tmp_path, monkeypatch)
 
 
 def glued(text: str) -> str:

@@ -15,7 +15,7 @@ from hermes_lcm import errors
 from hermes_lcm.db import later, migrations
 from hermes_lcm.db.connection import Database
 from hermes_lcm.db.migrations import GROUP_OF, LATER, STEPS
-from hermes_lcm.ops import check_file
+from hermes_lcm.ops import check_file, explain
 
 LEASE = "INSERT INTO leases(name, holder, expires_at) VALUES (?, 'me', 1.0)"
 LEASES = "SELECT name FROM leases ORDER BY name"
@@ -194,6 +194,44 @@ def test_messages_are_stored_though_summaries_and_their_index_are_lost(tmp_path:
     world = world.restart()
     world.say("three", session="s2")
     assert world.runtime.db.query("SELECT count(*) FROM messages") == [(3,)]
+
+
+@pytest.mark.parametrize("table", ["nodes", "meta", "sessions", "messages"])
+@pytest.mark.parametrize("index", ["message_index", "message_terms"])
+def test_a_file_without_a_table_and_an_index_opens_and_says_what_is_lost(
+    table: str, index: str, tmp_path: Path
+) -> None:
+    """The index is made from what is there: what is not is no reason to refuse the rest."""
+    world = World(tmp_path)
+    world.say("one", "two")
+    world.node(1)
+    world.close()
+    for name in (table, index):
+        world.raw(f"DROP TABLE {name}")
+    world = world.restart()
+    world.runtime.db.open()
+    found = {problem.topic: problem for problem in world.runtime.health.problems()}
+    assert (found["tables"].message, found["tables"].remedy) == (f"lost: {table}", "run `/lcm doctor repair`")
+    if table == "nodes":
+        assert explain.search(world.deps(), "one")["results"]
+        world.say("three", session="s2")
+        assert world.runtime.store.count() == 3
+
+
+def test_a_table_that_is_back_is_not_missed_any_more(tmp_path: Path) -> None:
+    """A backup was restored, by whatever process."""
+    world = World(tmp_path)
+    world.say("one", "two")
+    world.close()
+    kept = world.path.read_bytes()
+    world.raw("DROP TABLE blocks")
+    world = world.restart()
+    world.say("three", session="s2")
+    assert [problem.topic for problem in world.runtime.health.problems()] == ["tables"]
+    world.close()
+    world.path.write_bytes(kept)
+    world.runtime.db.open()
+    assert world.runtime.health.problems() == []
 
 
 def test_the_doctor_misses_only_tables_that_were_made(tmp_path: Path) -> None:

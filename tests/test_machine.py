@@ -34,6 +34,7 @@ from world import Chat, Script, World, alternates, chat, digests, merge, reload,
 from hermes_lcm.errors import BadRequest, StoreError
 from hermes_lcm.records import Flag
 from hermes_lcm.text import own, pairs
+from hermes_lcm.text.content import text_of
 
 SECONDS = float(os.environ.get("LCM_TEST_SECONDS", "0"))
 THRESHOLD = 1500
@@ -390,9 +391,12 @@ class Hosted(RuleBasedStateMachine):
         self.what_was_restored_is_shown(prompt)
 
     def what_was_restored_is_shown(self, prompt: Chat) -> None:
-        """P4 for what a compaction took out and was restored: its messages in a row, or still its place in the record."""
+        """P4 for what a compaction took out and was restored: its messages in a row, or still its place in the record.
+
+        Between two of one role, what stood between them being gone, a carrier of ours keeps the host from joining them.
+        """
         lineage = self.world.take(copy.deepcopy(self.live), self.current)
-        shown = digests(prompt)
+        shown = digests(message for message in prompt if own.read_carrier(text_of(message["content"])) is None)
         for archive, node in self.world.runtime.archived.restored(self.world.session(self.current), lineage):
             rows = digests(row.envelope for row in self.world.store.rows(self.world.dag.sources(node.node_id)))
             there = any(shown[n : n + len(rows)] == rows for n in range(len(shown)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,104 @@ def test_what_is_said_to_be_saved_is_there(world: World) -> None:
     assert done.saved["messages"] == 98
 
 
+LOSABLE = [
+    (table,) for table in "assemblies blocks carried conversations health meta node_sources nodes sessions".split()
+]
+
+
+@pytest.mark.parametrize("tables", [*LOSABLE, ("nodes", "message_index"), ("meta", "message_index")], ids=" ".join)
+def test_a_file_that_lost_tables_is_salvaged_into_one_that_has_all(tables: tuple[str, ...], world: World) -> None:
+    """SQLite finds such a file sound, and the doctor sends here."""
+    world.close()
+    for table in tables:
+        world.raw(f"DROP TABLE {table}")
+    world = world.restart()
+    done = repair.repair(world.deps(None))
+
+    assert done.diagnosis.damaged == (f"tables are missing: {tables[0]}",)
+    assert f"{tables[0]}: the table was not there any more" in done.notes
+    assert done.lost == {}
+    assert world.runtime.store.count() == 100
+    found = {each["check"]: each["status"] for each in doctor(world.deps(None))["checks"]}
+    assert (found["schema"], found["search_index"], found["problems"]) == ("pass", "pass", "pass")
+    assert explain.search(world.deps(trusted=True), "zebra")["results"]
+    assert repair.repair(world.deps(None)).diagnosis.well
+
+
+def test_a_file_that_lost_its_messages_needs_a_backup(world: World) -> None:
+    """There is nothing to save; it is left as it is."""
+    world.close()
+    world.raw("DROP TABLE messages")
+    before = world.path.read_bytes()
+
+    with pytest.raises(BadRequest, match="Restore a backup"):
+        repair.repair(world.deps())
+    assert world.runtime.sessions.find("s1") is not None
+    world.close()
+    assert len(world.path.read_bytes()) == len(before)
+
+
+@pytest.mark.parametrize("lost", ["dropped", "overwritten"])
+def test_a_lost_summarys_number_is_never_given_again(lost: str, world: World) -> None:
+    """A prompt that showed it must not show another one."""
+    if lost == "dropped":
+        world.raw("DROP TABLE nodes")
+    else:
+        overwrite(world, "nodes")
+    repair.repair(world.deps())
+
+    assert world.runtime.dag.nodes([1]) == []
+    assert world.node(*range(20, 30)).node_id == 2
+
+
+def test_prompts_that_rest_on_a_lost_summary_govern_no_longer(world: World, tmp_path: Path) -> None:
+    """However deep below it was; those whose summaries are all there do."""
+    lost, kept = world.node(*range(20, 30)), world.node(*range(30, 40))
+    above = world.node(lost.node_id, kept.node_id, depth=1)
+    whole = world.assembly([kept], [40], 40)
+    for roots in ([above], [kept, lost]):
+        world.assembly(roots, [40], 40)
+    garbled = world.assembly([kept], [41], 41)
+    world.raw("UPDATE assemblies SET roots = x'00ff' WHERE assembly_id = ?", garbled.assembly_id)
+    world.raw("DELETE FROM nodes WHERE node_id = ?", lost.node_id)
+    world.close()
+    fresh = tmp_path / "fresh.db"
+    notes = repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable), {})
+
+    assert "3 records of prompts that rested on summaries that are gone" in notes
+    with closing(Database(fresh)) as saved:
+        assert saved.query("SELECT assembly_id FROM assemblies") == [(1,), (whole.assembly_id,)]
+
+
+@pytest.mark.parametrize(
+    ("gone", "left"),
+    [
+        ("node_id IN (1, 2) AND position = 3", {1, 2, 3, 4}),
+        ("node_id = 3 AND position = 3", {1, 2}),
+        ("node_id = 4 AND position = 0", {1, 2, 3}),
+    ],
+    ids=["found again", "unknown", "of summaries"],
+)
+def test_a_summary_whose_sources_are_not_all_known_is_no_summary_of_them(
+    gone: str, left: set[int], world: World, tmp_path: Path
+) -> None:
+    """They would be covered by nothing. Where the rows between the first and the last are just as many, it was these."""
+    spread = [*range(30, 40), 50]
+    assert [world.node(*range(20, 30)).node_id, world.node(*spread).node_id] == [2, 3]
+    assert world.node(2, 3, depth=1).node_id == 4
+    world.raw(f"DELETE FROM node_sources WHERE {gone}")
+    world.close()
+    fresh = tmp_path / "fresh.db"
+    repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable), {})
+
+    with closing(Database(fresh)) as saved:
+        assert {row[0] for row in saved.query("SELECT node_id FROM nodes")} == left
+        leaves = saved.query(
+            "SELECT message_count, count(*) FROM nodes JOIN node_sources USING(node_id) WHERE depth = 0 GROUP BY node_id"
+        )
+        assert all(count == sources for count, sources in leaves)
+
+
 def test_a_damaged_file_is_described_one_problem_a_line(tmp_path: Path) -> None:
     """SQLite joins them to one text under a heading of its own."""
     found = repair.diagnose(corrupt(tmp_path).deps()).damaged
@@ -210,6 +309,17 @@ def overwrite(world: World, *names: str) -> None:
         for root in roots:
             file.seek((root - 1) * PAGE_BYTES)
             file.write(b"\xde\xad\xbe\xef" * (PAGE_BYTES // 4))
+
+
+@pytest.mark.parametrize("table", ["meta", "health", "conversations", "blocks"])
+def test_a_file_with_a_damaged_page_opens(table: str, world: World) -> None:
+    """Who needs what was there meets the damage; whether tables are lost is not worth refusing the rest for."""
+    overwrite(world, table)
+    world = world.restart()
+    world.runtime.db.open()
+
+    assert world.runtime.store.count() == 100
+    assert repair.diagnose(world.deps(None)).damaged
 
 
 def test_sessions_whose_rows_are_unreadable_keep_their_ids(world: World) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import copy
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from world import Chat, Script, World, chat, reload, texts
 
+from hermes_lcm.binding import ops_deps
+from hermes_lcm.ops import repair
 from hermes_lcm.records import Flag
 from hermes_lcm.text import own
 
@@ -59,6 +63,24 @@ def test_what_a_restored_backup_does_not_know_is_kept(folder: Path, compacted_be
     kept = world.flagged(Flag.IMPORTED)
     assert lineage.assembly is None
     assert [own.read_context(str(row["content"])) is not None for row in kept] == [True]
+    again = world.compact(live.turns(30, first=900))
+    assert world.gaps(again) == ([], [])
+    assert len(world.flagged(Flag.IMPORTED)) == 1
+
+
+def test_what_summaries_covered_that_a_salvage_could_not_save_is_covered_anew(folder: Path) -> None:
+    """Their prompt would go on without it; so its record is kept as a message like one that nobody knows."""
+    world = World(folder)
+    live = world.compact(chat().turns(30))
+    world.take(live)
+    with closing(sqlite3.connect(world.db.path)) as raw:
+        raw.execute("DROP TABLE nodes")
+        raw.commit()
+    done = repair.repair(ops_deps(world.runtime, None, None))
+    assert "1 records of prompts that rested on summaries that are gone" in done.notes
+
+    world = world.restart()
+    assert world.take(live).assembly is None
     again = world.compact(live.turns(30, first=900))
     assert world.gaps(again) == ([], [])
     assert len(world.flagged(Flag.IMPORTED)) == 1
