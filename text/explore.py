@@ -81,7 +81,10 @@ def _table(_sample: str, lines: list[str]) -> list[str]:
     if len(rows) < 4:
         return []
     for delimiter, name in ((",", "comma"), ("\t", "tab"), (";", "semicolon"), ("|", "bar")):
-        widths = {len(row) for row in csv.reader(rows, delimiter=delimiter)}
+        try:
+            widths = {len(row) for row in csv.reader(rows, delimiter=delimiter)}
+        except csv.Error:  # a field of more characters than any table has
+            continue
         if len(widths) == 1 and widths.pop() > 2:
             columns = next(csv.reader(rows[:1], delimiter=delimiter))
             return [
