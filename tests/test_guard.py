@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import random
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -218,6 +219,34 @@ def test_a_description_says_what_there_is(kind: str, case: tuple[str, str]) -> N
 def test_descriptions_are_short(text: str) -> None:
     """Whatever the text."""
     assert len(explore.explore(text)[1]) <= explore.MOST_CHARS
+
+
+_LINES = st.lists(
+    st.sampled_from(
+        ["Error: x", "TERROR", "errors", "it fa\u0131led", "FA\u0130LED", "refu\u017fed", "no Warning.", "panicked", "fatal\x85é", "漢字", "",
+         "x" * 5000 + " error", "plain"]
+    ),
+    min_size=5, max_size=12,
+)  # fmt: skip
+
+
+@given(_LINES)
+def test_lines_that_speak_of_errors_are_all_counted(lines: list[str]) -> None:
+    """By whole words in letters of any case, also those that merely fold to them."""
+    words = re.compile(r"\b(error|fatal|failed|panic|refused|warning)\b", re.IGNORECASE)
+    told = "\n".join(["2026-01-02 start"] * len(lines) * 2 + lines)
+    count = sum(1 for line in told.splitlines() if len(line) < 4000 and words.search(line))
+    kind, said = explore.explore(told)
+
+    assert kind == "log"
+    assert (f"lines that speak of errors: {count}\n" in said) if count else ("speak of errors" not in said)
+
+
+@pytest.mark.parametrize("behind", ["", "\n", " " * 5000])
+def test_json_is_described_whatever_blanks_stand_behind_it(behind: str) -> None:
+    """Its end tells whether all of it is there."""
+    assert explore.explore(json.dumps({"a": [1]}) + behind)[0] == "json"
+    assert explore.explore(json.dumps({"a": [1]})[:-1] + behind)[0] != "json"
 
 
 def test_huge_fields_are_no_table() -> None:
