@@ -27,8 +27,8 @@ _ERROR_WORDS = "error exception traceback fatal fail panic critical denied refus
 _LIKE_ASCII = "\u0131\u017f"  # an expression that ignores case takes them for i and s
 _STAMP = re.compile(r"^\W?\d{2,4}[-/.:]\d{2}[-/.:]\d{2}|^\[?\w{3} \d{1,2} \d\d:\d\d")
 _OUTLINE = re.compile(
-    r"^\s{0,8}+(?=[ac-fimpst])(?:export |public |private |static |async |pub )*(?:def|class|function|func|fn|struct|interface|impl|module|"
-    r"package|trait|enum)\s+[\w$.:<>]+.*$"
+    r"^\s{0,8}+(?=[ac-fimpst])(?:export |public |private |static |async |pub )*"
+    r"(?:def|class|function|func|fn|struct|interface|impl|module|package|trait|enum)\s+[\w$.:<>]+.*$"
 )
 _HEADING = re.compile(r"^#{1,6} \S.*$")
 _TAG = re.compile(r"<([A-Za-z][\w:.-]*)")
