@@ -27,6 +27,7 @@ from .text.redact import CATALOGUE, Redactor
 
 IGNORED: Final = "ignored_messages"
 _NAMES = frozenset(("role", "tool_call_id", "message_uid", "timestamp", "name", "tool_name", "type", "id", "call_id"))
+_MARK = guard.MARK.encode("ascii")
 _LEAST_SAVED = 400  # what a placeholder with its description costs: shorter strings stay
 
 
@@ -50,9 +51,8 @@ class Door:
 
     def kept(self, read: Message) -> Message:
         """A message that is wanted, as it is stored."""
-        if self._redactor is not None:
-            read = redacted(read, self._redactor)
-        return self._folded(read)
+        clean = redacted(read, self._redactor) if self._redactor is not None else read
+        return self._folded(clean, read if clean is read else None)
 
     def clean(self, messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Messages of a session that is not stored, as models may see them: without secrets."""
@@ -76,17 +76,19 @@ class Door:
         )  # fmt: skip
 
     # -- payloads -----------------------------------------------------------------------------------
-    def _folded(self, read: Message) -> Message:
-        """The message with payloads in files; unchanged when it has none, or they could not be written."""
+    def _folded(self, read: Message, said: Message | None) -> Message:
+        """The message with payloads in files; unchanged when it has none, or they could not be written.
+
+        ``said``: the same message if nothing was taken out of it. What it knows of its own text need not be found out again.
+        """
         if read.flags & Flag.OWN_TOOL:
             return read  # what our tools read back from files must not go there again
-        large = self._threshold is not None and len(read.envelope) > self._threshold
-        if not large and not guard.suspicious(read.envelope):
+        if not self._is_large(read.envelope) and not guard.suspicious(read.envelope):
             return read
         try:
-            data = json.loads(read.envelope)
-            fold = _Folding(self._payloads, self._threshold)
-            view, stored = fold.message(data, literals=guard.MARK in read.envelope)
+            data = said.value if said is not None and said.value is not None else json.loads(read.envelope)
+            fold = _Folding(self._payloads, self._threshold, said)
+            view, stored = fold.message(data, literals=_MARK in read.envelope)
         except (LiteralLostError, RecursionError):
             return read
         if not fold.refs:
@@ -97,37 +99,47 @@ class Door:
             read,
             text=content.text_of(shown.get("content")),
             calls=content.calls_of(shown),
-            envelope=_dumped(stored),
+            envelope=_dumped(stored).encode("utf-8"),
             flags=read.flags | Flag.EXTERNALISED,
+            value=None,
+            utf8=None,
         )
+
+    def _is_large(self, envelope: bytes) -> bool:
+        """By its characters, of which each has four bytes at most."""
+        most = self._threshold
+        if most is None or len(envelope) <= most:
+            return False
+        return len(envelope) > 4 * most or len(envelope.decode("utf-8")) > most
 
 
 class _Folding:
     """One message on its way into files. ``refs`` and ``chars`` by digest."""
 
-    def __init__(self, payloads: Payloads, threshold: int | None) -> None:
+    def __init__(self, payloads: Payloads, threshold: int | None, said: Message | None) -> None:
         self._payloads = payloads
         self._threshold = threshold
+        self._said = said
         self.refs: dict[str, Ref] = {}
         self.chars: dict[str, int] = {}
 
     def message(self, data: Any, *, literals: bool) -> tuple[Any, Any]:
         """(as it is read and searched, as it is stored)."""
-        spans: dict[str, list[guard.Span]] = {}
+        spans: dict[int, list[guard.Span]] = {}  # by the strings themselves: to hash a huge one takes a while
         deep.mapped(data, lambda text: self._look(text, spans))
         if not spans and not self._has_large(data):
             return data, data
         view = deep.mapped(
-            data, lambda text: guard.fold(text, self._keep, found=spans.get(text, []), literals=literals)
+            data, lambda text: guard.fold(text, self._keep, found=spans.get(id(text), []), literals=literals)
         )
         return view, deep.mapped(view, self._as_file)
 
     @staticmethod
-    def _look(text: str, spans: dict[str, list[guard.Span]]) -> str:
-        if len(text) >= guard.MIN_CHARS and text not in spans:
+    def _look(text: str, spans: dict[int, list[guard.Span]]) -> str:
+        if len(text) >= guard.MIN_CHARS and id(text) not in spans:
             found = guard.spans(text)
             if found:
-                spans[text] = found
+                spans[id(text)] = found
         return text
 
     def _is_large(self, text: str) -> bool:
@@ -153,7 +165,8 @@ class _Folding:
         return text if ref is None else f"{ref}\n{description}"
 
     def _keep(self, text: str, kind: str, mime: str) -> Ref | None:
-        ref = self._payloads.keep(text, kind, mime)
+        raw = self._said.utf8 if self._said is not None and text is self._said.text else None
+        ref = self._payloads.keep(text, kind, mime, raw)
         if ref is not None:
             self.refs[ref.sha] = ref
             self.chars[ref.sha] = len(text)
@@ -185,8 +198,10 @@ def redacted(read: Message, redactor: Redactor) -> Message:
         read,
         text=content.text_of(shown.get("content")),
         calls=content.calls_of(shown),
-        envelope=_dumped(clean),
+        envelope=_dumped(clean).encode("utf-8"),
         flags=read.flags | Flag.REDACTED,
+        value=None,
+        utf8=None,
     )
 
 

@@ -457,7 +457,7 @@ class _Changes:
 
 # -- pure helpers ------------------------------------------------------------------------------------------
 def _redacted(core: content.Said) -> bool:
-    return _REDACTED in core.text or any(_REDACTED in f"{call}" for call in core.calls)
+    return ("[" in core.text and _REDACTED in core.text) or any(_REDACTED in f"{call}" for call in core.calls)
 
 
 _NEWEST = 256  # of messages that are the very same objects, so many are looked at inside

@@ -99,9 +99,10 @@ class Payloads:
         self._cache: OrderedDict[str, str] = OrderedDict()
 
     # -- writing ------------------------------------------------------------------------------------
-    def keep(self, text: str, kind: str, mime: str) -> Ref | None:
-        """Write a text into its file, durably. None when that failed: the text must stay where it is."""
-        raw = text.encode("utf-8", "surrogatepass")
+    def keep(self, text: str, kind: str, mime: str, raw: bytes | None = None) -> Ref | None:
+        """Write a text (``raw``: as UTF-8) into its file, durably. None when that failed: the text must stay where it is."""
+        if raw is None:
+            raw = text.encode("utf-8", "surrogatepass")
         if len(raw) > MOST_BYTES:
             return None
         ref = Ref(sha256(raw).hexdigest(), kind, mime, len(raw))

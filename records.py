@@ -7,7 +7,9 @@ sizes are characters unless the name says bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 #: The rung of a node that an archive became: its text is a placeholder, not a summary that a model wrote.
 ARCHIVE_RUNG = "archive"
@@ -51,7 +53,8 @@ class Message:
     """One message of the host, read but not yet stored.
 
     ``text`` is what a person would read (content parts joined, no tool calls); ``envelope`` is the host's whole dict as
-    JSON; ``digest`` (16 bytes) identifies the canonical core.
+    JSON in UTF-8; ``digest`` (16 bytes) identifies the canonical core. ``value`` is what the envelope of a message that nobody
+    has changed yet says, ``utf8`` its text if that is huge: to be read, never to be changed. None: not at hand.
     """
 
     role: str
@@ -60,11 +63,13 @@ class Message:
     answers: str | None
     tool_name: str | None
     digest: bytes
-    envelope: str
+    envelope: bytes
     tokens: int
     said_at: float | None = None
     uid: str | None = None
     flags: int = Flag.NONE
+    value: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    utf8: bytes | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ class _Places:
 def _row(line: Line, ids: Mapping[int, int], door: Door | None, places: _Places) -> NewRow:
     message = content.read(line.message)
     if line.envelope is not None:
-        message = replace(message, envelope=line.envelope)
+        message = replace(message, envelope=line.envelope.encode("utf-8"), value=None)
     if door is not None:
         message = door.kept(message)
     return NewRow(

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from world import chat, equal, flatten, reload
 
 from hermes_lcm.records import Flag
-from hermes_lcm.text import content
+from hermes_lcm.text import content, huge
+from hermes_lcm.text.markers import TODO_HEAD
 
 TODO = "[Your active task list was preserved across context compression]\n- [>] 1. Fix the parser (in_progress)"
 
@@ -281,8 +282,9 @@ def test_anything_can_be_read(message: dict[str, Any]) -> None:
     found = content.read(message)
 
     assert len(found.digest) == 16
-    for text in (found.role, found.answers, found.tool_name, found.envelope):
+    for text in (found.role, found.answers, found.tool_name):
         (text or "").encode("utf-8")
+    assert found.envelope.decode("utf-8") == content.encode(message)[0]
     assert found.said_at is None or isinstance(found.said_at, float)
     assert 0 <= found.tokens < 2**63
 
@@ -416,6 +418,46 @@ def test_a_huge_text_is_written_as_a_small_one(text: str, first: bool) -> None:
     message = {"content": text, **rest} if first else {**rest, "content": text}
     small = content.encode(message)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(content, "_HUGE_CHARS", 1)
+        patch.setattr(huge, "HUGE_CHARS", 1)
         assert content.encode(message) == small
     assert content.decode(small[0]) == message
+
+
+_PIECES = [
+    "<memory-context>", "</ Memory-Context>", "MEMORY-CONTEXT", "memory", "EMORY", "<", "[", "[SYSTEM note: ",
+    "[\u017fystem note: ",
+    _NOTE + "authoritative reference data x.] ", TODO_HEAD, f"\n\n{TODO_HEAD}\n- [x] done", "\r\n", "\r", "\n", " ", "\t",
+    "\x1c", "\u3000", "\x85", "\x00", "\x1b", '"', "\\",
+    "e\u0301", "\u0301", "\u0323", "é", "\u212b", "\u1100\u1161", "漢", "😀", "\ud83d",
+    "\ude00", "a", "word ",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=14).map("".join), st.sampled_from((1, 3, 4096)), st.booleans())
+@settings(max_examples=400)
+def test_a_huge_text_is_read_as_a_small_one(text: str, page: int, live: bool) -> None:
+    """Digest, envelope and flags do not depend on where a text begins to be huge."""
+    message = {"role": "tool", "content": text, "tool_call_id": "c", **({"_db_persisted": True} if live else {})}
+    small = content.read(message)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in (
+            ("HUGE_CHARS", 1),
+            ("_PIECE_CHARS", page),
+            ("_END_CHARS", page),
+            ("_FEW", page),
+            ("_LOOKED_AT_BYTES", 7),
+        ):
+            patch.setattr(huge, name, size)
+        read = content.read(message)
+    assert read == small
+    assert read.utf8 in (None, text.encode("utf-8", "replace"))
+
+
+@given(json_like)
+def test_what_an_envelope_says_is_at_hand_where_it_is_the_message(value: Any) -> None:
+    """Who looks into a message on its way in need not parse it."""
+    read = content.read({"role": "user", "content": "x", "value": value, "_db_persisted": 1})
+
+    assert (read.value is None) == bool(read.flags & Flag.QUARANTINED)
+    if read.value is not None:
+        assert json.dumps(read.value) == json.dumps(json.loads(read.envelope))

@@ -6,13 +6,14 @@ import base64
 import json
 import os
 import random
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_lcm.text import explore, guard
@@ -106,6 +107,32 @@ def test_ordinary_messages_hold_no_payloads() -> None:
     assert [each for each in found if not each[0].startswith("data:")] == []
 
 
+_STRETCHES = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "Ab3+", "é", "漢", " ", "-", "\n", "😀x"]), st.sampled_from([1, 7, 60, 130, 300, 700])
+    ),
+    max_size=14,
+)
+
+
+def test_a_sample_is_looked_at_every_step() -> None:
+    """A run of 128 characters is seen exactly where a sample lies in it, in a text of any length."""
+    for size in (2048, 40_000, 700_000):
+        for at in (0, 512, 513, 1024 + 384, size // 512 * 512 - 512, size - 128, size - 127):
+            text = (" " * at + "Ab3+" * 32 + " " * size)[:size]
+            assert guard.suspicious(text) == (at % 512 == 0 and at + 128 <= size), (size, at)
+
+
+@given(_STRETCHES, st.sampled_from([1, 100, 8192]))
+@settings(max_examples=300)
+def test_bytes_are_as_suspicious_as_their_text(stretches: list[tuple[str, int]], page: int) -> None:
+    """Characters count, not bytes."""
+    text = "".join(part * times for part, times in stretches)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guard, "_PIECE_BYTES", page)
+        assert guard.suspicious(text.encode()) == guard.suspicious(text)
+
+
 # -- folding ---------------------------------------------------------------------------------------------
 class Shelf(dict[str, str]):
     """Keeps texts by digest."""
@@ -192,6 +219,42 @@ def test_a_description_says_what_there_is(kind: str, case: tuple[str, str]) -> N
 def test_descriptions_are_short(text: str) -> None:
     """Whatever the text."""
     assert len(explore.explore(text)[1]) <= explore.MOST_CHARS
+
+
+_LINES = st.lists(
+    st.sampled_from(
+        ["Error: x", "TERROR", "errors", "it fa\u0131led", "FA\u0130LED", "refu\u017fed", "no Warning.", "panicked",
+         "fatal\x85é", "漢字", "", "x" * 5000 + " error", "plain"]
+    ),
+    min_size=5, max_size=12,
+)  # fmt: skip
+
+
+@given(_LINES)
+def test_lines_that_speak_of_errors_are_all_counted(lines: list[str]) -> None:
+    """By whole words in letters of any case, also those that merely fold to them."""
+    words = re.compile(r"\b(error|fatal|failed|panic|refused|warning)\b", re.IGNORECASE)
+    told = "\n".join(["2026-01-02 start"] * len(lines) * 2 + lines)
+    count = sum(1 for line in told.splitlines() if len(line) < 4000 and words.search(line))
+    kind, said = explore.explore(told)
+
+    assert kind == "log"
+    assert (f"lines that speak of errors: {count}\n" in said) if count else ("speak of errors" not in said)
+
+
+@pytest.mark.parametrize("behind", ["", "\n", " " * 5000])
+def test_json_is_described_whatever_blanks_stand_behind_it(behind: str) -> None:
+    """Its end tells whether all of it is there."""
+    assert explore.explore(json.dumps({"a": [1]}) + behind)[0] == "json"
+    assert explore.explore(json.dumps({"a": [1]})[:-1] + behind)[0] != "json"
+
+
+def test_huge_fields_are_no_table() -> None:
+    """Lines of more characters than the reader of tables takes are described all the same."""
+    kind, said = explore.explore("\n".join(["a,b,c" + "x" * 200_000] * 5))
+
+    assert kind == "text"
+    assert said.startswith("text, 1,000,029 characters, 5 lines")
 
 
 @pytest.mark.parametrize("word", ["first", "second", "third"])

@@ -13,12 +13,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
 from ..records import Flag, Message, ToolCall
-from . import markers, tokens
+from . import huge, markers, tokens
 from .markers import TODO_HEAD
 
 #: Names the canonical form inside the digest. Bump it when the form changes.
@@ -40,13 +40,11 @@ _RECALLED_TAIL = re.compile(r"\]\s*")
 _STRAY = re.compile(r"</?\s*memory-context\s*>", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # two halves: JSON would make one character of them
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _IMAGES = ("image", "image_url", "input_image")
 _ESCAPE = "__lcm_escaped__"
 _LAST_SECOND = 4e10  # later times are no times
 _BIG_INT = 10**300
-_HUGE_CHARS = 100_000
-_ESCAPED = ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n"), (b"\r", b"\\r"), (b"\t", b"\\t"))
-_ODD = bytes(n for n in range(32) if n not in b"\n\r\t")  # what JSON escapes otherwise; rare in texts
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -184,12 +182,19 @@ def _canonical_arguments(arguments: str) -> str:
     return text
 
 
-def digest(role: str, text: str, calls: Sequence[ToolCall] = (), answers: str | None = None) -> bytes:
-    """16 bytes that identify what was said. ``text`` may be raw; it is made canonical here."""
+def digest(
+    role: str,
+    text: str,
+    calls: Sequence[ToolCall] = (),
+    answers: str | None = None,
+    *,
+    spelled: bytes | memoryview | None = None,
+) -> bytes:
+    """16 bytes that identify what was said. ``text`` may be raw; it is made canonical here. ``spelled``: that, if it is known."""
     state = blake2b(FORM, digest_size=16)
-    for piece in (role, canonical_text(text), answers or ""):
+    for piece in (role, canonical_text(text) if spelled is None else spelled, answers or ""):
         state.update(b"\0")
-        state.update(piece.encode("utf-8", "surrogatepass"))
+        state.update(piece.encode("utf-8", "surrogatepass") if isinstance(piece, str) else piece)
     for call in calls:
         for piece in (call.id, call.name, _canonical_arguments(call.arguments)):
             state.update(b"\1" + piece.encode("utf-8", "surrogatepass"))
@@ -203,13 +208,14 @@ def storable(name: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The canonical core of a message: enough to recognise it, without reading all of it."""
+    """The canonical core of a message: enough to recognise it, without reading all of it. ``utf8``: its text, if that is huge."""
 
     role: str
     text: str
     calls: tuple[ToolCall, ...]
     answers: str | None
     digest: bytes
+    utf8: bytes | None = field(default=None, compare=False, repr=False)
 
 
 def said(message: Mapping[str, Any], *, text: str | None = None) -> Said:
@@ -220,7 +226,14 @@ def said(message: Mapping[str, Any], *, text: str | None = None) -> Said:
     calls = calls_of(message)
     answers = message.get("tool_call_id")
     answers = str(answers) if answers is not None else None
-    return Said(role, words, calls, answers, digest(role, words, calls, answers))
+    if len(words) < huge.HUGE_CHARS:
+        return Said(role, words, calls, answers, digest(role, words, calls, answers))
+    try:
+        raw, others = huge.utf8(words)
+    except UnicodeEncodeError:
+        return Said(role, words, calls, answers, digest(role, words, calls, answers))
+    spelled = huge.canonical(words, raw, others)
+    return Said(role, words, calls, answers, digest(role, words, calls, answers, spelled=spelled), raw)
 
 
 def is_host_note(role: str, text: str, message: Mapping[str, Any]) -> bool:
@@ -238,7 +251,9 @@ def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | No
         core = said(message, text=text)
     if text is not None:
         message = {**message, "content": text}
-    envelope, quarantined = encode(message)
+    if "_db_persisted" in message:
+        message = _without_bookkeeping(message)
+    envelope, quarantined = _encoded(message, core)
     flags = Flag.QUARANTINED if quarantined else Flag.NONE
     if is_host_note(core.role, core.text, message):
         flags |= Flag.HOST_NOTE
@@ -258,6 +273,8 @@ def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | No
         said_at=_time(message.get("timestamp")),
         uid=str(message["message_uid"]) if message.get("message_uid") else None,
         flags=flags,
+        value=None if quarantined else message,
+        utf8=core.utf8,
     )
 
 
@@ -282,47 +299,52 @@ def encode(message: Mapping[str, Any]) -> tuple[str, bool]:
     huge integers, any depth), turns the message into a list of nodes that refer to each other. Live-only bookkeeping of the host
     (``_db_persisted``) is no part of the message.
     """
-    if "_db_persisted" in message:
-        message = {key: value for key, value in message.items() if key != "_db_persisted"}
+    raw, quarantined = _encoded(_without_bookkeeping(message) if "_db_persisted" in message else message)
+    return raw.decode("utf-8"), quarantined
+
+
+def _without_bookkeeping(message: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in message.items() if key != "_db_persisted"}
+
+
+def _encoded(message: Mapping[str, Any], core: Said | None = None) -> tuple[bytes, bool]:
+    """``encode`` as UTF-8, of a message without bookkeeping. ``core``: what is known of it."""
     try:
         exact = _plain(message)
-        out = _json(message) if exact else ""
+        if exact and (raw := _huge_json(message, core)) is not None:
+            return raw, False
+        out = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=True) if exact else ""
     except (TypeError, ValueError, RecursionError):
         exact, out = False, ""
-    torn = not out.isascii() and _has_surrogates(out)
-    if not exact or (torn and _PAIR.search(out)):
-        exact = False
+    if exact:
+        try:
+            return out.encode("utf-8"), False
+        except UnicodeEncodeError:
+            exact = not _PAIR.search(out)
+    if not exact:
         out = json.dumps({_ESCAPE: _graph(message)}, ensure_ascii=False, separators=(",", ":"))
-        torn = not out.isascii() and _has_surrogates(out)
-    if torn:
-        out = _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", out)
-    return out, not exact
-
-
-def _json(message: Mapping[str, Any]) -> str:
-    """The message as JSON; a huge text in it is escaped by itself, which takes a third of the time."""
-    body = message.get("content")
-    if body.__class__ is not str or len(body) < _HUGE_CHARS:
-        return json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=True)
-    out: list[str] = []
-    for key, value in message.items():
-        name = json.dumps(key, ensure_ascii=False)
-        said = _quoted(value) if key == "content" else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        out += [",", name, ":", said]
-    return "".join(["{", *out[1:], "}"])
-
-
-def _quoted(text: str) -> str:
-    """A string as JSON has it."""
     try:
-        raw = text.encode("utf-8")
+        return out.encode("utf-8"), not exact
     except UnicodeEncodeError:
-        raw = _ODD
-    if len(raw.translate(None, _ODD)) != len(raw):
-        return json.dumps(text, ensure_ascii=False)
-    for plain, escaped in _ESCAPED:
-        raw = raw.replace(plain, escaped)
-    return f'"{raw.decode("utf-8")}"'
+        return _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", out).encode("utf-8"), not exact
+
+
+def _huge_json(message: Mapping[str, Any], core: Said | None) -> bytes | None:
+    """The message as JSON where its text is huge: that is escaped by itself, in a tenth of the time. None: JSON must do it."""
+    body = message.get("content")
+    if body.__class__ is not str or len(body) < huge.HUGE_CHARS:
+        return None
+    out = [b"{"]
+    try:
+        raw = core.utf8 if core is not None and core.text is body and core.utf8 is not None else huge.utf8(body)[0]
+        for key, value in message.items():
+            said = huge.quoted(raw) if key == "content" else _JSON(value).encode("utf-8")
+            if said is None:
+                return None
+            out += [b"," if len(out) > 1 else b"", _JSON(key).encode("utf-8"), b":", said]
+    except UnicodeEncodeError:
+        return None
+    return b"".join([*out, b"}"])
 
 
 def _plain(value: Any) -> bool:
@@ -383,7 +405,7 @@ def _leaf(value: Any) -> list[Any]:
     return ["repr", repr(value)]
 
 
-def decode(envelope: str) -> dict[str, Any]:
+def decode(envelope: str | bytes) -> dict[str, Any]:
     """The message that ``encode`` was given. Raises ValueError for what it never writes."""
     try:
         message = json.loads(envelope)

@@ -9,20 +9,26 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any, Final
 
 MOST_CHARS: Final = 1800
 _PARSED_CHARS = 2_000_000  # larger texts are judged by their beginning alone
 _JUDGED_CHARS = 500_000
+_END_CHARS = 4096
 _LINE_CHARS = 160
 _ERROR = re.compile(
     r"\b(error|exception|traceback|fatal|fail(?:ed|ure)?|panic|critical|denied|refused|warning)\b", re.IGNORECASE
 )
+_ERROR_WORDS = "error exception traceback fatal fail panic critical denied refused warning".split()
+_LIKE_ASCII = "\u0131\u017f"  # an expression that ignores case takes them for i and s
 _STAMP = re.compile(r"^\W?\d{2,4}[-/.:]\d{2}[-/.:]\d{2}|^\[?\w{3} \d{1,2} \d\d:\d\d")
 _OUTLINE = re.compile(
-    r"^\s{0,8}(?:export |public |private |static |async |pub )*(?:def|class|function|func|fn|struct|interface|impl|module|"
-    r"package|trait|enum)\s+[\w$.:<>]+.*$"
+    r"^\s{0,8}+(?=[ac-fimpst])(?:export |public |private |static |async |pub )*"
+    r"(?:def|class|function|func|fn|struct|interface|impl|module|package|trait|enum)\s+[\w$.:<>]+.*$"
 )
 _HEADING = re.compile(r"^#{1,6} \S.*$")
 _TAG = re.compile(r"<([A-Za-z][\w:.-]*)")
@@ -41,15 +47,19 @@ def explore(text: str) -> tuple[str, str]:
 
 
 def _short(line: str, size: int = _LINE_CHARS) -> str:
-    line = " ".join(line.split())
+    if len(line) > _END_CHARS and len(head := " ".join(line[:_END_CHARS].split())) > size:
+        line = head  # what follows cannot change its beginning
+    else:
+        line = " ".join(line.split())
     return line if len(line) <= size else line[: size - 1] + "…"
 
 
 # ------------------------------------------------------------------------------------------------ JSON
 def _json(sample: str, _lines: list[str]) -> list[str]:
     stripped = sample.lstrip()
-    if stripped[:1] not in ("{", "["):
-        return []
+    end = sample[-_END_CHARS:].rstrip() or sample.rstrip()
+    if stripped[:1] + end[-1:] not in ("{}", "[]"):
+        return []  # the beginning of a larger one, mostly
     try:
         value = json.loads(stripped)
     except (ValueError, RecursionError):
@@ -81,7 +91,10 @@ def _table(_sample: str, lines: list[str]) -> list[str]:
     if len(rows) < 4:
         return []
     for delimiter, name in ((",", "comma"), ("\t", "tab"), (";", "semicolon"), ("|", "bar")):
-        widths = {len(row) for row in csv.reader(rows, delimiter=delimiter)}
+        try:
+            widths = {len(row) for row in csv.reader(rows, delimiter=delimiter)}
+        except csv.Error:  # a field of more characters than any table has
+            continue
         if len(widths) == 1 and widths.pop() > 2:
             columns = next(csv.reader(rows[:1], delimiter=delimiter))
             return [
@@ -95,9 +108,7 @@ def _table(_sample: str, lines: list[str]) -> list[str]:
 def _markup(sample: str, _lines: list[str]) -> list[str]:
     if not sample.lstrip().startswith("<"):
         return []
-    tags: dict[str, int] = {}
-    for found in _TAG.finditer(sample):
-        tags[found[1]] = tags.get(found[1], 0) + 1
+    tags = Counter(_TAG.findall(sample))
     if sum(tags.values()) < 3:
         return []
     most = sorted(tags.items(), key=lambda item: (-item[1], item[0]))[:15]
@@ -121,15 +132,35 @@ def _code(_sample: str, lines: list[str]) -> list[str]:
 
 
 def _errors(lines: list[str], most: int) -> list[str]:
-    found = [line for line in lines if len(line) < 4000 and _ERROR.search(line)]
+    found = [line for line in _speaking([line for line in lines if len(line) < 4000]) if _ERROR.search(line)]
     if not found:
         return []
     head = f"lines that speak of errors: {len(found)}"
     return [head, *(_short(line) for line in (found if len(found) <= most else [*found[: most - 2], *found[-2:]]))]
 
 
+def _speaking(lines: list[str]) -> Iterator[str]:
+    """Lines that may speak of errors: with the letters of such a word, whatever stands around them."""
+    low = "\n".join(lines).lower()
+    begins = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    if len(low) != max(0, begins[-1] - 1) or (not low.isascii() and any(odd in low for odd in _LIKE_ASCII)):
+        yield from lines
+        return
+    places: set[int] = set()
+    for word in _ERROR_WORDS:
+        at = low.find(word)
+        while at >= 0:
+            line = bisect_right(begins, at) - 1
+            places.add(line)
+            at = low.find(word, begins[line + 1])
+    for line in sorted(places):
+        yield lines[line]
+
+
 def _plain(lines: list[str]) -> list[str]:
-    headings = [_short(line, 100) for line in lines if len(line) < 400 and _HEADING.match(line)][:12]
+    headings = [_short(line, 100) for line in lines if line[:1] == "#" and len(line) < 400 and _HEADING.match(line)][
+        :12
+    ]
     told = [line for line in lines if line.strip()]
     out = [*map(_short, told[:5])]
     if headings:

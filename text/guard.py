@@ -7,6 +7,7 @@ Linear: a run of MIN_CHARS cannot hide between samples taken every STEP characte
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,11 +15,14 @@ from typing import Final
 
 MIN_CHARS: Final = 2048
 _STEP, _WINDOW = 512, 128
+_PIECE_BYTES = 8192
 _LINE = 40  # lines of wrapped base64 are at least this long, and all but the last are equally long
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _REGION = _ALPHABET + "\\\r\n="
 _SAMPLE = re.compile(r"[A-Za-z0-9+/_=\\\r\n-]{128}")
 _LONG = re.compile(r"(?:[A-Za-z0-9+/_-]|\\{1,8}/){40}")
+#: Steps to the next sample that is one, as many at once as cost little memory.
+_STEPS = re.compile(rf"(?s:(?:(?!{_SAMPLE.pattern}).{{{_STEP}}}){{0,1000}})")
 _PIECE = re.compile(
     r"(?P<sep>(?:\\{1,8}[nrt]|[\r\n])++[ \t]*+)|(?P<run>(?:[A-Za-z0-9+/_-]++|\\{1,8}/)++(?:=|\\{1,8}u003[dD]){0,2})"
 )
@@ -77,15 +81,40 @@ def names(text: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ finding
-def suspicious(text: str) -> bool:
-    """May there be a run? Cheap: for texts of any kind, JSON included. False means no."""
-    return any(True for _ in _samples(text, 0)) if len(text) >= MIN_CHARS else False
+def suspicious(text: str | bytes) -> bool:
+    """May there be a run in a text (or its UTF-8)? Cheap: for texts of any kind, JSON included. False means no."""
+    if len(text) < MIN_CHARS:
+        return False
+    if isinstance(text, bytes) and not text.isascii():
+        return _suspicious_utf8(text)
+    return _sample(text if isinstance(text, str) else text.decode("ascii"), 0)[1]
 
 
-def _samples(text: str, start: int) -> Iterator[int]:
-    for at in range(start, len(text) - _WINDOW + 1, _STEP):
-        if _SAMPLE.match(text, at) and _LONG.search(text, at, at + _WINDOW):
-            yield at
+def _suspicious_utf8(raw: bytes) -> bool:
+    """Decoded piece by piece: most are ASCII, which takes next to nothing."""
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    text, at, chars = "", 0, 0
+    for begin in range(0, len(raw), _PIECE_BYTES):
+        piece = decode(raw[begin : begin + _PIECE_BYTES])
+        text, at, chars = text[at:] + piece, max(0, at - len(text)), chars + len(piece)
+        at, found = _sample(text, at)
+        if found:
+            return chars >= MIN_CHARS or chars + len(decode(raw[begin + _PIECE_BYTES :])) >= MIN_CHARS
+    return False
+
+
+def _sample(text: str, at: int) -> tuple[int, bool]:
+    """The first sample from ``at`` on that may lie in a run; or else where the first one behind the text would begin."""
+    last = len(text) - _WINDOW
+    while at <= last:
+        at = _STEPS.match(text, at).end()  # type: ignore[union-attr] # it matches everywhere
+        if _SAMPLE.match(text, at):
+            if _LONG.search(text, at, at + _WINDOW):
+                return at, True
+        elif at > last or at + _STEP <= len(text):
+            continue  # to be looked at with what follows, or there was more to skip than is skipped at once
+        at += _STEP
+    return at, False
 
 
 def spans(text: str) -> list[Span]:
@@ -95,8 +124,8 @@ def spans(text: str) -> list[Span]:
     if len(text) < MIN_CHARS:
         return out
     while True:
-        at = next(_samples(text, done), None)
-        if at is None:
+        at, hit = _sample(text, done)
+        if not hit:
             return out
         before = text[max(done, at - _STEP - _WINDOW) : at]
         stop, found = _region(text, at - len(before) + len(before.rstrip(_REGION)), at)

@@ -49,9 +49,9 @@ _MOST_HEAD_BYTES: Final = 1024 * 1024
 MOST_BYTES: Final = 64 * 1024 * 1024
 
 
-def pack(envelope: str) -> bytes:
+def pack(envelope: str | bytes) -> bytes:
     """The stored form of a young envelope."""
-    raw = envelope.encode("utf-8")
+    raw = envelope if isinstance(envelope, bytes) else envelope.encode("utf-8")
     if len(raw) < _SMALL_BYTES or len(raw) > min(LARGE_BYTES, MOST_BYTES):
         return _PLAIN + raw
     if len(raw) > _MIDDLE_BYTES:
