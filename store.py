@@ -131,7 +131,7 @@ class MessageStore:
         A transaction that fails leaves its files to ``sweep_aside``: they are removed when it is certain that no row needs them.
         """
         huge = [(n, row.message.envelope) for n, row in enumerate(rows, 1) if len(row.message.envelope) > HUGE_BYTES]
-        laid = [(n, self.blocks.aside.lay(conversation_id, expected_seq + n, raw.encode("utf-8"))) for n, raw in huge]
+        laid = [(n, self.blocks.aside.lay(conversation_id, expected_seq + n, raw)) for n, raw in huge]
         return {n: reference for n, reference in laid if reference is not None}
 
     def _stored(self, message: Message, laid: Reference | None) -> bytes:
