@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import json
 import math
-import os
 import threading
 import time
 import zlib
@@ -23,6 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from . import durable
 from .blocks import Blocks
 from .db.connection import Database
 from .db.meta import Meta
@@ -109,7 +109,9 @@ class Payloads:
         path = self.path(ref.sha)
         try:
             if not path.exists():
-                self._write(path, _deflated(raw, kind) if len(raw) <= LARGE_BYTES else zlib.compress(raw, 0))
+                durable.write(
+                    path, _deflated(raw, kind) if len(raw) <= LARGE_BYTES else zlib.compress(raw, 0), within=self.folder
+                )
         except OSError as exc:
             full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
             self._health.degraded(
@@ -165,7 +167,7 @@ class Payloads:
         path = self.path(sha)
         try:
             if len(data) < path.stat().st_size and zlib.decompress(data) == raw:
-                self._write(path, data)
+                durable.write(path, data, within=self.folder)
         except OSError as exc:
             told = f"{path.parent}: {exc.strerror or exc}; large files stay larger than they need be"
             self._health.degraded(_TO_DEFLATE, told, severity="warning")
@@ -181,27 +183,6 @@ class Payloads:
     def path(self, sha: str) -> Path:
         """Where the file of a digest lies."""
         return self.folder / sha[:2] / f"{sha}.z"
-
-    def _write(self, path: Path, data: bytes) -> None:
-        self._make_folder(path.parent)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-        try:
-            with os.fdopen(os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-        _sync(path.parent)
-
-    def _make_folder(self, folder: Path) -> None:
-        for each in (self.folder, folder):
-            if not each.is_dir():
-                each.mkdir(mode=0o700, parents=True, exist_ok=True)
-                each.chmod(0o700)
-                _sync(each.parent)
 
     # -- reading ------------------------------------------------------------------------------------
     def text(self, ref: Ref) -> str | None:
@@ -398,11 +379,3 @@ def _inflated(path: Path, size: int) -> bytes:
     size = min(size, MOST_BYTES)
     with path.open("rb") as file:
         return zlib.decompressobj().decompress(file.read(2 * size + 1000), size + 1)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
