@@ -143,7 +143,18 @@ def _without_memory(text: str) -> str:
         notes = notes or bool(_RECALLED.search(text))  # a block that stood inside of it had hidden it
     if notes:
         text = "".join(_outside_notes(text))
-    return _STRAY.sub("", text) if tags or notes else text
+    return _untagged(text) if tags or notes else text
+
+
+def _untagged(text: str) -> str:
+    """Without single tags; where all of them are written alike C finds them, which matters where there are thousands."""
+    each = ("<memory-context>", "</memory-context>")
+    out, size = text, len(text)
+    for tag in each:
+        out, size = out.replace(tag, ""), size - len(tag) * text.count(tag)
+    # Another size: taking one out made another one, which must stay. Others in the rest are written in another way.
+    alike = len(out) == size and b"memory-context" not in out.encode("utf-8", "surrogatepass").lower()
+    return out if alike else _STRAY.sub("", text)
 
 
 def _outside_blocks(text: str) -> Iterator[str]:
