@@ -155,7 +155,8 @@ _API = r"(?:api[\s_.-]?(?:key|token|secret)|access[\s_.-]?token|secret[\s_.-]?ke
 
 RULES: tuple[Rule, ...] = (
     Rule("private_key", ("-----begin ",), _private_key),
-    Rule("aws_key", ("aws_…secret", "secret"), _assigned(r"(?:aws_secret_access_key|secretaccesskey)", least=16), needs=_ASSIGNS),
+    Rule("aws_key", ("aws_…secret", "secret"), _assigned(r"(?:aws_secret_access_key|secretaccesskey)", least=16),
+         needs=_ASSIGNS),
     Rule(
         "api_key", ("api", "access…token", "secret", "client…secret"), _assigned(_API, least=6),
         key=re.compile(rf"(?i)[\w.-]{{0,40}}{_API}[\w.-]{{0,20}}"), needs=_ASSIGNS,
@@ -238,14 +239,13 @@ class Redactor:
         self._rules = [rule for rule in RULES if rule.kind in self.kinds]
         # Where two rules find the same, the first one names it: a shape says more than a name does.
         first = sorted(self._rules, key=lambda rule: rule.needs == _ASSIGNS)
-        order = {
-            anchor: n for n, anchor in enumerate(dict.fromkeys(anchor for rule in first for anchor in rule.anchors))
-        }
-        wanted = [
-            (anchor, rule.needs, ((order[anchor], n), rule)) for n, rule in enumerate(first) for anchor in rule.anchors
-        ]
-        self._anchors = Anchors([each for each in wanted if not each[2][1].run])
-        in_runs = [each for each in wanted if each[2][1].run]
+        order: dict[str, int] = {}
+        anchors: list[tuple[str, str, _Goal]] = []
+        for n, rule in enumerate(first):
+            places = [(order.setdefault(anchor, len(order)), n) for anchor in rule.anchors]
+            anchors += [(anchor, rule.needs, (place, rule)) for anchor, place in zip(rule.anchors, places, strict=True)]
+        in_runs = [each for each in anchors if each[2][1].run]
+        self._anchors = Anchors([each for each in anchors if not each[2][1].run])
         self._in_runs = Anchors(in_runs) if in_runs else None
 
     def text(self, text: str) -> str:
