@@ -273,7 +273,7 @@ class Redactor:
     def _found(self, view: _View) -> Iterator[tuple[int, int, Rule]]:
         """(start, stop, rule) of every secret; they may overlap."""
         text = view.text
-        clean = _DONE not in text
+        clean: bool | None = None
         for places, (_, rule) in self._places(view):
             done = 0
             find = rule.find
@@ -283,6 +283,8 @@ class Redactor:
                 match = find(text, at)
                 if match:
                     done = match[1]
+                    if clean is None:
+                        clean = _DONE not in text
                     if clean or not (_is_placeholder(text, at) or _is_placeholder(text, match[0])):
                         yield match[0], match[1], rule
 
@@ -322,9 +324,9 @@ class Redactor:
 
     def value(self, key: str, text: str) -> str:
         """The value of a JSON key: the whole of it when the key names a secret."""
-        if len(key) <= 80 and text and _is_value(text):
+        if len(key) <= 80 and text:
             for rule in self._rules:
-                if rule.key is not None and rule.key.fullmatch(key):
+                if rule.key is not None and rule.key.fullmatch(key) and _is_value(text):
                     return placeholder(rule.kind, text, digest=rule.digest)
         return self.text(text)
 
