@@ -281,7 +281,10 @@ class Config:
     ignore_session_patterns: tuple[str, ...] = knob((), ITEMS, "Globs of sessions that are not stored.")
     stateless_session_patterns: tuple[str, ...] = knob((), ITEMS, "Globs of sessions that may read but store nothing.")
     ignore_message_patterns: tuple[str, ...] = knob(
-        (), ITEMS, "Regular expressions; messages that match are not stored."
+        (),
+        ITEMS,
+        "Regular expressions; messages that match are not stored. Together they have 50 ms a message; what they do not decide in "
+        "that time is stored, and told.",
     )
     sensitive_patterns_enabled: bool = knob(False, FLAG, "Redact secrets before anything is stored. Not reversible.")
     sensitive_patterns: tuple[str, ...] = knob(

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lcm.text.anchors import Anchors
+from hermes_lcm.text.anchors import BEFORE, Anchors, plain
 from hermes_lcm.text.redact import RULES
 
-ANCHORS = sorted({anchor for rule in RULES for anchor in rule.anchors})
+ANCHORS = sorted({anchor for rule in RULES for anchor in rule.anchors if BEFORE not in anchor})
 pieces = st.sampled_from(
     [*ANCHORS, *(anchor.upper() for anchor in ANCHORS), *(a[:-1] for a in ANCHORS), "_", "-", "=", " ", "É", "漢"]
 )
@@ -58,3 +58,28 @@ def test_goals_come_in_the_order_in_which_they_were_given() -> None:
     """Whatever stands where, and whatever is rare."""
     for order in (["KEY", "sk-", "api"], ["api", "KEY", "sk-"]):
         assert [goal for _, goal in Anchors(wanted(order)).places("sk- api KEY" + "." * 3000)] == order
+
+
+@pytest.mark.parametrize("padding", [0, 3000], ids="padding={}".format)
+@given(st.lists(st.sampled_from(["access", "Access", "token", "TOKEN", "_", "-", "tok", "s", "é"]), max_size=20))
+def test_a_literal_before_another_is_found_where_that_one_follows(padding: int, parts: list[str]) -> None:
+    """Behind it, or behind one more character."""
+    text = "".join(parts) + "." * padding
+    (*found,) = Anchors(wanted([f"access{BEFORE}token"])).places(text)
+    expected = [hit.start() for hit in re.finditer("(?=access.?token)", text, re.IGNORECASE | re.ASCII | re.DOTALL)]
+
+    assert found == ([(expected, f"access{BEFORE}token")] if expected else [])
+
+
+@pytest.mark.parametrize("text", ["access to\u212aen, client tail", "access token, client \u017fecret"])
+def test_letters_that_patterns_take_for_ascii_hide_no_literal_before_them(text: str) -> None:
+    """What follows is then not looked at: the pattern decides."""
+    anchors = Anchors(wanted([f"access{BEFORE}token", f"client{BEFORE}secret"]))
+
+    assert [places for places, _ in anchors.places(text)] == [[0], [text.index("client")]]
+
+
+@given(st.text(st.sampled_from("ab \xe9\u4e2d\U0001f600\ud800"), max_size=40), st.sampled_from([1, 400]))
+def test_the_copy_has_one_byte_a_character(text: str, times: int) -> None:
+    """Question marks for what is not ASCII, in texts of any length."""
+    assert plain(text * times) == (text * times).encode("ascii", "replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -59,3 +60,81 @@ def test_a_catastrophic_pattern_is_stopped() -> None:
     assert Noise([r"^(a|a)*$"]).match("a" * 50_000 + "b", timed_out=slow.append) is None
     assert slow == [r"^(a|a)*$"]
     assert time.perf_counter() - began < 2.0
+
+
+class Engine:
+    """Stands for the package and the clock: patterns are words that texts begin with, and take as long as is said."""
+
+    error = ValueError
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
+        self.now = 0.0
+        self.seconds = seconds
+        self.tried: list[tuple[str, float]] = []
+        monkeypatch.setattr("hermes_lcm.text.noise.time.perf_counter", lambda: self.now)
+
+    def compile(self, pattern: str) -> SimpleNamespace:
+        def search(text: str, *, timeout: float, concurrent: bool) -> bool:
+            assert concurrent
+            self.tried.append((pattern, timeout))
+            self.now += min(self.seconds[pattern], timeout)
+            if self.seconds[pattern] > timeout:
+                raise TimeoutError
+            return text.startswith(pattern)
+
+        return SimpleNamespace(search=search)
+
+
+def noise(engine: Engine) -> Noise:
+    return Noise(list(engine.seconds), engine=engine, timeout_s=1.0)  # type: ignore[arg-type]
+
+
+def test_all_patterns_of_a_message_have_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of them are catastrophic; each is told."""
+    engine = Engine(monkeypatch, **{f"p{n}": 100.0 for n in range(20)})
+    slow: list[str] = []
+
+    assert noise(engine).match("text", timed_out=slow.append) is None
+    assert slow == list(engine.seconds)
+    assert engine.now <= 1.0 + 1e-9
+
+
+def test_a_good_pattern_behind_catastrophic_ones_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a share that they cannot take."""
+    engine = Engine(monkeypatch, bad=100.0, worse=100.0, good=0.1)
+
+    assert noise(engine).match("good text") == "good"
+
+
+def test_a_pattern_that_was_stopped_is_tried_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the others leave is enough for it, or not."""
+    engine = Engine(monkeypatch, bad=100.0, good=0.1)
+    filters = noise(engine)
+    filters.match("text")
+    engine.tried.clear()
+    filters.match("text")
+
+    (first, second) = engine.tried
+    assert (first[0], second[0]) == ("good", "bad")
+    assert second[1] == pytest.approx(0.9)
+
+
+def test_a_pattern_that_ends_in_time_again_has_its_place_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was the message."""
+    engine = Engine(monkeypatch, first=100.0, second=0.1)
+    filters = noise(engine)
+    filters.match("text")
+    engine.seconds["first"] = 0.1
+    filters.match("text")
+    engine.tried.clear()
+    filters.match("text")
+
+    assert [pattern for pattern, _ in engine.tried] == ["first", "second"]
+
+
+def test_no_pattern_has_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One alone has all of it."""
+    engine = Engine(monkeypatch, only=0.1)
+    noise(engine).match("text")
+
+    assert engine.tried == [("only", 1.0)]

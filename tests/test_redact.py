@@ -240,3 +240,51 @@ def test_whatever_text_is_in_base64_it_is_read(said: bytes, url: bool) -> None:
     word = (base64.urlsafe_b64encode if url else base64.b64encode)(said).decode()
 
     assert word.rstrip("=") not in EVERYTHING.text(f"see {word} there")
+
+
+AROUND = {
+    "words": ("some words and ", " and more of them; "),
+    "dots": ("a.b.c.", ".d.e"),
+    "letters that are not ASCII": ("漢字 é ", " über 漢字漢字"),
+    "no letters": ("*** ", " ***"),
+    "a long path": ("/one/two_three/four-five/six/seven ", " /one/two_three/four-five/six/seven"),
+}
+
+
+@pytest.mark.parametrize("times", [1, 700], ids="times={}".format)
+@pytest.mark.parametrize(("before", "after"), AROUND.values(), ids=AROUND)
+def test_what_stands_around_hides_no_secret(before: str, after: str, times: int) -> None:
+    """In short texts and long ones, whose searches may differ."""
+    for kind, text, secret in SECRETS:
+        clean = EVERYTHING.text(before * times + "\n" + text + "\n" + after * times)
+        assert secret not in clean, kind
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "SG." + "a1" * 8 + "." + "b2" * 15,
+        "ya29." + "k" * 20,
+        "sk-ant-" + "é" * 20,
+        "AKIA" + "A1" * 8,
+        "xoxb-" + "a" * 10,
+        "hooks.slack.com/services/" + "T0" * 10,
+    ],
+)
+def test_the_shortest_token_is_found(secret: str) -> None:
+    """Behind a dot, a sign, or a letter that is not ASCII, and at either end of a text."""
+    for text in (secret, f"x.{secret}", f"=({secret})", f"é{secret} ", f"{'. ' * 900}{secret}"):
+        assert EVERYTHING.text(text) == Redactor(["all"]).text(text)
+        assert secret[-10:] not in EVERYTHING.text(text)
+
+
+def test_base64_between_letters_that_are_not_ascii_is_opened() -> None:
+    """They belong to no word of base64."""
+    word = base64.b64encode(b"some words; password: hunter2").decode().rstrip("=")
+    for kinds in (DEFAULT, ["all"]):
+        assert word not in Redactor(kinds).text("漢" * 30 + word + "漢字" * 900)
+
+
+def test_a_name_with_a_letter_that_looks_like_ascii_is_a_name() -> None:
+    """Patterns in any case take the Kelvin sign for a k."""
+    assert "s3cr3tvalue" not in Redactor().text("access_to\u212aen = 's3cr3tvalue'")

@@ -1,9 +1,9 @@
 """
 Where any of many literals stand in a text, fast.
 
-Pure. Works on a copy with one byte a character. Each literal has a pivot, the rarest character in it; C jumps from pivot to pivot
-and looks around each for all the literals that have it. Where a pivot is not rare in a text, its literals are looked for one by
-one. Linear in any case.
+Pure. Works on a copy with one byte a character. Each literal has a pivot, the rarest character in it. Where that is hardly ever
+in a text, Python looks around each; where it is rare, C does, for all the literals that have it; else they are looked for one by
+one: whatever costs least by a sample. What holds another literal, or stands before one, is found from there. Linear in any case.
 """
 
 from __future__ import annotations
@@ -13,45 +13,101 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
-_PIVOTS: Final = b"_-=:JKDPSA9kbpc"  # rare ones first, as texts go; a literal without any has its first character
-#: Looking at one pivot costs as much as looking for one literal through so many characters.
-_HOP: Final = 75
-_RARE: Final = 12  # where one character in so many is the pivot, many of them belong to literals
+_PIVOTS: Final = b"x_-=:JKDPSA9kbpc"  # rare ones first, as texts go; a literal without any has its first character
 _STEP: Final = 61  # one character in so many is looked at to see how rare a pivot is
+# What a search costs: so much a character, and so much where the pivot stands.
+_HOP: Final = (0.05, 700)
+_AROUND: Final = (0.65, 45)
+_ONE: Final = (0.8, 0.5)  # for a literal, and for a long one
+_LONG: Final = 10
+#: Characters that are encoded at once: most slices of a text that is not all ASCII still are, which is much cheaper.
+_SLICE: Final = 4096
+#: Between a literal and the one that must follow, with one character between them at most.
+BEFORE: Final = "\u2026"
+_LIKE_ASCII: Final = "\u212a\u017f"  # the letters that patterns in any case take for k and s
+
+
+def plain(text: str) -> bytes:
+    """The text with one byte a character; what is not ASCII becomes a question mark."""
+    if text.isascii():
+        return text.encode("ascii")
+    return b"".join([text[at : at + _SLICE].encode("ascii", "replace") for at in range(0, len(text), _SLICE)])
 
 
 class Anchors(Generic[T]):
     """Literals (in any case, unless a capital stands in them) and what each of them is for.
 
-    Each comes as (literal, characters of which one must stand in the text as well or it counts for nothing, goal).
+    Each comes as (literal, characters of which one must stand in the text as well or it counts for nothing, goal). A literal may
+    be "a…b": where a stands with b behind it, or behind one more character.
     """
 
     def __init__(self, wanted: Sequence[tuple[str, str, T]]) -> None:
-        self._goals: dict[bytes, list[tuple[bytes, T]]] = {}
+        self._goals: dict[str, list[tuple[bytes, T]]] = {}
         for anchor, needs, goal in wanted:
-            self._goals.setdefault(anchor.encode("ascii"), []).append((needs.encode("ascii"), goal))
+            self._goals.setdefault(anchor, []).append((needs.encode("ascii"), goal))
         self._needs = {needs for goals in self._goals.values() for needs, _ in goals}
+        self._source = {anchor: _source(anchor, self._goals) for anchor in self._goals}
         by_pivot: dict[tuple[bool, int], list[bytes]] = {}
-        for literal in self._goals:
+        for literal in dict.fromkeys(source.encode("ascii") for source in self._source.values()):
             pivot = next((each for each in _PIVOTS if each in literal), literal[0])
             by_pivot.setdefault((literal != literal.lower(), pivot), []).append(literal)
         self._groups = [_Group(pivot, anchors, exact=exact) for (exact, pivot), anchors in by_pivot.items()]
 
-    def places(self, text: str) -> Iterator[tuple[list[int], T]]:
-        """(everywhere a literal stands, in order; what it is for), as given. Only of literals that do stand somewhere."""
-        raw = text.encode("ascii", "replace")
-        low = raw.lower()
+    def places(self, text: str, raw: bytes | None = None) -> Iterator[tuple[list[int], T]]:
+        """(everywhere a literal stands, in order; what it is for), as given. Only of literals that do stand somewhere.
+
+        ``raw``: what ``plain`` makes of the text, where that is at hand.
+        """
+        raw = plain(text) if raw is None else raw
         met = {needs for needs in self._needs if not needs or any(bytes((each,)) in raw for each in needs)}
         useful = {anchor for anchor, goals in self._goals.items() if any(needs in met for needs, _ in goals)}
+        if not useful:
+            return
+        low = raw.lower()
+        sources = {self._source[anchor].encode("ascii") for anchor in useful}
         copies = ((low, low[::_STEP]), (raw, raw[::_STEP]))
         found: dict[bytes, list[int]] = {}
         for group in self._groups:
-            anchors = [anchor for anchor in group.anchors if anchor in useful]
+            anchors = [anchor for anchor in group.anchors if anchor in sources]
             if anchors:
                 found |= group.places(*copies[group.exact], anchors)
+        odd = not text.isascii() and any(char in text for char in _LIKE_ASCII)
         for anchor, goals in self._goals.items():
-            if found.get(anchor):
-                yield from ((found[anchor], goal) for needs, goal in goals if needs in met)
+            if anchor in useful:
+                exact = anchor != anchor.lower()
+                places = self._derived(anchor, found, raw if exact else low, odd=odd)
+                if places:
+                    yield from ((places, goal) for needs, goal in goals if needs in met)
+
+    def _derived(self, anchor: str, found: dict[bytes, list[int]], raw: bytes, *, odd: bool) -> list[int]:
+        """Where a literal stands, from where its source does."""
+        source = self._source[anchor]
+        places = found.get(source.encode("ascii"), [])
+        if anchor == source:
+            return places
+        first, _, then = anchor.partition(BEFORE)
+        literal = first.encode("ascii")
+        if not then:
+            offset = anchor.lower().index(source)
+            return [at - offset for at in places if at >= offset and raw.startswith(literal, at - offset)]
+        if odd:  # what follows may not be written in ASCII
+            return _each(raw, literal)
+        size = len(literal)
+        return [
+            at - size - gap
+            for at in places
+            for gap in (1, 0)
+            if raw.endswith(literal, max(0, at - size - gap), max(0, at - gap))
+        ]
+
+
+def _source(anchor: str, anchors: Iterable[str]) -> str:
+    """The literal that is looked for where this one is wanted."""
+    then = anchor.partition(BEFORE)[2]
+    if then:
+        return then
+    inside = [each for each in anchors if BEFORE not in each and each == each.lower() and each in anchor.lower()]
+    return min([*inside, anchor], key=len)
 
 
 class _Group:
@@ -87,14 +143,18 @@ class _Group:
 
     def places(self, raw: bytes, sample: bytes, anchors: list[bytes]) -> dict[bytes, list[int]]:
         """Where some of the literals stand, or all of them if that is as cheap."""
-        if sample.count(self._pivot) * max(_RARE, _HOP // len(anchors)) > len(sample):
+        share = sample.count(self._pivot) / max(1, len(sample))
+        hop, around = (each + share * hit for each, hit in (_HOP, _AROUND))
+        if sum(_ONE[len(anchor) >= _LONG] for anchor in anchors) < min(hop, around):
             return {anchor: _each(raw, anchor) for anchor in anchors}
-        return self._around(raw)
+        if hop < around:
+            fits = self._pattern.match
+            return self._around(raw, (at for at in _each(raw, self._pivot) if fits(raw, at)))
+        return self._around(raw, (hit.start() for hit in self._pattern.finditer(raw)))
 
-    def _around(self, raw: bytes) -> dict[bytes, list[int]]:
+    def _around(self, raw: bytes, hits: Iterable[int]) -> dict[bytes, list[int]]:
         out: dict[bytes, list[int]] = {anchor: [] for anchor in self.anchors}
-        for hit in self._pattern.finditer(raw):
-            at = hit.start()
+        for at in hits:
             for anchor in self._by_tail.get(raw[at + 1 - self._size : at + 1], ()) if at >= self._size - 1 else ():
                 if raw.endswith(anchor, 0, at + 1):
                     out[anchor].append(at + 1 - len(anchor))

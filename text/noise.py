@@ -1,8 +1,9 @@
 """
 Messages that an operator does not want to be stored, by regular expressions.
 
-Pure. Only with the ``regex`` package, whose searches can be stopped: a pattern of the standard library could hold the turn for
-ever.
+Only with the ``regex`` package, whose searches can be stopped: a pattern of the standard library could hold the turn for ever.
+One message has one limit for all patterns together. Each has a share that no other can take; what a pattern leaves of the rest,
+the next may use. One that was stopped is tried after the others, so that it takes time from none of them, until it ends in time.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 
-TIMEOUT_S: Final = 0.05
+TIMEOUT_S: Final = 0.05  # for all patterns and one message
+_SHARED: Final = 0.5  # of that is divided among the patterns; the rest goes to whoever comes first
 NO_REGEX: Final = (
     "LCM_IGNORE_MESSAGE_PATTERNS is not applied: install the package `regex`, whose searches can be stopped"
 )
@@ -42,6 +45,7 @@ class Noise:
         self.problems: list[str] = []
         self._timeout_s = timeout_s
         self._searches: list[tuple[str, Callable[..., Any]]] = []
+        self._stopped: set[str] = set()  # patterns that were too slow when they were last tried
         if patterns and engine is None:
             self.problems.append(NO_REGEX)
             return
@@ -56,16 +60,26 @@ class Noise:
         return bool(self._searches)
 
     def match(self, content: Any, *, timed_out: Callable[[str], None] = lambda _: None) -> str | None:
-        """The first pattern that matches what a message says, or None. A pattern that is too slow matches nothing."""
+        """The first pattern that matches what a message says, or None. What was not decided in time matches nothing."""
         if not self._searches:
             return None
         text = spoken(content)
-        for pattern, search in self._searches:
+        least = self._timeout_s * _SHARED / len(self._searches)
+        left = self._timeout_s
+        waiting = len(self._searches)
+        for pattern, search in sorted(self._searches, key=lambda each: each[0] in self._stopped):
+            waiting -= 1
+            began = time.perf_counter()
             try:
-                if search(text, timeout=self._timeout_s, concurrent=True):
-                    return pattern
+                found = search(text, timeout=max(least, left - waiting * least), concurrent=True)
             except TimeoutError:
+                self._stopped.add(pattern)
                 timed_out(pattern)
+            else:
+                self._stopped.discard(pattern)
+                if found:
+                    return pattern
+            left -= time.perf_counter() - began
         return None
 
 

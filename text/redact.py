@@ -19,13 +19,16 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
-from .anchors import Anchors
+from .anchors import Anchors, plain
 
 DEFAULT: Final = ("api_key", "bearer_token", "password_assignment", "private_key")
 _DEPTH = 2  # base64 inside base64 is opened this deep
 _WORD = 24  # shorter words of base64 hold no secret
-_RUN = b"1" * _WORD
+_MARK = ord("?")  # what stands for a character that is not ASCII
 _IN_WORD = bytes(0x31 if (chr(n).isalnum() and n < 128) or chr(n) in "+/_-" else 0x20 for n in range(256))
+_IN_RUN = _IN_WORD[:_MARK] + b"1" + _IN_WORD[_MARK + 1 :]  # the same, and what may be a letter that is not ASCII
+_TOKEN = 20  # no token in a run (see ``Rule.run``) is shorter
+_DOTTED = 36  # what may stand before a run with a dot between
 _PRINTED = bytes(n for n in range(256) if n >= 32 or 9 <= n <= 13)
 # Most long words (paths, names) cannot be base64 of text: a first character of g to v would be a byte in the middle of a UTF-8
 # character, every fourth one of A, B, E to H a control character, of + and / (- and _) none that UTF-8 has; and behind an ASCII
@@ -33,6 +36,7 @@ _PRINTED = bytes(n for n in range(256) if n >= 32 or 9 <= n <= 13)
 _FIRST = frozenset(b"CDIJKLMNOPQRSTUVWXYZabcdefwxyz0123456789")
 _SAYS = re.compile(rb"(?:[CDI-Za-f][^BI-LRYZabho-rx4-7]..|[g-z0-9]...){%d}" % (_WORD // 4))
 _DONE = "[redacted:"
+_DOT = ord(".")
 
 # What stands between a name and its value, and the value: quoted (at any depth of escaping) or not.
 _END = r"[\w.-]{0,40}+(?:\\{0,8}[\"'])?+\s{0,8}+(?::=|=>|[=:]|%3[dDaA])\s{0,8}+"
@@ -53,7 +57,12 @@ class Rule:
     digest: bool = True
     key: re.Pattern[str] | None = None  # names of JSON keys whose whole value is the secret
     needs: str = ""  # characters of which every match has one
+    #: Every match holds a run of at least ``_TOKEN`` letters, digits and signs of base64, and its anchor stands in that run, or
+    #: within ``_DOTTED`` characters before it when a dot stands directly before the run.
+    run: bool = False
 
+
+_Goal = tuple[tuple[int, int], Rule]  # a rule, and when it may name what it finds
 
 #: What every match of ``_assigned`` has one of.
 _ASSIGNS = "=:%"
@@ -146,9 +155,10 @@ _API = r"(?:api[\s_.-]?(?:key|token|secret)|access[\s_.-]?token|secret[\s_.-]?ke
 
 RULES: tuple[Rule, ...] = (
     Rule("private_key", ("-----begin ",), _private_key),
-    Rule("aws_key", ("aws_", "secret"), _assigned(r"(?:aws_secret_access_key|secretaccesskey)", least=16), needs=_ASSIGNS),
+    Rule("aws_key", ("aws_…secret", "secret"), _assigned(r"(?:aws_secret_access_key|secretaccesskey)", least=16),
+         needs=_ASSIGNS),
     Rule(
-        "api_key", ("api", "access", "secret", "client"), _assigned(_API, least=6),
+        "api_key", ("api", "access…token", "secret", "client…secret"), _assigned(_API, least=6),
         key=re.compile(rf"(?i)[\w.-]{{0,40}}{_API}[\w.-]{{0,20}}"), needs=_ASSIGNS,
     ),
     Rule(
@@ -163,25 +173,30 @@ RULES: tuple[Rule, ...] = (
         "password_assignment", ("pass", "pwd"), _assigned(_PHRASE, least=3, word_value=True), digest=False,
         key=re.compile(rf"(?i)[\w.-]{{0,40}}{_PHRASE}[\w.-]{{0,20}}"), needs=_ASSIGNS,
     ),
-    Rule("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _shape(r"gh[pousr]_[A-Za-z0-9]{30,255}")),
-    Rule("github_token", ("github_pat_",), _shape(r"github_pat_\w{22,255}")),
-    Rule("gitlab_token", ("glpat-", "gldt-", "glrt-"), _shape(r"gl(?:pat|dt|rt)-[\w-]{20,255}")),
-    Rule("aws_key", ("AKIA", "ASIA", "ABIA", "ACCA"), _shape(r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])")),
+    Rule("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _shape(r"gh[pousr]_[A-Za-z0-9]{30,255}"), run=True),
+    Rule("github_token", ("github_pat_",), _shape(r"github_pat_\w{22,255}"), run=True),
+    Rule("gitlab_token", ("glpat-", "gldt-", "glrt-"), _shape(r"gl(?:pat|dt|rt)-[\w-]{20,255}"), run=True),
+    Rule("aws_key", ("AKIA", "ASIA", "ABIA", "ACCA"), _shape(r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])"), run=True),
     Rule(
         "slack_token", ("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-"),
         _shape(r"xox[abeoprs]-[A-Za-z0-9-]{10,255}"),
     ),
-    Rule("slack_token", ("hooks.slack.com/",), _shape(r"hooks\.slack\.com/(?:services|workflows)/([\w/+-]{20,255})", 1)),
-    Rule("google_key", ("AIza",), _shape(r"AIza[\w-]{35}")),
-    Rule("google_key", ("ya29.",), _shape(r"ya29\.[\w-]{20,2048}")),
-    Rule("anthropic_key", ("sk-ant-",), _shape(r"sk-ant-[\w-]{20,255}")),
-    Rule("openai_key", ("sk-",), _shape(r"(?<![A-Za-z0-9])sk-(?!ant-)(?:proj-|svcacct-|or-v1-)?(?=[\w-]{0,60}\d)[\w-]{20,255}")),
-    Rule("stripe_key", ("sk_", "rk_", "whsec_"),
-         _shape(r"(?:[sr]k_(?:live|test)|whsec)_\w{16,255}")),
-    Rule("npm_token", ("npm_",), _shape(r"npm_[A-Za-z0-9]{36}")),
-    Rule("pypi_token", ("pypi-",), _shape(r"pypi-AgEIcHlwaS[\w-]{50,1024}")),
-    Rule("huggingface_token", ("hf_",), _shape(r"hf_[A-Za-z]{30,50}(?!\w)|hf_[A-Za-z0-9]{30,50}(?!\w)")),
-    Rule("sendgrid_key", ("SG.",), _shape(r"SG\.[\w-]{16,32}\.[\w-]{30,64}")),
+    Rule(
+        "slack_token", ("hooks.slack.com/",), _shape(r"hooks\.slack\.com/(?:services|workflows)/([\w/+-]{20,255})", 1),
+        run=True,
+    ),
+    Rule("google_key", ("AIza",), _shape(r"AIza[\w-]{35}"), run=True),
+    Rule("google_key", ("ya29.",), _shape(r"ya29\.[\w-]{20,2048}"), run=True),
+    Rule("anthropic_key", ("sk-ant-",), _shape(r"sk-ant-[\w-]{20,255}"), run=True),
+    Rule(
+        "openai_key", ("sk-",),
+        _shape(r"(?<![A-Za-z0-9])sk-(?!ant-)(?:proj-|svcacct-|or-v1-)?(?=[\w-]{0,60}\d)[\w-]{20,255}"), run=True,
+    ),
+    Rule("stripe_key", ("sk_", "rk_", "whsec_"), _shape(r"(?:[sr]k_(?:live|test)|whsec)_\w{16,255}"), run=True),
+    Rule("npm_token", ("npm_",), _shape(r"npm_[A-Za-z0-9]{36}"), run=True),
+    Rule("pypi_token", ("pypi-",), _shape(r"pypi-AgEIcHlwaS[\w-]{50,1024}"), run=True),
+    Rule("huggingface_token", ("hf_",), _shape(r"hf_[A-Za-z]{30,50}(?!\w)|hf_[A-Za-z0-9]{30,50}(?!\w)"), run=True),
+    Rule("sendgrid_key", ("SG.",), _shape(r"SG\.[\w-]{16,32}\.[\w-]{30,64}"), run=True),
     Rule("jwt", ("eyJ",), _shape(r"eyJ[\w-]{8,400}+\.eyJ[\w-]{8,8192}+\.[\w-]{8,4096}")),
     Rule(
         "url_credentials", ("://",), _shape(r"://[^\s/:@\"'`<>\\]{0,256}:([^\s/@\"'`<>\\]{1,256})@[\w\[]", 1), digest=False,
@@ -189,7 +204,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "connection_string", ("accountkey=", "sharedaccesskey=", "sharedsecret=", "sig="),
-        _shape(r"(?i:accountkey|sharedaccesskey|sharedsecret|sig)=([\w+/=%-]{16,512})", 1),
+        _shape(r"(?i:accountkey|sharedaccesskey|sharedsecret|sig)=([\w+/=%-]{16,512})", 1), needs="=",
     ),
     Rule("basic_auth", ("basic ",),
         _shape(r"(?i:basic) ((?=[A-Za-z+/=]{0,200}\d|[\w+/]{0,200}=)[A-Za-z0-9+/]{8,1024}={0,2})(?![\w.])", 1),
@@ -224,31 +239,42 @@ class Redactor:
         self._rules = [rule for rule in RULES if rule.kind in self.kinds]
         # Where two rules find the same, the first one names it: a shape says more than a name does.
         first = sorted(self._rules, key=lambda rule: rule.needs == _ASSIGNS)
-        self._anchors = Anchors([(anchor, rule.needs, rule) for rule in first for anchor in rule.anchors])
+        order: dict[str, int] = {}
+        anchors: list[tuple[str, str, _Goal]] = []
+        for n, rule in enumerate(first):
+            places = [(order.setdefault(anchor, len(order)), n) for anchor in rule.anchors]
+            anchors += [(anchor, rule.needs, (place, rule)) for anchor, place in zip(rule.anchors, places, strict=True)]
+        in_runs = [each for each in anchors if each[2][1].run]
+        self._anchors = Anchors([each for each in anchors if not each[2][1].run])
+        self._in_runs = Anchors(in_runs) if in_runs else None
 
     def text(self, text: str) -> str:
         """The text without its secrets; the same object when it has none."""
         return self._text(text, _DEPTH)
 
     def _text(self, text: str, depth: int) -> str:
-        out = _replaced(text, self._edits(text))
-        return self._decoded(out, depth - 1) if depth and len(out) >= 24 else out
+        view = _View(text)
+        out = _replaced(text, self._edits(view))
+        if not depth or len(out) < _WORD:
+            return out
+        return self._decoded(view if out is text else _View(out), depth - 1)
 
-    def _edits(self, text: str) -> list[tuple[int, int, str]]:
+    def _edits(self, view: _View) -> list[tuple[int, int, str]]:
         known: dict[tuple[str, str], str] = {}  # the same secret often stands in a text more than once
         out: list[tuple[int, int, str]] = []
-        for start, stop, rule in self._found(text):
-            secret = text[start:stop]
+        for start, stop, rule in self._found(view):
+            secret = view.text[start:stop]
             new = known.get((rule.kind, secret))
             if new is None:
                 new = known[rule.kind, secret] = placeholder(rule.kind, secret, digest=rule.digest)
             out.append((start, stop, new))
         return out
 
-    def _found(self, text: str) -> Iterator[tuple[int, int, Rule]]:
+    def _found(self, view: _View) -> Iterator[tuple[int, int, Rule]]:
         """(start, stop, rule) of every secret; they may overlap."""
-        clean = _DONE not in text
-        for places, rule in self._anchors.places(text):
+        text = view.text
+        clean: bool | None = None
+        for places, (_, rule) in self._places(view):
             done = 0
             find = rule.find
             for at in places:
@@ -257,12 +283,26 @@ class Redactor:
                 match = find(text, at)
                 if match:
                     done = match[1]
+                    if clean is None:
+                        clean = _DONE not in text
                     if clean or not (_is_placeholder(text, at) or _is_placeholder(text, match[0])):
                         yield match[0], match[1], rule
 
-    def _decoded(self, text: str, depth: int) -> str:
+    def _places(self, view: _View) -> list[tuple[list[int], _Goal]]:
+        """Where anchors stand, in the order in which rules may name what they find."""
+        places = list(self._anchors.places(view.text, view.raw))
+        if self._in_runs is not None:
+            joined, starts, offsets = view.joined()
+            for hits, goal in self._in_runs.places(joined, plain(joined)):
+                each = {at + offsets[bisect_right(starts, at) - 1] for at in hits}
+                places.append((sorted(each), goal))
+            places.sort(key=lambda found: found[1][0])
+        return places
+
+    def _decoded(self, view: _View, depth: int) -> str:
         """Secrets in what base64 words of the text say."""
-        words = [(start, stop, said) for start, stop in _words(text) if (said := _said(text[start:stop])) is not None]
+        text = view.text
+        words = [(start, stop, said) for start, stop in view.words() if (said := _said(text[start:stop])) is not None]
         if len(words) > 1:
             wanted = self._promising([said for *_, said in words], depth)
             words = [words[n] for n in sorted(wanted)]
@@ -277,15 +317,16 @@ class Redactor:
         """Which of many short texts hold an anchor, or words to decode: looked for in all of them at once."""
         joined = "\n".join(texts)
         starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
-        hits = [at for places, _ in self._anchors.places(joined) for at in places]
-        hits += [start for start, _ in _words(joined)] if depth else []
+        view = _View(joined)
+        hits = [at for places, _ in self._places(view) for at in places]
+        hits += [start for start, _ in view.words()] if depth else []
         return {bisect_right(starts, at) - 1 for at in hits}
 
     def value(self, key: str, text: str) -> str:
         """The value of a JSON key: the whole of it when the key names a secret."""
-        if len(key) <= 80 and text and _is_value(text):
+        if len(key) <= 80 and text:
             for rule in self._rules:
-                if rule.key is not None and rule.key.fullmatch(key):
+                if rule.key is not None and rule.key.fullmatch(key) and _is_value(text):
                     return placeholder(rule.kind, text, digest=rule.digest)
         return self.text(text)
 
@@ -294,7 +335,7 @@ class Redactor:
         out = list(texts)
         if len(out) > 1:
             joined = "".join(out)
-            out = _split(out, _merged(self._edits(joined)))
+            out = _split(out, _merged(self._edits(_View(joined))))
         return [self.text(text) for text in out]
 
 
@@ -304,18 +345,66 @@ def _is_placeholder(text: str, at: int) -> bool:
     return begin >= 0 and text.find("]", begin, at) < 0
 
 
-def _words(text: str) -> Iterator[tuple[int, int]]:
-    """Runs of at least ``_WORD`` characters of base64 that may say text, with the signs that fill them up."""
-    raw = text.encode("ascii", "replace")
-    kinds = raw.translate(_IN_WORD)  # one byte a character, so that C looks for the runs
-    at = kinds.find(_RUN)
+class _View:
+    """A text as searches see it: one byte a character, and its long runs."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.raw = plain(text)
+        self._ascii = text.isascii()
+        self._found: list[Match] | None = None
+
+    def joined(self) -> tuple[str, list[int], list[int]]:
+        """The runs, with what stands before a dot before them; where each begins here, and how much later in the text."""
+        raw = self.raw
+        parts: list[bytes] = []
+        starts: list[int] = []
+        offsets: list[int] = []
+        size = 0
+        self._found = _runs(raw, _IN_WORD if self._ascii else _IN_RUN, _TOKEN)
+        for at, stop in self._found:
+            begin = max(0, at - _DOTTED) if raw[at - 1] == _DOT else at
+            starts.append(size)
+            offsets.append(begin - size)
+            parts.append(raw[begin:stop])
+            size += stop - begin + 1
+        return b" ".join(parts).decode("ascii"), starts, offsets
+
+    def words(self) -> Iterator[Match]:
+        """Runs of at least ``_WORD`` characters of base64 that may say text, with the signs that fill them up."""
+        raw = self.raw
+        says = _SAYS.match
+        runs = _runs(raw, _IN_WORD, _WORD) if self._found is None else self._found
+        if self._found is not None and not self._ascii:
+            runs = [part for run in runs for part in _unmarked(raw, run)]
+        for at, stop in runs:
+            if stop - at >= _WORD and raw[at] in _FIRST and says(raw, at):
+                yield at, stop + (2 if raw.startswith(b"==", stop) else 1 if raw.startswith(b"=", stop) else 0)
+
+
+def _runs(raw: bytes, table: bytes, least: int) -> list[Match]:
+    """Runs of bytes for which the table has a one."""
+    out: list[Match] = []
+    kinds = raw.translate(table)
+    find = kinds.find
+    run = b"1" * least
+    at = find(run)
     while at >= 0:
-        stop = kinds.find(b" ", at + _WORD)
-        stop = len(kinds) if stop < 0 else stop
-        if raw[at] in _FIRST and _SAYS.match(raw, at):
-            end = stop + (2 if text.startswith("==", stop) else 1 if text.startswith("=", stop) else 0)
-            yield at, end
-        at = kinds.find(_RUN, stop)
+        stop = find(b" ", at + least)
+        if stop < 0:
+            stop = len(kinds)
+        out.append((at, stop))
+        at = find(run, stop)
+    return out
+
+
+def _unmarked(raw: bytes, run: Match) -> Iterator[Match]:
+    """The parts of a run without the marks for what is not ASCII; short ones may be missing."""
+    start, stop = run
+    if raw.find(b"?", start, stop) < 0:
+        yield run
+    else:
+        yield from ((start + at, start + end) for at, end in _runs(raw[start:stop], _IN_WORD, _WORD))
 
 
 def _said(word: str) -> str | None:
