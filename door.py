@@ -186,7 +186,7 @@ def _dumped(data: Any) -> str:
 # -- secrets ---------------------------------------------------------------------------------------------
 def redacted(read: Message, redactor: Redactor) -> Message:
     """The message without its secrets, flagged if it had any."""
-    data = json.loads(read.envelope)
+    data = read.value if read.value is not None else json.loads(read.envelope)
     if set(data) == {content._ESCAPE}:  # noqa: SLF001 - see above
         clean = {content._ESCAPE: _clean_graph(data[content._ESCAPE], redactor)}  # noqa: SLF001
     else:
