@@ -229,7 +229,14 @@ class Runtime:
             if isinstance(exc, StoreError) and not missing and not isinstance(exc, StoreCorrupt):
                 raise
             prepare_indexes(db)
-            self.health.degraded("search index", exc, remedy="run `/lcm doctor repair`")
+            if not self._is_empty():  # otherwise they hold all there is
+                self.health.degraded("search index", exc, remedy="run `/lcm doctor repair`")
+
+    def _is_empty(self) -> bool:
+        try:
+            return not self.store.count()
+        except StoreError:
+            return False
 
     def rebuild_indexes(self) -> None:
         """Make both search indexes again from what is stored."""

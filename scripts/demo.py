@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -129,9 +132,25 @@ class Script:
 
 
 def memory_of(line: str) -> str:
-    """A few long words of a line: what one remembers of it."""
+    """A few long words of a line that are rare elsewhere: what one remembers of it."""
+    seen = seen_elsewhere()
+    return " ".join(sorted(long_words(line), key=lambda word: (seen[word], -len(word), word))[:4])
+
+
+def long_words(line: str) -> set[str]:
     words = {word.strip(".,:;`*()|") for word in line.split()}
-    return " ".join(sorted(sorted(word for word in words if word.isalpha()), key=len)[-4:])
+    return {word for word in words if word.isalpha() and len(word) > 5}
+
+
+@cache
+def elsewhere() -> str:
+    """All that the agent may read besides the target."""
+    return "\n".join((ROOT / name).read_text(errors="replace") for name in tracked_files() if name != TARGET)
+
+
+@cache
+def seen_elsewhere() -> Counter[str]:
+    return Counter(re.findall(r"[^\W\d_]+", elsewhere()))
 
 
 def lines_of(result: str) -> list[str]:
@@ -144,11 +163,13 @@ def lines_of(result: str) -> list[str]:
 
 
 def telling_line() -> str:
-    """The line that will be asked for: of the target's first page, in no other file, with the most different long words."""
-    elsewhere = "\n".join((ROOT / name).read_text(errors="replace") for name in tracked_files() if name != TARGET)
-    lines = [line for line in (ROOT / TARGET).read_text().split("\n")[:PAGE] if line.strip() and line not in elsewhere]
+    """The line that will be asked for: of the target's first page, in no other file, with the most long words that are rare."""
+    lines = [
+        line for line in (ROOT / TARGET).read_text().split("\n")[:PAGE] if line.strip() and line not in elsewhere()
+    ]
     check(lines, f"every line of {TARGET} stands in another file as well")
-    return max(lines, key=lambda line: len({word for word in line.split() if word.isalpha() and len(word) > 5}))
+    seen = seen_elsewhere()
+    return max(lines, key=lambda line: sum(1 / (1 + seen[word]) for word in long_words(line)))
 
 
 # ---- what one gets to see

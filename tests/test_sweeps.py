@@ -15,7 +15,10 @@ import pytest
 from breaking import KINDS, Faults, Host, copied, lost_or_doubled, template, valid, with_new
 from world import Chat, Script, World, chat, reload
 
+from hermes_lcm.config import load
+from hermes_lcm.db.connection import Databases
 from hermes_lcm.errors import StoreError
+from hermes_lcm.runtime import Runtime
 
 BASE = chat().turns(6).rounds(2).says("so far").turns(24, first=10)
 STEP = 13  # of so many statements one fails by default; no multiple of the number of ways
@@ -157,3 +160,20 @@ def test_an_index_that_was_made_is_full(tmp_path: Path, faults: Faults) -> None:
         problems = [*runtime.index.check(deep=True), *runtime.node_index.check(deep=True)]
         assert problems == [], f"statement {number}: {fired[:1]}"
         number += 5
+
+
+def test_a_first_opening_that_fails_somewhere_is_no_lasting_trouble(tmp_path: Path, faults: Faults) -> None:
+    """Indexes of nothing are complete as soon as they are made."""
+    number, fired = 1, ["first"]
+    while fired:
+        runtime = Runtime(tmp_path / str(number) / "lcm.db", load({}), Databases())
+        faults.arm(number, KINDS["corrupt"])
+        with contextlib.suppress(StoreError):
+            runtime.db.open()
+        fired = faults.disarm()
+        runtime.take("s", chat().turns(1))
+        problems = [*runtime.health.problems(), *runtime.index.check(deep=True)]
+        runtime.db.close()
+        assert problems == [], f"statement {number}: {fired[:1]}"
+        number += 1
+    assert number > 2
