@@ -20,6 +20,7 @@ import pytest
 from earlier_world import PAYLOADS, SUMMARY, EarlierPlugin, talk, used
 from ops_world import ROOT, Holder, World, digest, healthy
 
+from hermes_lcm import durable
 from hermes_lcm.db.connection import Database
 from hermes_lcm.db.foreign import Foreign
 from hermes_lcm.errors import BadRequest, StoreBusy, StoreForeign
@@ -480,7 +481,7 @@ def test_interrupted_at_any_stage_it_goes_on(stage: str, times: int, tmp_path: P
     whole(tmp_path, messages, 78)
 
 
-@pytest.mark.parametrize("step", ["seal", "exchange", "_second_name", "_sync"])
+@pytest.mark.parametrize("step", ["seal", "exchange", "_second_name", "sync"])
 def test_killed_around_the_swap_one_of_the_two_is_there(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -489,7 +490,8 @@ def test_killed_around_the_swap_one_of_the_two_is_there(
     plugin.close()
 
     def work() -> None:
-        monkeypatch.setattr(adopt.files, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        where = durable if step == "sync" else adopt.files
+        monkeypatch.setattr(where, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         adopt.adopt(terminal(tmp_path), None, None)
 
     assert in_child(work) == signal.SIGKILL
