@@ -338,13 +338,13 @@ def test_an_id_that_is_given_out_again_and_again_costs_no_time() -> None:
     """A provider that numbers the calls of each answer calls thousands `call_0`: none is compared with all the others."""
     known = {
         count: compressed.Candidates(compressed.Original(n, f"{n}\n" + "line\n" * (100 + n)) for n in range(count))
-        for count in (1500, 6000)
+        for count in (200, 1000)
     }
     line = "[terminal] ran `ls` -> exit 0, {} lines output"
-    forms = [content.said({"role": "tool", "content": line.format(102 + n), "tool_call_id": "c"}) for n in range(6000)]
+    forms = [content.said({"role": "tool", "content": line.format(102 + n), "tool_call_id": "c"}) for n in range(1000)]
 
     def found(asked: list[Any]) -> list[int | None]:
         return [known[len(asked)].original(form) for form in asked]
 
-    assert found(forms) == list(range(6000))
-    assert linear.excess(found, forms[:1500], forms) <= linear.LIMIT
+    assert found(forms) == list(range(1000))
+    assert linear.excess(found, forms[:200], forms) <= linear.LIMIT
