@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import linear
 import pytest
 from ops_world import (
     LOCKS_OUT,
@@ -262,16 +263,18 @@ def test_a_writer_elsewhere_does_not_matter(world: World, held: list[Holder]) ->
     assert bad(doctor(world.deps())) == {}
 
 
-def test_a_locked_database_is_explained(tmp_path: Path, held: list[Holder]) -> None:
-    """Quickly, and once, not by every check."""
+def test_a_locked_database_is_explained(tmp_path: Path, held: list[Holder], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is waited for once, not by every check."""
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 500)
     world = healthy(tmp_path)
     world.close()
     held.append(Holder(world.path, *LOCKS_OUT))
-    began = time.perf_counter()
+    began = time.monotonic()
     said = doctor(world.deps())
+    waits = (time.monotonic() - began) / 0.5
 
     assert "StoreBusy" in finding(said, "database")["detail"]
-    assert time.perf_counter() - began < 3
+    assert waits < len(CHECKS) / 2
 
 
 def test_a_read_only_home_is_explained() -> None:
@@ -519,10 +522,6 @@ def test_a_million_rows_are_not_read(tmp_path: Path) -> None:
         "INSERT INTO messages(conversation_id, session_key, seq, pos, role, digest, tokens, chars, stored_at, source, envelope) "
         "SELECT 1, 1, i, i, 'user', x'00', 10, 400, 0, 'cli', (SELECT envelope FROM messages WHERE store_id = 1) FROM n"
     )
-    costs = []
-    for deep in (False, True):
-        began = time.process_time()
-        doctor(world.deps(), deep=deep)
-        costs.append(time.process_time() - began)
+    plain, deep = (linear.least(lambda deep=deep: doctor(world.deps(), deep=deep)) for deep in (False, True))
 
-    assert costs[0] < costs[1] / 3
+    assert plain < deep / 3

@@ -3,10 +3,10 @@
 # ruff: noqa: E501 - the host's sentences stand here as it writes them
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
+import linear
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,19 +122,13 @@ def test_any_mixture_is_taken_apart(parts: list[str]) -> None:
     ids=range(8),
 )
 def test_time_is_linear(unit: str) -> None:
-    """Four times the text may take six times as long, not sixteen."""
+    """Alone, and below the words of another note."""
 
-    def spent(size: int) -> float:
-        text = "[Continuing toward your standing goal]\nGoal: " + unit * (size // len(unit))
-        best = 1e9
-        for _ in range(3):
-            began = time.process_time()
-            markers.pieces(text)
-            markers.pieces(text[46:])
-            best = min(best, time.process_time() - began)
-        return best
+    def take_apart(text: str) -> None:
+        markers.pieces("[Continuing toward your standing goal]\nGoal: " + text)
+        markers.pieces(text)
 
-    assert spent(800_000) < 6 * max(spent(200_000), 0.002)
+    assert linear.excess(take_apart, unit * (200_000 // len(unit)), unit * (1_000_000 // len(unit))) <= linear.LIMIT
 
 
 def test_a_summary_sees_the_users_words_only(tmp_path: Path) -> None:
@@ -204,8 +198,8 @@ def test_the_installed_host_writes_what_is_recognised(kind: str, module: str, ma
 def test_any_number_of_notes_is_taken_apart_in_linear_time() -> None:
     """A user may paste what a host wrote, as often as it fits into five megabytes."""
     note = "[System note: Your previous turn was long]\n\n"
-    began = time.thread_time()
-    found = markers.pieces(note * (1_000_000 // len(note)) + "and now?")
+    small, large = (note * (size // len(note)) + "and now?" for size in (200_000, 1_000_000))
+    found = markers.pieces(large)
 
-    assert time.thread_time() - began < 2.0
+    assert linear.excess(markers.pieces, small, large) <= linear.LIMIT
     assert [found[0].kind, found[-1].kind, found[-1].text] == ["resumed turn", "", "and now?"]

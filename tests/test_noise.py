@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 
 import pytest
+from world import run
 
 from hermes_lcm.text.noise import NO_REGEX, Noise, spoken
 
@@ -55,11 +55,9 @@ def test_without_the_package_nothing_is_filtered() -> None:
 def test_a_catastrophic_pattern_is_stopped() -> None:
     """The message is kept, the pattern named."""
     slow: list[str] = []
-    began = time.perf_counter()
 
-    assert Noise([r"^(a|a)*$"]).match("a" * 50_000 + "b", timed_out=slow.append) is None
+    assert run(lambda: Noise([r"^(a|a)*$"]).match("a" * 50_000 + "b", timed_out=slow.append)) == [None]
     assert slow == [r"^(a|a)*$"]
-    assert time.perf_counter() - began < 2.0
 
 
 class Engine:

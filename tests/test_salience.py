@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+import linear
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,19 +133,13 @@ HOSTILE = {
 
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE.keys())
 def test_reading_takes_linear_time(piece):
-    """Four times the text may take about four times as long, whatever it repeats."""
+    """Whatever the text repeats."""
 
-    def seconds(size: int) -> float:
-        text = piece * (size // len(piece))
-        began = time.perf_counter()
+    def read(text: str) -> None:
         salient([line("user", text), line("assistant", text), line("tool", text)])
         salience.normal(text)
-        return time.perf_counter() - began
 
-    seconds(10_000)
-    small, large = min(seconds(60_000) for _ in range(2)), min(seconds(240_000) for _ in range(2))
-
-    assert large < 10 * small + 0.05
+    assert linear.excess(read, piece * (40_000 // len(piece)), piece * (200_000 // len(piece))) <= linear.LIMIT
 
 
 def test_a_huge_text_is_read_at_both_ends():

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
+import linear
 import pytest
 from ops_world import ROOT, World, digest, healthy
 
@@ -206,17 +205,10 @@ def test_a_million_rows_cost_the_same(tmp_path: Path) -> None:
     least = {}
     for each in (small, world):
         status(each.deps())
-        least[each] = min(spent(lambda each=each: status(each.deps())) for _ in range(30))
+        least[each] = linear.least(lambda each=each: status(each.deps()), 30)
 
     assert status(world.deps())["store"]["total_messages"] == 1_000_000
     assert least[world] < 4 * least[small]
-
-
-def spent(work: Callable[[], object]) -> float:
-    """Processor seconds: what else this machine does is not counted."""
-    began = time.process_time()
-    work()
-    return time.process_time() - began
 
 
 def test_archives_of_the_conversation_are_counted(world: World) -> None:
