@@ -142,10 +142,7 @@ class ColdRows:
         if not old:
             return 0
         with self._db.transaction():
-            gone = [path for path in old if not self._is_referred_to(path.name)]
-            for path in gone:
-                path.unlink(missing_ok=True)
-        return len(gone)
+            return self._blocks.aside.remove([path for path in old if not self._is_referred_to(path.name)])
 
     def _is_referred_to(self, name: str) -> bool:
         rows = self._db.fetch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -20,11 +21,13 @@ from ops_world import corrupt
 from world import World, chat
 
 from hermes_lcm.aside import Aside, folder_of
+from hermes_lcm.db.connection import Databases
 from hermes_lcm.errors import StoreCorrupt, StoreError
 from hermes_lcm.ops import backup, repair
 from hermes_lcm.ops.check_payloads import payload_files
 from hermes_lcm.ops.status import disk_of
 from hermes_lcm.records import Scope
+from hermes_lcm.runtime import Runtime
 from hermes_lcm.text import words
 from hermes_lcm.text.packing import HUGE_BYTES, LARGE_BYTES, Reference, unpack
 
@@ -258,6 +261,88 @@ def test_who_read_the_row_before_reads_the_message_after_it_came_home(tmp_path: 
     assert world.store.envelope(6, stored) == before
 
 
+def test_who_is_in_the_middle_of_reading_all_rows_reads_it_after_it_came_home(tmp_path: Path) -> None:
+    """An open cursor keeps all reads of its process at the moment when it began; the file goes by what is true now."""
+    world, other = world_with(tmp_path), World(tmp_path)
+    read = []
+    for batch in world.db.iterate("SELECT store_id, envelope FROM messages ORDER BY store_id", size=1):
+        if not read:
+            other.runtime.upkeep.deflating.step(always, kept_s=0)
+        read += [json.loads(world.store.envelope(*row)) for row in batch]
+
+    assert files(world) == []
+    assert read == list(conversation())
+
+
+def test_what_somebody_else_put_into_the_folder_is_left_alone(tmp_path: Path) -> None:
+    """And keeps nothing from coming home."""
+    world = world_with(tmp_path)
+    folder = folder_of(world.runtime.path)
+    (folder / ".Trash").mkdir()
+    (folder / "1-6-0123abcd").mkdir()
+    (folder / ".nfs0001").touch()
+    (folder / "notes.txt").touch()
+    aged(world)
+    world.runtime.upkeep.at_end()
+
+    assert [path.name for path in files(world)] == [".Trash", ".nfs0001", "1-6-0123abcd", "notes.txt"]
+    assert said(world) == list(conversation())
+    assert world.health.problems() == []
+
+
+@pytest.mark.parametrize("name", ["unlink", "listdir"])
+def test_a_file_that_cannot_be_removed_stays_until_it_can(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Status says so meanwhile, and the rest of the upkeep is done."""
+    world = world_with(tmp_path)
+    plain = getattr(os, name)
+
+    def refused(path: Any, *args: Any, **keys: Any) -> Any:
+        if "-aside" in str(path):
+            raise PermissionError(13, "Permission denied")
+        return plain(path, *args, **keys)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, name, refused)
+        world.runtime.upkeep.at_end()
+    kept, told = files(world), [each.topic for each in world.health.problems()]
+    world.runtime.upkeep.at_end()
+
+    assert (len(kept), told) == (1, ["files of huge messages"])
+    assert (files(world), world.health.problems()) == ([], [])
+    assert said(world) == list(conversation())
+
+
+def test_a_file_in_the_place_of_the_folder_keeps_no_message_and_no_upkeep_from_their_way(tmp_path: Path) -> None:
+    """The row holds the message then."""
+    world = World(tmp_path)
+    world.take(chat().turns(1))
+    folder_of(world.runtime.path).touch()
+    world.take(conversation())
+    world.runtime.upkeep.at_end()
+
+    assert said(world) == list(conversation())
+
+
+def test_databases_of_nearly_one_name_do_not_share_a_folder(tmp_path: Path) -> None:
+    """Each would remove what the other still needs."""
+    names = ("lcm.db", "lcm.sqlite3", "lcm")
+
+    assert len({folder_of(tmp_path / name) for name in names}) == len(names)
+
+
+def test_a_database_has_one_folder_under_all_its_names(tmp_path: Path) -> None:
+    """Processes that open it through a link and directly read each other's messages."""
+    world = world_with(tmp_path)
+    link = tmp_path / "elsewhere" / "mine.db"
+    link.parent.mkdir()
+    link.symlink_to(world.runtime.path)
+    other = Runtime(link, world.runtime.config, Databases())
+
+    assert [row.envelope for rows in other.whole_store.every() for row in rows] == list(conversation())
+
+
 def test_a_row_that_changed_meanwhile_stays_as_it_became(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator in another process was faster."""
     world, other = world_with(tmp_path), World(tmp_path)
@@ -294,7 +379,7 @@ def test_the_doctor_names_messages_whose_file_is_gone(tmp_path: Path) -> None:
     after = payload_files(deps, False)
 
     assert (before.status, after.status, after.data["huge_missing"]) == ("pass", "fail", ["msg_2"])
-    with pytest.raises(StoreCorrupt, match="lcm-aside"):
+    with pytest.raises(StoreCorrupt, match=r"lcm\.db-aside"):
         home.runtime.store.rows([2])
     assert [row.text for row in home.runtime.store.rows([1, 3])] == ["hello", "thanks"]
     home.runtime.ended()
