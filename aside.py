@@ -33,6 +33,20 @@ def folder_of(database: Path) -> Path:
     return real.with_name(f"{real.name}-aside")
 
 
+def keep_with(database: Path, copy: Path) -> None:
+    """Give the bytes of a database that were kept elsewhere the files that rows in them may refer to. Raises OSError.
+
+    Under second names: the database goes on with its own, and removes those that it needs no more.
+    """
+    source, target = folder_of(database), folder_of(copy)
+    if not source.is_dir():
+        return
+    for path in sorted(source.iterdir()):
+        if path.is_file() and Reference.row(path.name) is not None and not (target / path.name).exists():
+            target.mkdir(mode=0o700, exist_ok=True)
+            durable.second_name(path, target / path.name)
+
+
 class Aside:
     """The files of one database. Without ``health`` they are only read: whoever lays something aside must see to it later."""
 

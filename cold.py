@@ -115,15 +115,10 @@ class ColdRows:
         reference = Reference.read(row[0])
         if reference is None:
             return self._exchanged(store_id, row[0], deflated(row[0]))
-        now = self.at_home(store_id, row[0])
+        now = at_home(self._blocks, store_id, row[0])
         done = now != row[0] and self._exchanged(store_id, row[0], now)
         self._blocks.aside.touch(reference)
         return done
-
-    def at_home(self, store_id: int, stored: bytes) -> bytes:
-        """What goes into a row whose envelope lies aside. Raises StoreCorrupt when the file is not there."""
-        whole = plain(self._blocks.legible(store_id, stored).encode("utf-8"))
-        return deflated(whole) or whole
 
     def _exchanged(self, store_id: int, before: bytes, after: bytes | None) -> bool:
         if after is None:
@@ -150,3 +145,9 @@ class ColdRows:
         )
         reference = Reference.read(rows[0][0]) if rows else None
         return reference is not None and reference.name == name
+
+
+def at_home(blocks: Blocks, store_id: int, stored: bytes) -> bytes:
+    """What goes into a row whose envelope lies aside. Raises StoreCorrupt when the file is not there."""
+    whole = plain(blocks.legible(store_id, stored).encode("utf-8"))
+    return deflated(whole) or whole

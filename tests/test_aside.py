@@ -21,7 +21,8 @@ from ops_world import corrupt
 from world import World, chat
 
 from hermes_lcm.aside import Aside, folder_of
-from hermes_lcm.db.connection import Databases
+from hermes_lcm.blocks import Blocks
+from hermes_lcm.db.connection import Database, Databases
 from hermes_lcm.errors import StoreCorrupt, StoreError
 from hermes_lcm.ops import backup, repair
 from hermes_lcm.ops.check_payloads import payload_files
@@ -465,6 +466,61 @@ def test_a_damaged_database_is_rescued_with_what_lies_aside(tmp_path: Path) -> N
 
     assert repaired.diagnosis.damaged
     assert [row.text for row in home.runtime.store.rows([101, 102, 103])] == ["hello", huge(), "thanks"]
+
+
+def kept_message(kept: Path) -> str:
+    """What message 102 says in a database that was kept."""
+    copy = sqlite3.connect(kept)
+    ((stored,),) = copy.execute("SELECT envelope FROM messages WHERE store_id = 102").fetchall()
+    copy.close()
+    said = json.loads(Blocks(Database(kept)).envelope(102, stored))
+    return str(said["content"])
+
+
+def test_the_damaged_database_that_a_repair_keeps_has_its_files(tmp_path: Path) -> None:
+    """Rows that could not be saved may be read from it by better means, when nothing else refers to the files any more."""
+    home = corrupt(tmp_path / "home")
+    home.runtime.db.open()
+    home.say("hello", huge(), "thanks", session="s2")
+    done = repair.repair(home.deps())
+    home.runtime.ended()
+
+    assert done.kept is not None
+    assert files(home) == []
+    assert kept_message(done.kept) == huge()
+
+
+def test_the_damaged_database_that_a_restore_keeps_has_its_files(tmp_path: Path) -> None:
+    """From a damaged database not every huge message comes home first, and the restored one needs none of the files."""
+    other = Home(tmp_path / "other")
+    other.say("hello")
+    made = backup.back_up(other.deps())
+    home = corrupt(tmp_path / "home")
+    home.runtime.db.open()
+    home.say("hello", huge(), "thanks", session="s2")
+    home.close()
+    home = Home(tmp_path / "home")
+    done = backup.restore(home.deps(None), str(made.path))
+    home.runtime.db.open()
+    home.runtime.ended()
+
+    assert done.kept is not None
+    assert files(home) == []
+    assert kept_message(done.kept) == huge()
+
+
+def test_a_copy_that_somebody_made_of_database_and_folder_is_restored_whole(tmp_path: Path) -> None:
+    """By the means of a shell, while nobody had it open."""
+    home = Home(tmp_path / "home")
+    home.say("hello", huge())
+    home.close()
+    copy = tmp_path / "copy.db"
+    shutil.copyfile(home.path, copy)
+    shutil.copytree(folder_of(home.path), folder_of(copy))
+    fresh = Home(tmp_path / "fresh")
+    backup.restore(fresh.deps(None), str(copy))
+
+    assert [row.text for row in fresh.runtime.store.rows([1, 2])] == ["hello", huge()]
 
 
 # -- what stands in a row ----------------------------------------------------------------------------------------
