@@ -387,6 +387,21 @@ def test_the_doctor_names_messages_whose_file_is_gone(tmp_path: Path) -> None:
     assert payload_files(deps, False).status == "fail"
 
 
+def test_a_file_that_was_put_back_comes_home(tmp_path: Path) -> None:
+    """Others have come home meanwhile, so its turn was over."""
+    world = world_with(tmp_path)
+    (path,) = files(world)
+    moved = path.rename(tmp_path / "moved")
+    world.take(conversation().user(huge(2)).says("I see"))
+    world.runtime.upkeep.at_end()
+    moved.rename(path)
+    aged(world)
+    world.runtime.upkeep.at_end()
+
+    assert files(world) == []
+    assert said(world)[: len(conversation())] == list(conversation())
+
+
 def test_a_file_that_was_changed_is_never_taken_for_the_message(tmp_path: Path) -> None:
     """It stays where it is, for whoever looks into it."""
     home = Home(tmp_path / "home")
