@@ -24,7 +24,7 @@ from hermes_lcm.aside import Aside, folder_of
 from hermes_lcm.blocks import Blocks
 from hermes_lcm.db.connection import Database, Databases
 from hermes_lcm.errors import StoreCorrupt, StoreError
-from hermes_lcm.ops import backup, repair
+from hermes_lcm.ops import backup, clean, repair
 from hermes_lcm.ops.check_payloads import payload_files
 from hermes_lcm.ops.status import disk_of
 from hermes_lcm.records import Scope
@@ -420,6 +420,17 @@ def test_status_counts_the_files(tmp_path: Path) -> None:
     home.say("hello", huge())
 
     assert disk_of(home.path, None)["huge_messages"] == files(home)[0].stat().st_size
+
+
+def test_what_lay_aside_of_a_session_is_removed_with_it(tmp_path: Path) -> None:
+    """At once: a command of an operator is over when it says so."""
+    home = Home(tmp_path / "home", doctor_clean_apply_enabled="true", ignore_session_patterns="junk*")
+    home.say("hello", huge(), session="junk-1")
+    home.say("hello", huge(2), session="s1")
+    done = clean.clean(home.deps(None))
+
+    assert (done.removed_messages, len(files(home))) == (2, 1)
+    assert [row.text for row in home.runtime.store.rows([3, 4])] == ["hello", huge(2)]
 
 
 def test_a_backup_holds_messages_that_lay_aside(tmp_path: Path) -> None:
