@@ -387,6 +387,19 @@ def test_the_doctor_names_messages_whose_file_is_gone(tmp_path: Path) -> None:
     assert payload_files(deps, False).status == "fail"
 
 
+def test_a_lost_file_keeps_nothing_behind_it_from_being_stored(tmp_path: Path) -> None:
+    """Redacted messages are read again to recognise what a prompt of ours showed of them."""
+    lost = {"role": "user", "content": "password=hunter2xyz9", "reasoning": huge()}
+    world = World(tmp_path, sensitive_patterns_enabled=True)
+    world.take([*chat().turns(2), lost])
+    files(world)[0].unlink()
+    again = World(tmp_path, sensitive_patterns_enabled=True)
+    shown = {**lost, "content": "password=[redacted:password_assignment]"}
+    done = again.take([*chat().turns(2), shown, {"role": "assistant", "content": "fine"}])
+
+    assert [row.text for row in again.store.rows(done.entries[-1].ids)] == ["fine"]
+
+
 def test_a_file_that_was_put_back_comes_home(tmp_path: Path) -> None:
     """Others have come home meanwhile, so its turn was over."""
     world = world_with(tmp_path)
