@@ -62,10 +62,10 @@ class Blocks:
         try:
             return self.aside.read(reference).decode("utf-8")
         except KeyError:  # it may have come into its row since that was read
-            row = self._db.query_one("SELECT envelope FROM messages WHERE store_id = ?", (store_id,))
-            if row is None or row[0] == stored:
+            rows = self._db.query_now("SELECT envelope FROM messages WHERE store_id = ?", (store_id,))
+            if not rows or rows[0][0] == stored:
                 raise
-            return self.envelope(store_id, row[0])
+            return self.envelope(store_id, rows[0][0])
 
     def _block(self, number: int) -> Mapping[int, bytes]:
         with self._lock:

@@ -7,7 +7,8 @@ What a row says stays what it was; only where it lies changes, one fact at a tim
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from .blocks import UNREADABLE, Blocks, grouped, packed
 from .blocks import Stored as Packed
@@ -115,15 +116,10 @@ class ColdRows:
         reference = Reference.read(row[0])
         if reference is None:
             return self._exchanged(store_id, row[0], deflated(row[0]))
-        now = self.at_home(store_id, row[0])
+        now = at_home(self._blocks, store_id, row[0])
         done = now != row[0] and self._exchanged(store_id, row[0], now)
         self._blocks.aside.touch(reference)
         return done
-
-    def at_home(self, store_id: int, stored: bytes) -> bytes:
-        """What goes into a row whose envelope lies aside. Raises StoreCorrupt when the file is not there."""
-        whole = plain(self._blocks.legible(store_id, stored).encode("utf-8"))
-        return deflated(whole) or whole
 
     def _exchanged(self, store_id: int, before: bytes, after: bytes | None) -> bool:
         if after is None:
@@ -142,14 +138,25 @@ class ColdRows:
         if not old:
             return 0
         with self._db.transaction():
-            gone = [path for path in old if not self._is_referred_to(path.name)]
-            for path in gone:
-                path.unlink(missing_ok=True)
-        return len(gone)
+            return self._blocks.aside.remove([path for path in old if _referring(self._db.fetch, path.name) is None])
 
-    def _is_referred_to(self, name: str) -> bool:
-        rows = self._db.fetch(
-            "SELECT envelope FROM messages WHERE conversation_id = ? AND seq = ?", Reference.row(name) or (0, 0)
-        )
-        reference = Reference.read(rows[0][0]) if rows else None
-        return reference is not None and reference.name == name
+    def left_aside(self, *, older_s: float) -> list[int]:
+        """Rows whose files have been there for so long: most are waiting for their turn, some were not there when it came."""
+        found = (_referring(self._db.query, path.name) for path in self._blocks.aside.old(older_s))
+        return sorted(store_id for store_id in found if store_id is not None)
+
+
+def _referring(read: Callable[..., list[tuple[Any, ...]]], name: str) -> int | None:
+    """The row that refers to a file."""
+    sql = "SELECT store_id, envelope FROM messages WHERE conversation_id = ? AND seq = ?"
+    for store_id, stored in read(sql, Reference.row(name) or (0, 0)):
+        reference = Reference.read(stored)
+        if reference is not None and reference.name == name:
+            return int(store_id)
+    return None
+
+
+def at_home(blocks: Blocks, store_id: int, stored: bytes) -> bytes:
+    """What goes into a row whose envelope lies aside. Raises StoreCorrupt when the file is not there."""
+    whole = plain(blocks.legible(store_id, stored).encode("utf-8"))
+    return deflated(whole) or whole

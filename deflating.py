@@ -29,6 +29,7 @@ class Deflating:
         self._db = db
         self._store = store
         self._meta = Meta(db)
+        self._tried: set[int] = set()  # of those whose turn is over
 
     def waiting(self) -> int:
         """How many large envelopes have not been looked at yet."""
@@ -54,7 +55,17 @@ class Deflating:
                 done = upto
         if made or done - noted >= _WORTH_NOTING:
             self._meta.note(_DONE, done)
+        made += self._late(done, go_on)
         self._store.cold.sweep_aside(older_s=kept_s)
+        return made
+
+    def _late(self, done: int, go_on: Callable[[], bool]) -> int:
+        """Bring home what could not be read when its turn came: somebody has put the file back. Tried once by a process."""
+        made = 0
+        for store_id in self._store.cold.left_aside(older_s=KEPT_S):
+            if store_id <= done and store_id not in self._tried and go_on():
+                self._tried.add(store_id)
+                made += self._deflated(store_id)
         return made
 
     def _deflated(self, store_id: int) -> bool:

@@ -7,6 +7,7 @@ Owns how a private file comes into being, nothing of what is in it. Every functi
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -25,6 +26,14 @@ def write(path: Path, data: bytes, *, within: Path) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def second_name(path: Path, other: Path) -> None:
+    """Give a file another name that stays when the first one goes."""
+    try:
+        os.link(path, other)
+    except OSError:  # a file system without hard links
+        shutil.copy2(path, other)
 
 
 def sync(path: Path) -> None:

@@ -301,7 +301,7 @@ class Ingest:
         if not any(read.core is not None and _redacted(read.core) for read in reads):
             return reads
         heads = self._store.heads_of([item.store_id for item in expected])
-        rows = self._store.rows([row.store_id for row in heads.values() if row.flags & Flag.REDACTED])
+        rows, _ = self._store.legible([row.store_id for row in heads.values() if row.flags & Flag.REDACTED])
         known = {content.said(row.envelope).digest: row.head.digest for row in rows}
         return [replace(read, digest=known.get(read.digest, read.digest)) for read in reads]
 
@@ -334,7 +334,7 @@ class Ingest:
             for item in expected
             if (item.role == "tool" and item.answers in answers) or (calling and item.role == "assistant")
         }
-        rows = self._store.rows(list(some))
+        rows, _ = self._store.legible(list(some))
         out: dict[int, bytes] = {}
         for n, core in pruned.items():
             rivals = [
@@ -367,7 +367,7 @@ class Ingest:
     def _cores(self, store_ids: Sequence[int]) -> dict[int, Core]:
         """What rows say, for the search for joined and edited ones."""
         cores = dict.fromkeys(store_ids, Core(""))
-        for row in self._store.rows(store_ids):
+        for row in self._store.legible(store_ids)[0]:  # a damaged one is no reason to store none of the others
             cores[row.store_id] = Core(content.canonical_text(row.text), tuple(call.id for call in row.calls))
         return cores
 

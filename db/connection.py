@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -155,10 +155,8 @@ class Database:
         if self.path.exists():
             return
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
+        with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            pass
 
     def _prepare(self, connection: sqlite3.Connection, patience: int) -> None:
         """Everything a connection needs, waiting so many milliseconds for whoever holds the file."""
@@ -357,6 +355,11 @@ class Database:
             self._beside = None
             beside.close()  # it may be left in a transaction, which would keep the log from being folded back
             raise
+
+    def query_now(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
+        """All rows as they are by now. A cursor of ``iterate`` keeps every other read at the moment when it began."""
+        with self._write_lock, _translated(self.path):
+            return self._connected().execute(sql, params).fetchall()
 
     def _ready(self) -> None:
         """Open if need be, under the write lock and before the read lock is taken: the order in which ``close`` takes them."""

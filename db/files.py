@@ -8,7 +8,6 @@ locks on it.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import struct
@@ -202,7 +201,7 @@ def exchange(db: Database, new: Path, kept: Path | None) -> None:
             if kept is not None and damaged:
                 copy_raw(path, kept)
             elif kept is not None:
-                _second_name(path, kept)
+                durable.second_name(path, kept)
         durable.sync(new)
         for suffix in _SIDE_FILES:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -243,13 +242,6 @@ def _held_elsewhere(path: Path) -> bool:
             return True
         fcntl.lockf(file, fcntl.LOCK_UN, _SHARED_SIZE, _SHARED_FIRST)
     return False
-
-
-def _second_name(path: Path, kept: Path) -> None:
-    try:
-        os.link(path, kept)
-    except OSError:  # a file system without hard links
-        shutil.copy2(path, kept)
 
 
 def selected(path: Path, sql: str) -> list[tuple[Any, ...]]:

@@ -18,8 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cold import CAME_HOME, LAID_ASIDE
+from .. import aside
+from ..blocks import Blocks
+from ..cold import CAME_HOME, LAID_ASIDE, at_home
 from ..db import files
+from ..db.connection import Database
 from ..db.files import Progress, silent
 from ..deflating import Deflating
 from ..errors import BadRequest, NotFound, StoreCorrupt, StoreError, StoreTooNew
@@ -119,7 +122,7 @@ def _copied(deps: OpsDeps, target: Path, progress: Progress) -> Made:
         progress("copying", 0, 0)
         deps.db.backup(partial)
         files.seal(partial)
-        _bring_home(deps, partial)
+        bring_home(deps.store.blocks, partial)
         progress("checking", 0, 0)
         verdict = files.verify(partial)
         if not verdict.sound or verdict.newest < before:
@@ -135,16 +138,28 @@ def _copied(deps: OpsDeps, target: Path, progress: Progress) -> Made:
     return Made(target, target.stat().st_size, verdict.counts, payloads=payloads, missing=missing)
 
 
-def _bring_home(deps: OpsDeps, copy: Path) -> None:
-    """Put huge messages that lay aside into their rows in the copy, for their files will be gone. Lost ones stay as they are."""
+def bring_home(blocks: Blocks, copy: Path) -> None:
+    """Put huge messages that lay aside into their rows in a copy, for their files will be gone. Lost ones stay as they are.
+
+    ``blocks``: of the database with these files.
+    """
     changes = []
     for store_id, stored in files.selected(copy, LAID_ASIDE):
         try:
-            changes.append((CAME_HOME, (deps.store.cold.at_home(store_id, stored), store_id)))
+            changes.append((CAME_HOME, (at_home(blocks, store_id, stored), store_id)))
         except StoreCorrupt:
             continue  # the doctor tells of it
     if changes:
         files.rewrite(copy, changes)
+
+
+def bring_home_from(laid: aside.Aside, copy: Path) -> None:
+    """The same for a copy that nobody has open yet, with the files of whatever it is a copy of."""
+    db = Database(copy)
+    try:
+        bring_home(Blocks(db, laid), copy)
+    finally:
+        db.close()
 
 
 # -- payload files ---------------------------------------------------------------------------------------
@@ -221,7 +236,7 @@ def plan_restore(deps: OpsDeps, name: str) -> Restore:
 def _settle(deps: OpsDeps) -> None:
     """What is kept of the database shall be all there: after it is exchanged nothing refers to files that lie aside."""
     try:
-        Deflating(deps.db, deps.store).step(lambda: True)
+        Deflating(deps.db, deps.store).step(lambda: True, kept_s=0.0)
     except StoreError:
         pass  # it is kept as it is: what is damaged or locked must not keep a backup from being put back
 
@@ -248,11 +263,15 @@ def restore(deps: OpsDeps, name: str, progress: Progress = silent) -> Restore:
         _settle(deps)
         shutil.copyfile(plan.source, fresh)
         fresh.chmod(0o600)
+        bring_home_from(aside.Aside(plan.source), fresh)
+        aside.keep_with(database, kept)
         files.exchange(deps.db, fresh, kept)
     except OSError as exc:
         raise StoreError(f"{fresh}: {exc.strerror or exc}") from exc
     finally:
         fresh.unlink(missing_ok=True)
+        if not kept.exists():
+            shutil.rmtree(aside.folder_of(kept), ignore_errors=True)
     return Restore(
         plan.source, plan.counts, plan.now, plan.newer, plan.missing_payloads, kept if kept.exists() else None
     )

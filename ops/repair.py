@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .. import aside
 from ..db import files
 from ..db.connection import Database
 from ..db.files import Progress, Salvage, silent
@@ -205,6 +206,7 @@ def _rescue(deps: OpsDeps, found: Diagnosis, progress: Progress) -> Repaired:
         deps.db.close()
         files.refuse_shared(path)
         files.copy_raw(path, kept)
+        aside.keep_with(path, kept)
         files.copy_raw(path, work)
         saved = files.salvage(work, fresh, readable, progress)
         if not saved.kept.get("messages"):
@@ -213,6 +215,7 @@ def _rescue(deps: OpsDeps, found: Diagnosis, progress: Progress) -> Repaired:
                 "`/lcm restore latest`"
             )
         notes = _relinked(fresh, saved, session_names(work))
+        backup.bring_home_from(deps.store.blocks.aside, fresh)
         files.seal(fresh)
         there = files.counts(fresh)  # not all that could be read was of use: a message without its block is none
         files.exchange(deps.db, fresh, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -20,11 +21,14 @@ from ops_world import corrupt
 from world import World, chat
 
 from hermes_lcm.aside import Aside, folder_of
+from hermes_lcm.blocks import Blocks
+from hermes_lcm.db.connection import Database, Databases
 from hermes_lcm.errors import StoreCorrupt, StoreError
-from hermes_lcm.ops import backup, repair
+from hermes_lcm.ops import backup, clean, repair
 from hermes_lcm.ops.check_payloads import payload_files
 from hermes_lcm.ops.status import disk_of
 from hermes_lcm.records import Scope
+from hermes_lcm.runtime import Runtime
 from hermes_lcm.text import words
 from hermes_lcm.text.packing import HUGE_BYTES, LARGE_BYTES, Reference, unpack
 
@@ -258,6 +262,88 @@ def test_who_read_the_row_before_reads_the_message_after_it_came_home(tmp_path: 
     assert world.store.envelope(6, stored) == before
 
 
+def test_who_is_in_the_middle_of_reading_all_rows_reads_it_after_it_came_home(tmp_path: Path) -> None:
+    """An open cursor keeps all reads of its process at the moment when it began; the file goes by what is true now."""
+    world, other = world_with(tmp_path), World(tmp_path)
+    read = []
+    for batch in world.db.iterate("SELECT store_id, envelope FROM messages ORDER BY store_id", size=1):
+        if not read:
+            other.runtime.upkeep.deflating.step(always, kept_s=0)
+        read += [json.loads(world.store.envelope(*row)) for row in batch]
+
+    assert files(world) == []
+    assert read == list(conversation())
+
+
+def test_what_somebody_else_put_into_the_folder_is_left_alone(tmp_path: Path) -> None:
+    """And keeps nothing from coming home."""
+    world = world_with(tmp_path)
+    folder = folder_of(world.runtime.path)
+    (folder / ".Trash").mkdir()
+    (folder / "1-6-0123abcd").mkdir()
+    (folder / ".nfs0001").touch()
+    (folder / "notes.txt").touch()
+    aged(world)
+    world.runtime.upkeep.at_end()
+
+    assert [path.name for path in files(world)] == [".Trash", ".nfs0001", "1-6-0123abcd", "notes.txt"]
+    assert said(world) == list(conversation())
+    assert world.health.problems() == []
+
+
+@pytest.mark.parametrize("name", ["unlink", "listdir"])
+def test_a_file_that_cannot_be_removed_stays_until_it_can(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Status says so meanwhile, and the rest of the upkeep is done."""
+    world = world_with(tmp_path)
+    plain = getattr(os, name)
+
+    def refused(path: Any, *args: Any, **keys: Any) -> Any:
+        if "-aside" in str(path):
+            raise PermissionError(13, "Permission denied")
+        return plain(path, *args, **keys)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, name, refused)
+        world.runtime.upkeep.at_end()
+    kept, told = files(world), [each.topic for each in world.health.problems()]
+    world.runtime.upkeep.at_end()
+
+    assert (len(kept), told) == (1, ["files of huge messages"])
+    assert (files(world), world.health.problems()) == ([], [])
+    assert said(world) == list(conversation())
+
+
+def test_a_file_in_the_place_of_the_folder_keeps_no_message_and_no_upkeep_from_their_way(tmp_path: Path) -> None:
+    """The row holds the message then."""
+    world = World(tmp_path)
+    world.take(chat().turns(1))
+    folder_of(world.runtime.path).touch()
+    world.take(conversation())
+    world.runtime.upkeep.at_end()
+
+    assert said(world) == list(conversation())
+
+
+def test_databases_of_nearly_one_name_do_not_share_a_folder(tmp_path: Path) -> None:
+    """Each would remove what the other still needs."""
+    names = ("lcm.db", "lcm.sqlite3", "lcm")
+
+    assert len({folder_of(tmp_path / name) for name in names}) == len(names)
+
+
+def test_a_database_has_one_folder_under_all_its_names(tmp_path: Path) -> None:
+    """Processes that open it through a link and directly read each other's messages."""
+    world = world_with(tmp_path)
+    link = tmp_path / "elsewhere" / "mine.db"
+    link.parent.mkdir()
+    link.symlink_to(world.runtime.path)
+    other = Runtime(link, world.runtime.config, Databases())
+
+    assert [row.envelope for rows in other.whole_store.every() for row in rows] == list(conversation())
+
+
 def test_a_row_that_changed_meanwhile_stays_as_it_became(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator in another process was faster."""
     world, other = world_with(tmp_path), World(tmp_path)
@@ -294,11 +380,39 @@ def test_the_doctor_names_messages_whose_file_is_gone(tmp_path: Path) -> None:
     after = payload_files(deps, False)
 
     assert (before.status, after.status, after.data["huge_missing"]) == ("pass", "fail", ["msg_2"])
-    with pytest.raises(StoreCorrupt, match="lcm-aside"):
+    with pytest.raises(StoreCorrupt, match=r"lcm\.db-aside"):
         home.runtime.store.rows([2])
     assert [row.text for row in home.runtime.store.rows([1, 3])] == ["hello", "thanks"]
     home.runtime.ended()
     assert payload_files(deps, False).status == "fail"
+
+
+def test_a_lost_file_keeps_nothing_behind_it_from_being_stored(tmp_path: Path) -> None:
+    """Redacted messages are read again to recognise what a prompt of ours showed of them."""
+    lost = {"role": "user", "content": "password=hunter2xyz9", "reasoning": huge()}
+    world = World(tmp_path, sensitive_patterns_enabled=True)
+    world.take([*chat().turns(2), lost])
+    files(world)[0].unlink()
+    again = World(tmp_path, sensitive_patterns_enabled=True)
+    shown = {**lost, "content": "password=[redacted:password_assignment]"}
+    done = again.take([*chat().turns(2), shown, {"role": "assistant", "content": "fine"}])
+
+    assert [row.text for row in again.store.rows(done.entries[-1].ids)] == ["fine"]
+
+
+def test_a_file_that_was_put_back_comes_home(tmp_path: Path) -> None:
+    """Others have come home meanwhile, so its turn was over."""
+    world = world_with(tmp_path)
+    (path,) = files(world)
+    moved = path.rename(tmp_path / "moved")
+    world.take(conversation().user(huge(2)).says("I see"))
+    world.runtime.upkeep.at_end()
+    moved.rename(path)
+    aged(world)
+    world.runtime.upkeep.at_end()
+
+    assert files(world) == []
+    assert said(world)[: len(conversation())] == list(conversation())
 
 
 def test_a_file_that_was_changed_is_never_taken_for_the_message(tmp_path: Path) -> None:
@@ -319,6 +433,17 @@ def test_status_counts_the_files(tmp_path: Path) -> None:
     home.say("hello", huge())
 
     assert disk_of(home.path, None)["huge_messages"] == files(home)[0].stat().st_size
+
+
+def test_what_lay_aside_of_a_session_is_removed_with_it(tmp_path: Path) -> None:
+    """At once: a command of an operator is over when it says so."""
+    home = Home(tmp_path / "home", doctor_clean_apply_enabled="true", ignore_session_patterns="junk*")
+    home.say("hello", huge(), session="junk-1")
+    home.say("hello", huge(2), session="s1")
+    done = clean.clean(home.deps(None))
+
+    assert (done.removed_messages, len(files(home))) == (2, 1)
+    assert [row.text for row in home.runtime.store.rows([3, 4])] == ["hello", huge(2)]
 
 
 def test_a_backup_holds_messages_that_lay_aside(tmp_path: Path) -> None:
@@ -380,6 +505,61 @@ def test_a_damaged_database_is_rescued_with_what_lies_aside(tmp_path: Path) -> N
 
     assert repaired.diagnosis.damaged
     assert [row.text for row in home.runtime.store.rows([101, 102, 103])] == ["hello", huge(), "thanks"]
+
+
+def kept_message(kept: Path) -> str:
+    """What message 102 says in a database that was kept."""
+    copy = sqlite3.connect(kept)
+    ((stored,),) = copy.execute("SELECT envelope FROM messages WHERE store_id = 102").fetchall()
+    copy.close()
+    said = json.loads(Blocks(Database(kept)).envelope(102, stored))
+    return str(said["content"])
+
+
+def test_the_damaged_database_that_a_repair_keeps_has_its_files(tmp_path: Path) -> None:
+    """Rows that could not be saved may be read from it by better means, when nothing else refers to the files any more."""
+    home = corrupt(tmp_path / "home")
+    home.runtime.db.open()
+    home.say("hello", huge(), "thanks", session="s2")
+    done = repair.repair(home.deps())
+    home.runtime.ended()
+
+    assert done.kept is not None
+    assert files(home) == []
+    assert kept_message(done.kept) == huge()
+
+
+def test_the_damaged_database_that_a_restore_keeps_has_its_files(tmp_path: Path) -> None:
+    """From a damaged database not every huge message comes home first, and the restored one needs none of the files."""
+    other = Home(tmp_path / "other")
+    other.say("hello")
+    made = backup.back_up(other.deps())
+    home = corrupt(tmp_path / "home")
+    home.runtime.db.open()
+    home.say("hello", huge(), "thanks", session="s2")
+    home.close()
+    home = Home(tmp_path / "home")
+    done = backup.restore(home.deps(None), str(made.path))
+    home.runtime.db.open()
+    home.runtime.ended()
+
+    assert done.kept is not None
+    assert files(home) == []
+    assert kept_message(done.kept) == huge()
+
+
+def test_a_copy_that_somebody_made_of_database_and_folder_is_restored_whole(tmp_path: Path) -> None:
+    """By the means of a shell, while nobody had it open."""
+    home = Home(tmp_path / "home")
+    home.say("hello", huge())
+    home.close()
+    copy = tmp_path / "copy.db"
+    shutil.copyfile(home.path, copy)
+    shutil.copytree(folder_of(home.path), folder_of(copy))
+    fresh = Home(tmp_path / "fresh")
+    backup.restore(fresh.deps(None), str(copy))
+
+    assert [row.text for row in fresh.runtime.store.rows([1, 2])] == ["hello", huge()]
 
 
 # -- what stands in a row ----------------------------------------------------------------------------------------

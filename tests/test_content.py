@@ -271,6 +271,25 @@ def test_anything_comes_back(message: dict[str, Any]) -> None:
     assert content.decode(content.encode(message)[0]) == message == before
 
 
+def nested(depth: int) -> list[Any]:
+    """Lists in lists."""
+    out: list[Any] = ["x"]
+    for _ in range(depth):
+        out = [out]
+    return out
+
+
+@pytest.mark.parametrize("odd", [[10**5000], nested(1000), nested(100_000)], ids=["digits", "1000", "100000"])
+def test_a_part_that_python_cannot_print_is_read_and_comes_back(odd: list[Any]) -> None:
+    """One such message must not keep those behind it from being stored."""
+    message = {"role": "tool", "tool_call_id": "a", "content": [odd, "and more"]}
+    read = content.read(message)
+
+    assert read.text == "[list that cannot be shown as text]\nand more"
+    assert read.digest == content.said(message).digest
+    assert content.encode(content.decode(read.envelope))[0] == read.envelope.decode()
+
+
 @given(
     st.dictionaries(
         st.sampled_from(["role", "content", "tool_calls", "tool_call_id", "name", "timestamp", "_x"]), json_like

@@ -394,7 +394,7 @@ def test_nobody_else_can_read_any_file(hermes_home: Path) -> None:
     wide = {str(path): oct(stat.S_IMODE(path.stat().st_mode)) for path in seen if path.stat().st_mode & 0o077}
 
     assert len(seen) > 6
-    assert any(path.parent.name == "lcm-aside" for path in seen)
+    assert any(path.parent.name == "lcm.db-aside" for path in seen)
     assert wide == {}
 
 

@@ -60,14 +60,14 @@ def text_of(content: Any) -> str:
         return _dump(content)
     if isinstance(content, Sequence):
         return "\n".join(piece for piece in (_part_text(part) for part in content) if piece)
-    return _odd(content) if isinstance(content, int) and not -_BIG_INT < content < _BIG_INT else str(content)
+    return _odd(content) if isinstance(content, int) and not -_BIG_INT < content < _BIG_INT else _printed(content)
 
 
 def _part_text(part: Any) -> str:
     if isinstance(part, str):
         return part
     if not isinstance(part, Mapping):
-        return str(part)
+        return _printed(part)
     if part.get("type") in _IMAGES:
         return SCREENSHOT
     text = part.get("text")
@@ -473,6 +473,14 @@ def _dump(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, sort_keys=True, default=repr)
     except (TypeError, ValueError, RecursionError):
+        return _odd(value)
+
+
+def _printed(value: Any) -> str:
+    """As Python prints it, where it can."""
+    try:
+        return str(value)
+    except (RecursionError, ValueError):  # nested too deeply, or with a number of thousands of digits inside
         return _odd(value)
 
 

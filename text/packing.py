@@ -95,7 +95,8 @@ class Reference:
     checksum: int
 
     MOST_BYTES: ClassVar[int] = 80
-    _NAME: ClassVar[re.Pattern[str]] = re.compile(r"(\d{1,19})-(\d{1,19})-[0-9a-f]{8}", re.ASCII)
+    NAME: ClassVar[str] = r"(\d{1,19})-(\d{1,19})-[0-9a-f]{8}"
+    _NAME: ClassVar[re.Pattern[str]] = re.compile(NAME, re.ASCII)
     _HEAD: ClassVar[struct.Struct] = struct.Struct(">IQ")
 
     @classmethod
