@@ -23,26 +23,24 @@ from .dag import SummaryDag, fingerprint
 from .errors import SummaryError
 from .llm.digest import target_tokens
 from .llm.ladder import EXTRACTIVE, QUOTED
-from .llm.prompts import render_calls
 from .patience import Patience
 from .records import (
     ARCHIVE_RUNG,
     EXTRACT_RUNG,
     Assembly,
     Entry,
-    Flag,
     Lineage,
     NewNode,
     Node,
-    Row,
     SourceLine,
     Stored,
     Summary,
     SummaryTask,
 )
 from .session import Session
+from .sources import source_lines
 from .store import MessageStore
-from .text import content, markers, pairs, tokens
+from .text import content, pairs, tokens
 
 Summarise = Callable[..., Summary]
 """``summarise(task, deadline=..., cancelled=...)`` → Summary; never raises for what a model does."""
@@ -55,7 +53,6 @@ _CONDENSE_SHARE = 0.75  # condense until the prefix is this much of its room, so
 #: Roots have piled up where there are more than for so many condensations, and so many times the room of the prefix: half of
 #: what they say, and more, is cut to one line each. Then an extract of them is more than they are.
 _CROWDED_RUNS, _CROWDED_ROOMS = 4, 2
-_OWN_ANSWER_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +238,7 @@ class Compactor:
         self, session: Session, chunk: plan.Chunk, request: Request, print_: bytes
     ) -> tuple[Summary | Node, int]:
         """What stands for a chunk, with the tokens it covers: the leaf that there is, or words to be kept as one."""
-        lines = self._lines(chunk.ids)
+        lines = source_lines(self._store, chunk.ids)
         size = sum(line.tokens for line in lines)
         if size <= plan.TINY_TOKENS:
             return _verbatim(lines), size
@@ -275,9 +272,6 @@ class Compactor:
     def _extracts(self) -> bool:
         """Did the user choose extracts instead of a model?"""
         return self._config.summary_model.strip().lower() == EXTRACTIVE
-
-    def _lines(self, ids: Sequence[int]) -> tuple[SourceLine, ...]:
-        return tuple(source_line(row) for row in self._store.rows(ids) if not row.head.flags & Flag.FILTERED)
 
     def archive_nodes(self, session: Session, view: View) -> list[Node]:
         """One node per archive; its text is the placeholder."""
@@ -333,7 +327,7 @@ class Compactor:
         if found is not None:
             return found
         sources = self._dag.sources(root.node_id)
-        lines = self._lines(sources)
+        lines = source_lines(self._store, sources)
         size = sum(line.tokens for line in lines)
         summary = self._asked(0, lines, size, request, "")
         if summary.quality != "verified":
@@ -433,22 +427,6 @@ class Compactor:
 
 
 # -- pure helpers ------------------------------------------------------------------------------------------
-def source_line(row: Row) -> SourceLine:
-    """A stored message as the summariser sees it: with its calls, without what our own tools recalled."""
-    head = row.head
-    text = row.text
-    if head.flags & Flag.OWN_TOOL and head.role == "tool":
-        text = f"{text[:_OWN_ANSWER_CHARS]} [... recalled history, kept in its original place ...]"
-    elif head.role == "user":
-        text = markers.typed(text)
-    calls = f"\n{render_calls(row.calls)}" if row.calls else ""
-    role = "host" if head.flags & Flag.HOST_NOTE else "summary" if head.flags & Flag.IMPORTED else head.role
-    return SourceLine(
-        f"msg_{head.store_id}", role, (text + calls).strip(), head.said_at or head.stored_at, head.tool_name,
-        tokens.count(text) + tokens.count(calls) + tokens.MESSAGE_OVERHEAD_TOKENS,
-    )  # fmt: skip
-
-
 def repairable(node: Node) -> bool:
     """Is this a stand-in that a model should replace? (An extract that the user chose, or what an agent archived, is not.)"""
     return node.quality == "provisional" and node.depth == 0 and node.rung not in (EXTRACT_RUNG, ARCHIVE_RUNG)

@@ -324,7 +324,7 @@ class MessageStore:
                 (segment.conversation_id, *segment.end, role),
             )
             if rows:
-                return self._decoded(rows[0])
+                return next(iter(self._undamaged(rows)), None)
         return None
 
     def last_of(
@@ -339,7 +339,7 @@ class MessageStore:
                 "AND store_id NOT IN (SELECT value FROM json_each(?)) ORDER BY seq DESC LIMIT ?",
                 (segment.conversation_id, *segment.end, before, role, json.dumps(sorted(without)), limit - len(out)),
             )
-            out.extend(self._decoded(row) for row in rows)
+            out.extend(self._undamaged(rows))
             if len(out) >= limit:
                 break
         return out
@@ -355,9 +355,19 @@ class MessageStore:
                 "ORDER BY seq DESC LIMIT 8",
                 (segment.conversation_id, last, last - within, segment.end.pos, tool),
             )
-            out.extend(self._decoded(row) for row in rows)
+            out.extend(self._undamaged(rows))
             if out:
                 break
+        return out
+
+    def _undamaged(self, rows: Sequence[Sequence[Any]]) -> list[Row]:
+        """Those that can be read: the state of a thread is told from them, and the doctor tells of the others."""
+        out: list[Row] = []
+        for row in rows:
+            try:
+                out.append(self._decoded(row))
+            except StoreCorrupt:
+                continue
         return out
 
     def count(self, session_id: str | None = None) -> int:

@@ -18,7 +18,7 @@ LAYERS = {
     6: "tools command cli binding outgoing boundary",
     5: "runtime swap plain views",
     4: "ingest door compact prepare collect upkeep stubbing assemble state retrieve answer caller evidence finding overview"
-    " archive archiving ops",
+    " archive archiving sources ops",
     3: "store deflating aside blocks cold logs search indexing bounds dag archives session health metrics payloads scope reading"
     " opening thread llm",
     2: "db",

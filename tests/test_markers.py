@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import World, chat
 
-from hermes_lcm.compact import source_line
 from hermes_lcm.records import Flag
+from hermes_lcm.sources import source_line
 from hermes_lcm.text import markers
 
 TODO = "[Your active task list was preserved across context compression]\n- [>] 1. port the parser (in_progress)"

@@ -793,3 +793,21 @@ def test_arguments_of_any_depth_do_not_stop_a_compaction(tmp_path: Path) -> None
     assert (
         World(tmp_path).swapped(chat().turns(3).calls("a", arguments=deep).results("a").turns(60)).messages is not None
     )
+
+
+# -- damage --------------------------------------------------------------------------------------------------------
+def test_a_damaged_message_keeps_no_other_from_being_compacted(tmp_path: Path) -> None:
+    """Its summary says that it could not be read; all others of its conversation are summarised as they are (P6, P10)."""
+    script = Script()
+    world = World(tmp_path, script)
+    messages = chat().turns(60)
+    world.take(messages)
+    with world.db.transaction():
+        world.db.execute("UPDATE messages SET envelope = ? WHERE store_id IN (4, 7)", (b"\xff\xff",))
+    outcome = world.swapped(messages, force=True)
+
+    shown = {line.address: line.text for task in script.tasks for line in task.lines if task.depth == 0}
+    assert outcome.messages is not None
+    assert {name for name, text in shown.items() if "cannot be read" in text} == {"msg_4", "msg_7"}
+    assert shown["msg_3"] == messages[2]["content"]
+    assert world.gaps(outcome.messages) == ([], [])
