@@ -481,7 +481,7 @@ def test_interrupted_at_any_stage_it_goes_on(stage: str, times: int, tmp_path: P
     whole(tmp_path, messages, 78)
 
 
-@pytest.mark.parametrize("step", ["seal", "exchange", "_second_name", "sync"])
+@pytest.mark.parametrize("step", ["seal", "exchange", "second_name", "sync"])
 def test_killed_around_the_swap_one_of_the_two_is_there(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -490,7 +490,7 @@ def test_killed_around_the_swap_one_of_the_two_is_there(
     plugin.close()
 
     def work() -> None:
-        where = durable if step == "sync" else adopt.files
+        where = durable if step in ("second_name", "sync") else adopt.files
         monkeypatch.setattr(where, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         adopt.adopt(terminal(tmp_path), None, None)
 
