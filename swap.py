@@ -23,6 +23,7 @@ from .store import MessageStore, Segment
 from .text import own
 from .text.repeats import superseded
 
+_CROWDED = 1.5
 _STUB_MIN_TOKENS = 600
 _STUB_KEEP_CHARS = (6000, 1500, 300)
 
@@ -164,7 +165,7 @@ class Swap:
                 session.conversation_id, session.session_id, [node.node_id for node in roots], tail_ids,
                 last_seq=request.lineage.last_seq, last_pos=self._last_pos(session, roots, tail_ids), now=self._clock(),
             )  # fmt: skip
-            for room in (view.budget.prefix, view.budget.prefix // 2, 0):
+            for room, most in _rooms(view.budget.prefix, min(limit, view.budget.limit), limit):
                 text = assemble.context_text(session.nonce, assembly_id, roots, carried, room, state)
                 out = assemble.prompt(
                     session.nonce, text, messages[pinned] if pinned is not None else None, [messages[n] for n in kept],
@@ -172,7 +173,7 @@ class Swap:
                     _gaps(pinned, kept),
                 )  # fmt: skip
                 after = self._rough(out)
-                if after <= limit:
+                if after <= most:
                     break
             self._dag.seal(assembly_id, own.context_digest(text))
             if after >= view.before_tokens:
@@ -248,6 +249,15 @@ class Swap:
                     sizes[n] = size
                     stubs[n] = stub
         return stubs
+
+
+def _rooms(prefix: int, wanted: int, limit: int) -> tuple[tuple[int, int], ...]:
+    """Rooms for the summaries to try, with what the prompt may take then.
+
+    The first one is for summaries that will be condensed before the next compaction: to shorten them now and write them out again
+    then would break what a provider has cached twice.
+    """
+    return (int(prefix * _CROWDED), wanted), (prefix, limit), (prefix // 2, limit), (0, limit)
 
 
 def _gaps(pinned: int | None, kept: Sequence[int]) -> frozenset[int]:
