@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from world import PATIENCE_S, Chat, Script, World, alternates, chat, digests, reload, run, texts, tokens_of
 
+from hermes_lcm import assemble
 from hermes_lcm.records import Flag
 from hermes_lcm.text import own, pairs
 
@@ -793,6 +794,25 @@ def test_arguments_of_any_depth_do_not_stop_a_compaction(tmp_path: Path) -> None
     assert (
         World(tmp_path).swapped(chat().turns(3).calls("a", arguments=deep).results("a").turns(60)).messages is not None
     )
+
+
+# -- the beginning of the prompt -----------------------------------------------------------------------------------
+def test_a_few_summaries_too_many_are_shown_whole(tmp_path: Path) -> None:
+    """They are condensed behind the turn: shortening them now would break what a provider has cached, and so would that."""
+    world = World(tmp_path, incremental_max_depth=0, leaf_chunk_tokens=100)
+    room, crowded = 1000, 0
+    live = chat().turns(20)
+    for n in range(60):
+        live = world.compact(live.turns(4, first=20 + 4 * n), threshold=4000, force=True)
+        lineage = world.take(live)
+        nodes = world.dag.nodes(lineage.assembly.roots) if lineage.assembly else []
+        if assemble.prefix_tokens(nodes) > 1.4 * room:
+            break
+        shown = live[0]["content"]
+        crowded += assemble.prefix_tokens(nodes) > room
+        assert all(node.text in shown for node in nodes)
+
+    assert crowded >= 2
 
 
 # -- damage --------------------------------------------------------------------------------------------------------
