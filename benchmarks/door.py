@@ -212,7 +212,7 @@ def main() -> int:
             if not kind.startswith("bad"):
                 ordinary[what] = max(ordinary.get(what, 0.0), full)
     report.table("Milliseconds", ("", "text", f"{large // 5:,} characters", f"{large:,}", "times linear"), rows,
-                 "linear: 1; noise patterns are stopped after 50 ms together, so their time does not grow at all")  # fmt: skip
+                 "linear: 1; noise patterns are stopped after 40 ms together, so their time does not grow at all")  # fmt: skip
     for what, ms in ordinary.items():
         if not what.startswith("three"):
             report.budget(f"{what}: ms for the slowest ordinary text", ms, LIMIT_MS * large / 5_000_000)

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 
-TIMEOUT_S: Final = 0.05  # for all patterns and one message
+TIMEOUT_S: Final = 0.05  # for one message and the only pattern
+SEVERAL_TIMEOUT_S: Final = 0.04  # for all of several: each may be stopped a little late
 _SHARED: Final = 0.5  # of that is divided among the patterns; the rest goes to whoever comes first
 NO_REGEX: Final = (
     "LCM_IGNORE_MESSAGE_PATTERNS is not applied: install the package `regex`, whose searches can be stopped"
@@ -40,10 +41,11 @@ class Noise:
     """
 
     def __init__(
-        self, patterns: Sequence[str], *, engine: ModuleType | None = _regex, timeout_s: float = TIMEOUT_S
+        self, patterns: Sequence[str], *, engine: ModuleType | None = _regex, timeout_s: float | None = None
     ) -> None:
         self.problems: list[str] = []
-        self._timeout_s = timeout_s
+        several = SEVERAL_TIMEOUT_S if len(patterns) > 1 else TIMEOUT_S
+        self._timeout_s = several if timeout_s is None else timeout_s
         self._searches: list[tuple[str, Callable[..., Any]]] = []
         self._stopped: set[str] = set()  # patterns that were too slow when they were last tried
         if patterns and engine is None:
