@@ -283,8 +283,8 @@ class Config:
     ignore_message_patterns: tuple[str, ...] = knob(
         (),
         ITEMS,
-        "Regular expressions; messages that match are not stored. One has 50 ms a message, several have 40 ms together; what they "
-        "do not decide in that time is stored, and told.",
+        "Regular expressions; messages that match are not stored. One has 50 ms a message, several have 40 ms together; what "
+        "they do not decide in that time is stored, and told.",
     )
     sensitive_patterns_enabled: bool = knob(False, FLAG, "Redact secrets before anything is stored. Not reversible.")
     sensitive_patterns: tuple[str, ...] = knob(
