@@ -8,7 +8,6 @@ the turn the envelope comes into its row. No file goes while a row refers to it.
 
 from __future__ import annotations
 
-import errno
 import re
 import secrets
 import time
@@ -71,12 +70,11 @@ class Aside:
         try:
             durable.write(self.folder / name, raw, within=self.folder)
         except OSError as exc:
-            full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
             self._health.degraded(
                 TOPIC,
                 f"{self.folder}: {exc.strerror or exc}; messages of megabytes hold their turn for longer",
                 severity="warning",
-                remedy="free disk space" if full else "make the folder writable for this user",
+                remedy=durable.remedy(exc),
             )
             return None
         self._health.resolved(TOPIC)
@@ -143,7 +141,7 @@ class Aside:
                 _SWEEPING,
                 f"{self.folder}: {exc.strerror or exc}; files that no message needs any more cannot be removed",
                 severity="warning",
-                remedy="make the folder writable for this user",
+                remedy=durable.remedy(exc),
             )
 
 

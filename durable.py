@@ -1,11 +1,12 @@
 """
 Files that are whole and on the disk once they were written: for what lies beside the database.
 
-Owns how a private file comes into being, nothing of what is in it. Every function raises OSError.
+Owns how a private file comes into being, nothing of what is in it. What writes raises OSError.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -26,6 +27,11 @@ def write(path: Path, data: bytes, *, within: Path) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def remedy(exc: OSError) -> str:
+    """What to do about a file that could not be written."""
+    return "free disk space" if exc.errno in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable for this user"
 
 
 def second_name(path: Path, other: Path) -> None:

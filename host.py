@@ -144,9 +144,8 @@ def rough(messages: Sequence[Mapping[str, Any]]) -> int:
 def said(messages: Sequence[_Message]) -> Sequence[_Message]:
     """The messages without the notes that a gateway keeps among them; the very same list when there are none."""
     try:
-        if _NOTE not in [
-            message.get("role") for message in messages
-        ]:  # the fastest way, for this is done at every hook
+        # At every hook, with lists of thousands: this is the fastest way.
+        if _NOTE not in [message.get("role") for message in messages]:
             return messages
     except AttributeError:
         pass  # somebody put what is no message into the list

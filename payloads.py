@@ -9,7 +9,6 @@ show it.
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import threading
@@ -113,12 +112,11 @@ class Payloads:
                     path, _deflated(raw, kind) if len(raw) <= LARGE_BYTES else zlib.compress(raw, 0), within=self.folder
                 )
         except OSError as exc:
-            full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
             self._health.degraded(
                 TOPIC,
                 f"{path.parent}: {exc.strerror or exc}; payloads stay in the database",
                 severity="warning",
-                remedy="free disk space" if full else "make the folder writable for this user",
+                remedy=durable.remedy(exc),
             )
             return None
         self._health.resolved(TOPIC)
