@@ -139,12 +139,12 @@ class MessageStore:
         return laid.packed() if laid is not None and self.blocks.aside.has(laid) else pack(message.envelope)
 
     def _end_of(self, conversation_id: int, seq: int) -> str:
-        """How the row in front of the new ones ends: the index lends that to its successor. "" for a huge one."""
+        """How the row in front of the new ones ends: the index lends that to its successor. "" for a huge or damaged one."""
         rows = self._db.fetch(
             f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq = ? AND chars < ?",
             (conversation_id, seq, _NEIGHBOUR_CHARS),
         )
-        return self._decoded(rows[0]).text[-CONTEXT_CHARS:] if rows else ""
+        return "".join(row.text[-CONTEXT_CHARS:] for row in self._undamaged(rows))
 
     def flag(self, store_ids: Sequence[int], *, add: int = Flag.NONE, remove: int = Flag.NONE) -> None:
         """Change how rows take part; never what they say."""
