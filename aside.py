@@ -84,6 +84,14 @@ class Aside:
         """Is the file there?"""
         return (self.folder / reference.name).is_file()
 
+    def holds(self, reference: Reference) -> bool:
+        """Is it there, and still what was written?"""
+        try:
+            self.read(reference)
+        except (KeyError, ValueError):
+            return False
+        return True
+
     def read(self, reference: Reference) -> bytes:
         """The envelope. Raises KeyError when its file is gone, ValueError when it is not what was written."""
         try:
