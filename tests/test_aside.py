@@ -316,6 +316,28 @@ def test_a_file_that_cannot_be_removed_stays_until_it_can(
     assert said(world) == list(conversation())
 
 
+def test_a_folder_that_somebody_has_emptied_is_no_problem_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left that could not be removed."""
+    world = world_with(tmp_path)
+    plain = os.unlink
+
+    def refused(path: Any, *args: Any, **keys: Any) -> Any:
+        if "-aside" in str(path):
+            raise PermissionError(13, "Permission denied")
+        return plain(path, *args, **keys)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "unlink", refused)
+        world.runtime.upkeep.at_end()
+    told = [each.topic for each in world.health.problems()]
+    shutil.rmtree(folder_of(world.runtime.path))
+    world.runtime.upkeep.at_end()
+
+    assert (told, world.health.problems()) == (["files of huge messages"], [])
+
+
 def test_a_file_in_the_place_of_the_folder_keeps_no_message_and_no_upkeep_from_their_way(tmp_path: Path) -> None:
     """The row holds the message then."""
     world = World(tmp_path)
