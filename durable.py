@@ -35,11 +35,13 @@ def remedy(exc: OSError) -> str:
 
 
 def second_name(path: Path, other: Path) -> None:
-    """Give a file another name that stays when the first one goes."""
+    """Give a file another name that stays when the first one goes, whatever happens to the machine then."""
     try:
         os.link(path, other)
     except OSError:  # a file system without hard links
         shutil.copy2(path, other)
+        sync(other)
+    sync(other.parent)
 
 
 def sync(path: Path) -> None:

@@ -20,6 +20,7 @@ from ops_world import World as Home
 from ops_world import corrupt
 from world import World, chat
 
+from hermes_lcm import durable
 from hermes_lcm.aside import Aside, folder_of
 from hermes_lcm.blocks import Blocks
 from hermes_lcm.db.connection import Database, Databases
@@ -627,6 +628,26 @@ def test_the_damaged_database_that_a_restore_keeps_has_its_files(tmp_path: Path)
     assert done.kept is not None
     assert files(home) == []
     assert kept_message(done.kept) == huge()
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["links", "no-links"])
+def test_what_a_repair_keeps_is_on_the_disk_before_the_files_go(
+    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their second names, or the copies where a file system has none."""
+    home = corrupt(tmp_path / "home")
+    home.runtime.db.open()
+    home.say("hello", huge(), "thanks", session="s2")
+    synced: list[Path] = []
+    plain = durable.sync
+    monkeypatch.setattr(durable, "sync", lambda path: (synced.append(path), plain(path)))
+    if not links:
+        monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(PermissionError(1, "not here")))
+    done = repair.repair(home.deps())
+    assert done.kept is not None
+    (kept,) = folder_of(done.kept).iterdir()
+
+    assert {kept.parent, *([] if links else [kept])} <= {*synced}
 
 
 def test_a_copy_that_somebody_made_of_database_and_folder_is_restored_whole(tmp_path: Path) -> None:
