@@ -241,13 +241,13 @@ class Intake:
         there, here = {scan.raw[n] for n in rows}, {item.digest for item in expected}
         odd = {n: content.said(messages[scan.keys[n]]) for n in rows if scan.raw[n] not in here}
         digests = {item.store_id: item.digest for item in expected if item.digest not in there}
-        stored = self._deps.store.rows(list(digests)) if odd else []
+        stored = self._deps.store.legible(list(digests))[0] if odd else []
         mine = {row.store_id: replace(content.said(row.envelope), digest=digests[row.store_id]) for row in stored}
         return forms(odd, mine, there)
 
     def _said(self, store_ids: Sequence[int]) -> dict[int, Core]:
         cores = dict.fromkeys(store_ids, Core(""))
-        for row in self._deps.store.rows(store_ids):
+        for row in self._deps.store.legible(store_ids)[0]:  # a damaged one is no reason to take in none of the others
             cores[row.store_id] = Core(content.canonical_text(row.text), tuple(call.id for call in row.calls))
         return cores
 

@@ -394,3 +394,18 @@ def test_the_verb_shows_what_it_found_and_did(world: World, there: HostDb) -> No
     assert "Dry run" in answers[0].text
     with pytest.raises(BadRequest, match="at the terminal"):
         verb.run(world.deps(None), Words())
+
+
+def test_a_damaged_message_here_keeps_none_of_the_others_from_coming(world: World, there: HostDb) -> None:
+    """The live session stored some of it; where lists differ, what is here is compared with what is there."""
+    there.begin("s1")
+    there.say("s1", talk(0, 4))
+    live = talk(0, 3)
+    live[5]["content"] = "an edited answer"
+    world.runtime.announce("s1", platform="cli")
+    world.runtime.take("s1", live, source="cli")
+    world.raw("UPDATE messages SET envelope = x'ffff' WHERE store_id = 6")
+    take(world)
+    rows = world.runtime.store.legible(range(1, 100))[0]
+
+    assert set(words(talk(0, 4))) <= {*said(rows), words(talk(0, 4))[5]}
