@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..db.files import Progress, silent
-from ..errors import BadRequest, NotFound, StoreError
+from ..errors import BadRequest, NotFound, StoreCorrupt, StoreError
 from ..records import Flag, Row
 from ..scope import Reach
 from ..session import ID_OF, Cut, Session
@@ -44,11 +44,12 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A file that was written."""
+    """A file that was written. ``lost``: messages that it lacks because they cannot be read."""
 
     path: Path
     messages: int
     bytes: int
+    lost: tuple[int, ...] = ()
 
 
 def export(deps: OpsDeps, session_id: str | None, kind: str, progress: Progress = silent) -> Exported:
@@ -60,17 +61,24 @@ def export(deps: OpsDeps, session_id: str | None, kind: str, progress: Progress 
     folder = deps.db.path.parent / FOLDER
     path = folder / f"{_UNSAFE.sub('_', session.session_id)[:100]}.{'md' if kind == 'markdown' else kind}"
     partial = path.with_name(f".{path.name}.partial")
+    lost = frozenset[int]()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
-            count = writers[kind](deps, session, file, progress)
+            try:
+                count = writers[kind](deps, session, file, progress, lost)
+            except StoreCorrupt:  # how many lines there are stands in the first one
+                lost = _unreadable(deps, session)
+                file.seek(0)
+                file.truncate()
+                count = writers[kind](deps, session, file, progress, lost)
         partial.replace(path)
     except OSError as exc:
         raise StoreError(f"{path}: {exc.strerror or exc}") from exc
     finally:
         partial.unlink(missing_ok=True)
-    return Exported(path, count, path.stat().st_size)
+    return Exported(path, count, path.stat().st_size, tuple(sorted(lost)))
 
 
 def _session(deps: OpsDeps, session_id: str | None) -> Session:
@@ -81,15 +89,26 @@ def _session(deps: OpsDeps, session_id: str | None) -> Session:
     return found
 
 
-def header(deps: OpsDeps, session: Session) -> dict[str, Any]:
-    """What is known of a conversation, and of those that it branched off from, beside their messages."""
+def _unreadable(deps: OpsDeps, session: Session) -> frozenset[int]:
+    """Which messages of a conversation, and of those that it branched off from, cannot be read."""
+    lost: list[int] = []
+    for conversation, cut in deps.sessions.lineage(session.conversation_id):
+        seq = 0
+        while rows := deps.db.query(_PAGE, (conversation, seq, (cut or Cut()).seq)):
+            lost += deps.store.legible([row[0] for row in rows])[1]
+            seq = rows[-1][2]
+    return frozenset(lost)
+
+
+def header(deps: OpsDeps, session: Session, lost: frozenset[int] = frozenset()) -> dict[str, Any]:
+    """What is known of a conversation, and of those that it branched off from, beside their messages but the ``lost`` ones."""
     lineage = [(c, cut) for c, cut in deps.sessions.lineage(session.conversation_id)]
     about = []
     for n, (conversation, cut) in enumerate(lineage):
         sessions = deps.sessions.of_conversation(conversation)
         each = {
             "sessions": [{key: getattr(one, key) for key in _SESSION} for one in sessions],
-            "rows": _count(deps, conversation, cut),
+            "rows": _count(deps, conversation, cut, lost),
         }
         if n:
             each |= {"parent": n - 1, "fork_seq": sessions[0].fork_seq, **_inherits(deps, conversation)}
@@ -106,17 +125,22 @@ def _inherits(deps: OpsDeps, conversation: int) -> dict[str, Any]:
     return {"cut": [cut.seq, min(cut.pos, 2.0**62)], "without": sorted(gone)}
 
 
-def _count(deps: OpsDeps, conversation: int, cut: Cut | None) -> int:
-    sql = "SELECT count(*) FROM messages WHERE conversation_id = ? AND seq <= ?"
-    return int(deps.db.query(sql, (conversation, (cut or Cut()).seq))[0][0])
+def _count(deps: OpsDeps, conversation: int, cut: Cut | None, lost: frozenset[int]) -> int:
+    sql = (
+        "SELECT count(*) FROM messages WHERE conversation_id = ? AND seq <= ? "
+        "AND store_id NOT IN (SELECT value FROM json_each(?))"
+    )
+    return int(deps.db.query(sql, (conversation, (cut or Cut()).seq, json.dumps(sorted(lost))))[0][0])
 
 
-def lines(deps: OpsDeps, conversation_id: int, until: int = 2**62) -> Iterator[str]:
-    """One line per stored message, in the order they were stored."""
+def lines(deps: OpsDeps, conversation_id: int, until: int = 2**62, lost: frozenset[int] = frozenset()) -> Iterator[str]:
+    """One line per stored message but the ``lost`` ones, in the order they were stored."""
     seq = 0
     repeats = Ledger(deps.db).duplicates()
     while rows := deps.db.query(_PAGE, (conversation_id, seq, until)):
         for row in rows:
+            if row[0] in lost:
+                continue
             fields, envelope = dict(zip(_FIELDS, row, strict=False)), deps.store.envelope(row[0], row[-1])
             if fields["flags"] & Flag.EXTERNALISED and deps.payloads is not None:
                 whole = deps.payloads.whole(deps.store.rows([fields["store_id"]])[0])
@@ -127,12 +151,12 @@ def lines(deps: OpsDeps, conversation_id: int, until: int = 2**62) -> Iterator[s
         seq = rows[-1][2]
 
 
-def _jsonl(deps: OpsDeps, session: Session, file: IO[str], progress: Progress) -> int:
-    head = header(deps, session)
+def _jsonl(deps: OpsDeps, session: Session, file: IO[str], progress: Progress, lost: frozenset[int]) -> int:
+    head = header(deps, session, lost)
     file.write(json.dumps(head, ensure_ascii=False) + "\n")
     count = 0
     for conversation, cut in deps.sessions.lineage(session.conversation_id):
-        for line in lines(deps, conversation, (cut or Cut()).seq):
+        for line in lines(deps, conversation, (cut or Cut()).seq, lost):
             file.write(line + "\n")
             count += 1
             if count % 500 == 0:
@@ -141,9 +165,10 @@ def _jsonl(deps: OpsDeps, session: Session, file: IO[str], progress: Progress) -
 
 
 # -- for people ------------------------------------------------------------------------------------------
-def _markdown(deps: OpsDeps, session: Session, file: IO[str], progress: Progress) -> int:
+def _markdown(deps: OpsDeps, session: Session, file: IO[str], progress: Progress, lost: frozenset[int]) -> int:
     """The thread as a reader wants it: in order, without what was taken back."""
-    ids = [each.store_id for each in Threads(deps.store, deps.sessions).expected(session, None)]
+    thread = Threads(deps.store, deps.sessions).expected(session, None)
+    ids = [each.store_id for each in thread if each.store_id not in lost]
     file.write(f"# {session.session_id}\n\n{counted(len(ids), 'message')}, {moment(session.started_at)}\n")
     for at in range(0, len(ids), 200):
         for row in deps.store.rows(ids[at : at + 200]):

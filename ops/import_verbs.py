@@ -26,8 +26,12 @@ def _export(deps: OpsDeps, words: Words) -> Answer:
     if len(kinds) > 1 or len(names) > 1:
         raise BadRequest("this takes one session and one of jsonl, markdown")
     made = export.export(deps, names[0] if names else None, kinds[0] if kinds else "jsonl", words.progress)
-    data = {"path": str(made.path), "messages": made.messages, "bytes": made.bytes}
-    return Answer(f"{made.path}: {counted(made.messages, 'message')}, {render.size(made.bytes)}", data)
+    lost = [f"msg_{store_id}" for store_id in made.lost]
+    data = {"path": str(made.path), "messages": made.messages, "bytes": made.bytes, "unreadable": lost}
+    said = f"{made.path}: {counted(made.messages, 'message')}, {render.size(made.bytes)}"
+    if lost:
+        said += f"\n{counted(len(lost), 'message')} left out, because they cannot be read: {', '.join(lost[:20])}"
+    return Answer(said, data)
 
 
 def _import(deps: OpsDeps, words: Words) -> Answer:

@@ -418,3 +418,19 @@ def test_a_conversation_with_gaps_comes_back_in_order(tmp_path: Path) -> None:
 def test_a_chat_cannot_import(world: World) -> None:
     """It would read any file of this machine."""
     assert "at the terminal" in answer("import /etc/passwd", world.deps()).text
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "markdown"])
+def test_a_damaged_message_is_left_out_and_named(kind: str, world: World, tmp_path: Path) -> None:
+    """All others leave, and arrive."""
+    world.raw("UPDATE messages SET envelope = x'ffff' WHERE store_id = 3")
+    made = export.export(world.deps(), None, kind)
+    said = answer(f"export {kind}", world.deps()).text
+
+    assert made.lost == (3,)
+    assert "msg_3" in said
+    if kind == "jsonl":
+        deps = elsewhere(tmp_path)
+        importers.take_in(deps, made.path)
+        rows = [row.text for rows in deps.store.every() for row in rows]
+        assert rows == [text for text in AWKWARD if text != AWKWARD[2]]
