@@ -15,7 +15,7 @@ from typing import Final
 
 from .aside import Aside
 from .db.connection import Database
-from .errors import StoreCorrupt
+from .errors import FileLost, StoreCorrupt
 from .text.packing import BLOCK_BYTES, LARGE_BYTES, Block, Reference, pack_block, unpack
 
 _CACHED_BYTES = 4_000_000
@@ -56,7 +56,7 @@ class Blocks:
         try:
             return self.envelope(store_id, stored)
         except UNREADABLE as exc:
-            raise unreadable(store_id, exc) from exc
+            raise unreadable(store_id, stored, exc) from exc
 
     def _laid_aside(self, store_id: int, stored: bytes, reference: Reference) -> str:
         try:
@@ -93,9 +93,10 @@ class Blocks:
         return self._db.execute(_INSERT, (conversation_id, data))
 
 
-def unreadable(store_id: int, exc: Exception) -> StoreCorrupt:
+def unreadable(store_id: int, stored: object, exc: Exception) -> StoreCorrupt:
     """What is raised for a row whose envelope cannot be read."""
-    return StoreCorrupt(f"the content of msg_{store_id} cannot be read ({type(exc).__name__}: {exc})")
+    kind = FileLost if Reference.read(stored) is not None else StoreCorrupt
+    return kind(f"the content of msg_{store_id} cannot be read ({type(exc).__name__}: {exc})")
 
 
 def grouped(rows: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, list[tuple[int, str]]]]:

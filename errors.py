@@ -10,6 +10,7 @@ The error tree.
     - StoreReadOnly         the file or its folder cannot be written
     - StoreFull             the disk is full
     - StoreCorrupt          SQLite refuses the file's content
+      - FileLost            a file beside the database is gone, or not what was written
     - StoreTooNew           the file was written by a newer release
     - StoreForeign          another program, or the plugin before this one, wrote the file
     - Overtaken             another writer appended first; align again
@@ -64,6 +65,12 @@ class StoreCorrupt(StoreError):
     """SQLite refuses the content of the file."""
 
     remedy = "run `/lcm doctor repair`, or restore a backup; the file is never deleted by the plugin"
+
+
+class FileLost(StoreCorrupt):
+    """A file that a row refers to is gone, or not what was written."""
+
+    remedy = "put the file back, from a backup of its folder; no repair of the database brings it back"
 
 
 class StoreTooNew(StoreError):

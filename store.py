@@ -433,7 +433,7 @@ class MessageStore:
         try:
             envelope = content.decode(self.blocks.envelope(row[0], row[16]))
         except UNREADABLE as exc:
-            raise unreadable(row[0], exc) from exc
+            raise unreadable(row[0], row[16], exc) from exc
         return Row(head(row), content.text_of(envelope.get("content")), content.calls_of(envelope), envelope)
 
 

@@ -404,8 +404,9 @@ def test_the_doctor_names_messages_whose_file_is_gone(tmp_path: Path) -> None:
     after = payload_files(deps, False)
 
     assert (before.status, after.status, after.data["huge_missing"]) == ("pass", "fail", ["msg_2"])
-    with pytest.raises(StoreCorrupt, match=r"lcm\.db-aside"):
+    with pytest.raises(StoreCorrupt, match=r"lcm\.db-aside") as refused:
         home.runtime.store.rows([2])
+    assert "put the file back" in refused.value.remedy
     assert [row.text for row in home.runtime.store.rows([1, 3])] == ["hello", "thanks"]
     home.runtime.ended()
     assert payload_files(deps, False).status == "fail"
