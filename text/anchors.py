@@ -92,13 +92,14 @@ class Anchors(Generic[T]):
             return [at - offset for at in places if at >= offset and raw.startswith(literal, at - offset)]
         if odd:  # what follows may not be written in ASCII
             return _each(raw, literal)
-        size = len(literal)
-        return [
-            at - size - gap
-            for at in places
-            for gap in (1, 0)
-            if raw.endswith(literal, max(0, at - size - gap), max(0, at - gap))
-        ]
+        size, last = len(literal), literal[-1]
+        out: list[int] = []
+        for at in places:
+            if at > size and raw[at - 2] == last and raw.endswith(literal, at - 1 - size, at - 1):
+                out.append(at - 1 - size)
+            if at >= size and raw[at - 1] == last and raw.endswith(literal, at - size, at):
+                out.append(at - size)
+        return out
 
 
 def _source(anchor: str, anchors: Iterable[str]) -> str:
