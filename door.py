@@ -84,7 +84,9 @@ class Door:
         if read.flags & Flag.OWN_TOOL:
             return read  # what our tools read back from files must not go there again
         known = said.value if said is not None else None
-        huge = known is not None and read.utf8 is not None  # its strings themselves are looked at sooner than its envelope
+        huge = (
+            known is not None and read.utf8 is not None
+        )  # its strings themselves are looked at sooner than its envelope
         if not huge and not self._is_large(read.envelope) and not guard.suspicious(read.envelope):
             return read
         try:

@@ -158,7 +158,7 @@ RULES: tuple[Rule, ...] = (
     Rule("aws_key", ("aws_…secret", "secret"), _assigned(r"(?:aws_secret_access_key|secretaccesskey)", least=16),
          needs=_ASSIGNS),
     Rule(
-        "api_key", ("api", "access…token", "secret", "client…secret"), _assigned(_API, least=6),
+        "api_key", ("api…key|token|secret", "access…token", "secret", "client…secret"), _assigned(_API, least=6),
         key=re.compile(rf"(?i)[\w.-]{{0,40}}{_API}[\w.-]{{0,20}}"), needs=_ASSIGNS,
     ),
     Rule(
