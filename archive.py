@@ -205,8 +205,8 @@ class ArchivedRanges:
         inserts: dict[int, list[dict[str, Any]]] = {}
         for _, node in sorted(self.restored(session, lineage), key=lambda item: item[1].first_pos):
             place = self._place(messages, lineage, node, hidden)
-            rows = self._store.rows(self._dag.sources(node.node_id))
-            if place is None or pairs.unpaired(sent := [request_view.as_sent(row.envelope) for row in rows]):
+            rows, damaged = self._store.legible(self._dag.sources(node.node_id))
+            if place is None or damaged or pairs.unpaired(sent := [request_view.as_sent(row.envelope) for row in rows]):
                 continue
             inserts.setdefault(place, []).extend(sent)
             record = _without(record, node)

@@ -84,6 +84,14 @@ class Aside:
         """Is the file there?"""
         return (self.folder / reference.name).is_file()
 
+    def holds(self, reference: Reference) -> bool:
+        """Is it there, and still what was written?"""
+        try:
+            self.read(reference)
+        except (KeyError, ValueError):
+            return False
+        return True
+
     def read(self, reference: Reference) -> bytes:
         """The envelope. Raises KeyError when its file is gone, ValueError when it is not what was written."""
         try:
@@ -110,10 +118,12 @@ class Aside:
         try:
             found = sorted(path for path in self.folder.iterdir() if _OURS.fullmatch(path.name) and path.is_file())
         except FileNotFoundError:
-            return []  # nothing huge has come yet
+            found = []  # nothing huge has come yet
         except OSError as exc:
             self._stay(exc)
             return []
+        if not found and self._health is not None:
+            self._health.resolved(_SWEEPING)
         now = self._clock()
         return [
             path for path in found if now - _touched(path, now) >= (seconds if path.name[0] != "." else _UNFINISHED_S)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from . import reading
 from .archives import Archives
 from .config import Config
 from .dag import SummaryDag
@@ -144,11 +145,18 @@ class Caller:
     def rows(self, store_ids: Sequence[int], scope: Scope | None = None) -> list[Row]:
         """Those of the messages that may be read, in the order asked for."""
         readable = self.reach.messages(store_ids, scope or self.everything())
-        return self.store.rows([store_id for store_id in store_ids if store_id in readable])
+        return self.shown([store_id for store_id in store_ids if store_id in readable])
+
+    def shown(self, store_ids: Sequence[int]) -> list[Row]:
+        """Messages in the order asked for, whoever may read them. One that is damaged hides no other: it is ``reading.lost``."""
+        rows, damaged = self.store.legible(store_ids)
+        found = {row.store_id: row for row in rows}
+        found |= {store_id: reading.lost(head) for store_id, head in self.store.heads_of(damaged).items()}
+        return [found[store_id] for store_id in store_ids if store_id in found]
 
     def row(self, store_id: int) -> Row:
-        """One message, exactly as it was said. Raises NotFound."""
-        found = self.rows([store_id])
+        """One message, exactly as it was said. Raises NotFound, and StoreCorrupt when it cannot be read."""
+        found = self.store.rows([*self.reach.messages([store_id], self.everything())])
         if not found:
             raise no_such(f"msg_{store_id}")
         return self.payloads.whole(found[0]) if self.payloads is not None else found[0]

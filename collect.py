@@ -38,7 +38,8 @@ class Collector:
         """Shrink some rows behind a store id: (how many, the last one that was looked at; 0 when there are no more)."""
         ids = self._store.collectable(after=after, limit=_ROWS)
         summarised = self._dag.summarised(ids) - {*self._index.waiting.ids()}  # not indexed yet: nothing to exchange
-        count = sum(self._shrink(row) for row in self._store.rows([n for n in ids if n in summarised]))
+        rows, _ = self._store.legible([n for n in ids if n in summarised])  # a damaged one is never collected
+        count = sum(self._shrink(row) for row in rows)
         return count, ids[-1] if len(ids) == _ROWS else 0
 
     def _shrink(self, row: Row) -> bool:

@@ -55,8 +55,8 @@ class Door:
         return self._folded(clean, read if clean is read else None)
 
     def clean(self, messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Messages of a session that is not stored, as models may see them: without secrets."""
-        return [clean_message(m, self._redactor) for m in messages] if self._redactor is not None else list(messages)
+        """Messages of a live list as models may see them: without secrets."""
+        return [_clean_live(m, self._redactor) for m in messages] if self._redactor is not None else list(messages)
 
     def quiet(self, message: Mapping[str, Any]) -> bool:
         """Must no summary show this message?"""
@@ -216,6 +216,15 @@ def clean_message(message: Mapping[str, Any], redactor: Redactor) -> dict[str, A
         key: value if key in _NAMES else _clean(value, redactor, key, calls=key == "tool_calls")
         for key, value in message.items()
     }
+
+
+def _clean_live(message: Mapping[str, Any], redactor: Redactor) -> Mapping[str, Any]:
+    try:
+        return clean_message(message, redactor)
+    except (
+        RecursionError
+    ):  # a message that goes deeper than Python does is looked at leaf by leaf, as it would be stored
+        return content.decode(redacted(content.read(message), redactor).envelope)
 
 
 def _clean(value: Any, redactor: Redactor, key: str = "", *, calls: bool = False) -> Any:

@@ -449,13 +449,15 @@ class LCMEngine(ContextEngine):
                 lineage = self._take(session_id, messages)
         try:
             deps = binding.tool_deps(self, session_id, lineage, messages)
-            return tools.call(deps, name, args if isinstance(args, Mapping) else {}, messages=messages)
+            said = tools.call(deps, name, args if isinstance(args, Mapping) else {}, messages=messages)
         except LcmError as exc:
             return json.dumps({"error": str(exc), "remedy": getattr(exc, "remedy", "run lcm_doctor")})
         except Exception as exc:
             logger.exception("tool %s failed", name)
             self.runtime.health.degraded(f"tool {name}", exc)
             return json.dumps({"error": f"{name} failed: {type(exc).__name__}: {exc}"})
+        self.runtime.health.resolved(f"tool {name}")
+        return said
 
     # -- status ---------------------------------------------------------------------------------------
     def get_status(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from .caller import Caller, no_such
 from .errors import BadRequest
 from .finding import Ask, Search, searchable
-from .reading import Room, fit, iso, said
+from .reading import LOST, Room, fit, iso, said, spans
 from .records import Flag, Node, Row, Scope
 from .search import Hit
 from .text import arguments, excerpt, tokens
@@ -123,6 +123,7 @@ class Pack:
     items: list[Item] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     nearest: tuple[str, ...] = ()
+    damaged: set[int] = field(default_factory=set)  # messages that would be evidence, but cannot be read
 
     def ranked(self) -> list[Item]:
         """Best first."""
@@ -182,6 +183,8 @@ def gather(caller: Caller, question: Question, grant: Grant) -> Pack:
     builder.windows(wanted, search, below)
     if below is not None:
         builder.messages(sorted(below), rank=len(wanted) + 1)
+    if pack.damaged:
+        pack.notes.append(f"damaged, so not read: {', '.join(spans(sorted(pack.damaged))[:20])}; lcm_doctor says more")
     return pack
 
 
@@ -262,7 +265,7 @@ class _Builder:
             )
             near = [store_id for store_id in around if below is None or store_id in below]
             self.rows(rows, rank, hit.offset, search)
-            neighbours = self._caller.store.rows([i for i in near if i != hit.store_id])
+            neighbours = self._caller.shown([i for i in near if i != hit.store_id])
             self.rows(neighbours, rank, 0, search, min(self._cap, _NEIGHBOUR_TOKENS))
 
     def messages(self, store_ids: Iterable[int], rank: int) -> None:
@@ -277,6 +280,8 @@ class _Builder:
         """Messages, each around its match; answers of our own tools are no evidence."""
         for row in rows:
             head = row.head
+            if row.envelope is LOST:
+                self._pack.damaged.add(head.store_id)
             text = searchable(row)
             if not text.strip() or head.flags & Flag.OWN_TOOL:
                 continue
@@ -424,7 +429,7 @@ def _message(caller: Caller, grant: Grant, address: Address, start: int) -> str:
     rows = caller.rows([address.number], grant.scope)
     if not rows:
         raise no_such(address)
-    text = searchable(rows[0])
+    text = searchable(rows[0]) if rows[0].envelope is not LOST else "[damaged: it cannot be read any more]"
     end = (
         fit(text, start, len(text), Room.of(min(_STEP_TOKENS, grant.tokens_left()) // 2))
         if start < len(text)

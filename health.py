@@ -23,7 +23,7 @@ from .errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
 logger = logging.getLogger("hermes_lcm")
 
 #: Topics about settings. Each process has its own to tell: what an earlier one told may have been corrected since.
-_OF_SETTINGS = ("setting ", "sensitive pattern ", "message pattern ")
+_OF_SETTINGS = ("setting ", "sensitive pattern ", "message pattern ", "slow pattern", "metrics file")
 #: What is wrong with the file for a while, and with every topic that needs it: how ``degraded`` begins to tell it.
 _PASSING = tuple(f"{kind.__name__}: " for kind in (StoreBusy, StoreFull, StoreReadOnly))
 

@@ -272,7 +272,8 @@ class Payloads:
         ids = [int(row[0]) for row in self._db.query(_SHOWN_BY, (sha,))]
         readable = Reach(self._db).messages(ids, scope) if ids else ()
         store = MessageStore(self._db, MessageIndex(self._db))
-        return [row.store_id for row in store.rows([n for n in ids if n in readable]) if self._shows(row, sha)]
+        rows, _ = store.legible([n for n in ids if n in readable])
+        return sorted(row.store_id for row in rows if self._shows(row, sha))
 
     def _shows(self, row: Row, sha: str) -> bool:
         text = content.encode(row.envelope)[0]
@@ -334,8 +335,8 @@ class UnfoldedStore(MessageStore):
     def rows(self, store_ids: Sequence[int]) -> list[Row]:
         return [self._unfold(row) for row in super().rows(store_ids)]
 
-    def every(self, *, size: int = 500) -> Iterator[list[Row]]:
-        for rows in super().every(size=size):
+    def every(self, *, size: int = 500, damaged: list[int] | None = None) -> Iterator[list[Row]]:
+        for rows in super().every(size=size, damaged=damaged):
             yield [self._unfold(row) for row in rows]
 
     def late_entry(self, store_id: int) -> IndexRow | None:

@@ -36,6 +36,15 @@ _FLAGS: Final = {
 
 Answer = dict[str, Any]
 
+#: The envelope of a message whose own cannot be read.
+LOST: Final[dict[str, Any]] = {}
+_LOST = "what is stored of it is damaged; lcm_doctor says more"
+
+
+def lost(head: Stored) -> Row:
+    """A message that cannot be read, among others that can: it has its place, and says so itself."""
+    return Row(head, "", (), LOST)
+
 
 def dumps(value: Any) -> str:
     """JSON that reads back exactly, lone surrogates included, and can be sent as UTF-8."""
@@ -176,6 +185,8 @@ def frame(head: Stored) -> Answer:
 def show(row: Row, room: Room, part: Part = Part(), extra: Mapping[str, Any] | None = None) -> Shown:
     """One message, as much of it as fits. Uses up the room."""
     item = {**frame(row.head), **(extra or {})}
+    if row.envelope is LOST:
+        item["unreadable"] = _LOST
     room.take({**item, "content": None, "content_truncated": False})
     text, is_json = exact(row)
     calls = part.arguments_offset > 0 or part.offset == 0

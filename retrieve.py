@@ -122,7 +122,7 @@ def _before(caller: Caller, session: Session) -> Answer | None:
 
 def _rows(caller: Caller, ids: Sequence[int]) -> Iterator[Row]:
     for at in range(0, len(ids), _BATCH):
-        yield from caller.store.rows(ids[at : at + _BATCH])
+        yield from caller.shown(ids[at : at + _BATCH])
 
 
 def with_handle(shown: Shown) -> Answer:

@@ -169,6 +169,7 @@ class Runtime:
             self.sessions,
             state,
             rough=host.rough,
+            clean=self.door.clean,
             stub_chars=config.stub_min_chars,
         )
         self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)

@@ -200,9 +200,9 @@ class MessageIndex:
         """Drop the index and make it again from all messages, as one transaction."""
         with self._db.transaction():
             self._fts.rebuild()
+            self.waiting.take(None)
             for rows in batches:
                 self.add(rows)
-            self.waiting.take(None)
 
     def check(self, *, deep: bool = False) -> list[str]:
         """What is wrong, for people; empty when all is well. ``deep`` reads the whole index."""

@@ -139,12 +139,12 @@ class MessageStore:
         return laid.packed() if laid is not None and self.blocks.aside.has(laid) else pack(message.envelope)
 
     def _end_of(self, conversation_id: int, seq: int) -> str:
-        """How the row in front of the new ones ends: the index lends that to its successor. "" for a huge one."""
+        """How the row in front of the new ones ends: the index lends that to its successor. "" for a huge or damaged one."""
         rows = self._db.fetch(
             f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq = ? AND chars < ?",
             (conversation_id, seq, _NEIGHBOUR_CHARS),
         )
-        return self._decoded(rows[0]).text[-CONTEXT_CHARS:] if rows else ""
+        return "".join(row.text[-CONTEXT_CHARS:] for row in self._undamaged(rows))
 
     def flag(self, store_ids: Sequence[int], *, add: int = Flag.NONE, remove: int = Flag.NONE) -> None:
         """Change how rows take part; never what they say."""
@@ -360,14 +360,15 @@ class MessageStore:
                 break
         return out
 
-    def _undamaged(self, rows: Sequence[Sequence[Any]]) -> list[Row]:
-        """Those that can be read: the state of a thread is told from them, and the doctor tells of the others."""
+    def _undamaged(self, rows: Sequence[Sequence[Any]], damaged: list[int] | None = None) -> list[Row]:
+        """Those that can be read; the ids of the others go into ``damaged``, and the doctor tells of them."""
         out: list[Row] = []
         for row in rows:
             try:
                 out.append(self._decoded(row))
             except StoreCorrupt:
-                continue
+                if damaged is not None:
+                    damaged.append(row[0])
         return out
 
     def count(self, session_id: str | None = None) -> int:
@@ -376,8 +377,11 @@ class MessageStore:
             return int(self._db.query("SELECT count(*) FROM messages")[0][0])
         return int(self._db.query(f"SELECT count(*) FROM messages WHERE {_IN_SESSION}", (session_id,))[0][0])
 
-    def every(self, *, size: int = 512) -> Iterator[list[Row]]:
-        """All rows, oldest first, in batches: for rebuilding and checking."""
+    def every(self, *, size: int = 512, damaged: list[int] | None = None) -> Iterator[list[Row]]:
+        """All rows, oldest first, in batches: for rebuilding and checking.
+
+        One that cannot be read raises StoreCorrupt, or is left out where there is a list for its id.
+        """
         last = 0
         while True:
             sql = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id > ? ORDER BY store_id LIMIT ?"
@@ -385,12 +389,13 @@ class MessageStore:
             if not rows:
                 return
             last = rows[-1][0]
-            yield [self._decoded(row) for row in rows]
+            yield [self._decoded(row) for row in rows] if damaged is None else self._undamaged(rows, damaged)
 
     def index_rows(self) -> Iterator[list[IndexRow]]:
-        """What the search index is made of, for rebuilding it."""
+        """What the search index is made of, for rebuilding it inside the caller's transaction. What cannot be read waits."""
         ends: dict[int, str] = {}
-        for rows in self.every():
+        damaged: list[int] = []
+        for rows in self.every(damaged=damaged):
             batch = []
             for row in rows:
                 if not row.head.flags & Flag.FILTERED:
@@ -398,6 +403,7 @@ class MessageStore:
                     batch.append(self._collected(entry) if row.head.flags & Flag.COLLECTED else entry)
                 ends[row.head.conversation_id] = row.text[-CONTEXT_CHARS:]
             yield batch
+        self._index.waiting.add(damaged)
 
     def _collected(self, entry: IndexRow) -> IndexRow:
         """What is indexed of a row after transcript GC: the names of its files, whatever this store unfolds."""

@@ -17,6 +17,7 @@ from .records import Lineage
 from .request_view import Retold
 from .session import Session
 from .store import MessageStore
+from .text import content
 from .text.repeats import superseded
 
 KEEP_CHARS: Final = 300  # of a superseded result: its beginning and its end
@@ -80,7 +81,13 @@ class Superseded:
         ]
 
 
+def text_of(store: MessageStore, message: Mapping[str, Any], store_id: int) -> str:
+    """A result's text: as it is stored, for a list may show a stub of it; where that cannot be read, as the list shows it."""
+    rows, damaged = store.legible([store_id])
+    return content.text_of(message.get("content")) if damaged else rows[0].text if rows else ""
+
+
 def stub(nonce: str, store: MessageStore, message: Mapping[str, Any], store_id: int) -> str:
     """What stands for a superseded result: where it is, how it begins and ends."""
     name = str(message.get("tool_name") or message.get("name") or "")
-    return assemble.stub_text(nonce, store_id, name, store.text(store_id), KEEP_CHARS).text
+    return assemble.stub_text(nonce, store_id, name, text_of(store, message, store_id), KEEP_CHARS).text

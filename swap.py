@@ -20,7 +20,7 @@ from .records import ARCHIVE_RUNG, Entry, Flag, Node
 from .session import Session, Sessions
 from .state import PresentState
 from .store import MessageStore, Segment
-from .text import own
+from .text import content, own
 from .text.repeats import superseded
 
 _CROWDED = 1.5
@@ -53,6 +53,7 @@ class Swap:
         state: PresentState,
         *,
         rough: Callable[[Sequence[Mapping[str, Any]]], int],
+        clean: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]] = list,
         stub_chars: int = 4000,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -62,6 +63,7 @@ class Swap:
         self._sessions = sessions
         self._state = state
         self._rough = rough
+        self._clean = clean
         self._stub_chars = stub_chars
         self._clock = clock
 
@@ -136,8 +138,19 @@ class Swap:
             return request
         messages = list(request.messages)
         for n in glued:
-            messages[n] = {**messages[n], "content": self._store.text(request.lineage.entries[n].ids[-1])}
+            messages[n] = {
+                **messages[n],
+                "content": self._without_ours(messages[n], request.lineage.entries[n].ids[-1]),
+            }
         return replace(request, messages=messages)
+
+    def _without_ours(self, message: Mapping[str, Any], store_id: int) -> str:
+        """What was glued to text of ours, as it was stored; where that cannot be read, as the list shows it."""
+        rows, _ = self._store.legible([store_id])
+        if rows:
+            return rows[0].text
+        (said,) = self._clean([{"content": own.glued(content.text_of(message.get("content")))}])
+        return str(said["content"])
 
     def has_backlog(self, session: Session, request: Request) -> bool:
         """Would a pass find anything to cover?"""
@@ -153,11 +166,11 @@ class Swap:
         limit = max(256, view.budget.threshold - view.budget.overhead)
         # What the summaries really take, not what they might: a tail with unprepared messages in front uses the rest.
         prefix = min(assemble.prefix_tokens([*carried, *roots]), view.budget.prefix, limit // 3)
+        order = ([pinned] if pinned is not None else []) + kept
+        messages = self._redacted(messages, entries, order)
         stubs = self._stubs(session, messages, entries, kept, pinned, limit - prefix)
         if not roots and not stubs:
             return Outcome(None, "nothing outside the protected tail", view.before_tokens)
-        order = ([pinned] if pinned is not None else []) + kept
-        messages = self._redacted(messages, entries, order)
         tail_ids = [store_id for n in order for store_id in entries[n].ids]
         state = self._present(session, tail_ids)
         with self._dag.writing():
@@ -189,14 +202,20 @@ class Swap:
     def _redacted(
         self, messages: Sequence[Mapping[str, Any]], entries: Sequence[Entry], order: Sequence[int]
     ) -> Sequence[Mapping[str, Any]]:
-        """The list with messages from which secrets were taken before they were stored as they were stored."""
+        """The list with messages from which secrets were taken before they were stored as they were stored.
+
+        What cannot be read of them is taken from the list, where it is still whole, without what is secret by today's settings.
+        """
         heads = self._store.heads_of([store_id for n in order for store_id in entries[n].ids])
         secret = [n for n in order if any(heads[i].flags & Flag.REDACTED for i in entries[n].ids if i in heads)]
         if not secret:
             return messages
         out = list(messages)
         for n in secret:
-            rows = self._store.rows(entries[n].ids)
+            rows, damaged = self._store.legible(entries[n].ids)
+            if damaged:
+                (out[n],) = self._clean([out[n]])
+                continue
             text = None if len(rows) == 1 else "\n\n".join(row.text for row in rows)
             out[n] = door.shown(out[n], rows[0].envelope if text is None else {"content": text})
         return out
@@ -240,7 +259,7 @@ class Swap:
                 message = messages[n]
                 if message.get("role") != "tool" or sizes[n] < _STUB_MIN_TOKENS or len(entries[n].ids) != 1:
                     continue
-                text = self._store.text(entries[n].ids[0])
+                text = stubbing.text_of(self._store, message, entries[n].ids[0])
                 name = str(message.get("tool_name") or message.get("name") or "")
                 stub = assemble.stub_text(session.nonce, entries[n].ids[0], name, text, keep_chars)
                 size = self._rough([{**message, "content": stub.text}])

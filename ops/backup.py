@@ -13,7 +13,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from ..db.connection import Database
 from ..db.files import Progress, silent
 from ..deflating import Deflating
 from ..errors import BadRequest, NotFound, StoreCorrupt, StoreError, StoreTooNew
+from ..text.packing import Reference
 
 if TYPE_CHECKING:
     from .status import OpsDeps
@@ -40,7 +41,8 @@ _MANIFEST = ".payloads.json"
 class Made:
     """A backup that was made and checked. ``dropped``: older ones that gave way.
 
-    ``payloads``: files that the manifest names; ``missing``: files that messages show and that are not there.
+    ``payloads``: files that the manifest names; ``missing``: files that messages show and that are not there; ``lost``: huge
+    messages that lay aside and could not be read.
     """
 
     path: Path
@@ -49,11 +51,15 @@ class Made:
     dropped: tuple[Path, ...] = ()
     payloads: int = 0
     missing: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """What putting a backup back means. ``newer``: messages that are stored now and not in it (None: cannot be told)."""
+    """What putting a backup back means. ``newer``: messages that are stored now and not in it (None: cannot be told).
+
+    ``lost``: huge messages that lay aside when it was made, and whose files are gone.
+    """
 
     source: Path
     counts: Mapping[str, int]
@@ -61,7 +67,7 @@ class Restore:
     newer: int | None
     missing_payloads: tuple[str, ...] = ()
     kept: Path | None = None
-    notes: tuple[str, ...] = field(default=())
+    lost: tuple[str, ...] = ()
 
 
 # -- where they are --------------------------------------------------------------------------------------
@@ -122,7 +128,7 @@ def _copied(deps: OpsDeps, target: Path, progress: Progress) -> Made:
         progress("copying", 0, 0)
         deps.db.backup(partial)
         files.seal(partial)
-        bring_home(deps.store.blocks, partial)
+        lost = bring_home(deps.store.blocks, partial)
         progress("checking", 0, 0)
         verdict = files.verify(partial)
         if not verdict.sound or verdict.newest < before:
@@ -135,22 +141,23 @@ def _copied(deps: OpsDeps, target: Path, progress: Progress) -> Made:
         partial.unlink(missing_ok=True)
     payloads = _write_manifest(deps, target)
     missing = deps.payloads.survey().missing if deps.payloads is not None else ()
-    return Made(target, target.stat().st_size, verdict.counts, payloads=payloads, missing=missing)
+    return Made(target, target.stat().st_size, verdict.counts, payloads=payloads, missing=missing, lost=lost)
 
 
-def bring_home(blocks: Blocks, copy: Path) -> None:
+def bring_home(blocks: Blocks, copy: Path) -> tuple[str, ...]:
     """Put huge messages that lay aside into their rows in a copy, for their files will be gone. Lost ones stay as they are.
 
-    ``blocks``: of the database with these files.
+    Which these are. ``blocks``: of the database with these files.
     """
-    changes = []
+    changes, lost = [], []
     for store_id, stored in files.selected(copy, LAID_ASIDE):
         try:
             changes.append((CAME_HOME, (at_home(blocks, store_id, stored), store_id)))
         except StoreCorrupt:
-            continue  # the doctor tells of it
+            lost.append(f"msg_{store_id}")
     if changes:
         files.rewrite(copy, changes)
+    return tuple(lost)
 
 
 def bring_home_from(laid: aside.Aside, copy: Path) -> None:
@@ -232,7 +239,14 @@ def plan_restore(deps: OpsDeps, name: str) -> Restore:
         raise StoreTooNew(f"{source} was written by a newer release")
     now, newest = _now(deps)
     newer = None if newest is None else max(0, newest - verdict.newest)
-    return Restore(source, verdict.counts, now, newer, _missing_payloads(deps, source))
+    return Restore(source, verdict.counts, now, newer, _missing_payloads(deps, source), lost=_lost(deps, source))
+
+
+def _lost(deps: OpsDeps, source: Path) -> tuple[str, ...]:
+    """Huge messages of a backup whose files lie neither beside it nor beside the database."""
+    beside = aside.Aside(source), deps.store.blocks.aside
+    laid = [(store_id, Reference.read(stored)) for store_id, stored in files.selected(source, LAID_ASIDE)]
+    return tuple(f"msg_{n}" for n, to in laid if to is not None and not any(each.holds(to) for each in beside))
 
 
 def _settle(deps: OpsDeps) -> None:
@@ -262,10 +276,11 @@ def restore(deps: OpsDeps, name: str, progress: Progress = silent) -> Restore:
     try:
         progress("copying", 0, 0)
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _settle(deps)
         shutil.copyfile(plan.source, fresh)
         fresh.chmod(0o600)
-        bring_home_from(aside.Aside(plan.source), fresh)
+        for laid in (aside.Aside(plan.source), deps.store.blocks.aside):  # before files go that only the copy refers to
+            bring_home_from(laid, fresh)
+        _settle(deps)
         aside.keep_with(database, kept)
         files.exchange(deps.db, fresh, kept)
     except OSError as exc:
@@ -274,6 +289,4 @@ def restore(deps: OpsDeps, name: str, progress: Progress = silent) -> Restore:
         fresh.unlink(missing_ok=True)
         if not kept.exists():
             shutil.rmtree(aside.folder_of(kept), ignore_errors=True)
-    return Restore(
-        plan.source, plan.counts, plan.now, plan.newer, plan.missing_payloads, kept if kept.exists() else None
-    )
+    return replace(plan, kept=kept if kept.exists() else None)

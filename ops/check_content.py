@@ -27,14 +27,19 @@ def _scope(deep: bool) -> str:
 
 def index_problems(deps: OpsDeps, *, deep: bool) -> list[str]:
     """What is wrong with either search index. Deep: FTS5 checks itself, under the write lock; raises StoreBusy without it."""
+    return [*_unreadable(deps), *index_damage(deps, deep=deep)]
+
+
+def index_damage(deps: OpsDeps, *, deep: bool) -> list[str]:
+    """What of it building them anew would mend."""
     if deep:
         with deps.db.transaction():
             pass
-    return [*_unreadable(deps), *deps.search.check(deep=deep), *deps.nodes.check(deep=deep)]
+    return [*deps.search.check(deep=deep), *deps.nodes.check(deep=deep)]
 
 
 def _unreadable(deps: OpsDeps) -> list[str]:
-    """Large messages that cannot be indexed behind their turn, as nobody can read them."""
+    """Messages that are not indexed, as nobody can read them."""
     count = 0
     for store_id in deps.search.waiting.ids():
         try:
@@ -49,6 +54,13 @@ def search_index(deps: OpsDeps, deep: bool) -> Finding:
     said = index_problems(deps, deep=deep)
     if not said:
         return ok("messages and summaries are indexed")
+    if said == _unreadable(deps):
+        return fail(
+            "; ".join(said),
+            meaning="searches miss these messages; all others are found",
+            remedy="`payload_files` names their files if these are missing; whatever can be read again is indexed by itself",
+            command="/lcm doctor deep",
+        )
     return fail(
         "; ".join(said[:5]),
         meaning="searches miss stored messages; nothing is lost",
@@ -174,7 +186,7 @@ def inline_payloads(deps: OpsDeps, deep: bool) -> Finding:
     ids = survey.large_ids(above=survey.floor(deep=deep), chars=_INLINE_CHARS, limit=limit)
     uris, runs = [], []
     for at in range(0, len(ids), 50):
-        for row in deps.store.rows(ids[at : at + 50]):
+        for row in deps.store.legible(ids[at : at + 50])[0]:  # other checks tell of the rest
             text = row.text + "".join(call.arguments for call in row.calls)
             kinds = {span.kind for span in guard.spans(text)}
             if guard.DATA_URI in kinds:

@@ -62,11 +62,13 @@ def payload_files(deps: OpsDeps, deep: bool) -> Finding:
 
 
 def _huge_missing(deps: OpsDeps, deep: bool) -> list[str]:
-    """Messages that lie aside, and whose file does not."""
+    """Messages that lie aside, and whose file does not (``deep``: or is not what it was)."""
     above = Survey(deps.db).floor(deep=deep)
     rows = deps.db.query(f"{LAID_ASIDE} AND store_id > ?", (above,))
     laid = [(store_id, Reference.read(stored)) for store_id, stored in rows]
-    return [f"msg_{store_id}" for store_id, to in laid if to is not None and not deps.store.blocks.aside.has(to)]
+    aside = deps.store.blocks.aside
+    there = aside.holds if deep else aside.has
+    return [f"msg_{store_id}" for store_id, to in laid if to is not None and not there(to)]
 
 
 def _names(names: list[str]) -> str:

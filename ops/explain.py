@@ -182,7 +182,8 @@ def search(deps: OpsDeps, typed: str) -> dict[str, Any]:
     """The best messages for some words, with a line of each: where the words stand in it."""
     query = words.parse(typed)
     found = deps.search.search(query, scope=readable(deps), limit=_FOUND)
-    rows = deps.store.rows([hit.store_id for hit in found.hits])
+    rows, damaged = deps.store.legible([hit.store_id for hit in found.hits])
+    place = {hit.store_id: n for n, hit in enumerate(found.hits)}
     results = [
         {
             "address": f"msg_{row.store_id}",
@@ -191,12 +192,14 @@ def search(deps: OpsDeps, typed: str) -> dict[str, Any]:
             "when": moment(row.head.said_at or row.head.stored_at),
             "excerpt": _found(row, query),
         }
-        for row in rows
+        for row in sorted(rows, key=lambda row: place[row.store_id])
     ]
     notes = list(found.notes)
+    if damaged:
+        notes.append(f"found, but cannot be read: {', '.join(f'msg_{store_id}' for store_id in sorted(damaged))}")
     if found.nearest and not results:
         notes.append(f"near: {', '.join(found.nearest)}")
-    if found.total > len(results):
+    if found.total > len(found.hits):
         notes.append(f"{'at least ' if found.total_is_bound else ''}{counted(found.total, 'message')} in all")
     return {"query": typed, "results": results, "notes": notes}
 

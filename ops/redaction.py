@@ -45,13 +45,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """``unknown``: names that are no kind. ``messages``: how many rows were read, how many would change."""
+    """``unknown``: names that are no kind. How many rows were read, how many would change, how many are damaged."""
 
     kinds: tuple[str, ...]
     unknown: tuple[str, ...]
     read: int
     changed: int
     found: dict[str, Found]
+    damaged: int = 0
 
 
 def preview(deps: OpsDeps, names: Sequence[str], progress: Progress) -> Preview:
@@ -61,7 +62,8 @@ def preview(deps: OpsDeps, names: Sequence[str], progress: Progress) -> Preview:
         raise BadRequest(f"{', '.join(redactor.unknown)}: no kind of secret; there are {', '.join(CATALOGUE)}, and all")
     found: dict[str, Found] = {}
     read = changed = 0
-    for address, message in _texts(deps):
+    damaged: list[int] = []
+    for address, message in _texts(deps, damaged):
         read += 1
         clean = clean_message(message, redactor)
         if clean != message:
@@ -69,12 +71,14 @@ def preview(deps: OpsDeps, names: Sequence[str], progress: Progress) -> Preview:
             _note(found, address, content.encode(message)[0], content.encode(clean)[0])
         if read % 1000 == 0:
             progress("reading", read, 0)
-    return Preview(redactor.kinds, redactor.unknown, read, changed, found)
+    return Preview(
+        redactor.kinds, redactor.unknown, read, changed, found, len(Reach(deps.db).messages(damaged, readable(deps)))
+    )
 
 
-def _texts(deps: OpsDeps) -> Iterator[tuple[str, dict[str, Any]]]:
+def _texts(deps: OpsDeps, damaged: list[int]) -> Iterator[tuple[str, dict[str, Any]]]:
     scope, reach = readable(deps), Reach(deps.db)
-    for rows in deps.store.every():
+    for rows in deps.store.every(damaged=damaged):
         allowed = reach.messages([row.store_id for row in rows], scope)
         for row in rows:
             if row.store_id in allowed:
@@ -106,6 +110,7 @@ def _preview(deps: OpsDeps, words: Words) -> Answer:
     made = preview(deps, names, words.progress)
     data = {
         "kinds": list(made.kinds), "unknown": list(made.unknown), "read": made.read, "would_change": made.changed,
+        "damaged": made.damaged,
         "found": {kind: {"count": f.count, "in": f.addresses, "samples": f.samples} for kind, f in made.found.items()},
     }  # fmt: skip
     rows = [
@@ -120,6 +125,7 @@ def _preview(deps: OpsDeps, words: Words) -> Answer:
     lines = [
         f"{made.read:,} messages and summaries read; redaction would change {made.changed:,} (kinds: {', '.join(made.kinds)})"
     ]
+    lines += [f"{render.counted(made.damaged, 'damaged message')} could not be read"] if made.damaged else []
     lines += [f"not a kind of secret: {', '.join(made.unknown)}"] if made.unknown else []
     lines += render.table(rows) if rows else []
     lines.append(

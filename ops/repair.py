@@ -21,7 +21,7 @@ from ..db.meta import COUNT_REMOVED, Meta
 from ..errors import BadRequest, StoreCorrupt, StoreError
 from ..session import LOST_ID
 from . import backup
-from .check_content import index_problems
+from .check_content import index_damage
 from .check_file import damages
 from .render import counted
 from .survey import Survey, intact, intact_block
@@ -151,7 +151,7 @@ def diagnose(deps: OpsDeps, progress: Progress = silent) -> Diagnosis:
         if damaged:
             return Diagnosis(damaged)
         progress("checking the indexes", 0, 0)
-        return Diagnosis((), tuple(index_problems(deps, deep=True)))
+        return Diagnosis((), tuple(index_damage(deps, deep=True)))
     except StoreCorrupt as exc:
         return Diagnosis((str(exc),))
 
@@ -223,7 +223,7 @@ def _rescue(deps: OpsDeps, found: Diagnosis, progress: Progress) -> Repaired:
         raise StoreError(f"{path}: {exc.strerror or exc}") from exc
     finally:
         _discard(work, fresh)
-    if index_problems(deps, deep=False):  # unless opening the new file has built them already
+    if index_damage(deps, deep=False):  # unless opening the new file has built them already
         reindex(deps, progress)
     counts = {table: there.get(table, 0) for table in saved.kept}
     return Repaired(found, kept, indexed=True, saved=counts, lost=saved.unreadable, notes=(*saved.notes, *notes))

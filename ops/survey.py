@@ -162,7 +162,10 @@ class Survey:
         )
 
     def unreadable(self, progress: Progress = silent) -> list[int]:
-        """Messages whose envelope is garbage: damage that SQLite does not notice. Reads every row."""
+        """Messages whose envelope is garbage: damage that SQLite does not notice. Reads every row.
+
+        Not those that lie aside: whether their file is there and what it was is another question, and no salvage answers it.
+        """
         found: list[int] = []
         done, total = 0, self.total("messages", "store_id")
         for rows in self._db.iterate("SELECT store_id, envelope FROM messages ORDER BY store_id", size=2000):
@@ -174,6 +177,8 @@ class Survey:
     def _readable(self, store_id: int, envelope: object) -> bool:
         if not isinstance(envelope, int | bytes):
             return False
+        if Reference.read(envelope) is not None:
+            return True
         try:
             return isinstance(content.decode(self._blocks.envelope(store_id, envelope)), dict)
         except UNREADABLE:

@@ -423,3 +423,16 @@ def test_cut_evidence_names_the_tools_that_the_agent_has(archive: Archive) -> No
     answer = archive.call("lcm_expand_query", prompt="vault in Bremen", context_max_tokens=1500)
 
     assert f"lcm_expand(store_id=msg_{needle}, content_offset=" in answer["answer"]
+
+
+@pytest.mark.parametrize("store_ids", [None, ["msg_2..msg_4"]], ids=["found", "named"])
+def test_a_damaged_message_is_no_evidence_and_keeps_no_question_from_being_answered(
+    archive: Archive, store_ids: list[str] | None
+) -> None:
+    """Which it is, the answer says."""
+    with archive.db.transaction():
+        archive.db.execute("UPDATE messages SET envelope = x'ffff' WHERE store_id = 3")
+    answer = ask(archive, "Every 37 days [msg_4].", **({"ids": store_ids} if store_ids else {}))
+
+    assert answer["answer"].startswith("Every 37 days")
+    assert any("msg_3" in note for note in answer["notes"])

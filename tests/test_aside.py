@@ -25,6 +25,7 @@ from hermes_lcm.blocks import Blocks
 from hermes_lcm.db.connection import Database, Databases
 from hermes_lcm.errors import StoreCorrupt, StoreError
 from hermes_lcm.ops import backup, clean, repair
+from hermes_lcm.ops.check_content import search_index
 from hermes_lcm.ops.check_payloads import payload_files
 from hermes_lcm.ops.status import disk_of
 from hermes_lcm.records import Scope
@@ -315,6 +316,28 @@ def test_a_file_that_cannot_be_removed_stays_until_it_can(
     assert said(world) == list(conversation())
 
 
+def test_a_folder_that_somebody_has_emptied_is_no_problem_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left that could not be removed."""
+    world = world_with(tmp_path)
+    plain = os.unlink
+
+    def refused(path: Any, *args: Any, **keys: Any) -> Any:
+        if "-aside" in str(path):
+            raise PermissionError(13, "Permission denied")
+        return plain(path, *args, **keys)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "unlink", refused)
+        world.runtime.upkeep.at_end()
+    told = [each.topic for each in world.health.problems()]
+    shutil.rmtree(folder_of(world.runtime.path))
+    world.runtime.upkeep.at_end()
+
+    assert (told, world.health.problems()) == (["files of huge messages"], [])
+
+
 def test_a_file_in_the_place_of_the_folder_keeps_no_message_and_no_upkeep_from_their_way(tmp_path: Path) -> None:
     """The row holds the message then."""
     world = World(tmp_path)
@@ -387,6 +410,37 @@ def test_the_doctor_names_messages_whose_file_is_gone(tmp_path: Path) -> None:
     assert payload_files(deps, False).status == "fail"
 
 
+@pytest.mark.parametrize("what", ["lost", "changed"])
+def test_a_lost_file_is_no_damage_of_the_database(what: str, tmp_path: Path) -> None:
+    """Nothing that a repair could do would bring it back: it rewrites nothing, and what can be read stays found."""
+    home = Home(tmp_path / "home")
+    home.say("hello", huge(), "thanks")
+    (path,) = files(home)
+    path.unlink() if what == "lost" else path.write_bytes(b"{}")
+    home = home.restart()
+    deps = replace(home.deps(), payloads=home.runtime.payloads)
+    done = repair.repair(deps)
+    home.runtime.rebuild_indexes()
+    found = home.runtime.index.search(words.parse("thanks"), scope=Scope(), limit=5).hits
+
+    assert done.diagnosis.well
+    assert payload_files(deps, True).data["huge_missing"] == ["msg_2"]
+    assert search_index(deps, False).status == "fail"
+    assert [hit.store_id for hit in found if hit.rung != "near"] == [3]
+
+
+def test_a_rebuilt_index_takes_in_what_could_not_be_read_once_it_can_be(tmp_path: Path) -> None:
+    """The next search does."""
+    world = world_with(tmp_path)
+    (path,) = files(world)
+    moved = path.rename(tmp_path / "moved")
+    world.runtime.rebuild_indexes()
+    moved.rename(path)
+    found = world.runtime.index.search(words.parse("zebra quokka"), scope=Scope(), limit=5).hits
+
+    assert 6 in [hit.store_id for hit in found]
+
+
 def test_a_lost_file_keeps_nothing_behind_it_from_being_stored(tmp_path: Path) -> None:
     """Redacted messages are read again to recognise what a prompt of ours showed of them."""
     lost = {"role": "user", "content": "password=hunter2xyz9", "reasoning": huge()}
@@ -457,6 +511,33 @@ def test_a_backup_holds_messages_that_lay_aside(tmp_path: Path) -> None:
     backup.restore(fresh.deps(None), str(made.path))
 
     assert [row.text for row in fresh.runtime.store.rows([1, 2, 3])] == ["hello", huge(), "thanks"]
+
+
+def test_a_backup_says_which_messages_it_lacks(tmp_path: Path) -> None:
+    """It is sound but for them; putting it back says so too, before it is done."""
+    home = Home(tmp_path / "home")
+    home.say("hello", huge(), "thanks")
+    (path,) = files(home)
+    moved = path.rename(tmp_path / "moved")
+    made = backup.back_up(home.deps())
+    without = backup.plan_restore(home.deps(None), str(made.path)).lost
+    moved.rename(path)
+    done = backup.restore(home.deps(None), str(made.path))
+
+    assert (made.lost, without, done.lost) == (("msg_2",), ("msg_2",), ())
+    assert [row.text for row in home.runtime.store.rows([1, 2, 3])] == ["hello", huge(), "thanks"]
+
+
+def test_a_copy_that_somebody_made_of_the_database_alone_finds_the_files_where_they_still_are(tmp_path: Path) -> None:
+    """They are taken into it before those go that the database itself needs no more."""
+    home = Home(tmp_path / "home")
+    home.say("hello", huge())
+    home.close()
+    copy = tmp_path / "copy.db"
+    shutil.copyfile(home.path, copy)
+    backup.restore(home.deps(None), str(copy))
+
+    assert [row.text for row in home.runtime.store.rows([1, 2])] == ["hello", huge()]
 
 
 def test_a_backup_holds_messages_that_came_home_while_it_was_made(

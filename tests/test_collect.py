@@ -181,3 +181,14 @@ def test_the_second_round_finds_nothing_to_do(world: World) -> None:
     assert len(collected(world)) == 99
     assert world.runtime.collector.collect() == (0, 0)
     assert sum("INFO" in str(message["content"]) for message in world.stored()) == 21
+
+
+def test_a_damaged_result_keeps_no_other_from_shrinking(world: World) -> None:
+    """Nor the rest of the upkeep from being done."""
+    live = talk(world)
+    world.take(live.calls("c").results("c", text=LOG + " again").says("done"))
+    summarised(world, *range(1, len(live) + 1))
+    with world.db.transaction():
+        world.db.execute("UPDATE messages SET envelope = x'ffff' WHERE store_id = 3")
+
+    assert collected(world) == [8]

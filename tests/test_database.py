@@ -582,6 +582,19 @@ def test_a_setting_that_was_corrected_is_not_complained_about(tmp_path: Path) ->
     assert World(tmp_path).health.problems() == []
 
 
+def test_a_pattern_that_was_simplified_is_not_complained_about(tmp_path: Path) -> None:
+    """Whether today's patterns are slow, today's messages show."""
+    pytest.importorskip("regex")
+    world = World(tmp_path, ignore_message_patterns=("(a|aa)+$",))
+    world.take(chat().user("a" * 400 + "b"))
+    told = [each.topic for each in world.health.problems()]
+    world.runtime.ended()
+    world.db.close()
+
+    assert told == ["slow pattern"]
+    assert World(tmp_path, ignore_message_patterns=("^a+$",)).health.problems() == []
+
+
 def test_a_problem_of_the_database_is_kept_until_it_can_be_written(tmp_path: Path) -> None:
     """While the database is the problem, memory holds it."""
     world = World(tmp_path)

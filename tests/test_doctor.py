@@ -39,6 +39,8 @@ from ops_world import (
 from hermes_lcm import binding, hooks, host, registration
 from hermes_lcm.config import load
 from hermes_lcm.db import connection
+from hermes_lcm.ops import explain, redaction
+from hermes_lcm.ops.check_content import inline_payloads
 from hermes_lcm.ops.checks import CHECKS, doctor
 from hermes_lcm.ops.status import status
 from hermes_lcm.ops.verbs import parsed
@@ -525,3 +527,18 @@ def test_a_million_rows_are_not_read(tmp_path: Path) -> None:
     plain, deep = (linear.least(lambda deep=deep: doctor(world.deps(), deep=deep)) for deep in (False, True))
 
     assert plain < deep / 3
+
+
+def test_what_looks_at_many_messages_goes_on_behind_a_damaged_one(tmp_path: Path) -> None:
+    """It says that there is one, if that matters."""
+    world = World(tmp_path / "home")
+    world.say(*(f"zebra {n} " * 400 for n in range(6)))
+    world.raw("UPDATE messages SET envelope = x'ffff' WHERE store_id = 3")
+    world = world.restart()
+    found = explain.search(world.deps(), "zebra")
+    kinds = redaction.preview(world.deps(), [], lambda *_: None)
+
+    assert sorted(each["address"] for each in found["results"]) == ["msg_1", "msg_2", "msg_4", "msg_5", "msg_6"]
+    assert found["notes"] == ["found, but cannot be read: msg_3"]
+    assert (kinds.read, kinds.damaged) == (5, 1)
+    assert inline_payloads(world.deps(), False).status == "pass"

@@ -207,3 +207,14 @@ def test_a_prompt_can_show_what_the_row_says(tmp_path: Path) -> None:
     world.take(live)
 
     assert shown(message, world.stored()[0]) == {**message, "content": "password=[redacted:password_assignment]"}
+
+
+def test_a_message_of_any_depth_is_shown_without_its_secret(tmp_path: Path) -> None:
+    """Deeper than Python goes, it is looked at leaf by leaf."""
+    nested: list[Any] = []
+    for _ in range(3000):
+        nested = [nested]
+    said = {"role": "user", "content": [{"type": "text", "text": f"api_key={SECRET}"}, nested]}
+    (clean,) = World(tmp_path, **ON).runtime.door.clean([said])
+
+    assert clean["content"][0]["text"].startswith("api_key=[redacted:api_key:")

@@ -447,3 +447,16 @@ def test_a_database_that_cannot_be_used_costs_no_turn(host: Host, monkeypatch: A
 
     assert texts(host.stored()) == texts(messages)
     assert "ingest" not in host.topics()
+
+
+def test_a_tool_that_works_again_is_no_problem_any_more(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed inside of it was remembered until then."""
+    host.says(chat().turns(1))
+    with monkeypatch.context() as broken:
+        broken.setattr("hermes_lcm.engine.tools.call", lambda *_, **__: 1 // 0)
+        host.engine.handle_tool_call("lcm_status", {})
+    told = [each.topic for each in host.runtime.health.problems()]
+    host.engine.handle_tool_call("lcm_status", {})
+
+    assert told == ["tool lcm_status"]
+    assert host.runtime.health.problems() == []

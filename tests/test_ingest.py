@@ -455,3 +455,14 @@ def test_a_change_inside_an_old_message_is_noticed_by_the_next_thorough_look(wor
     thorough = world.ingest.take(session, messages, source="test")
 
     assert (hasty.stored, thorough.stored) == (0, 1)
+
+
+def test_a_damaged_last_row_keeps_nothing_behind_it_from_being_stored(world: World, meet: Any) -> None:
+    """The index lends its end to its successor, which does without."""
+    messages = chat().turns(3)
+    world.take(messages)
+    with world.db.transaction():
+        world.db.execute("UPDATE messages SET envelope = x'ffff' WHERE store_id = ?", (len(messages),))
+    world = meet(messages.user("new").says("fine"))
+
+    assert [row.text for row in world.store.rows([7, 8])] == ["new", "fine"]

@@ -375,6 +375,18 @@ def test_a_file_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
     assert "metrics file" not in [each["topic"] for each in status.status(world.deps())["problems"]]
 
 
+def test_a_file_that_is_no_longer_asked_for_is_not_complained_about(tmp_path: Path) -> None:
+    """Whether today's file can be written, today's process finds out."""
+    world = World(tmp_path / "home", metrics_path="lcm.prom")
+    (world.home / "lcm.prom").mkdir()
+    world.say("one", "two")
+    world.runtime.metrics.write()
+    world.runtime.ended()
+    world.close()
+
+    assert status.status(World(tmp_path / "home").deps())["problems"] == []
+
+
 def test_looking_writes_no_metrics(world: World) -> None:
     """`hermes lcm status` must not change anything."""
     status.status(world.deps())

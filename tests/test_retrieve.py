@@ -471,3 +471,38 @@ def test_a_summary_is_paged_exactly_while_messages_and_summaries_arrive(archive:
         page = archive.call("lcm_expand", **handle)
 
     assert list(texts.values()) == [f"message {n} " + "word " * 200 for n in range(12)]
+
+
+# -- damage --------------------------------------------------------------------------------------------------------
+def damaged(archive: Archive, store_id: int) -> None:
+    """What is stored of a message cannot be read any more."""
+    with archive.db.transaction():
+        archive.db.execute("UPDATE messages SET envelope = x'ffff' WHERE store_id = ?", (store_id,))
+
+
+def test_a_damaged_message_hides_no_other(archive: Archive) -> None:
+    """In pages of a session, of a range, of a summary's sources: it has its place and says so, and the rest can be reached."""
+    ids = archive.say(*(user(f"message {n}") for n in range(6)))
+    leaf = archive.node("six messages", ids)
+    above = archive.node("all of them", [leaf.node_id], depth=1)
+    damaged(archive, ids[2])
+    pages = (
+        archive.transcript(limit=2),
+        archive.call("lcm_expand", store_id=f"msg_{ids[0]}..msg_{ids[-1]}")["messages"],
+        archive.sources(leaf.node_id),
+        archive.call("lcm_expand", node_id=above.node_id, recursive=True)["expanded"],
+    )
+
+    said = [f"message {n}" if n != 2 else None for n in range(6)]
+    assert [[item["content"] for item in page] for page in pages] == [said] * 4
+    assert [[item["store_id"] for item in page if "unreadable" in item] for page in pages] == [[ids[2]]] * 4
+
+
+def test_a_damaged_message_that_is_asked_for_is_an_error_with_a_remedy(archive: Archive) -> None:
+    """Nothing else was wanted."""
+    (store_id,) = archive.say(user("a message"))
+    damaged(archive, store_id)
+    answer = archive.call("lcm_expand", store_id=store_id)
+
+    assert f"msg_{store_id} cannot be read" in answer["error"]
+    assert answer["remedy"]

@@ -88,6 +88,22 @@ def test_a_compaction_shows_it_by_address(tmp_path: Path) -> None:
     assert world.gaps(out) == ([], [])
 
 
+def test_a_damaged_one_is_stubbed_as_the_list_shows_it(tmp_path: Path) -> None:
+    """Nothing else of its conversation depends on what is stored of it."""
+    world = World(tmp_path)
+    live = Chat([*chat().turns(120), *twice()])
+    world.take(live)
+    with world.db.transaction():
+        world.db.execute("UPDATE messages SET envelope = x'ffff' WHERE store_id = ?", (len(live) - 3,))
+    out = world.compact(live, threshold=30_000, force=True)
+    first, second = (str(message["content"]) for message in out if message["role"] == "tool")
+
+    assert own.read_stub(first) is not None
+    assert "line 0 of the file" in first
+    assert second == BODY
+    assert looked(world, live) is not None
+
+
 # -- between compactions -------------------------------------------------------------------------------------
 def looked(world: World, live: Chat) -> list[dict[str, object]] | None:
     """What the worker decides after a turn, and the next request."""

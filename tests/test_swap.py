@@ -847,3 +847,34 @@ def test_a_damaged_message_keeps_no_other_from_being_compacted(tmp_path: Path) -
     assert {name for name, text in shown.items() if "cannot be read" in text} == {"msg_4", "msg_7"}
     assert shown["msg_3"] == messages[2]["content"]
     assert world.gaps(outcome.messages) == ([], [])
+
+
+def damaged(world: World, *store_ids: int) -> None:
+    """What is stored of these messages cannot be read any more."""
+    with world.db.transaction():
+        world.db.executemany("UPDATE messages SET envelope = x'ffff' WHERE store_id = ?", [(n,) for n in store_ids])
+
+
+def test_a_damaged_result_that_is_too_large_is_shortened_as_the_list_shows_it(tmp_path: Path) -> None:
+    """The prompt must fit all the same (P6)."""
+    world = World(tmp_path, fresh_tail_count=6)
+    messages = chat().turns(40).user("go").calls("a").results("a", text="begins here\n" + "line of output\n" * 3000)
+    world.take(messages)
+    damaged(world, len(messages))
+    outcome = world.swapped(messages)
+
+    assert outcome.messages is not None
+    assert not outcome.over_limit
+    assert "begins here" in outcome.messages[-1]["content"]
+
+
+def test_a_damaged_message_that_was_glued_to_our_text_goes_on_without_it(tmp_path: Path) -> None:
+    """What the list shows behind our closing line is the message."""
+    world = World(tmp_path, fresh_tail_count=3)
+    record = world.compact(chat().turns(40))[0]
+    live = Chat([{**record, "content": record["content"] + "\n\nwhat now?"}])
+    damaged(world, *world.take(live).entries[0].ids)
+    outcome = world.swapped(live.rounds(40))
+
+    assert outcome.messages is not None
+    assert [message["content"] for message in outcome.messages if message["role"] == "user"][1:] == ["what now?"]

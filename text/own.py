@@ -77,6 +77,12 @@ def read_carrier(text: str) -> tuple[str, str] | None:
     return (found.group(1), rest.strip()) if found else None
 
 
+def glued(text: str) -> str:
+    """What the host glued behind the context message or carrier that ``text`` begins with; all of it where there is none."""
+    context, carried = read_context(text), read_carrier(text)
+    return context.rest if context is not None else carried[1] if carried is not None else text
+
+
 def stub(nonce: str, store_id: int, note: str, excerpt: str) -> str:
     """What stands in the prompt for the text of message ``store_id``."""
     return f"[lcm:stub {nonce} msg_{store_id} {note}]\n{excerpt}\n[/lcm:stub]"
