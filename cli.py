@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TextIO
@@ -21,10 +21,12 @@ from .binding import ops_deps
 from .command import refused
 from .db.files import Progress, silent
 from .errors import BadRequest, LcmError
+from .ops.answers import newest as newest_named
 from .ops.verbs import VERBS, Answer, Verb, Words, flagged, parsed
 from .runtime import RUNTIMES, Runtime
 from .session import Session
 
+_Parse = Callable[..., tuple[argparse.Namespace, list[str]]]
 _EXIT = "exit codes: 0 done or nothing wrong, 1 something is wrong, 2 the request was refused, 3 the database could not do it"
 
 
@@ -38,8 +40,20 @@ def setup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", help="the session it is about (looking: the newest if none is named)")
     parser.add_argument("--apply", action="store_true", help="do it, instead of showing what would be done")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be done (the default)")
-    parser.add_argument("--deep", action="store_true", help="doctor: read the whole file as well")
+    parser.add_argument("--deep", action="store_true", help="status, doctor: read the whole file as well")
     parser.add_argument("--json", action="store_true", help="print the data instead of text")
+    parser.parse_known_args = _everywhere(parser.parse_known_args)  # type: ignore[method-assign,assignment]
+
+
+def _everywhere(parse: _Parse) -> _Parse:
+    """Words count behind options too (`rotate --session s1 apply`): argparse takes those of one place only."""
+
+    def known(args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:
+        found, left = parse(args, namespace)
+        found.words = [*found.words, *(word for word in left if not word.startswith("-"))]
+        return found, [word for word in left if word.startswith("-")]
+
+    return known
 
 
 def handle(args: argparse.Namespace) -> None:
@@ -83,25 +97,23 @@ def _chosen(args: argparse.Namespace) -> tuple[Verb, Words]:
 
 
 def _with_options(verb: Verb, rest: list[str], args: argparse.Namespace) -> tuple[Verb, Words]:
-    words = flagged(verb, rest)
-    return verb, replace(
-        words,
-        apply=(words.apply or args.apply) and not args.dry_run,
-        dry=words.dry or args.dry_run,
-        deep=words.deep or args.deep,
-    )
+    given = {"apply": args.apply, "dry": args.dry_run, "deep": args.deep}
+    return verb, flagged(verb, rest, [flag for flag, on in given.items() if on])
 
 
 def _session(runtime: Runtime, named: str | None, verb: Verb) -> Session | None:
     if not runtime.db.path.exists():
         if named:
-            raise BadRequest(f"nothing is stored under a session {named!r}, nor under any other yet")
+            raise BadRequest(
+                f"nothing is stored under a session {named!r}, nor under any other yet ({runtime.db.path})"
+            )
         return None
     try:
         if named:
             found = runtime.sessions.find(named)
             if found is None:
-                raise BadRequest(f"nothing is stored under a session {named!r}")
+                there = newest_named(runtime.sessions)
+                raise BadRequest(f"nothing is stored under a session {named!r}; the newest, newest first: {there}")
             return found
         newest = [] if verb.changes else runtime.sessions.recent(principal=None, limit=1)
         return newest[0] if newest else None

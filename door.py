@@ -83,12 +83,16 @@ class Door:
         """
         if read.flags & Flag.OWN_TOOL:
             return read  # what our tools read back from files must not go there again
-        if not self._is_large(read.envelope) and not guard.suspicious(read.envelope):
+        known = said.value if said is not None else None
+        huge = (
+            known is not None and read.utf8 is not None
+        )  # its strings themselves are looked at sooner than its envelope
+        if not huge and not self._is_large(read.envelope) and not guard.suspicious(read.envelope):
             return read
         try:
-            data = said.value if said is not None and said.value is not None else json.loads(read.envelope)
+            data = known if known is not None else json.loads(read.envelope)
             fold = _Folding(self._payloads, self._threshold, said)
-            view, stored = fold.message(data, literals=_MARK in read.envelope)
+            view, stored = fold.message(data, read.envelope)
         except (LiteralLostError, RecursionError):
             return read
         if not fold.refs:
@@ -123,12 +127,13 @@ class _Folding:
         self.refs: dict[str, Ref] = {}
         self.chars: dict[str, int] = {}
 
-    def message(self, data: Any, *, literals: bool) -> tuple[Any, Any]:
-        """(as it is read and searched, as it is stored)."""
+    def message(self, data: Any, envelope: bytes) -> tuple[Any, Any]:
+        """(as it is read and searched, as it is stored). ``envelope``: the same as JSON."""
         spans: dict[int, list[guard.Span]] = {}  # by the strings themselves: to hash a huge one takes a while
         deep.mapped(data, lambda text: self._look(text, spans))
         if not spans and not self._has_large(data):
             return data, data
+        literals = _MARK in envelope
         view = deep.mapped(
             data, lambda text: guard.fold(text, self._keep, found=spans.get(id(text), []), literals=literals)
         )

@@ -102,7 +102,7 @@ class Search:
         self._damaged: set[int] = set()
         self._carried = self._carried_nodes()
         self._until = time.monotonic() + SCAN_S
-        self._stems = frozenset(s for atom in self._query.any if not atom.stop for s in atom.stems)
+        self._stems = self._query.stems
 
     # -- finding ------------------------------------------------------------------------------------
     def texts(self, store_ids: Sequence[int]) -> Mapping[int, str]:
@@ -380,7 +380,9 @@ class Search:
         return item
 
     def _summary(self, hit: NodeHit, node: Node, size: int) -> Answer:
-        start, stop = excerpt.window(node.text, _first_place(node.text, self._query), size, self._stems)
+        start, stop = excerpt.window(
+            node.text, excerpt.first(node.text, self._query.literal, self._stems), size, self._stems
+        )
         facts = node_frame(node)
         kept = ("address", "depth", "kind", "quality", "messages", "earliest_at", "latest_at")
         return {
@@ -478,15 +480,6 @@ def _argument_at(row: Row, at: int) -> int:
         at -= len(call.arguments) + 1
         passed += len(call.arguments) + 1
     return 0
-
-
-def _first_place(text: str, query: Query) -> int:
-    at = text.lower().find(query.literal.lower()) if query.literal else -1
-    if at >= 0:
-        return at
-    lowered = text.lower()
-    found = [lowered.find(s) for atom in query.any if not atom.stop for s in atom.stems]
-    return min((n for n in found if n >= 0), default=0)
 
 
 def grep(caller: Caller, ask: Ask, room: Room) -> Answer:

@@ -140,9 +140,8 @@ def _adopted_already(deps: OpsDeps) -> Adoption:
                 return Adoption(
                     deps.db.path, True, source.about.get("version"), found, taken, nodes, kept=kept, finished=True
                 )
-    raise BadRequest(
-        f"{deps.db.path} is no database of the earlier hermes-lcm plugin; name one: hermes lcm adopt <file>"
-    )
+    what = "is no database of the earlier hermes-lcm plugin" if deps.db.path.exists() else "does not exist"
+    raise BadRequest(f"{deps.db.path} {what}; name a database of that plugin: hermes lcm adopt <file>")
 
 
 def _opened(source: Foreign, payloads: str | None) -> Earlier:

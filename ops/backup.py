@@ -232,7 +232,9 @@ def plan_restore(deps: OpsDeps, name: str) -> Restore:
         raise BadRequest(f"{source} is the database itself")
     verdict = files.verify(source)
     if not verdict.sound:
-        raise StoreCorrupt(f"{source} is no sound backup: {'; '.join(verdict.problems[:3])}")
+        damaged = StoreCorrupt(f"{source} is no sound backup: {'; '.join(verdict.problems[:3])}")
+        damaged.remedy = "name another backup: `/lcm restore` lists them; nothing was changed"
+        raise damaged
     if files.header(source).too_new:
         raise StoreTooNew(f"{source} was written by a newer release")
     now, newest = _now(deps)

@@ -9,10 +9,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, NotFound
+from ..indexing import stored_index_row
 from ..records import Assembly, Flag, Node, Row, Scope, Stored
 from ..scope import Reach
 from ..session import LOCAL
-from ..text import words
+from ..text import excerpt, words
 from .orders import Orders
 from .render import counted, moment
 
@@ -26,7 +27,7 @@ _EXCERPT_CHARS, _TEXT_CHARS, _FOUND = 160, 600, 10
 def readable(deps: OpsDeps) -> Scope:
     """What may be shown here: a terminal sees everything, a chat what belongs to its partner."""
     if not deps.db.path.exists():
-        raise NotFound("nothing is stored yet")
+        raise NotFound(f"{deps.db.path}: nothing is stored yet")
     if deps.trusted or (deps.session is not None and deps.session.principal == LOCAL):
         return Scope()
     if deps.session is None:
@@ -50,7 +51,10 @@ def explain(deps: OpsDeps, address: str) -> dict[str, Any]:
 def _parsed(address: str) -> tuple[str, int]:
     found = _ADDRESS.fullmatch(address.strip().lower())
     if found is None:
-        raise BadRequest(f"{address!r} is no address; addresses look like msg_12 or sum_3")
+        likely = (
+            f"did you mean msg_{address} or sum_{address}?" if address.isdecimal() else "it looks like msg_12 or sum_3"
+        )
+        raise BadRequest(f"{address!r} is no address of a message or summary; {likely}")
     return found[1], int(found[2])
 
 
@@ -175,8 +179,9 @@ def _short(text: str, chars: int) -> str:
 
 # -- searching -----------------------------------------------------------------------------------------
 def search(deps: OpsDeps, typed: str) -> dict[str, Any]:
-    """The best messages for some words, with a line of each."""
-    found = deps.search.search(words.parse(typed), scope=readable(deps), limit=_FOUND)
+    """The best messages for some words, with a line of each: where the words stand in it."""
+    query = words.parse(typed)
+    found = deps.search.search(query, scope=readable(deps), limit=_FOUND)
     rows, damaged = deps.store.legible([hit.store_id for hit in found.hits])
     place = {hit.store_id: n for n, hit in enumerate(found.hits)}
     results = [
@@ -185,7 +190,7 @@ def search(deps: OpsDeps, typed: str) -> dict[str, Any]:
             "session_id": row.head.session_id,
             "role": row.head.role,
             "when": moment(row.head.said_at or row.head.stored_at),
-            "excerpt": _short(row.text, _EXCERPT_CHARS),
+            "excerpt": _found(row, query),
         }
         for row in sorted(rows, key=lambda row: place[row.store_id])
     ]
@@ -197,6 +202,14 @@ def search(deps: OpsDeps, typed: str) -> dict[str, Any]:
     if found.total > len(found.hits):
         notes.append(f"{'at least ' if found.total_is_bound else ''}{counted(found.total, 'message')} in all")
     return {"query": typed, "results": results, "notes": notes}
+
+
+def _found(row: Row, query: words.Query) -> str:
+    """The piece of what was indexed of a message, calls of tools included, that holds what was looked for."""
+    entry = stored_index_row(row, "")
+    text = words.searchable(entry.text, entry.extra)
+    start, stop = excerpt.window(text, excerpt.first(text, query.literal, query.stems), _EXCERPT_CHARS, query.stems)
+    return f"{'…' if start else ''}{' '.join(text[start:stop].split())}{'…' if stop < len(text) else ''}"
 
 
 # -- dissolving ----------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from ..scope import Reach
 from ..session import ID_OF, Cut, Session
 from ..text import content
 from ..thread import Threads
+from .answers import newest
 from .explain import readable
 from .ledger import Ledger
 from .render import counted, moment
@@ -85,7 +86,8 @@ def _session(deps: OpsDeps, session_id: str | None) -> Session:
     scope = readable(deps)
     found = deps.sessions.find(session_id) if session_id else deps.session
     if found is None or not Reach(deps.db).conversations([found.conversation_id], scope):
-        raise NotFound(f"nothing that may be read here is stored under a session {session_id!r}")
+        there = f"; the newest, newest first: {newest(deps.sessions)}" if deps.trusted else ""
+        raise NotFound(f"nothing that may be read here is stored under a session {session_id!r}{there}")
     return found
 
 

@@ -6,6 +6,7 @@ Imports and adoptions work at a terminal only: they read files of this machine b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from ..db.files import Progress, header, silent
 from ..db.foreign import EARLIER, OPENCLAW, Foreign
 from ..errors import BadRequest
 from . import adopt, duplicates, export, import_host, import_openclaw, importers, render
-from .answers import Answer, Verb, Words, one
+from .answers import Answer, Verb, Words, at_most, one
 from .render import counted
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 def _export(deps: OpsDeps, words: Words) -> Answer:
     kinds = [word for word in words.rest if word in ("jsonl", "markdown")]
     names = [word for word in words.rest if word not in kinds]
-    if len(kinds) > 1 or len(names) > 1:
-        raise BadRequest("this takes one session and one of jsonl, markdown")
+    for several in (kinds, names):
+        at_most(replace(words, rest=tuple(several)), 1, "one session and one of jsonl, markdown")
     made = export.export(deps, names[0] if names else None, kinds[0] if kinds else "jsonl", words.progress)
     lost = [f"msg_{store_id}" for store_id in made.lost]
     data = {"path": str(made.path), "messages": made.messages, "bytes": made.bytes, "unreadable": lost}
@@ -35,7 +36,7 @@ def _export(deps: OpsDeps, words: Words) -> Answer:
 
 
 def _import(deps: OpsDeps, words: Words) -> Answer:
-    path = Path(one(words, "a file")).expanduser()
+    path = Path(one(words, "a file of messages, such as talk.jsonl")).expanduser()
     if deps.trusted:
         _refuse_database(deps, path)
     done = importers.take_in(deps, path, words.progress) if words.apply else importers.plan(deps, path)[1]
@@ -67,8 +68,7 @@ def _refuse_database(deps: OpsDeps, path: Path) -> None:
 
 
 def _adopt(deps: OpsDeps, words: Words) -> Answer:
-    if len(words.rest) > 2:
-        raise BadRequest("this takes a database file and a folder of payload files, or neither")
+    at_most(words, 2, "a database file and a folder of payload files, or neither")
     where, payloads = (*words.rest, None, None)[:2]
     done = (adopt.adopt if words.apply else adopt.plan)(deps, where, payloads, words.progress)
     found, taken, nodes = done.found, done.taken, done.nodes
@@ -126,8 +126,7 @@ def _adopt_data(done: adopt.Adoption, *, applied: bool) -> dict[str, Any]:
 
 
 def _import_host(deps: OpsDeps, words: Words) -> Answer:
-    if len(words.rest) > 1:
-        raise BadRequest("this takes one session, or none for all of them")
+    at_most(words, 1, "one session, or none for all of them")
     named = words.rest[0] if words.rest else None
     done = (import_host.take_in if words.apply else import_host.plan)(deps, named, words.progress)
     taken = done.taken

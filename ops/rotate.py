@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 from ..db.files import Progress, silent
 from ..errors import BadRequest
 from . import backup
+from .answers import newest
 from .orders import Orders, Rotation
 
 if TYPE_CHECKING:
     from ..session import Session
     from .status import OpsDeps
-
-_NAMED = 5  # sessions to choose from
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +82,11 @@ def _which(deps: OpsDeps) -> str:
     """What to do where no session is bound."""
     if not deps.trusted:
         return "no session is bound here; type this into the session that is to be rotated"
-    newest = deps.sessions.recent(principal=None, limit=_NAMED) if deps.db.path.exists() else []
-    if not newest:
+    if not deps.db.path.exists() or not deps.sessions.recent(principal=None, limit=1):
         return "nothing is stored yet, so there is no session to rotate"
-    named = ", ".join(each.session_id for each in newest)
-    return f"no session is named; name one: `/lcm rotate --session ID`. The newest, newest first: {named}"
+    return (
+        f"no session is named; name one: `/lcm rotate --session ID`. The newest, newest first: {newest(deps.sessions)}"
+    )
 
 
 def _outside_the_tail(deps: OpsDeps, session: Session, count: int) -> int:

@@ -105,7 +105,7 @@ def _conversations(path: Path, text: str) -> Iterable[list[dict[str, Any]]]:
         try:
             item = json.loads(line)
         except ValueError as exc:
-            raise BadRequest(f"{path}, line {number}: {_short(line)} is no JSON ({exc})") from exc
+            raise BadRequest(f"{path}, line {number}: {_short(line)} is no JSON ({exc}); expected {_WANTED}") from exc
         if isinstance(item, dict) and "role" not in item and "messages" in item:
             out.append(_messages(path, item, f", line {number}"))
         else:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
+from collections.abc import Collection
 
 from ..errors import BadRequest
 from . import backup, checks, clean, explain, import_verbs, presets, redaction, render, repair, rotate
-from .answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, one
+from .answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, at_most, one
 from .status import OpsDeps, exists, status
 
 __all__ = ["FAILED", "FOUND", "OK", "REFUSED", "VERBS", "Answer", "Verb", "Words", "flagged", "parsed"]
@@ -57,8 +58,8 @@ def _explain(deps: OpsDeps, words: Words) -> Answer:
 
 
 def _search(deps: OpsDeps, words: Words) -> Answer:
-    if not words.rest:
-        raise BadRequest("search needs words to look for")
+    if not "".join(words.rest).strip():
+        raise BadRequest("`/lcm search` needs words to look for")
     data = explain.search(deps, " ".join(words.rest))
     lines = [f"{each['address']}  {each['when']}  {each['role']}: {each['excerpt']}" for each in data["results"]]
     notes = [f"({note})" for note in data["notes"]]
@@ -238,7 +239,9 @@ def _restore(deps: OpsDeps, words: Words) -> Answer:
         said = "\n".join(
             ["Name the backup to put back, or `latest`:", *(f"  {name}" for name in names[::-1] or ["none yet"])]
         )
-        return Answer(said, {"backups": names})
+        foot = "`/lcm restore NAME` looks at one, `/lcm restore NAME apply` puts it back."
+        return Answer(f"{said}\n{foot}" if names else said, {"backups": names})
+    at_most(words, 1, "one backup, or `latest`")
     plan = (
         backup.restore(deps, words.rest[0], words.progress) if words.apply else backup.plan_restore(deps, words.rest[0])
     )
@@ -346,6 +349,10 @@ def _unknown(words: list[str]) -> str:
     follow = [name.partition(" ")[2] for name in _BY_NAME if name.startswith(f"{words[0].lower()} ")]
     if follow and len(words) == 1:
         return f"`/lcm {words[0].lower()}` needs one more word ({', '.join(follow)});"
+    if follow:
+        near = difflib.get_close_matches(words[1].lower()[:60], follow, n=1, cutoff=0.6)
+        meant = f" did you mean `/lcm {words[0].lower()} {near[0]}`?" if near else ""
+        return f"`/lcm {words[0].lower()}` takes no {words[1]!r} (what there is: {', '.join(follow)});{meant}"
     return f"/lcm knows no {words[0]!r};{_nearest(words)}"
 
 
@@ -358,18 +365,29 @@ def _nearest(words: list[str]) -> str:
     return ""
 
 
-def flagged(verb: Verb, words: list[str]) -> Words:
-    """Free words and flags. Words to search for are never flags. Raises BadRequest for words that the verb has no use for."""
-    if verb.name == "search":
-        return Words(tuple(words))
-    flags = {_FLAGS[word] for word in words if word in _FLAGS}
-    for flag, fits in (("apply", verb.changes), ("deep", "deep" in verb.usage)):
+def flagged(verb: Verb, words: list[str], options: Collection[str] = ()) -> Words:
+    """Free words and flags; ``options``: flags that were given apart. Words to search for are never flags.
+
+    Raises BadRequest for whatever the verb has no use for: `backup --dry-run` shall not make a backup.
+    """
+    search = verb.name == "search"
+    flags = set(options) | ({_FLAGS[word] for word in words if word in _FLAGS} if not search else set())
+    dry = verb.changes or "--dry-run" in verb.usage
+    for flag, shown, fits in (
+        ("apply", "apply", verb.changes), ("deep", "deep", "deep" in verb.usage), ("dry", "--dry-run", dry)
+    ):  # fmt: skip
         if flag in flags and not fits:
-            raise BadRequest(f"`/lcm {verb.name}` takes no {flag!r}; `/lcm help` lists everything")
-    rest = tuple(word for word in words if word not in _FLAGS)
+            raise BadRequest(_no_use(verb, shown))
+    rest = tuple(word for word in words if search or word not in _FLAGS)
     if rest and verb is not _BY_NAME["help"] and "<" not in verb.usage:
-        known = [each.name.removeprefix(f"{verb.name} ") for each in VERBS if each.name.startswith(f"{verb.name} ")]
-        known += re.findall(r"\[(\w+)\]", verb.usage)
-        said = f" (what there is: {', '.join(known)})" if known else ""
-        raise BadRequest(f"`/lcm {verb.name}` takes no {rest[0]!r}{said}; `/lcm help` lists everything")
-    return Words(rest, apply="apply" in flags and "dry" not in flags, dry="dry" in flags, deep="deep" in flags)
+        raise BadRequest(_no_use(verb, rest[0]))
+    applied = "apply" in flags and "dry" not in flags
+    return Words(rest, apply=applied, dry="dry" in flags, deep="deep" in flags, name=verb.name)
+
+
+def _no_use(verb: Verb, word: str) -> str:
+    """What a verb cannot do with a word, and the words that it takes."""
+    known = [each.name.removeprefix(f"{verb.name} ") for each in VERBS if each.name.startswith(f"{verb.name} ")]
+    known += re.findall(r"\[(\w+)\]", verb.usage)
+    said = f" (what there is: {', '.join(known)})" if known else ""
+    return f"`/lcm {verb.name}` takes no {word!r}{said}; `/lcm help` lists everything"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lcm.text.anchors import BEFORE, Anchors, plain
+from hermes_lcm.text.anchors import BEFORE, OR, Anchors, plain
 from hermes_lcm.text.redact import RULES
 
 ANCHORS = sorted({anchor for rule in RULES for anchor in rule.anchors if BEFORE not in anchor})
@@ -69,6 +69,28 @@ def test_a_literal_before_another_is_found_where_that_one_follows(padding: int, 
     expected = [hit.start() for hit in re.finditer("(?=access.?token)", text, re.IGNORECASE | re.ASCII | re.DOTALL)]
 
     assert found == ([(expected, f"access{BEFORE}token")] if expected else [])
+
+
+@pytest.mark.parametrize("padding", [0, 3000], ids="padding={}".format)
+@given(st.lists(st.sampled_from(["api", "Api", "token", "KEY", "_", "-", "ke", "a", "é"]), max_size=20))
+def test_a_literal_before_one_of_several_is_found_where_one_of_them_follows(padding: int, parts: list[str]) -> None:
+    """Behind it, or behind one more character."""
+    text = "".join(parts) + "." * padding
+    (*found,) = Anchors(wanted([f"api{BEFORE}key{OR}token"])).places(text)
+    expected = [
+        hit.start() for hit in re.finditer("(?=api.?(?:key|token))", text, re.IGNORECASE | re.ASCII | re.DOTALL)
+    ]
+
+    assert [places for places, _ in found] == ([expected] if expected else [])
+
+
+@given(st.lists(st.sampled_from(["pab", "xp", "xpa", "b", "x", "p", "a"]), max_size=20))
+def test_literals_that_overlap_are_both_found(parts: list[str]) -> None:
+    """Also where the rare character of one is that of the other."""
+    text = "".join(parts) + "." * 3000
+    found = {goal: places for places, goal in Anchors(wanted(["xpa", "pab"])).places(text)}
+
+    assert found == {anchor: places for anchor in ("xpa", "pab") if (places := naive(text, anchor))}
 
 
 @pytest.mark.parametrize("text", ["access to\u212aen, client tail", "access token, client \u017fecret"])

@@ -371,8 +371,9 @@ def test_a_damaged_backup_is_refused(world: World) -> None:
     made = backup.back_up(world.deps()).path
     made.write_bytes(made.read_bytes()[:5000])
 
-    with pytest.raises(StoreCorrupt, match="no sound backup"):
+    with pytest.raises(StoreCorrupt, match="no sound backup") as refused:
         backup.restore(world.deps(), made.name)
+    assert "name another backup" in refused.value.remedy  # the database is well: nothing is to be repaired
     assert world.runtime.store.count() == 100
 
 

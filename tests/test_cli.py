@@ -107,6 +107,14 @@ def test_apply_works_as_a_word_and_as_an_option(world: World, capsys: pytest.Cap
     assert json.loads(capsys.readouterr().out)["filled"] == 100
 
 
+def test_words_may_stand_behind_options(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who is told `rotate --session ID` adds the apply at the end; what is no option of ours stays unknown."""
+    assert call(world, "rotate", "--session", "s1", "apply", "--json") == OK
+    assert json.loads(capsys.readouterr().out)["status"] == "ordered"
+    with pytest.raises(SystemExit):
+        arguments("status", "--json", "--unknown")
+
+
 def test_words_to_search_for_stay_as_quoted(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     """The shell has read the quotes already."""
     call(world, "search", "it's apply", "--json")
@@ -238,6 +246,55 @@ def test_a_verb_that_is_mistyped_gets_the_nearest_name(
 def test_what_is_incomplete_or_too_much_is_told_what_fits(typed: str, said: str, world: World) -> None:
     """Half a verb is not unknown, and a word that does not fit is told which would."""
     assert said in run(typed, world.deps())
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("status --apply", "`hermes lcm status` takes no 'apply' (what there is: deep);"),
+        ("backup --dry-run", "`hermes lcm backup` takes no '--dry-run';"),
+        ("backup dry-run", "`hermes lcm backup` takes no '--dry-run';"),
+        ("export --apply", "`hermes lcm export` takes no 'apply'"),
+        ("search --deep zebra", "`hermes lcm search` takes no 'deep'"),
+        ("doctor repair deep", "`hermes lcm doctor repair` takes no 'deep' (what there is: apply);"),
+    ],
+)
+def test_a_flag_that_a_verb_has_no_use_for_is_refused(
+    typed: str, said: str, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a word and as an option: who asks for a dry run gets no backup."""
+    assert call(world, *typed.split()) == REFUSED
+    assert said in capsys.readouterr().out
+    assert not (world.home / "lcm-backups").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("explain", "`hermes lcm explain` needs an address such as msg_12 or sum_3"),
+        ("explain msg_1 msg_2", "'msg_2' is one word too many: `hermes lcm explain` takes an address"),
+        ("explain 12", "'12' is no address of a message or summary; did you mean msg_12 or sum_12?"),
+        ("search ''", "`hermes lcm search` needs words"),
+        ("import", "`hermes lcm import` needs a file of messages, such as talk.jsonl"),
+        ("import host s1 s2", "'s2' is one word too many: `hermes lcm import host` takes one session, or none"),
+        (
+            "export s1 pdf",
+            "'pdf' is one word too many: `hermes lcm export` takes one session and one of jsonl, markdown",
+        ),
+        ("adopt a b c", "'c' is one word too many: `hermes lcm adopt` takes a database file"),
+        ("restore latest x", "'x' is one word too many: `hermes lcm restore` takes one backup"),
+        ("redact apply", "`hermes lcm redact` takes no 'apply' (what there is: preview);"),
+        ("preset sugest", "did you mean `hermes lcm preset suggest`?"),
+        ("export nope", "under a session 'nope'; the newest, newest first: s1"),
+        ("status --session nope", "under a session 'nope'; the newest, newest first: s1"),
+    ],
+)
+def test_a_refusal_names_the_word_and_what_would_do(
+    typed: str, said: str, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The offender, and the way out."""
+    assert call(world, *shlex.split(typed)) == REFUSED
+    assert said in capsys.readouterr().out
 
 
 def test_a_file_that_is_missing_is_named_once(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -397,6 +397,31 @@ def test_a_search_finds_what_its_asker_may_read(
     assert {each["session_id"] for each in data["results"]} == found
 
 
+@pytest.mark.parametrize("typed", ["needle", '"needle of"'])
+def test_a_search_shows_the_words_that_were_found(typed: str, shared: World) -> None:
+    """However far into its message they stand; not how the message begins."""
+    shared.say(f"{'hay and straw, ' * 400}the needle of the stack. {'hay and straw, ' * 400}", session="far")
+    [found] = answer(f"search {typed}", shared.deps("far")).data["results"]
+
+    assert "the needle of the stack" in found["excerpt"]
+    assert (found["excerpt"][0], found["excerpt"][-1]) == ("…", "…")
+
+
+def test_a_search_shows_the_call_that_was_found(shared: World) -> None:
+    """A message may be nothing but calls of tools."""
+    call = {"id": "c1", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "needle.py"}'}}
+    live = [
+        {"role": "user", "content": "look"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "nothing"},
+    ]
+    shared.runtime.announce("calls", platform="cli")
+    shared.runtime.take("calls", live, source="cli")
+
+    found = answer("search needle.py", shared.deps("calls")).data["results"]
+    assert any("needle.py" in each["excerpt"] for each in found)
+
+
 def test_somebody_elses_address_and_none_are_the_same_answer(shared: World) -> None:
     """Not even its existence is told."""
     theirs, nobodys = (run(f"explain msg_{number}", shared.deps("anna")) for number in (3, 999))

@@ -102,6 +102,30 @@ def _reads_environment(node: ast.AST) -> bool:
 
 
 @every_module
+def test_no_module_reaches_the_network(module: str) -> None:
+    """docs/security.md says so: models are reached through the host's client only."""
+    dotted = {
+        f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
+        for node in ast.walk(_tree(module))
+        if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0)
+        for alias in node.names
+    }
+    network = {
+        "aiohttp",
+        "ftplib",
+        "http",
+        "httpx",
+        "requests",
+        "smtplib",
+        "socket",
+        "ssl",
+        "urllib",
+        "urllib3",
+    }
+    assert {name for name in dotted if name.split(".")[0] in network} <= {"urllib.parse.quote"}
+
+
+@every_module
 def test_every_module_has_a_layer(module: str) -> None:
     """A module that nobody placed has no rules."""
     assert rank(module) < 99, f"add {module} to LAYERS and to docs/design.md"

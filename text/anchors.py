@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
@@ -22,8 +23,9 @@ _ONE: Final = (0.8, 0.5)  # for a literal, and for a long one
 _LONG: Final = 10
 #: Characters that are encoded at once: most slices of a text that is not all ASCII still are, which is much cheaper.
 _SLICE: Final = 4096
-#: Between a literal and the one that must follow, with one character between them at most.
+#: Between a literal and the one that must follow (or one of several, with ``OR`` between), with one character between at most.
 BEFORE: Final = "\u2026"
+OR: Final = "|"
 _LIKE_ASCII: Final = "\u212a\u017f"  # the letters that patterns in any case take for k and s
 
 
@@ -38,7 +40,7 @@ class Anchors(Generic[T]):
     """Literals (in any case, unless a capital stands in them) and what each of them is for.
 
     Each comes as (literal, characters of which one must stand in the text as well or it counts for nothing, goal). A literal may
-    be "a…b": where a stands with b behind it, or behind one more character.
+    be "a…b" or "a…b|c": where a stands with b (or c) behind it, or behind one more character.
     """
 
     def __init__(self, wanted: Sequence[tuple[str, str, T]]) -> None:
@@ -92,20 +94,24 @@ class Anchors(Generic[T]):
             return [at - offset for at in places if at >= offset and raw.startswith(literal, at - offset)]
         if odd:  # what follows may not be written in ASCII
             return _each(raw, literal)
-        size = len(literal)
-        return [
-            at - size - gap
-            for at in places
-            for gap in (1, 0)
-            if raw.endswith(literal, max(0, at - size - gap), max(0, at - gap))
-        ]
+        size, last = len(literal), literal[-1]
+        if first == source:
+            thens = tuple(then.encode("ascii").split(OR.encode("ascii")))
+            return [at for at in places if raw.startswith(thens, at + size) or raw.startswith(thens, at + size + 1)]
+        out: list[int] = []
+        for at in places:
+            if at > size and raw[at - 2] == last and raw.endswith(literal, at - 1 - size, at - 1):
+                out.append(at - 1 - size)
+            if at >= size and raw[at - 1] == last and raw.endswith(literal, at - size, at):
+                out.append(at - size)
+        return out
 
 
 def _source(anchor: str, anchors: Iterable[str]) -> str:
     """The literal that is looked for where this one is wanted."""
-    then = anchor.partition(BEFORE)[2]
+    first, _, then = anchor.partition(BEFORE)
     if then:
-        return then
+        return first if OR in then else then
     inside = [each for each in anchors if BEFORE not in each and each == each.lower() and each in anchor.lower()]
     return min([*inside, anchor], key=len)
 
@@ -120,6 +126,8 @@ class _Group:
         self._ending = [anchor for anchor in anchors if anchor[-1] == pivot and len(anchor) > 1]
         self._inside = [(anchor, anchor.index(self._pivot)) for anchor in anchors if anchor not in self._ending]
         self._size = min((len(anchor) for anchor in self._ending), default=0)
+        #: Can C say which one stands at a place? Where it is one at most.
+        self._told = not self._ending and not any(_meet(a, b) for a, b in combinations(self._inside, 2))
         self._by_tail: dict[bytes, list[bytes]] = {}
         for anchor in self._ending:
             self._by_tail.setdefault(anchor[-self._size :], []).append(anchor)
@@ -135,7 +143,12 @@ class _Group:
             tries.append(b"(?<=" + b"".join(before) + pivot + b")(?<=" + tails + b")")
         if self._inside:
             whole = b"|".join(
-                b"(?=" + re.escape(anchor[at + 1 :]) + b")(?<=" + re.escape(anchor[: at + 1]) + b")"
+                b"(?="
+                + re.escape(anchor[at + 1 :])
+                + b")(?<="
+                + re.escape(anchor[: at + 1])
+                + b")"
+                + b"()" * self._told
                 for anchor, at in self._inside
             )
             tries.append(b"(?=" + _one_of(anchor[at + 1] for anchor, at in self._inside) + b")(?:" + whole + b")")
@@ -149,8 +162,19 @@ class _Group:
             return {anchor: _each(raw, anchor) for anchor in anchors}
         if hop < around:
             fits = self._pattern.match
-            return self._around(raw, (at for at in _each(raw, self._pivot) if fits(raw, at)))
-        return self._around(raw, (hit.start() for hit in self._pattern.finditer(raw)))
+            hits: Iterable[re.Match[bytes]] = (hit for at in _each(raw, self._pivot) if (hit := fits(raw, at)))
+        else:
+            hits = self._pattern.finditer(raw)
+        return self._said(hits) if self._told else self._around(raw, (hit.start() for hit in hits))
+
+    def _said(self, hits: Iterable[re.Match[bytes]]) -> dict[bytes, list[int]]:
+        """Which literals stand where the pattern fits, as it tells itself."""
+        out: dict[bytes, list[int]] = {anchor: [] for anchor, _ in self._inside}
+        each = [(out[anchor].append, offset) for anchor, offset in self._inside]
+        for hit in hits:
+            append, offset = each[hit.lastindex - 1]  # type: ignore[operator] # every way through has a group
+            append(hit.start() - offset)
+        return out
 
     def _around(self, raw: bytes, hits: Iterable[int]) -> dict[bytes, list[int]]:
         out: dict[bytes, list[int]] = {anchor: [] for anchor in self.anchors}
@@ -162,6 +186,14 @@ class _Group:
                 if at >= offset and raw.startswith(anchor, at - offset):
                     out[anchor].append(at - offset)
         return out
+
+
+def _meet(one: tuple[bytes, int], other: tuple[bytes, int]) -> bool:
+    """Can two literals stand in one text so that their pivots are the same character?"""
+    (a, i), (b, j) = one, other
+    before = min(i, j)
+    both = zip(a[i - before :], b[j - before :], strict=False)
+    return all(x == y for x, y in both)
 
 
 def _one_of(characters: Iterable[int]) -> bytes:

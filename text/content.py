@@ -139,8 +139,10 @@ def _without_memory(text: str) -> str:
     low = text.encode("utf-8", "surrogatepass").lower()  # as fast for any text as ``str.lower`` is for ASCII
     tags, notes = b"memory-context" in low, b"recalled memory context" in low
     if tags:
-        text = "".join(_outside_blocks(text))
-        notes = notes or bool(_RECALLED.search(text))  # a block that stood inside of it had hidden it
+        rest = "".join(_outside_blocks(text))
+        # A block that stood inside of a note had hidden it.
+        notes = notes or (len(rest) != len(text) and bool(_RECALLED.search(rest)))
+        text = rest
     if notes:
         text = "".join(_outside_notes(text))
     return _untagged(text) if tags or notes else text
@@ -148,12 +150,12 @@ def _without_memory(text: str) -> str:
 
 def _untagged(text: str) -> str:
     """Without single tags; where all of them are written alike C finds them, which matters where there are thousands."""
-    each = ("<memory-context>", "</memory-context>")
-    out, size = text, len(text)
-    for tag in each:
-        out, size = out.replace(tag, ""), size - len(tag) * text.count(tag)
-    # Another size: taking one out made another one, which must stay. Others in the rest are written in another way.
-    alike = len(out) == size and b"memory-context" not in out.encode("utf-8", "surrogatepass").lower()
+    opening, closing = "<memory-context>", "</memory-context>"
+    some = text.replace(opening, "")
+    out = some.replace(closing, "")
+    # Fewer than there were: taking one out made another one, which must stay. Others in the rest are written in another way.
+    made = len(out) != len(some) and len(some) - len(out) != len(closing) * text.count(closing)
+    alike = not made and b"memory-context" not in out.encode("utf-8", "surrogatepass").lower()
     return out if alike else _STRAY.sub("", text)
 
 

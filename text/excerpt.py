@@ -30,6 +30,13 @@ def window(text: str, at: int, size: int, stems: Collection[str]) -> tuple[int, 
     return _snapped(text, start, min(len(text), start + size), first, last)
 
 
+def first(text: str, literal: str, stems: Collection[str]) -> int:
+    """Where to look first: at the words as they were typed, else at the first of their stems."""
+    lowered = text.lower()
+    at = lowered.find(literal.lower()) if literal else -1
+    return at if at >= 0 else min((n for n in map(lowered.find, stems) if n >= 0), default=0)
+
+
 def _places(text: str, stems: Collection[str]) -> list[tuple[int, str]]:
     """Where the words stand."""
     lowered = text.lower()

@@ -26,6 +26,7 @@ _STEPS = re.compile(rf"(?s:(?:(?!{_SAMPLE.pattern}).{{{_STEP}}}){{0,1000}})")
 _PIECE = re.compile(
     r"(?P<sep>(?:\\{1,8}[nrt]|[\r\n])++[ \t]*+)|(?P<run>(?:[A-Za-z0-9+/_-]++|\\{1,8}/)++(?:=|\\{1,8}u003[dD]){0,2})"
 )
+_BEGINS = re.compile(r"[\r\nA-Za-z0-9+/_-]|\\{1,8}[nrt/]")  # a piece, whatever its length
 _URI_HEAD = re.compile(
     r"data:(?P<mime>[\w.+-]*(?:\\{0,8}/[\w.+-]+)?)(?:;[\w.+-]+=[\w.+-]*){0,8};base64,\Z", re.IGNORECASE
 )
@@ -135,7 +136,7 @@ def spans(text: str) -> list[Span]:
 
 def _region(text: str, start: int, at: int) -> tuple[int, list[Span]]:
     """(end of the stretch of base64 characters and line ends, the runs in it)."""
-    first = _PIECE.match(text, start) or _PIECE.search(text, at, at + _WINDOW)
+    first = _BEGINS.match(text, start) or _BEGINS.search(text, at, at + _WINDOW)
     lines: list[tuple[int, int]] = []
     end = first.start() if first else at
     for piece in _PIECE.finditer(text, end) if first else ():

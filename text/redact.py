@@ -158,7 +158,7 @@ RULES: tuple[Rule, ...] = (
     Rule("aws_key", ("aws_…secret", "secret"), _assigned(r"(?:aws_secret_access_key|secretaccesskey)", least=16),
          needs=_ASSIGNS),
     Rule(
-        "api_key", ("api", "access…token", "secret", "client…secret"), _assigned(_API, least=6),
+        "api_key", ("api…key|token|secret", "access…token", "secret", "client…secret"), _assigned(_API, least=6),
         key=re.compile(rf"(?i)[\w.-]{{0,40}}{_API}[\w.-]{{0,20}}"), needs=_ASSIGNS,
     ),
     Rule(
@@ -361,7 +361,7 @@ class _View:
         starts: list[int] = []
         offsets: list[int] = []
         size = 0
-        self._found = _runs(raw, _IN_WORD if self._ascii else _IN_RUN, _TOKEN)
+        self._found = list(_runs(raw, _IN_WORD if self._ascii else _IN_RUN, _TOKEN))
         for at, stop in self._found:
             begin = max(0, at - _DOTTED) if raw[at - 1] == _DOT else at
             starts.append(size)
@@ -374,17 +374,20 @@ class _View:
         """Runs of at least ``_WORD`` characters of base64 that may say text, with the signs that fill them up."""
         raw = self.raw
         says = _SAYS.match
-        runs = _runs(raw, _IN_WORD, _WORD) if self._found is None else self._found
-        if self._found is not None and not self._ascii:
-            runs = [part for run in runs for part in _unmarked(raw, run)]
+        runs: Iterable[Match]
+        if self._found is None:
+            runs = _runs(raw, _IN_WORD, _WORD)
+        elif self._ascii:
+            runs = self._found
+        else:
+            runs = (part for run in self._found for part in _unmarked(raw, run))
         for at, stop in runs:
-            if stop - at >= _WORD and raw[at] in _FIRST and says(raw, at):
+            if raw[at] in _FIRST and stop - at >= _WORD and says(raw, at):
                 yield at, stop + (2 if raw.startswith(b"==", stop) else 1 if raw.startswith(b"=", stop) else 0)
 
 
-def _runs(raw: bytes, table: bytes, least: int) -> list[Match]:
+def _runs(raw: bytes, table: bytes, least: int) -> Iterator[Match]:
     """Runs of bytes for which the table has a one."""
-    out: list[Match] = []
     kinds = raw.translate(table)
     find = kinds.find
     run = b"1" * least
@@ -393,9 +396,8 @@ def _runs(raw: bytes, table: bytes, least: int) -> list[Match]:
         stop = find(b" ", at + least)
         if stop < 0:
             stop = len(kinds)
-        out.append((at, stop))
+        yield at, stop
         at = find(run, stop)
-    return out
 
 
 def _unmarked(raw: bytes, run: Match) -> Iterator[Match]:

@@ -162,6 +162,11 @@ class Query:
     notes: tuple[str, ...] = ()
 
     @property
+    def stems(self) -> frozenset[str]:
+        """The stems of the words that mean something."""
+        return frozenset(stem for atom in self.any if not atom.stop for stem in atom.stems)
+
+    @property
     def loosens(self) -> bool:
         """Whether the single terms say anything else than what was asked for as a whole."""
         return len(self.any) > 1 or self.all != "".join(atom.match for atom in self.any)
