@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _PLAIN = {str, type(None)}
+_NEWEST = 256  # of messages that are the very same objects, so many are looked at inside
 
 
 @dataclass(slots=True)
@@ -26,7 +27,7 @@ class Columns:
     def of(cls, messages: Sequence[Mapping[str, Any]]) -> Columns:
         """Contents that can change in place are copied."""
         return cls(
-            contents_of(messages),
+            _copied(contents(messages)),
             [message.get("role") for message in messages],
             [message.get("tool_calls") for message in messages],
             [message.get("tool_call_id") for message in messages],
@@ -50,12 +51,23 @@ class Columns:
             mine[start:] = theirs
 
 
-def contents_of(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The contents of messages; those that can change in place as copies."""
-    contents = [message.get("content") for message in messages]
-    if set(map(type, contents)) <= _PLAIN:
-        return contents
-    return [_snapshot(item) for item in contents]
+def same_objects(before: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> int:
+    """How many leading messages need no look inside, because they are the objects of the list before; never the newest."""
+    size = min(len(before), len(messages))
+    if size <= _NEWEST or messages[0] is not before[0] or messages[size - 1] is not before[size - 1]:
+        return 0
+    old = size - _NEWEST
+    return old if before[:old] == messages[:old] else 0
+
+
+def contents(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The contents of messages, as they are."""
+    return [message.get("content") for message in messages]
+
+
+def _copied(items: list[Any]) -> list[Any]:
+    """Contents; those that can change in place as copies."""
+    return items if set(map(type, items)) <= _PLAIN else [_snapshot(item) for item in items]
 
 
 def _snapshot(item: Any) -> Any:

@@ -141,11 +141,14 @@ def rough(messages: Sequence[Mapping[str, Any]]) -> int:
     return int(estimate_messages_tokens_rough(list(messages)))
 
 
-def said(messages: Sequence[_Message]) -> Sequence[_Message]:
-    """The messages without the notes that a gateway keeps among them; the very same list when there are none."""
+def said(messages: Sequence[_Message], known: int = 0) -> Sequence[_Message]:
+    """The messages without the notes that a gateway keeps among them; the very same list when there are none.
+
+    The first ``known`` messages are no notes: whoever asks has seen these very objects before.
+    """
     try:
         # At every hook, with lists of thousands: this is the fastest way.
-        if _NOTE not in [message.get("role") for message in messages]:
+        if _NOTE not in [message.get("role") for message in (messages[known:] if known else messages)]:
             return messages
     except AttributeError:
         pass  # somebody put what is no message into the list

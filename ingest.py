@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .align import Core, Expected, Live, Place, Plan, align, middle, spaced
-from .columns import Columns, contents_of
+from .columns import Columns, contents, same_objects
 from .dag import SummaryDag
 from .errors import Overtaken
 from .opening import Opening, Openings
@@ -150,6 +150,11 @@ class Ingest:
     def knows(self, session_id: str) -> bool:
         """Has this process seen a live list of the session?"""
         return session_id in self._windows
+
+    def familiar(self, session_id: str, messages: Sequence[Mapping[str, Any]]) -> int:
+        """How many leading messages are those that the session's last list held, without a look inside; none of a short list."""
+        window = self._windows.get(session_id)
+        return same_objects(window.objects, messages) if window is not None else 0
 
     def last_seen(self, session_id: str) -> tuple[Sequence[Mapping[str, Any]], Lineage] | None:
         """The live list of a session as it was handed over last, and what its messages are."""
@@ -460,22 +465,15 @@ def _redacted(core: content.Said) -> bool:
     return ("[" in core.text and _REDACTED in core.text) or any(_REDACTED in f"{call}" for call in core.calls)
 
 
-_NEWEST = 256  # of messages that are the very same objects, so many are looked at inside
-
-
 def _common(window: _Window, messages: Sequence[Mapping[str, Any]], *, thorough: bool) -> tuple[int, int, Columns]:
     """(how many leading messages are as they were, from which row on they were looked at, these rows).
 
     A terminal hands over the same objects at every hook. What the host changes inside them is near the end of the list, so only
     a thorough look (once a turn) reads the texts of all of them.
     """
-    size = min(len(window.objects), len(messages))
-    start = 0
-    if size > _NEWEST and messages[0] is window.objects[0] and messages[size - 1] is window.objects[size - 1]:
-        old = size - _NEWEST
-        same = window.objects[:old] == messages[:old]  # identity first, in C
-        if same and (not thorough or contents_of(messages[:old]) == window.columns.contents[:old]):
-            start = old
+    start = same_objects(window.objects, messages)
+    if thorough and start and contents(messages[:start]) != window.columns.contents[:start]:
+        start = 0
     rows = Columns.of(messages[start:])
     return window.columns.common(rows, start), start, rows
 
