@@ -426,10 +426,11 @@ class Runtimes:
         self._lock = threading.RLock()
         self._databases = Databases()
         self._by_home: dict[str, Runtime] = {}
+        self._real_paths: dict[str, tuple[tuple[int, int], str]] = {}  # by the name, with the folder that it was of
 
     def at(self, home: Path | str | None = None) -> Runtime:
         """The runtime of a home (the current one if none is named), built at its first use without opening a file."""
-        key = os.path.realpath(home or host.hermes_home())
+        key = self._real(os.fspath(home or host.hermes_home()))
         with self._lock:
             if key not in self._by_home:
                 config = settings.load(None, _block())
@@ -438,6 +439,17 @@ class Runtimes:
                 if len(self._by_home) == 1:
                     atexit.register(self.stop)
             return self._by_home[key]
+
+    def _real(self, home: str) -> str:
+        """A home's real path; looked up again only when another folder has the name, for every hook asks."""
+        try:
+            found = os.stat(home)
+        except OSError:
+            return os.path.realpath(home)
+        known = self._real_paths.get(home)
+        if known is None or known[0] != (found.st_dev, found.st_ino):
+            known = self._real_paths[home] = (found.st_dev, found.st_ino), os.path.realpath(home)
+        return known[1]
 
     def stop(self) -> None:
         """The process ends: workers take nothing new, states are kept."""
