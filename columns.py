@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 _PLAIN = {str, type(None)}
-_NEWEST = 256  # of messages that are the very same objects, so many are looked at inside
 
 
 @dataclass(slots=True)
@@ -27,10 +26,10 @@ class Columns:
     def of(cls, messages: Sequence[Mapping[str, Any]]) -> Columns:
         """Contents that can change in place are copied."""
         return cls(
-            _copied(contents(messages)),
-            [message.get("role") for message in messages],
-            [message.get("tool_calls") for message in messages],
-            [message.get("tool_call_id") for message in messages],
+            _copied(column(messages, "content")),
+            column(messages, "role"),
+            column(messages, "tool_calls"),
+            column(messages, "tool_call_id"),
         )
 
     def all(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
@@ -45,24 +44,15 @@ class Columns:
                 size = next(n for n in range(size) if mine[start + n] != theirs[n])
         return start + size
 
-    def replace_from(self, start: int, other: Columns) -> None:
-        """Rows from ``start`` on are those of ``other``."""
+    def replace(self, start: int, stop: int, other: Columns) -> None:
+        """In the place of these rows come the first of ``other``: as many, or all of it at the end."""
         for mine, theirs in zip(self.all(), other.all(), strict=True):
-            mine[start:] = theirs
+            mine[start:stop] = theirs if stop == len(mine) else theirs[: stop - start]
 
 
-def same_objects(before: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> int:
-    """How many leading messages need no look inside, because they are the objects of the list before; never the newest."""
-    size = min(len(before), len(messages))
-    if size <= _NEWEST or messages[0] is not before[0] or messages[size - 1] is not before[size - 1]:
-        return 0
-    old = size - _NEWEST
-    return old if before[:old] == messages[:old] else 0
-
-
-def contents(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The contents of messages, as they are."""
-    return [message.get("content") for message in messages]
+def column(messages: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    """What messages have under a name, as it is."""
+    return [message.get(name) for message in messages]
 
 
 def _copied(items: list[Any]) -> list[Any]:

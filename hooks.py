@@ -124,24 +124,23 @@ class _Taken(NamedTuple):
 
 def _take(session_id: str, history: Messages | None, platform: str | None, *, thorough: bool = True) -> _Taken | None:
     """Ingest, unless the list is not the user's conversation."""
-    if not session_id or not history:
+    if not session_id or not history or host.in_background_review():
         return None
     runtime = RUNTIMES.at()
-    messages = host.said(history, 0 if thorough else runtime.ingest.familiar(session_id, history))
+    seen = runtime.ingest.recognise(session_id, history, thorough=thorough)
+    messages = host.said(history, seen.count)
     if not messages or _is_review(messages) or runtime.mode(session_id) != "full":
         return None
     if platform:
         runtime.announce(session_id, platform=platform)
-    return _Taken(runtime, messages, runtime.take(session_id, messages, thorough=thorough))
+    return _Taken(runtime, messages, runtime.take(session_id, messages, thorough=thorough, seen=seen))
 
 
 def _is_review(messages: Messages) -> bool:
     """Text of the host's background review never belongs to the user's history."""
-    if any(
+    return any(
         host.is_review_prompt(message.get("content")) for message in messages[-40:] if message.get("role") == "user"
-    ):
-        return True
-    return host.in_background_review()
+    )
 
 
 @_survives(INGEST)

@@ -144,7 +144,7 @@ def rough(messages: Sequence[Mapping[str, Any]]) -> int:
 def said(messages: Sequence[_Message], known: int = 0) -> Sequence[_Message]:
     """The messages without the notes that a gateway keeps among them; the very same list when there are none.
 
-    The first ``known`` messages are no notes: whoever asks has seen these very objects before.
+    The first ``known`` messages are no notes: whoever asks knows them.
     """
     try:
         # At every hook, with lists of thousands: this is the fastest way.
@@ -152,7 +152,8 @@ def said(messages: Sequence[_Message], known: int = 0) -> Sequence[_Message]:
             return messages
     except AttributeError:
         pass  # somebody put what is no message into the list
-    return [message for message in messages if not isinstance(message, Mapping) or message.get("role") != _NOTE]
+    rest = [m for m in messages[known:] if not isinstance(m, Mapping) or m.get("role") != _NOTE]
+    return [*messages[:known], *rest]
 
 
 def is_review_prompt(text: object) -> bool:

@@ -56,6 +56,7 @@ from .text import tokens
 from .text.exact import Exact
 from .upkeep import Upkeep
 from .views import Views
+from .windows import UNSEEN, Recognised
 
 #: The source of messages whose platform the host does not tell.
 UNKNOWN_SOURCE = "unknown"
@@ -321,12 +322,20 @@ class Runtime:
         self.sessions.carry(new.conversation_id, [node.node_id for node in roots if depth < 0 or node.depth >= depth])
 
     # -- the verbs that hooks and engines share -------------------------------------------------------------
-    def take(self, session_id: str, messages: Any, *, source: str = "", thorough: bool = True) -> Lineage:
+    def take(
+        self,
+        session_id: str,
+        messages: Any,
+        *,
+        source: str = "",
+        thorough: bool = True,
+        seen: Recognised = UNSEEN,
+    ) -> Lineage:
         """Ingest a live list; a success resolves what had been wrong. ``source``: the platform, if not the session's."""
         session = self.session(session_id)
         source = source or session.platform or UNKNOWN_SOURCE
         began = time.perf_counter()
-        lineage = self.ingest.take(session, messages, source=source, thorough=thorough)
+        lineage = self.ingest.take(session, messages, source=source, thorough=thorough, seen=seen)
         self.metrics.observe("ingest_seconds", time.perf_counter() - began)
         self.health.counters["ingests"] += 1
         self.health.counters["messages_stored"] += lineage.stored
