@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 _PLAIN = {str, type(None)}
+_NEARLY_ALWAYS = {name: itemgetter(name) for name in ("content", "role")}
 
 
 @dataclass(slots=True)
@@ -51,7 +53,13 @@ class Columns:
 
 
 def column(messages: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
-    """What messages have under a name, as it is."""
+    """What messages have under a name, as it is; None where they have nothing."""
+    read = _NEARLY_ALWAYS.get(name)
+    try:
+        if read is not None:
+            return list(map(read, messages))  # three quarters of the time
+    except KeyError:
+        pass
     return [message.get(name) for message in messages]
 
 

@@ -39,10 +39,10 @@ def hermes_home() -> Path:
     """The home of the profile that is served right now (a gateway may serve several in one process)."""
     try:
         from hermes_constants import get_hermes_home
-
-        return Path(get_hermes_home())
     except ImportError:
         return Path(os.environ.get("HERMES_HOME") or Path.home() / ".hermes")
+    home = get_hermes_home()
+    return home if isinstance(home, Path) else Path(home)
 
 
 def config_block() -> Mapping[str, Any]:
