@@ -298,6 +298,9 @@ class MessageStore:
 
     def retracted(self, conversation_id: int) -> list[Stored]:
         """Rows that the user took back, in order. Asked where something is about to be stored, so the writer is asked."""
+        some = "SELECT 1 FROM messages WHERE conversation_id = ? AND flags & 1 LIMIT 1"  # nearly always there are none
+        if not self._db.query_now(some, (conversation_id,)):
+            return []
         rows = self._db.query_now(
             f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND flags & 1 ORDER BY pos, seq",
             (conversation_id,),
