@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 _PLAIN = {str, type(None)}
+_NEARLY_ALWAYS = {name: itemgetter(name) for name in ("content", "role")}
 
 
 @dataclass(slots=True)
@@ -26,10 +28,10 @@ class Columns:
     def of(cls, messages: Sequence[Mapping[str, Any]]) -> Columns:
         """Contents that can change in place are copied."""
         return cls(
-            contents_of(messages),
-            [message.get("role") for message in messages],
-            [message.get("tool_calls") for message in messages],
-            [message.get("tool_call_id") for message in messages],
+            _copied(column(messages, "content")),
+            column(messages, "role"),
+            column(messages, "tool_calls"),
+            column(messages, "tool_call_id"),
         )
 
     def all(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
@@ -44,18 +46,26 @@ class Columns:
                 size = next(n for n in range(size) if mine[start + n] != theirs[n])
         return start + size
 
-    def replace_from(self, start: int, other: Columns) -> None:
-        """Rows from ``start`` on are those of ``other``."""
+    def replace(self, start: int, stop: int, other: Columns) -> None:
+        """In the place of these rows come the first of ``other``: as many, or all of it at the end."""
         for mine, theirs in zip(self.all(), other.all(), strict=True):
-            mine[start:] = theirs
+            mine[start:stop] = theirs if stop == len(mine) else theirs[: stop - start]
 
 
-def contents_of(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The contents of messages; those that can change in place as copies."""
-    contents = [message.get("content") for message in messages]
-    if set(map(type, contents)) <= _PLAIN:
-        return contents
-    return [_snapshot(item) for item in contents]
+def column(messages: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    """What messages have under a name, as it is; None where they have nothing."""
+    read = _NEARLY_ALWAYS.get(name)
+    try:
+        if read is not None:
+            return list(map(read, messages))  # three quarters of the time
+    except KeyError:
+        pass
+    return [message.get(name) for message in messages]
+
+
+def _copied(items: list[Any]) -> list[Any]:
+    """Contents; those that can change in place as copies."""
+    return items if set(map(type, items)) <= _PLAIN else [_snapshot(item) for item in items]
 
 
 def _snapshot(item: Any) -> Any:

@@ -79,7 +79,8 @@ class Health:
 
     def resolved(self, topic: str) -> None:
         """The problem is gone."""
-        self._load(may_open=self._db is not None and self._db.path.exists())
+        if not self._loaded:
+            self._load(may_open=self._db is not None and self._db.path.exists())
         with self._lock:
             if topic not in self._problems:
                 return

@@ -12,10 +12,11 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import host, outgoing
 from .errors import LcmError
+from .records import Lineage
 from .runtime import RUNTIMES, Runtime
 
 if TYPE_CHECKING:
@@ -113,32 +114,33 @@ def _survives(
     return wrap
 
 
-def _take(
-    session_id: str, messages: Messages, platform: str | None, *, thorough: bool = True
-) -> tuple[Runtime, Any] | None:
+class _Taken(NamedTuple):
+    """A live list that was taken in: without notes of a gateway, so that every use of it means the same places."""
+
+    runtime: Runtime
+    messages: Messages
+    lineage: Lineage
+
+
+def _take(session_id: str, history: Messages | None, platform: str | None, *, thorough: bool = True) -> _Taken | None:
     """Ingest, unless the list is not the user's conversation."""
-    if not session_id or not messages or _is_review(messages):
+    if not session_id or not history or host.in_background_review():
         return None
     runtime = RUNTIMES.at()
-    if runtime.mode(session_id) != "full":
+    seen = runtime.ingest.recognise(session_id, history, thorough=thorough)
+    messages = host.said(history, seen.count)
+    if not messages or _is_review(messages) or runtime.mode(session_id) != "full":
         return None
     if platform:
         runtime.announce(session_id, platform=platform)
-    return runtime, runtime.take(session_id, messages, thorough=thorough)
-
-
-def _said(messages: Messages | None) -> Messages:
-    """The list without notes of a gateway: every use of it means the same places."""
-    return host.said(messages) if messages else ()
+    return _Taken(runtime, messages, runtime.take(session_id, messages, thorough=thorough, seen=seen))
 
 
 def _is_review(messages: Messages) -> bool:
     """Text of the host's background review never belongs to the user's history."""
-    if any(
+    return any(
         host.is_review_prompt(message.get("content")) for message in messages[-40:] if message.get("role") == "user"
-    ):
-        return True
-    return host.in_background_review()
+    )
 
 
 @_survives(INGEST)
@@ -147,7 +149,7 @@ def pre_llm_call(
 ) -> None:
     """Once a turn, with the new user message."""
     engine = ENGINES.of(session_id)
-    if _take(session_id, _said(conversation_history), platform, thorough=False) is not None and engine is not None:
+    if _take(session_id, conversation_history, platform, thorough=False) is not None and engine is not None:
         outgoing.watch(engine)
 
 
@@ -156,13 +158,12 @@ def pre_api_request(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
     """Before every request: what the model is about to see is durable before it is sent (P1)."""
-    messages = _said(conversation_history)
-    taken = _take(session_id, messages, platform, thorough=False)
+    taken = _take(session_id, conversation_history, platform, thorough=False)
     if taken is not None:
-        outgoing.sent(taken[0], session_id, messages, taken[1])
+        outgoing.sent(taken.runtime, session_id, taken.messages, taken.lineage)
         engine = ENGINES.of(session_id)
         if engine is not None:
-            engine.sending = len(messages), taken[0].views.shape(session_id)
+            engine.sending = len(taken.messages), taken.runtime.views.shape(session_id)
 
 
 def llm_request(request: Any = None, session_id: str = "", api_mode: str = "", **_: Any) -> dict[str, Any] | None:
@@ -182,11 +183,10 @@ def post_llm_call(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
     """After the turn, with the final answer: store it, and let the worker prepare what comes next."""
-    messages = _said(conversation_history)
-    taken = _take(session_id, messages, platform)
+    taken = _take(session_id, conversation_history, platform)
     engine = ENGINES.of(session_id)
     if taken is not None and engine is not None:
-        engine.prepare(messages, taken[1])
+        engine.prepare(taken.messages, taken.lineage)
 
 
 @_survives("session hook", when=_chosen)

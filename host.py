@@ -39,10 +39,10 @@ def hermes_home() -> Path:
     """The home of the profile that is served right now (a gateway may serve several in one process)."""
     try:
         from hermes_constants import get_hermes_home
-
-        return Path(get_hermes_home())
     except ImportError:
         return Path(os.environ.get("HERMES_HOME") or Path.home() / ".hermes")
+    home = get_hermes_home()
+    return home if isinstance(home, Path) else Path(home)
 
 
 def config_block() -> Mapping[str, Any]:
@@ -141,15 +141,19 @@ def rough(messages: Sequence[Mapping[str, Any]]) -> int:
     return int(estimate_messages_tokens_rough(list(messages)))
 
 
-def said(messages: Sequence[_Message]) -> Sequence[_Message]:
-    """The messages without the notes that a gateway keeps among them; the very same list when there are none."""
+def said(messages: Sequence[_Message], known: int = 0) -> Sequence[_Message]:
+    """The messages without the notes that a gateway keeps among them; the very same list when there are none.
+
+    The first ``known`` messages are no notes: whoever asks knows them.
+    """
     try:
         # At every hook, with lists of thousands: this is the fastest way.
-        if _NOTE not in [message.get("role") for message in messages]:
+        if _NOTE not in [message.get("role") for message in (messages[known:] if known else messages)]:
             return messages
     except AttributeError:
         pass  # somebody put what is no message into the list
-    return [message for message in messages if not isinstance(message, Mapping) or message.get("role") != _NOTE]
+    rest = [m for m in messages[known:] if not isinstance(m, Mapping) or m.get("role") != _NOTE]
+    return [*messages[:known], *rest]
 
 
 def is_review_prompt(text: object) -> bool:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .align import Core, Expected, Live, Place, Plan, align, middle, spaced
-from .columns import Columns, contents_of
 from .dag import SummaryDag
 from .errors import Overtaken
 from .opening import Opening, Openings
@@ -25,31 +24,11 @@ from .session import Session, Sessions
 from .store import MessageStore, NewRow
 from .text import compressed, content, own
 from .thread import Threads
+from .windows import UNSEEN, Recognised, Window
 
 _RETRIES = 5
 _REDACTED = "[redacted:"  # how every placeholder of ``text.redact`` begins
 _WINDOWS = 256  # sessions whose lists are remembered; the others align once when they come back
-
-
-@dataclass(slots=True)
-class _Window:
-    """A live list as it was seen last, and the expected rows that it did not show (it may have been an old state)."""
-
-    objects: list[Mapping[str, Any]]
-    columns: Columns
-    lineage: Lineage
-    pending: tuple[Expected, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A live list that was aligned, with the rows of it that were read anew."""
-
-    messages: Sequence[Mapping[str, Any]]
-    start: int
-    rows: Columns | None
-    lineage: Lineage
-    pending: tuple[Expected, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,36 +66,57 @@ class Ingest:
         self._lock = threading.Lock()
         self._threads = Threads(store, sessions)
         self._openings = Openings(store, sessions, self._threads, dag)
-        self._windows: OrderedDict[str, _Window] = OrderedDict()
+        self._windows: OrderedDict[str, Window] = OrderedDict()
         self._locks: dict[str, threading.RLock] = {}
         self.unaligned = 0
         self.unknown_records = 0
 
     # -- entry ----------------------------------------------------------------------------------------
     def take(
-        self, session: Session, messages: Sequence[Mapping[str, Any]], *, source: str, thorough: bool = True
+        self,
+        session: Session,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        source: str,
+        thorough: bool = True,
+        seen: Recognised = UNSEEN,
     ) -> Lineage:
         """Store what is new in a live list. Raises StoreError; then nothing was stored and the next call does it.
 
-        Without ``thorough`` a change inside an old message may be noticed only by the next thorough call.
+        Without ``thorough`` a change inside an old message may be noticed only by the next thorough call. ``seen``: what
+        ``recognise`` said of a list that begins like this one.
         """
         with self._session_lock(session.session_id):
             window = self._windows.get(session.session_id)
-            known = start = 0
-            rows: Columns | None = None
+            known = 0
             if window is not None:
-                known, start, rows = _common(window, messages, thorough=thorough)
+                known = window.recognise(messages, thorough=thorough, known=seen.still(window))
                 if known == len(messages):
-                    return self._seen(window, messages, start, rows)
+                    # The same list, or an earlier state of it, which does not replace the later one.
+                    return replace(window.lineage, entries=window.lineage.entries[:known], stored=0)
             lineage, pending = self._aligned(session, messages, window, known, source)
-            self._remember(session.session_id, window, _Seen(messages, start, rows, lineage, pending))
+            if window is None:
+                window = Window.of(messages, lineage, pending)
+            else:
+                window.learn(messages, known, lineage, pending)
+            self._remember(session.session_id, window)
             return lineage
+
+    def recognise(self, session_id: str, messages: Sequence[Mapping[str, Any]], *, thorough: bool) -> Recognised:
+        """How many leading messages are those of the session's last list; the rest may hold what is no message."""
+        if session_id not in self._windows:
+            return UNSEEN
+        with self._session_lock(session_id):
+            window = self._windows.get(session_id)
+            if window is None:
+                return UNSEEN
+            return Recognised(window.recognise(messages, thorough=thorough), window, window.version)
 
     def _aligned(
         self,
         session: Session,
         messages: Sequence[Mapping[str, Any]],
-        window: _Window | None,
+        window: Window | None,
         known: int,
         source: str,
     ) -> tuple[Lineage, tuple[Expected, ...]]:
@@ -127,15 +127,6 @@ class Ingest:
             except Overtaken:
                 window, known = None, 0
         return self._align(session, messages, None, 0, source)
-
-    def _seen(self, window: _Window, messages: Sequence[Mapping[str, Any]], start: int, rows: Columns) -> Lineage:
-        """A list that shows nothing unknown: the same one, or an earlier state of it (which does not replace the later one)."""
-        size = len(messages)
-        if size == len(window.objects):
-            window.objects = list(messages)
-            window.columns.replace_from(start, rows)
-            return replace(window.lineage, stored=0)
-        return replace(window.lineage, entries=window.lineage.entries[:size], stored=0)
 
     def forget(self, session_id: str) -> None:
         """Drop the window of a session; the next list is aligned against the store."""
@@ -160,13 +151,7 @@ class Ingest:
         with self._lock:
             return self._locks.setdefault(session_id, threading.RLock())
 
-    def _remember(self, session_id: str, window: _Window | None, seen: _Seen) -> None:
-        if window is None or seen.rows is None:
-            window = _Window(list(seen.messages), Columns.of(seen.messages), seen.lineage, seen.pending)
-        else:
-            window.objects[seen.start :] = seen.messages[seen.start :]
-            window.columns.replace_from(seen.start, seen.rows)
-            window.lineage, window.pending = seen.lineage, seen.pending
+    def _remember(self, session_id: str, window: Window) -> None:
         with self._lock:
             self._windows[session_id] = window
             self._windows.move_to_end(session_id)
@@ -178,7 +163,7 @@ class Ingest:
         self,
         session: Session,
         messages: Sequence[Mapping[str, Any]],
-        window: _Window | None,
+        window: Window | None,
         known: int,
         source: str,
         *,
@@ -219,7 +204,7 @@ class Ingest:
         last_known = next((entry.ids[-1] for entry in reversed(head) if entry.ids), 0)
         changes = _Changes(messages[known:], theirs, plan, unaligned, last_known, opening.kind == "unknown")
         stored = self._store_new(session, changes, entries, last_seq, source)
-        return Lineage((*head, *entries), assembly, last_seq + stored, stored), plan.leftover
+        return Lineage(head + tuple(entries), assembly, last_seq + stored, stored), plan.leftover
 
     def _placed(self, theirs: list[_Read], expected: Sequence[Expected], opening: Opening, before: float) -> Plan:
         """The plan for a list. A record of unknown origin at its head is aligned with nothing but itself.
@@ -347,7 +332,7 @@ class Ingest:
                 out[n] = some[whole].digest
         return out
 
-    def _expected_after(self, window: _Window, known: int) -> tuple[list[Expected], float]:
+    def _expected_after(self, window: Window, known: int) -> tuple[list[Expected], float]:
         """The rest of the window's list as expected rows, and the position of the row in front of them."""
         ids = [store_id for entry in window.lineage.entries[known:] for store_id in entry.ids]
         if not ids and not window.pending:
@@ -458,26 +443,6 @@ class _Changes:
 # -- pure helpers ------------------------------------------------------------------------------------------
 def _redacted(core: content.Said) -> bool:
     return ("[" in core.text and _REDACTED in core.text) or any(_REDACTED in f"{call}" for call in core.calls)
-
-
-_NEWEST = 256  # of messages that are the very same objects, so many are looked at inside
-
-
-def _common(window: _Window, messages: Sequence[Mapping[str, Any]], *, thorough: bool) -> tuple[int, int, Columns]:
-    """(how many leading messages are as they were, from which row on they were looked at, these rows).
-
-    A terminal hands over the same objects at every hook. What the host changes inside them is near the end of the list, so only
-    a thorough look (once a turn) reads the texts of all of them.
-    """
-    size = min(len(window.objects), len(messages))
-    start = 0
-    if size > _NEWEST and messages[0] is window.objects[0] and messages[size - 1] is window.objects[size - 1]:
-        old = size - _NEWEST
-        same = window.objects[:old] == messages[:old]  # identity first, in C
-        if same and (not thorough or contents_of(messages[:old]) == window.columns.contents[:old]):
-            start = old
-    rows = Columns.of(messages[start:])
-    return window.columns.common(rows, start), start, rows
 
 
 def _crowds(plan: Plan, expected: Sequence[Expected], before: float) -> list[int]:

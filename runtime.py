@@ -56,6 +56,7 @@ from .text import tokens
 from .text.exact import Exact
 from .upkeep import Upkeep
 from .views import Views
+from .windows import UNSEEN, Recognised
 
 #: The source of messages whose platform the host does not tell.
 UNKNOWN_SOURCE = "unknown"
@@ -322,12 +323,20 @@ class Runtime:
         self.sessions.carry(new.conversation_id, [node.node_id for node in roots if depth < 0 or node.depth >= depth])
 
     # -- the verbs that hooks and engines share -------------------------------------------------------------
-    def take(self, session_id: str, messages: Any, *, source: str = "", thorough: bool = True) -> Lineage:
+    def take(
+        self,
+        session_id: str,
+        messages: Any,
+        *,
+        source: str = "",
+        thorough: bool = True,
+        seen: Recognised = UNSEEN,
+    ) -> Lineage:
         """Ingest a live list; a success resolves what had been wrong. ``source``: the platform, if not the session's."""
         session = self.session(session_id)
         source = source or session.platform or UNKNOWN_SOURCE
         began = time.perf_counter()
-        lineage = self.ingest.take(session, messages, source=source, thorough=thorough)
+        lineage = self.ingest.take(session, messages, source=source, thorough=thorough, seen=seen)
         self.metrics.observe("ingest_seconds", time.perf_counter() - began)
         self.health.counters["ingests"] += 1
         self.health.counters["messages_stored"] += lineage.stored
@@ -427,10 +436,11 @@ class Runtimes:
         self._lock = threading.RLock()
         self._databases = Databases()
         self._by_home: dict[str, Runtime] = {}
+        self._real_paths: dict[str, tuple[tuple[int, int], str]] = {}  # by the name, with the folder that it was of
 
     def at(self, home: Path | str | None = None) -> Runtime:
         """The runtime of a home (the current one if none is named), built at its first use without opening a file."""
-        key = os.path.realpath(home or host.hermes_home())
+        key = self._real(os.fspath(home or host.hermes_home()))
         with self._lock:
             if key not in self._by_home:
                 config = settings.load(None, _block())
@@ -439,6 +449,17 @@ class Runtimes:
                 if len(self._by_home) == 1:
                     atexit.register(self.stop)
             return self._by_home[key]
+
+    def _real(self, home: str) -> str:
+        """A home's real path; looked up again only when another folder has the name, for every hook asks."""
+        try:
+            found = os.stat(home)
+        except OSError:
+            return os.path.realpath(home)
+        known = self._real_paths.get(home)
+        if known is None or known[0] != (found.st_dev, found.st_ino):
+            known = self._real_paths[home] = (found.st_dev, found.st_ino), os.path.realpath(home)
+        return known[1]
 
     def stop(self) -> None:
         """The process ends: workers take nothing new, states are kept."""

@@ -31,6 +31,7 @@ HEAD_COLUMNS = COLUMNS.format(ID_OF.format("messages"))
 _INSERT = f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES (NULL{',?' * 16})"
 _IN_SESSION = f"session_key = {KEY_OF.format('?')}"
 _NEIGHBOUR_CHARS = 200_000
+_ENDS = 256  # conversations of which it is remembered how their newest row ends
 #: A larger message is indexed behind its turn (5 MB take a fifth of a second), or by the first search if that comes before.
 LATER_CHARS = 250_000
 _SEARCH_WAITS_S = 5.0  # ... which waits no longer than that: many may have come at once, by an import
@@ -72,6 +73,8 @@ class MessageStore:
         self._index = index
         self.blocks = blocks or Blocks(db)
         self.cold = ColdRows(db, self.blocks)
+        #: How the row ends that was appended last, by conversation: (which one that is, its end).
+        self._ends: dict[int, tuple[tuple[int, bytes], str]] = {}
 
     # -- writing ------------------------------------------------------------------------------------
     def append(
@@ -94,17 +97,16 @@ class MessageStore:
         """
         laid = self._laid_aside(conversation_id, expected_seq, rows)
         with self._db.transaction():
-            last = self.last_seq(conversation_id, writing=True)
+            last, newest = self._newest(conversation_id)
             if last != expected_seq:
                 raise Overtaken(f"conversation {conversation_id} is at {last}, not at {expected_seq}")
             session_key = key_of(self._db, session_id, conversation_id)
             ids: list[int] = []
-            entries: list[IndexRow] = []
-            later: list[IndexRow] = []
-            tail = previous_text[-CONTEXT_CHARS:] if previous_text is not None else self._end_of(conversation_id, last)
+            entries, later = list[IndexRow](), list[IndexRow]()
+            before = previous_text if previous_text is not None else self._end_of(conversation_id, newest)
+            tail = before[-CONTEXT_CHARS:]
             for n, row in enumerate(rows, 1):
-                seq = last + n
-                message = row.message
+                seq, message = last + n, row.message
                 store_id = self._db.execute(
                     _INSERT,
                     (
@@ -123,7 +125,14 @@ class MessageStore:
             self._index.waiting.add([entry.store_id for entry in later])
             self._flag(retract, add=Flag.RETRACTED)
             self._flag(restore, remove=Flag.RETRACTED)
+            self._keep_end(conversation_id, ids, rows)
         return ids
+
+    def _newest(self, conversation_id: int) -> tuple[int, tuple[int, bytes] | None]:
+        """(the newest sequence number, which message has it; None where the conversation has none of its own), as the writer."""
+        sql = "SELECT max(seq), store_id, digest FROM messages WHERE conversation_id = ?"
+        seq, store_id, digest = self._db.fetch(sql, (conversation_id,))[0]
+        return (self.last_seq(conversation_id, writing=True), None) if seq is None else (seq, (store_id, digest))
 
     def _laid_aside(self, conversation_id: int, expected_seq: int, rows: Sequence[NewRow]) -> dict[int, Reference]:
         """Files of the huge ones among new rows, by their place in it: written before anybody waits for the database.
@@ -138,13 +147,29 @@ class MessageStore:
         """What goes into a row, as the writer: nobody can sweep files now."""
         return laid.packed() if laid is not None and self.blocks.aside.has(laid) else pack(message.envelope)
 
-    def _end_of(self, conversation_id: int, seq: int) -> str:
+    def _end_of(self, conversation_id: int, newest: tuple[int, bytes] | None) -> str:
         """How the row in front of the new ones ends: the index lends that to its successor. "" for a huge or damaged one."""
+        if newest is None:
+            return ""
+        known, end = self._ends.get(conversation_id, (None, ""))
+        if known == newest:
+            return end
         rows = self._db.fetch(
-            f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq = ? AND chars < ?",
-            (conversation_id, seq, _NEIGHBOUR_CHARS),
+            f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id = ? AND chars < ?",
+            (newest[0], _NEIGHBOUR_CHARS),
         )
         return "".join(row.text[-CONTEXT_CHARS:] for row in self._undamaged(rows))
+
+    def _keep_end(self, conversation_id: int, ids: Sequence[int], rows: Sequence[NewRow]) -> None:
+        """Remember how the newest row ends, where that is what its envelope says: the next append need not read it."""
+        if not rows:
+            return
+        message = rows[-1].message
+        self._ends.pop(conversation_id, None)
+        if message.flags & (Flag.QUARANTINED | Flag.EXTERNALISED) == 0 and len(message.text) < _NEIGHBOUR_CHARS:
+            self._ends[conversation_id] = (ids[-1], message.digest), message.text[-CONTEXT_CHARS:]
+        if len(self._ends) > _ENDS:
+            del self._ends[next(iter(self._ends))]
 
     def flag(self, store_ids: Sequence[int], *, add: int = Flag.NONE, remove: int = Flag.NONE) -> None:
         """Change how rows take part; never what they say."""
@@ -272,8 +297,11 @@ class MessageStore:
         return [head(row) for row in rows]
 
     def retracted(self, conversation_id: int) -> list[Stored]:
-        """Rows that the user took back, in order."""
-        rows = self._db.query(
+        """Rows that the user took back, in order. Asked where something is about to be stored, so the writer is asked."""
+        some = "SELECT 1 FROM messages WHERE conversation_id = ? AND flags & 1 LIMIT 1"  # nearly always there are none
+        if not self._db.query_now(some, (conversation_id,)):
+            return []
+        rows = self._db.query_now(
             f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND flags & 1 ORDER BY pos, seq",
             (conversation_id,),
         )

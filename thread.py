@@ -72,6 +72,8 @@ class Threads:
     def taken_back(self, session: Session) -> list[Stored]:
         """Rows that may come back: retracted ones, and in a branch those that it inherited once and no longer does."""
         rows = [row for row in self._store.retracted(session.conversation_id) if not row.flags & Flag.DUPLICATE]
+        if session.parent_id is None:
+            return rows
         full, gone = self._sessions.once_inherited(session.conversation_id)
         if full:
             shown = {item.store_id for item in self.expected(session, None)}

@@ -1,5 +1,5 @@
 """
-The database file: opening it, refusing it, transactions, and the translation of SQLite's errors.
+The database file: opening it, refusing it, transactions.
 
 One ``Database`` per process and file, however many engines there are: a writer connection under one lock and a reader under
 another. Nothing above this package sees ``sqlite3``. The file is opened at first use and again at every use after a failure, so
@@ -19,14 +19,12 @@ from typing import Any
 
 from ..errors import (
     StoreBusy,
-    StoreCorrupt,
     StoreError,
     StoreForeign,
-    StoreFull,
-    StoreReadOnly,
     StoreTooNew,
 )
 from . import later, migrations
+from .faults import Translated, translate
 from .foreign import refuse_foreign
 
 Params = Sequence[Any] | dict[str, Any]
@@ -69,6 +67,8 @@ class Database:
         self.path = Path(path)
         self._on_open = on_open
         self._clock = clock
+        self._translated = Translated(self.path)
+        self._translated_or_busy = Translated(self.path, self._saw_busy)
         self._write_lock = threading.RLock()
         self._read_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
@@ -122,7 +122,7 @@ class Database:
 
     def _open(self) -> None:
         patience = BUSY_AGAIN_MS if self._clock() < self._busy_until else BUSY_TIMEOUT_MS
-        with _translated(self.path, self._saw_busy):
+        with self._translated_or_busy:
             self._create_file()
             refuse_foreign(self.path)
             writer = self._connect(patience)
@@ -212,7 +212,7 @@ class Database:
                 with self._nested():
                     yield
                 return
-            with _translated(self.path, self._saw_busy):
+            with self._translated_or_busy:
                 connection = self._connected()
                 again = self._clock() < self._busy_until
                 if again:
@@ -225,7 +225,7 @@ class Database:
             self._depth = 1
             try:
                 yield
-                with _translated(self.path):
+                with self._translated:
                     connection.execute("COMMIT")
             except BaseException:
                 self._rollback(connection)
@@ -238,19 +238,19 @@ class Database:
         """A part of the open transaction that is all or nothing by itself, for callers that survive its failure."""
         connection = self._in_transaction()
         name = f"part{self._depth}"
-        with _translated(self.path):
+        with self._translated:
             connection.execute(f"SAVEPOINT {name}")
         self._depth += 1
         try:
             yield
         except BaseException:
             if connection.in_transaction:  # SQLite ends the whole transaction by itself on some errors
-                with _translated(self.path):
+                with self._translated:
                     connection.execute(f"ROLLBACK TO {name}")
                     connection.execute(f"RELEASE {name}")
             raise
         else:
-            with _translated(self.path):
+            with self._translated:
                 connection.execute(f"RELEASE {name}")
         finally:
             self._depth -= 1
@@ -267,17 +267,17 @@ class Database:
 
     def execute(self, sql: str, params: Params = ()) -> int:
         """One writing statement inside a transaction. Returns the last inserted rowid."""
-        with self._write_lock, _translated(self.path):
+        with self._write_lock, self._translated:
             return self._run(sql, params).lastrowid or 0
 
     def executemany(self, sql: str, rows: Iterable[Params]) -> None:
         """The same statement for many rows, inside a transaction."""
-        with self._write_lock, _translated(self.path):
+        with self._write_lock, self._translated:
             later.write_many(self._in_transaction(), sql, rows)
 
     def fetch(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """Read inside the open transaction: what this transaction itself has written is seen."""
-        with self._write_lock, _translated(self.path):
+        with self._write_lock, self._translated:
             return self._run(sql, params).fetchall()
 
     def _run(self, sql: str, params: Params) -> sqlite3.Cursor:
@@ -298,7 +298,7 @@ class Database:
     def query(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """All rows of a reading statement."""
         self._ready()
-        with self._read_lock, _translated(self.path):
+        with self._read_lock, self._translated:
             try:
                 return self._reading().execute(sql, params).fetchall()
             except sqlite3.OperationalError as exc:
@@ -307,7 +307,7 @@ class Database:
     def query_one(self, sql: str, params: Params = ()) -> tuple[Any, ...] | None:
         """The first row, or None."""
         self._ready()
-        with self._read_lock, _translated(self.path):
+        with self._read_lock, self._translated:
             try:
                 row: tuple[Any, ...] | None = self._reading().execute(sql, params).fetchone()
             except sqlite3.OperationalError as exc:
@@ -318,13 +318,13 @@ class Database:
         """Rows in batches, each fetched under the lock; the statement must not be mixed with writes to what it reads."""
         self._ready()
         cursor: sqlite3.Cursor | later.Rows
-        with self._read_lock, _translated(self.path):
+        with self._read_lock, self._translated:
             try:
                 cursor = self._reading().execute(sql, params)
             except sqlite3.OperationalError as exc:
                 cursor = later.Rows(self._beyond(exc, sql, params))
         while True:
-            with self._read_lock, _translated(self.path):
+            with self._read_lock, self._translated:
                 rows = cursor.fetchmany(size)
             if not rows:
                 return
@@ -335,7 +335,7 @@ class Database:
         self._ready()
         if (known := self._tables.get(table)) is not None and known == self._opened:
             return True
-        with self._read_lock, _translated(self.path):
+        with self._read_lock, self._translated:
             found = later.is_or_was(self._reading(), table)
         self._tables[table] = self._opened if found else None
         return found
@@ -358,7 +358,7 @@ class Database:
 
     def query_now(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """All rows as they are by now. A cursor of ``iterate`` keeps every other read at the moment when it began."""
-        with self._write_lock, _translated(self.path):
+        with self._write_lock, self._translated:
             return self._connected().execute(sql, params).fetchall()
 
     def _ready(self) -> None:
@@ -375,7 +375,7 @@ class Database:
     # -- maintenance --------------------------------------------------------------------------------
     def backup(self, target: Path) -> None:
         """A consistent copy through SQLite's backup API, on connections of its own."""
-        with _translated(target):
+        with Translated(target):
             source = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True)
             copy = sqlite3.connect(target)
             end = self._clock() + BACKUP_S
@@ -427,7 +427,7 @@ class Database:
             return
         # First beside whoever writes, without any lock of theirs or ours; then only what came meanwhile is left to do, while
         # nobody may write.
-        with _translated(self.path), closing(sqlite3.connect(self.path, timeout=0, isolation_level=None)) as beside:
+        with self._translated, closing(sqlite3.connect(self.path, timeout=0, isolation_level=None)) as beside:
             beside.execute("PRAGMA synchronous=FULL")
             beside.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         with self._hurried() as connection:
@@ -436,7 +436,7 @@ class Database:
     @contextmanager
     def _hurried(self) -> Iterator[sqlite3.Connection]:
         """The writer's connection, for statements that wait for no other process."""
-        with self._write_lock, _translated(self.path):
+        with self._write_lock, self._translated:
             connection = self._connected()
             connection.execute(f"PRAGMA busy_timeout={BUSY_AGAIN_MS}")
             try:
@@ -463,38 +463,3 @@ class Databases:
             if key not in self._by_path:
                 self._by_path[key] = Database(key, on_open=on_open)
             return self._by_path[key]
-
-
-# -- errors ------------------------------------------------------------------------------------------------
-@contextmanager
-def _translated(path: Path, on_busy: Callable[[], None] | None = None) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as exc:
-        error = translate(exc, path)
-        if on_busy is not None and isinstance(error, StoreBusy):
-            on_busy()
-        raise error from exc
-    except (UnicodeEncodeError, OverflowError) as exc:
-        raise StoreError(f"{path}: a value that SQLite cannot hold ({exc})") from exc
-    except OSError as exc:
-        kind = StoreFull if exc.errno == 28 else StoreReadOnly if exc.errno in (13, 30, 1) else StoreError
-        raise kind(f"{path}: {exc.strerror or exc}") from exc
-
-
-def translate(exc: sqlite3.Error, path: Path) -> StoreError:
-    """SQLite's error as one of ours, by result code (the text is for people)."""
-    code = getattr(exc, "sqlite_errorcode", None)
-    primary = code & 0xFF if isinstance(code, int) else -1
-    said = f"{path}: {exc}"
-    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreBusy(said)
-    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
-        return StoreReadOnly(said)
-    if primary == sqlite3.SQLITE_CANTOPEN:
-        return StoreReadOnly(said)
-    if primary == sqlite3.SQLITE_FULL:
-        return StoreFull(said)
-    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StoreCorrupt(said)
-    return StoreError(said)

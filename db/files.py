@@ -21,7 +21,8 @@ from urllib.parse import quote
 from .. import durable
 from ..errors import StoreBusy, StoreCorrupt, StoreError
 from . import later, migrations
-from .connection import Database, Params, translate
+from .connection import Database, Params
+from .faults import translate
 
 try:
     import fcntl

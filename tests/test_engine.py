@@ -262,6 +262,21 @@ def test_hooks_take_no_note_of_a_gateway_for_a_message(host: Host, monkeypatch: 
     assert host.engine.sending is None or host.engine.sending[0] == len(said)
 
 
+@pytest.mark.parametrize("name", ["pre_llm_call", "pre_api_request", "post_llm_call"])
+@pytest.mark.parametrize("at", [0, 3, 598, 600])
+def test_a_note_in_a_long_known_list_is_no_message(host: Host, name: str, at: int) -> None:
+    """Of a list whose messages are known as objects, hooks look for notes only where nobody has looked yet."""
+    live = chat().turns(300, words=2)
+    said = list(live)
+    host.says(live)
+    live.insert(at, {"role": "session_meta", "content": "tools: 30"})
+    host.hooks.HOOKS[name](session_id="s", conversation_history=live, platform="cli")
+    live.user("What now?")
+    host.hooks.HOOKS[name](session_id="s", conversation_history=live, platform="cli")
+
+    assert host.stored() == [*said, live[-1]]
+
+
 def test_a_success_that_cannot_be_noted_reaches_nobody(host: Host, monkeypatch: Any) -> None:
     """Whatever breaks in the bookkeeping behind a call, the turn has what it asked for."""
     messages = chat().turns(30)

@@ -220,3 +220,45 @@ def test_what_was_indexed_without_its_file_can_be_collected_later(tmp_path: Path
 
     assert world.db.query("SELECT store_id FROM messages WHERE flags & ?", (Flag.COLLECTED,)) == [(3,)]
     assert (problems(world), indexed(world, NEEDLE)) == ([], 0)
+
+
+def context_of(world: World) -> list[tuple[Any, ...]]:
+    """Every word of the index: in how many index rows, and how often."""
+    return world.db.query("SELECT term, doc, cnt FROM message_terms ORDER BY term")
+
+
+PAYLOAD = "data:application/pdf;base64," + "QUJD" * 400
+
+
+@pytest.mark.parametrize(
+    "in_front", ["a word at its end: zorilla", PAYLOAD, b"zorilla", [{"type": "text", "text": "a zorilla"}]]
+)
+def test_what_is_indexed_does_not_depend_on_what_the_process_remembers(tmp_path: Path, in_front: Any) -> None:
+    """A short message is indexed with the end of the one before it, whoever stored that one."""
+    messages: list[dict[str, Any]] = []
+    one, other = World(tmp_path / "one"), World(tmp_path / "other")
+    for content in ("hello", in_front, "and now?", "what else?"):
+        messages = [
+            *messages,
+            {"role": "user", "content": content},
+            {"role": "assistant", "content": f"answer to {len(messages)}"},
+        ]
+        for length in (len(messages) - 1, len(messages)):
+            one.take(messages[:length])
+            other = other.restart()
+            other.take(messages[:length])
+
+    assert context_of(one) == context_of(other)
+
+
+def test_the_end_of_a_message_that_another_process_stored_is_read(tmp_path: Path) -> None:
+    """What this process remembers of a conversation's end is not believed when that is another row by now."""
+    messages = [*chat().user("hello").says("a word at its end: zorilla")]
+    world = World(tmp_path)
+    world.take(messages[:1])
+    beside = World(tmp_path)
+    beside.take(messages)
+    world.take([*messages, {"role": "user", "content": "go on"}])
+
+    assert indexed(world, "zorilla") == 2
+    assert indexed(world, "hello") == 2

@@ -466,3 +466,16 @@ def test_a_damaged_last_row_keeps_nothing_behind_it_from_being_stored(world: Wor
     world = meet(messages.user("new").says("fine"))
 
     assert [row.text for row in world.store.rows([7, 8])] == ["new", "fine"]
+
+
+@pytest.mark.parametrize("thorough", [True, False])
+@pytest.mark.parametrize("at", [3, 599])
+def test_a_part_that_changes_in_place_is_noticed_where_texts_are(world: World, at: int, thorough: bool) -> None:
+    """A content of parts is the same object after the change: what it said is remembered, and looked at like any text."""
+    messages = chat().turns(300)
+    messages[at]["content"] = [{"type": "text", "text": "the whole answer"}]
+    world.take(messages)
+    messages[at]["content"][0]["text"] += ", and more"
+    taken = world.ingest.take(world.session(), messages, source="test", thorough=thorough)
+
+    assert taken.stored == (1 if thorough or at == 599 else 0)

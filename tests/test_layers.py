@@ -22,7 +22,7 @@ LAYERS = {
     3: "store deflating aside blocks cold logs search indexing bounds dag archives session health metrics payloads scope reading"
     " opening thread llm",
     2: "db",
-    1: "config schemas text host align plan calibration columns crew request_view late patience prices",
+    1: "config schemas text host align plan calibration columns windows crew request_view late patience prices",
     0: "errors records durable",
 }
 RANK = {name: layer for layer, names in LAYERS.items() for name in names.split()}

@@ -326,7 +326,7 @@ def _encoded(message: Mapping[str, Any], core: Said | None = None) -> tuple[byte
         exact = _plain(message)
         if exact and (raw := _huge_json(message, core)) is not None:
             return raw, False
-        out = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=True) if exact else ""
+        out = _JSON(message) if exact else ""
     except (TypeError, ValueError, RecursionError):
         exact, out = False, ""
     if exact:
