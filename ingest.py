@@ -375,13 +375,21 @@ class Ingest:
                 self.unknown_records += bool(rows[-1].flags & Flag.IMPORTED)
         if not rows and not changes.plan.retracted and not restored:
             return 0
+        first = owners[0][0] if owners else 0
         ids = self._store.append(
             session.conversation_id, session.session_id, last_seq, rows, source=source, now=self._clock(),
-            retract=changes.plan.retracted, restore=restored, previous_text=changes.text_before(owners),
+            retract=changes.plan.retracted, restore=restored, previous_text=self._end_before(first, entries),
         )  # fmt: skip
         for (n, before), store_id in zip(owners, ids, strict=True):
             entries[n] = replace(entries[n], ids=(*before, store_id))
         return len(ids)
+
+    def _end_before(self, n: int, entries: Sequence[Entry]) -> str | None:
+        """How the row in front of message ``n`` ends; None where that is not in this part.
+
+        As it is stored: what the host shows may hold secrets, and what was never stored has no place in the index.
+        """
+        return None if n == 0 else self._store.end_of(entries[n - 1].ids[-1]) if entries[n - 1].ids else ""
 
     @staticmethod
     def _whole(message: Mapping[str, Any], read: _Read, place: Place) -> Message:
@@ -433,11 +441,6 @@ class _Changes:
         if n == 0 and self.unknown_record:
             return Flag.IMPORTED
         return Flag.UNALIGNED if self.unaligned else Flag.NONE
-
-    def text_before(self, owners: Sequence[tuple[int, tuple[int, ...]]]) -> str | None:
-        """What stands in front of the first new message, if that is in this part."""
-        first = owners[0][0] if owners else 0
-        return content.text_of(self.messages[first - 1].get("content")) if first else None
 
 
 # -- pure helpers ------------------------------------------------------------------------------------------

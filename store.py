@@ -29,6 +29,7 @@ from .text.packing import HUGE_BYTES, Reference, pack
 #: A row but for its envelope, as it is read: with the host's id of its session.
 HEAD_COLUMNS = COLUMNS.format(ID_OF.format("messages"))
 _INSERT = f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES (NULL{',?' * 16})"
+_ENDING = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id = ? AND chars < ?"
 _IN_SESSION = f"session_key = {KEY_OF.format('?')}"
 _NEIGHBOUR_CHARS = 200_000
 _ENDS = 256  # conversations of which it is remembered how their newest row ends
@@ -154,10 +155,13 @@ class MessageStore:
         known, end = self._ends.get(conversation_id, (None, ""))
         if known == newest:
             return end
-        rows = self._db.fetch(
-            f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id = ? AND chars < ?",
-            (newest[0], _NEIGHBOUR_CHARS),
-        )
+        return self._ended(self._db.fetch(_ENDING, (newest[0], _NEIGHBOUR_CHARS)))
+
+    def end_of(self, store_id: int) -> str:
+        """How a row ends; "" for a huge or damaged one."""
+        return self._ended(self._db.query(_ENDING, (store_id, _NEIGHBOUR_CHARS)))
+
+    def _ended(self, rows: Sequence[tuple[Any, ...]]) -> str:
         return "".join(row.text[-CONTEXT_CHARS:] for row in self._undamaged(rows))
 
     def _keep_end(self, conversation_id: int, ids: Sequence[int], rows: Sequence[NewRow]) -> None:

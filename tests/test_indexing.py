@@ -262,3 +262,22 @@ def test_the_end_of_a_message_that_another_process_stored_is_read(tmp_path: Path
 
     assert indexed(world, "zorilla") == 2
     assert indexed(world, "hello") == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "settings"),
+    [
+        ("the key is api_key=sk-proj-Zq9xV2mK7pL4wR8tY3uB6nJ1cF5hD0gS", {"sensitive_patterns_enabled": True}),
+        ("heartbeat Zq9xV2mK7pL4wR8tY3uB6nJ1cF5hD0gS", {"ignore_message_patterns": ("^heartbeat",)}),
+    ],
+)
+def test_what_is_not_stored_is_not_indexed_with_the_next_message(tmp_path: Path, first: str, settings: Any) -> None:
+    """A secret, or noise, at the end of a message that a new process meets again with something new behind it."""
+    messages = chat().user("hello").user(first)
+    world = World(tmp_path, **settings)
+    world.take(messages)
+    world = world.restart()
+    world.take([*messages, {"role": "assistant", "content": "thank you"}])
+
+    assert indexed(world, "thank") == 1
+    assert [term for term, _, _ in context_of(world) if term.startswith("zq9x")] == []
