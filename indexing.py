@@ -107,6 +107,10 @@ class Waiting:
         """Their store ids."""
         return _ids(self._db.query(_LIST, (_WAITING,)))
 
+    def count(self) -> int:
+        """How many, inside the caller's transaction."""
+        return len(self._now())
+
     def add(self, store_ids: Sequence[int]) -> None:
         """These too, inside the caller's transaction."""
         if store_ids:

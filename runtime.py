@@ -49,7 +49,7 @@ from .search import complete as indexes_complete
 from .search import prepare as prepare_indexes
 from .session import Session, Sessions, principal_of
 from .state import PresentState
-from .store import MessageStore
+from .store import SEARCH_WAITS_S, MessageStore
 from .stubbing import Superseded
 from .swap import Swap
 from .text import tokens
@@ -66,7 +66,7 @@ _CALIBRATION = "calibration"
 _WINDOWS = "windows"
 _MOST_WINDOWS = 20
 _METRICS = "metrics file"
-_TABLES = "tables"
+_TABLES, _UNREAD = "tables", "unreadable messages"
 
 
 @dataclass(slots=True)
@@ -174,12 +174,12 @@ class Runtime:
             stub_chars=config.stub_min_chars,
         )
         self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)
-        self.index.behind = self.view_store.index_waiting
+        self.index.behind = self._index_waiting
         self.upkeep = Upkeep(
             self.db,
             self.store,
             self.collector if config.large_output_transcript_gc_enabled else None,
-            index_waiting=self.view_store.index_waiting,
+            index_waiting=self._index_waiting,
             deflate_files=self.payloads.deflate,
         )
         self.preparer = Preparer(
@@ -242,9 +242,21 @@ class Runtime:
 
     def rebuild_indexes(self) -> None:
         """Make both search indexes again from what is stored."""
-        self.index.rebuild(self.view_store.index_rows())
+        unread = self.index.rebuild(self.view_store.index_rows())
         self.node_index.rebuild((node.node_id, node.text) for nodes in self.dag.every() for node in nodes)
         self.health.resolved("search index")
+        if unread:
+            told = f"{unread} stored messages cannot be read, so no search finds them"
+            self.health.degraded(_UNREAD, told, remedy="run `/lcm doctor deep`, which names them")
+        else:
+            self.health.resolved(_UNREAD)
+
+    def _index_waiting(self, *, seconds: float = SEARCH_WAITS_S) -> int:
+        """Index what waits for it, for so many seconds; how many messages wait still."""
+        left = self.view_store.index_waiting(seconds=seconds)
+        if not left:
+            self.health.resolved(_UNREAD)
+        return left
 
     # -- sessions ---------------------------------------------------------------------------------------
     def announce(self, session_id: str, **facts: Any) -> Pending:

@@ -196,13 +196,14 @@ class MessageIndex:
         )
         self.add([after])
 
-    def rebuild(self, batches: Iterable[Sequence[IndexRow]]) -> None:
-        """Drop the index and make it again from all messages, as one transaction."""
+    def rebuild(self, batches: Iterable[Sequence[IndexRow]]) -> int:
+        """Drop the index and make it again from all messages, as one transaction. How many wait, as they cannot be read."""
         with self._db.transaction():
             self._fts.rebuild()
             self.waiting.take(None)
             for rows in batches:
                 self.add(rows)
+            return self.waiting.count()
 
     def check(self, *, deep: bool = False) -> list[str]:
         """What is wrong, for people; empty when all is well. ``deep`` reads the whole index."""

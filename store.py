@@ -35,7 +35,7 @@ _NEIGHBOUR_CHARS = 200_000
 _ENDS = 256  # conversations of which it is remembered how their newest row ends
 #: A larger message is indexed behind its turn (5 MB take a fifth of a second), or by the first search if that comes before.
 LATER_CHARS = 250_000
-_SEARCH_WAITS_S = 5.0  # ... which waits no longer than that: many may have come at once, by an import
+SEARCH_WAITS_S = 5.0  # ... which waits no longer than that: many may have come at once, by an import
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class MessageStore:
         return True
 
     # -- behind the turn ------------------------------------------------------------------------------
-    def index_waiting(self, *, seconds: float = _SEARCH_WAITS_S) -> int:
+    def index_waiting(self, *, seconds: float = SEARCH_WAITS_S) -> int:
         """Index large messages of the last turns for so many seconds; how many wait still. Raises StoreError."""
         return self._index.catch_up(self.late_entry, seconds=seconds)
 

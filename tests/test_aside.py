@@ -432,15 +432,17 @@ def test_a_lost_file_is_no_damage_of_the_database(what: str, tmp_path: Path) -> 
 
 
 def test_a_rebuilt_index_takes_in_what_could_not_be_read_once_it_can_be(tmp_path: Path) -> None:
-    """The next search does."""
+    """The next search does. Until then status tells of it."""
     world = world_with(tmp_path)
     (path,) = files(world)
     moved = path.rename(tmp_path / "moved")
     world.runtime.rebuild_indexes()
+    before = [problem.topic for problem in world.runtime.health.problems()]
     moved.rename(path)
     found = world.runtime.index.search(words.parse("zebra quokka"), scope=Scope(), limit=5).hits
 
     assert 6 in [hit.store_id for hit in found]
+    assert (before, world.runtime.health.problems()) == (["unreadable messages"], [])
 
 
 def test_a_lost_file_keeps_nothing_behind_it_from_being_stored(tmp_path: Path) -> None:

@@ -227,7 +227,8 @@ def test_a_message_that_cannot_be_read_refuses_no_start(hermes_home: Path) -> No
     host.says(SAID.copy().user("one more"))
 
     assert host.runtime.store.count() == len(SAID) + 1
-    assert "search index" in host.topics()
+    assert "unreadable messages" in host.topics()
+    assert json.loads(host.tool("lcm_grep", query="one more"))["results"]
     assert host.command("doctor deep").code != OK
 
 

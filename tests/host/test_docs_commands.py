@@ -107,23 +107,27 @@ def test_the_two_commands_of_the_readme(machine: Machine) -> None:
 
 @pytest.mark.parametrize("way", ["clone", "link", "package"])
 def test_the_install_page(way: str, machine: Machine, request: pytest.FixtureRequest) -> None:
-    """Each of its three ways in, then activation, then the update of a checkout."""
-    clone, link, package, *activate, update = lines("docs/install.md")
+    """Each of its three ways in, then activation, then the update of a checkout, then the way back."""
+    clone, link, package, enable, activate, update, *leave = lines("docs/install.md")
     if way == "package":
         request.getfixturevalue("environment")
     machine.types({"clone": clone, "link": link, "package": package}[way])
-    for line in activate:
+    for line in (enable, activate):
         machine.types(line)
     machine.works()
     machine.types(update if way != "package" else package.replace("install", "install --force-reinstall --no-deps"))
-
     machine.works()
+    for line in leave:
+        machine.types(line)
+
+    assert not PLUGIN_ROW.search(machine.types("hermes plugins list").replace("not enabled", ""))
+    assert "engine: compressor" in machine.types("cat ~/.hermes/config.yaml")
 
 
 def test_no_shell_command_of_the_pages_is_left_out() -> None:
     """What is not typed above is a setting, the demo, which a slow test runs, or a benchmark, which takes hours."""
     assert lines("README.md")[2:] == ["./scripts/demo"]
-    assert len(lines("docs/install.md")) == 6
+    assert len(lines("docs/install.md")) == 8
     others = [path for path in (REPOSITORY / "docs").glob("*.md") if path.name != "install.md"]
     assert [
         line
