@@ -254,6 +254,16 @@ def test_huge_fields_are_no_table() -> None:
     assert said.startswith("text, 1,000,029 characters, 5 lines")
 
 
+def test_a_large_log_is_described_by_its_first_and_last_lines() -> None:
+    """Whole ones; it says how much lies between that nobody looked at."""
+    lines = [f"2026-01-02T10:00:00 INFO step {n}" for n in range(20_000)] + ["2026-01-02T11:00:00 ERROR out of memory"]
+    kind, said = explore.explore("\n".join(lines))
+    left_out = int(re.search(r"but for ([\d,]+) characters in the middle", said)[1].replace(",", ""))  # type: ignore[index]
+
+    assert (kind, left_out > 300_000) == ("log", True)
+    assert f"from: {lines[0]}\nto: {lines[-1]}\nlines that speak of errors: 1\n{lines[-1]}" in said
+
+
 @pytest.mark.parametrize("word", ["first", "second", "third"])
 def test_an_offset_behind_placeholders_is_found_in_the_original(word: str) -> None:
     """What a search finds in the short form is continued in the long one."""

@@ -16,8 +16,8 @@ from itertools import accumulate
 from typing import Any, Final
 
 MOST_CHARS: Final = 1800
-_PARSED_CHARS = 2_000_000  # larger texts are judged by their beginning alone
-_JUDGED_CHARS = 500_000
+_PARSED_CHARS = 2_000_000  # larger texts are not read as JSON
+_FIRST_CHARS, _LAST_CHARS = 200_000, 50_000  # of a text that is larger, these lines are looked at
 _END_CHARS = 4096
 _LINE_CHARS = 160
 _ERROR = re.compile(
@@ -36,14 +36,28 @@ _TAG = re.compile(r"<([A-Za-z][\w:.-]*)")
 
 def explore(text: str) -> tuple[str, str]:
     """(kind of text, a description of at most MOST_CHARS)."""
-    sample = text if len(text) <= _PARSED_CHARS else text[:_JUDGED_CHARS]
-    lines = sample.splitlines()
-    told = ((kind, look(sample, lines)) for kind, look in _LOOKS)
+    lines, left_out = _lines(text)
+    told = ((kind, look(text, lines)) for kind, look in _LOOKS)
     kind, found = next(((kind, found) for kind, found in told if found), ("text", []))
     body = "\n".join(found or _plain(lines))
     total = text.count("\n") + 1
     head = f"{kind}, {len(text):,} characters, {total:,} lines"
+    if left_out and kind != "json":
+        head += f", looked at but for {left_out:,} characters in the middle"
     return kind, f"{head}\n{body}"[:MOST_CHARS]
+
+
+def _lines(text: str) -> tuple[list[str], int]:
+    """(its lines; of a large text the first and the last ones, all of them whole, how many characters lie between them)."""
+    if len(text) <= _FIRST_CHARS + _LAST_CHARS:
+        return text.splitlines(), 0
+    first, last = text[:_FIRST_CHARS].splitlines(keepends=True), text[-_LAST_CHARS:].splitlines(keepends=True)
+    if len(first) > 1 and not first[-1].endswith(("\n", "\r")):
+        first.pop()
+    if len(last) > 1:
+        del last[0]
+    seen = sum(map(len, first)) + sum(map(len, last))
+    return [line for each in (first, last) for line in "".join(each).splitlines()], len(text) - seen
 
 
 def _short(line: str, size: int = _LINE_CHARS) -> str:
@@ -55,11 +69,13 @@ def _short(line: str, size: int = _LINE_CHARS) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ JSON
-def _json(sample: str, _lines: list[str]) -> list[str]:
-    stripped = sample.lstrip()
-    end = sample[-_END_CHARS:].rstrip() or sample.rstrip()
+def _json(text: str, _lines: list[str]) -> list[str]:
+    if len(text) > _PARSED_CHARS:
+        return []
+    stripped = text.lstrip()
+    end = text[-_END_CHARS:].rstrip() or text.rstrip()
     if stripped[:1] + end[-1:] not in ("{}", "[]"):
-        return []  # the beginning of a larger one, mostly
+        return []
     try:
         value = json.loads(stripped)
     except (ValueError, RecursionError):
@@ -86,7 +102,7 @@ def _shape(value: Any, path: str, depth: int) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------ tables, markup
-def _table(_sample: str, lines: list[str]) -> list[str]:
+def _table(_text: str, lines: list[str]) -> list[str]:
     rows = [line for line in lines[:50] if line.strip()]
     if len(rows) < 4:
         return []
@@ -105,10 +121,10 @@ def _table(_sample: str, lines: list[str]) -> list[str]:
     return []
 
 
-def _markup(sample: str, _lines: list[str]) -> list[str]:
-    if not sample.lstrip().startswith("<"):
+def _markup(text: str, _lines: list[str]) -> list[str]:
+    if not text[:_END_CHARS].lstrip().startswith("<"):
         return []
-    tags = Counter(_TAG.findall(sample))
+    tags = Counter(_TAG.findall(text, 0, _FIRST_CHARS + _LAST_CHARS))
     if sum(tags.values()) < 3:
         return []
     most = sorted(tags.items(), key=lambda item: (-item[1], item[0]))[:15]
@@ -116,14 +132,14 @@ def _markup(sample: str, _lines: list[str]) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------ lines
-def _log(_sample: str, lines: list[str]) -> list[str]:
+def _log(_text: str, lines: list[str]) -> list[str]:
     head = lines[:200]
     if not head or sum(1 for line in head if _STAMP.match(line)) < len(head) // 2:
         return []
     return [f"from: {_short(lines[0])}", f"to: {_short(lines[-1])}", *_errors(lines, 8)]
 
 
-def _code(_sample: str, lines: list[str]) -> list[str]:
+def _code(_text: str, lines: list[str]) -> list[str]:
     found = [line for line in lines if len(line) < 400 and _OUTLINE.match(line)]
     if len(found) < 3:
         return []
