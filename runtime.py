@@ -246,7 +246,7 @@ class Runtime:
         self.node_index.rebuild((node.node_id, node.text) for nodes in self.dag.every() for node in nodes)
         self.health.resolved("search index")
         if unread:
-            told = f"{unread} stored messages cannot be read, so no search finds them"
+            told = f"stored messages that cannot be read, so that no search finds them: {unread}"
             self.health.degraded(_UNREAD, told, remedy="run `/lcm doctor deep`, which names them")
         else:
             self.health.resolved(_UNREAD)
