@@ -52,7 +52,7 @@ class Door:
     def kept(self, read: Message) -> Message:
         """A message that is wanted, as it is stored."""
         clean = redacted(read, self._redactor) if self._redactor is not None else read
-        return self._folded(clean, read if clean is read else None)
+        return self._folded(clean)
 
     def clean(self, messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Messages of a live list as models may see them: without secrets."""
@@ -76,22 +76,18 @@ class Door:
         )  # fmt: skip
 
     # -- payloads -----------------------------------------------------------------------------------
-    def _folded(self, read: Message, said: Message | None) -> Message:
-        """The message with payloads in files; unchanged when it has none, or they could not be written.
-
-        ``said``: the same message if nothing was taken out of it. What it knows of its own text need not be found out again.
-        """
+    def _folded(self, read: Message) -> Message:
+        """The message with payloads in files; unchanged when it has none, or they could not be written."""
         if read.flags & Flag.OWN_TOOL:
             return read  # what our tools read back from files must not go there again
-        known = said.value if said is not None else None
-        huge = (
-            known is not None and read.utf8 is not None
-        )  # its strings themselves are looked at sooner than its envelope
+        known = read.value
+        # Of a huge one the strings themselves are looked at sooner than its envelope.
+        huge = known is not None and read.utf8 is not None
         if not huge and not self._is_large(read.envelope) and not guard.suspicious(read.envelope):
             return read
         try:
             data = known if known is not None else json.loads(read.envelope)
-            fold = _Folding(self._payloads, self._threshold, said)
+            fold = _Folding(self._payloads, self._threshold, read)
             view, stored = fold.message(data, read.envelope)
         except (LiteralLostError, RecursionError):
             return read
@@ -120,7 +116,7 @@ class Door:
 class _Folding:
     """One message on its way into files. ``refs`` and ``chars`` by digest."""
 
-    def __init__(self, payloads: Payloads, threshold: int | None, said: Message | None) -> None:
+    def __init__(self, payloads: Payloads, threshold: int | None, said: Message) -> None:
         self._payloads = payloads
         self._threshold = threshold
         self._said = said
@@ -170,7 +166,7 @@ class _Folding:
         return text if ref is None else f"{ref}\n{description}"
 
     def _keep(self, text: str, kind: str, mime: str) -> Ref | None:
-        raw = self._said.utf8 if self._said is not None and text is self._said.text else None
+        raw = self._said.utf8 if text is self._said.text else None
         ref = self._payloads.keep(text, kind, mime, raw)
         if ref is not None:
             self.refs[ref.sha] = ref
@@ -192,13 +188,13 @@ def _dumped(data: Any) -> str:
 def redacted(read: Message, redactor: Redactor) -> Message:
     """The message without its secrets, flagged if it had any."""
     data = read.value if read.value is not None else json.loads(read.envelope)
-    if set(data) == {content._ESCAPE}:  # noqa: SLF001 - see above
-        clean = {content._ESCAPE: _clean_graph(data[content._ESCAPE], redactor)}  # noqa: SLF001
-    else:
-        clean = clean_message(data, redactor)
+    if set(data) != {content._ESCAPE}:  # noqa: SLF001 - see above
+        said = clean_message(data, redactor)
+        return read if said == data else content.rewritten(read, said, Flag.REDACTED)
+    clean = {content._ESCAPE: _clean_graph(data[content._ESCAPE], redactor)}  # noqa: SLF001
     if clean == data:
         return read
-    shown = content.decode(json.dumps(clean)) if read.flags & Flag.QUARANTINED else clean
+    shown = content.decode(json.dumps(clean))
     return replace(
         read,
         text=content.text_of(shown.get("content")),

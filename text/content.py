@@ -13,7 +13,8 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -288,6 +289,26 @@ def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | No
         flags=flags,
         value=None if quarantined else message,
         utf8=core.utf8,
+    )
+
+
+def rewritten(read: Message, message: Mapping[str, Any], flags: int) -> Message:
+    """A message with other words in it, flagged. Who it is stays: its digest is that of what the host shows."""
+    words = text_of(message.get("content"))
+    utf8 = None
+    if words is message.get("content") and len(words) >= huge.HUGE_CHARS:
+        with suppress(UnicodeEncodeError):
+            utf8 = huge.utf8(words)[0]
+    core = Said(read.role, words, calls_of(message), read.answers, read.digest, utf8)
+    envelope, quarantined = _encoded(message, core)
+    return replace(
+        read,
+        text=words,
+        calls=core.calls,
+        envelope=envelope,
+        flags=read.flags | flags,
+        value=None if quarantined else message,
+        utf8=utf8,
     )
 
 
