@@ -12,14 +12,14 @@ import base64
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
 from ..records import Flag, Message, ToolCall
-from . import huge, markers, tokens
+from . import huge, markers, recalled, tokens
 from .markers import TODO_HEAD
 
 #: Names the canonical form inside the digest. Bump it when the form changes.
@@ -28,17 +28,6 @@ FORM = b"m1"
 OWN_TOOLS = "lcm_"
 SCREENSHOT = "[screenshot]"
 _TODO_TAIL = re.compile(re.escape("\n\n" + TODO_HEAD) + r"(?:\n- \[[^\]\n]{1,3}\] [^\n]*)+\s*\Z")
-#: What the host's own cleaning takes out of user and assistant text, in its order: blocks, its note, stray tags. It says so with
-#: one expression each; two of these look through the rest of a text at every beginning that has no end, so they are taken apart.
-_BLOCK_HEAD = re.compile(r"<\s*memory-context\s*>", re.IGNORECASE)
-_BLOCK_TAIL = re.compile(r"</\s*memory-context\s*>", re.IGNORECASE)
-_RECALLED = re.compile(
-    r"\[System note:\s*The following is recalled memory context,\s*NOT new user input\.\s*"
-    r"Treat as (?:informational background data(?P<end>\.\]\s*)|authoritative reference data)",
-    re.IGNORECASE,
-)
-_RECALLED_TAIL = re.compile(r"\]\s*")
-_STRAY = re.compile(r"</?\s*memory-context\s*>", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # two halves: JSON would make one character of them
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -122,7 +111,7 @@ def canonical_text(text: str) -> str:
     if TODO_HEAD in text:
         text = _TODO_TAIL.sub("", text)
     if "emory" in text or "EMORY" in text:
-        text = _without_memory(text)
+        text = recalled.without(text)
     return text.strip()
 
 
@@ -133,57 +122,6 @@ def _has_surrogates(text: str) -> bool:
     except UnicodeEncodeError:
         return True
     return False
-
-
-def _without_memory(text: str) -> str:
-    """Without recalled memory, its note and its tags. Linear."""
-    low = text.encode("utf-8", "surrogatepass").lower()  # as fast for any text as ``str.lower`` is for ASCII
-    tags, notes = b"memory-context" in low, b"recalled memory context" in low
-    if tags:
-        rest = "".join(_outside_blocks(text))
-        # A block that stood inside of a note had hidden it.
-        notes = notes or (len(rest) != len(text) and bool(_RECALLED.search(rest)))
-        text = rest
-    if notes:
-        text = "".join(_outside_notes(text))
-    return _untagged(text) if tags or notes else text
-
-
-def _untagged(text: str) -> str:
-    """Without single tags; where all of them are written alike C finds them, which matters where there are thousands."""
-    opening, closing = "<memory-context>", "</memory-context>"
-    some = text.replace(opening, "")
-    out = some.replace(closing, "")
-    # Fewer than there were: taking one out made another one, which must stay. Others in the rest are written in another way.
-    made = len(out) != len(some) and len(some) - len(out) != len(closing) * text.count(closing)
-    alike = not made and b"memory-context" not in out.encode("utf-8", "surrogatepass").lower()
-    return out if alike else _STRAY.sub("", text)
-
-
-def _outside_blocks(text: str) -> Iterator[str]:
-    """What stands outside of closed blocks of recalled memory."""
-    at = 0
-    while (head := _BLOCK_HEAD.search(text, at)) and (tail := _BLOCK_TAIL.search(text, head.end())):
-        yield text[at : head.start()]
-        at = tail.end()
-    yield text[at:]
-
-
-def _outside_notes(text: str) -> Iterator[str]:
-    """What stands outside of notes on recalled memory; one ends with the first bracket behind it, if that ends a sentence."""
-    at = bracket = 0
-    for head in _RECALLED.finditer(text):
-        tail = head if head["end"] else None
-        if head.start() >= at and tail is None:
-            bracket = bracket if bracket >= head.end() else text.find("]", head.end())
-            if bracket < 0:
-                break
-            if bracket > head.end() and text[bracket - 1] == ".":
-                tail = _RECALLED_TAIL.match(text, bracket)
-        if head.start() >= at and tail is not None:
-            yield text[at : head.start()]
-            at = tail.end()
-    yield text[at:]
 
 
 def _canonical_arguments(arguments: str) -> str:
