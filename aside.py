@@ -17,6 +17,7 @@ from typing import Final
 
 from . import durable
 from .health import Health
+from .text import huge
 from .text.packing import Reference
 
 TOPIC: Final = "huge messages"
@@ -59,16 +60,17 @@ class Aside:
         """Where they lie by now: a link may lead elsewhere than before."""
         return folder_of(self._database)
 
-    def lay(self, conversation_id: int, seq: int, raw: bytes) -> Reference | None:
+    def lay(self, conversation_id: int, seq: int, *pieces: bytes) -> Reference | None:
         """Write the envelope of a message that is going to be stored, durably; None: it must go into its row.
 
+        ``pieces``: JSON, or what ``huge.laid`` makes of it.
         The name says for which row, so that a file that nothing refers to is known at once.
         """
         if self._health is None:
             return None
         name = f"{conversation_id}-{seq}-{secrets.token_hex(4)}"
         try:
-            durable.write(self.folder / name, raw, within=self.folder)
+            durable.write(self.folder / name, *pieces, within=self.folder)
         except OSError as exc:
             self._health.degraded(
                 TOPIC,
@@ -78,7 +80,7 @@ class Aside:
             )
             return None
         self._health.resolved(TOPIC)
-        return Reference.to(name, raw)
+        return Reference.to(name, *pieces)
 
     def has(self, reference: Reference) -> bool:
         """Is the file there?"""
@@ -101,7 +103,7 @@ class Aside:
             raise KeyError(f"{self.folder / reference.name}: {exc.strerror or exc}") from exc
         if not reference.is_to(raw):
             raise ValueError(f"{self.folder / reference.name} does not hold what was written")
-        return raw
+        return huge.taken_up(raw)
 
     def touch(self, reference: Reference) -> None:
         """The envelope has come into its row: from now on the file counts as old."""

@@ -27,7 +27,6 @@ from .text.redact import CATALOGUE, Redactor
 
 IGNORED: Final = "ignored_messages"
 _NAMES = frozenset(("role", "tool_call_id", "message_uid", "timestamp", "name", "tool_name", "type", "id", "call_id"))
-_MARK = guard.MARK.encode("ascii")
 _LEAST_SAVED = 400  # what a placeholder with its description costs: shorter strings stay
 
 
@@ -88,7 +87,7 @@ class Door:
         try:
             data = known if known is not None else json.loads(read.envelope)
             fold = _Folding(self._payloads, self._threshold, read)
-            view, stored = fold.message(data, read.envelope)
+            view, stored = fold.message(data)
         except (LiteralLostError, RecursionError):
             return read
         if not fold.refs:
@@ -123,13 +122,13 @@ class _Folding:
         self.refs: dict[str, Ref] = {}
         self.chars: dict[str, int] = {}
 
-    def message(self, data: Any, envelope: bytes) -> tuple[Any, Any]:
-        """(as it is read and searched, as it is stored). ``envelope``: the same as JSON."""
+    def message(self, data: Any) -> tuple[Any, Any]:
+        """(as it is read and searched, as it is stored)."""
         spans: dict[int, list[guard.Span]] = {}  # by the strings themselves: to hash a huge one takes a while
         deep.mapped(data, lambda text: self._look(text, spans))
-        if not spans and not self._has_large(data):
+        if not spans and not self._has(data, self._is_large):
             return data, data
-        literals = _MARK in envelope
+        literals = self._has(data, lambda text: guard.MARK in text)
         view = deep.mapped(
             data, lambda text: guard.fold(text, self._keep, found=spans.get(id(text), []), literals=literals)
         )
@@ -146,16 +145,18 @@ class _Folding:
     def _is_large(self, text: str) -> bool:
         return self._threshold is not None and len(text) > self._threshold and len(text) > _LEAST_SAVED
 
-    def _has_large(self, data: Any) -> bool:
-        large = False
+    @staticmethod
+    def _has(data: Any, what: Callable[[str], bool]) -> bool:
+        """Is any of its strings like that?"""
+        found = False
 
         def look(text: str) -> str:
-            nonlocal large
-            large = large or self._is_large(text)
+            nonlocal found
+            found = found or what(text)
             return text
 
         deep.mapped(data, look)
-        return large
+        return found
 
     def _as_file(self, text: str) -> str:
         """A text that is too long as a placeholder, and what it looks like."""

@@ -53,7 +53,8 @@ class Message:
     """One message of the host, read but not yet stored.
 
     ``text`` is what a person would read (content parts joined, no tool calls); ``envelope`` is the host's whole dict as
-    JSON in UTF-8; ``digest`` (16 bytes) identifies the canonical core. ``value`` is what the envelope of a message that nobody
+    JSON in UTF-8, empty where ``value`` and ``utf8`` say it all (``content.envelope_of`` makes it); ``digest`` (16 bytes)
+    identifies the canonical core. ``value`` is what the envelope of a message that nobody
     has changed yet says, ``utf8`` its text if that is huge: to be read, never to be changed. None: not at hand.
     """
 

@@ -23,7 +23,7 @@ from .indexing import CONTEXT_CHARS, IndexRow, index_row, stored_index_row
 from .records import Flag, Message, Row, Stored
 from .search import MessageIndex
 from .session import ID_OF, KEY_OF, Cut, key_of
-from .text import content, guard
+from .text import content, guard, huge
 from .text.packing import HUGE_BYTES, Reference, pack
 
 #: A row but for its envelope, as it is read: with the host's id of its session.
@@ -140,13 +140,13 @@ class MessageStore:
 
         A transaction that fails leaves its files to ``sweep_aside``: they are removed when it is certain that no row needs them.
         """
-        huge = [(n, row.message.envelope) for n, row in enumerate(rows, 1) if len(row.message.envelope) > HUGE_BYTES]
-        laid = [(n, self.blocks.aside.lay(conversation_id, expected_seq + n, raw)) for n, raw in huge]
+        pieces = [(n, _pieces(row.message)) for n, row in enumerate(rows, 1)]
+        laid = [(n, self.blocks.aside.lay(conversation_id, expected_seq + n, *some)) for n, some in pieces if some]
         return {n: reference for n, reference in laid if reference is not None}
 
     def _stored(self, message: Message, laid: Reference | None) -> bytes:
         """What goes into a row, as the writer: nobody can sweep files now."""
-        return laid.packed() if laid is not None and self.blocks.aside.has(laid) else pack(message.envelope)
+        return laid.packed() if laid is not None and self.blocks.aside.has(laid) else pack(content.envelope_of(message))
 
     def _end_of(self, conversation_id: int, newest: tuple[int, bytes] | None) -> str:
         """How the row in front of the new ones ends: the index lends that to its successor. "" for a huge or damaged one."""
@@ -467,6 +467,14 @@ class MessageStore:
         except UNREADABLE as exc:
             raise unreadable(row[0], row[16], exc) from exc
         return Row(head(row), content.text_of(envelope.get("content")), content.calls_of(envelope), envelope)
+
+
+def _pieces(message: Message) -> tuple[bytes, ...]:
+    """What a huge message leaves aside; nothing of any other."""
+    loose = content.loose(message)
+    if loose is not None:
+        return huge.laid(loose)
+    return (message.envelope,) if len(message.envelope) > HUGE_BYTES else ()
 
 
 def _parts(ids: Sequence[int], size: int = 512) -> Iterator[list[int]]:

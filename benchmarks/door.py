@@ -90,6 +90,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "redaction, default kinds": {"sensitive_patterns_enabled": "true"},
     "redaction, all kinds": {"sensitive_patterns_enabled": "true", "sensitive_patterns": "all"},
     "three noise patterns, two of them catastrophic": {"ignore_message_patterns": PATTERNS},
+    "one noise pattern, catastrophic": {"ignore_message_patterns": r"(\w+\s?)*!$"},
 }
 SMALL_CHARS = 600
 
@@ -105,6 +106,7 @@ def messages(size: int) -> dict[str, str]:
     rows = [{"id": n, "path": talk.path(), "note": talk.name(), "text": talk.prose(120)} for n in range(5000)]
     kinds = {
         "log lines": "\n".join(log),
+        "log lines in colours": "\n".join(log).replace("INFO", "\x1b[32mINFO\x1b[0m"),
         "one long line": " ".join(log),
         "prose": "\n".join(talk.prose(4000) for _ in range(250)),
         "JSON": json.dumps(rows, indent=1),

@@ -31,6 +31,7 @@ from hermes_lcm.ops.check_payloads import payload_files
 from hermes_lcm.ops.status import disk_of
 from hermes_lcm.records import Scope
 from hermes_lcm.runtime import Runtime
+from hermes_lcm.text import huge as loose
 from hermes_lcm.text import words
 from hermes_lcm.text.packing import HUGE_BYTES, LARGE_BYTES, Reference, unpack
 
@@ -90,6 +91,26 @@ def test_a_huge_message_lies_aside_when_its_turn_goes_on(tmp_path: Path) -> None
     assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
     assert said(world) == list(conversation())
     assert world.take(conversation()).stored == 0
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ['{"path": "C:\\\\x", "n": 1}\n', "\x1b[32mok\x1b[0m\r\n", "\0\x7f\u2028", "12 34\n{", "\U0001f9a5 é"],
+    ids=["JSON", "colours", "control characters", "looks like a head", "characters of four bytes"],
+)
+def test_it_comes_back_exactly_from_its_file_and_from_its_row(piece: str, tmp_path: Path) -> None:
+    """Whatever JSON must do to its text, and wherever that stands in the message."""
+    world = World(tmp_path)
+    text = piece * (HUGE_BYTES // len(piece) + 1)
+    result = {"content": text, "role": "tool", "tool_call_id": "a", "name": "terminal", "tool_name": "terminal"}
+    messages = [*chat().turns(1).calls("a"), result, *chat().says('I "see"')]
+    world.take(messages)
+    aside = files(world)
+    first = said(world)
+    world.runtime.upkeep.between_turns()
+
+    assert (len(aside), world.runtime.upkeep.deflating.waiting()) == (1, 0)
+    assert list(map(json.dumps, first)) == list(map(json.dumps, said(world))) == list(map(json.dumps, messages))
 
 
 def test_a_message_of_less_goes_into_its_row(tmp_path: Path) -> None:
@@ -679,6 +700,24 @@ def test_a_reference_is_to_what_was_written_and_nothing_else(
     assert Reference.row(reference.name) == (conversation, seq)
     assert reference.is_to(raw)
     assert reference.is_to(other) == (other == raw)
+
+
+@given(st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=9), max_size=4), st.text())
+def test_what_lies_in_a_file_is_the_same_message(others: dict[str, Any], text: str) -> None:
+    """Its JSON is made by whoever reads it."""
+    message = {**others, "content": text}
+    before, after = json.dumps(message | {"content": 0}, ensure_ascii=False).encode().split(b'"content": 0')
+    laid = b"".join(loose.laid((before + b'"content": ', text.encode(), after)))
+
+    assert json.loads(loose.taken_up(laid)) == message
+    assert loose.taken_up(json.dumps(message).encode()) == json.dumps(message).encode()
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"1 2", b"1 2 3\n", b"9 9\n{}", b"-1 1\n{}", b"1 1\r\n{}", b"\0{}"])
+def test_what_was_never_laid_there_is_refused(data: bytes) -> None:
+    """It is not taken for an empty message."""
+    with pytest.raises(ValueError, match="pieces"):
+        loose.taken_up(data)
 
 
 @pytest.mark.parametrize(

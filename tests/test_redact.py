@@ -215,6 +215,27 @@ def test_what_two_rules_find_is_named_by_its_shape() -> None:
         assert f"[redacted:openai_key:{placeholder('x', secret)[12:]}" in EVERYTHING.text(text)
 
 
+_HIDDEN = base64.b64encode(b"password: hunter2 and more").decode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"api_key=k9f8e7d6c5b4,{_HIDDEN}",
+        f"{_HIDDEN} ghp_{'a1B2' * 9}",
+        f"api_key=k9f8e7d6c5b4 {_HIDDEN}== token: 9f8e7d6c5b4a39281706 {_HIDDEN}",
+        f"token: 9f8e7d6c5b4a39281706 {base64.b64encode(_HIDDEN.encode()).decode()}",
+    ],
+)
+def test_base64_beside_a_secret_is_opened_too(text: str) -> None:
+    """What is known to go from a text hides nothing behind it."""
+    clean = EVERYTHING.text(text)
+
+    assert "[redacted:" in clean
+    assert _HIDDEN not in clean
+    assert base64.b64encode(_HIDDEN.encode()).decode() not in clean
+
+
 def test_a_secret_in_one_of_many_base64_words_is_found() -> None:
     """They are looked through together, and each is changed by itself."""
     words = [base64.b64encode(f"nothing to see here, {n}".encode()).decode() for n in range(50)]

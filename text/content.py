@@ -21,6 +21,7 @@ from typing import Any
 from ..records import Flag, Message, ToolCall
 from . import huge, markers, recalled, tokens
 from .markers import TODO_HEAD
+from .packing import HUGE_BYTES
 
 #: Names the canonical form inside the digest. Bump it when the form changes.
 FORM = b"m1"
@@ -205,7 +206,7 @@ def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | No
         message = {**message, "content": text}
     if "_db_persisted" in message:
         message = _without_bookkeeping(message)
-    envelope, quarantined = _encoded(message, core)
+    envelope, quarantined = (b"", False) if _is_loose(message, core) else _encoded(message, core)
     flags = Flag.QUARANTINED if quarantined else Flag.NONE
     if is_host_note(core.role, core.text, message):
         flags |= Flag.HOST_NOTE
@@ -238,7 +239,7 @@ def rewritten(read: Message, message: Mapping[str, Any], flags: int) -> Message:
         with suppress(UnicodeEncodeError):
             utf8 = huge.utf8(words)[0]
     core = Said(read.role, words, calls_of(message), read.answers, read.digest, utf8)
-    envelope, quarantined = _encoded(message, core)
+    envelope, quarantined = (b"", False) if _is_loose(message, core) else _encoded(message, core)
     return replace(
         read,
         text=words,
@@ -306,17 +307,50 @@ def _huge_json(message: Mapping[str, Any], core: Said | None) -> bytes | None:
     body = message.get("content")
     if body.__class__ is not str or len(body) < huge.HUGE_CHARS:
         return None
-    out = [b"{"]
     try:
         raw = core.utf8 if core is not None and core.text is body and core.utf8 is not None else huge.utf8(body)[0]
-        for key, value in message.items():
-            said = huge.quoted(raw) if key == "content" else _JSON(value).encode("utf-8")
-            if said is None:
-                return None
-            out += [b"," if len(out) > 1 else b"", _JSON(key).encode("utf-8"), b":", said]
+        return huge.joined(_around(message, raw))
     except UnicodeEncodeError:
         return None
-    return b"".join([*out, b"}"])
+
+
+def _around(message: Mapping[str, Any], raw: bytes) -> huge.Loose:
+    """The JSON of a message around its text, which is ``raw``. Raises UnicodeEncodeError where half a character stands."""
+    pieces: tuple[list[bytes], list[bytes]] = [b"{"], []
+    for n, (key, value) in enumerate(message.items()):
+        out = pieces[bool(pieces[1])]
+        out.append(b"," * bool(n) + _JSON(key).encode("utf-8") + b":")
+        if key == "content":
+            pieces[1].append(b"")  # what follows stands behind the text
+        else:
+            out.append(_JSON(value).encode("utf-8"))
+    return b"".join(pieces[0]), raw, b"".join([*pieces[1], b"}"])
+
+
+def _is_loose(message: Mapping[str, Any], core: Said) -> bool:
+    """Does the message say all with its text as UTF-8, and is that so huge that its JSON should be made later?"""
+    if core.utf8 is None or len(core.utf8) <= HUGE_BYTES or message.get("content") is not core.text:
+        return False
+    try:
+        if not _plain(message):
+            return False
+        _around(message, b"")
+    except (UnicodeEncodeError, RecursionError):
+        return False
+    return True
+
+
+def loose(read: Message) -> huge.Loose | None:
+    """What the envelope of a message is to be made of; None where there is one."""
+    if read.envelope or read.value is None or read.utf8 is None:
+        return None
+    return _around(read.value, read.utf8)
+
+
+def envelope_of(read: Message) -> bytes:
+    """The JSON of a message, made now if it was left for later."""
+    parts = loose(read)
+    return read.envelope if parts is None else huge.joined(parts)
 
 
 def _plain(value: Any) -> bool:

@@ -1,12 +1,15 @@
 """
 A huge text as UTF-8: encoded once, looked at as little as possible, with the same outcome as any other text.
 
-Pure. Everybody who needs the bytes of a huge text on its way in (its digest, its envelope, its file) gets the same ones; what is
-looked for in them is what ``content`` looks for in a text. None and False mean that the ordinary way must be taken.
+Pure. Everybody who needs the bytes of a huge text on its way in (its digest, its file) gets the same ones; what is looked for in
+them is what ``content`` looks for in a text. None and False mean that the ordinary way must be taken. Owns the form in which a
+message with such a text lies in a file: its JSON but for that text, which is not quoted yet.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import unicodedata
 from collections.abc import Callable
 from typing import Final
@@ -26,6 +29,7 @@ _TODO = TODO_HEAD.encode()
 _TAG, _NOTE, _NOTE_HEAD = b"memory-context", b"recalled memory context", b"system note:"
 _MAY_OPEN_TAG = frozenset(b"/mM \t\n\r\f\v\x1c\x1d\x1e\x1f") | frozenset(range(128, 256))
 _ESCAPED = ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n"), (b"\r", b"\\r"), (b"\t", b"\\t"))
+_LOOSE = re.compile(rb"(\d{1,9}) (\d{1,9})\n", re.ASCII)
 _ODD = tuple(bytes([n]) for n in range(32) if n not in b"\n\r\t")  # what JSON escapes otherwise; rare in texts
 
 
@@ -107,3 +111,34 @@ def quoted(raw: bytes) -> bytes | None:
     for plain, escaped in _ESCAPED:
         raw = raw.replace(plain, escaped)
     return b'"%b"' % raw
+
+
+# ------------------------------------------------------------------------------------------------ loose
+Loose = tuple[bytes, bytes, bytes]
+"""A JSON object in three pieces: what stands before one of its strings, that string as UTF-8 and not quoted yet, and the rest."""
+
+
+def joined(loose: Loose) -> bytes:
+    """The JSON."""
+    before, raw, after = loose
+    said = quoted(raw) or json.dumps(raw.decode("utf-8"), ensure_ascii=False).encode("utf-8")
+    return b"".join((before, said, after))
+
+
+def laid(loose: Loose) -> tuple[bytes, ...]:
+    """What lies in a file of it, in pieces: quoting takes longer than writing, and can be done by whoever reads it."""
+    before, raw, after = loose
+    return b"%d %d\n" % (len(before), len(after)), before, raw, after
+
+
+def taken_up(data: bytes) -> bytes:
+    """The JSON of what ``laid`` made, or of a file that holds just that. Raises ValueError for anything else."""
+    if data[:1] == b"{":
+        return data
+    head = _LOOSE.match(data)
+    if head is None:
+        raise ValueError("neither JSON nor the pieces of it")
+    begin, end = head.end() + int(head[1]), len(data) - int(head[2])
+    if begin > end:
+        raise ValueError("the pieces are larger than the whole")
+    return joined((data[head.end() : begin], data[begin:end], data[end:]))

@@ -100,9 +100,12 @@ class Reference:
     _HEAD: ClassVar[struct.Struct] = struct.Struct(">IQ")
 
     @classmethod
-    def to(cls, name: str, raw: bytes) -> Reference:
-        """The reference to a file with this envelope."""
-        return cls(name, len(raw), zlib.adler32(raw))
+    def to(cls, name: str, *pieces: bytes) -> Reference:
+        """The reference to a file that holds these, one after the other."""
+        checksum = 1
+        for piece in pieces:
+            checksum = zlib.adler32(piece, checksum)
+        return cls(name, sum(map(len, pieces)), checksum)
 
     @classmethod
     def read(cls, blob: object) -> Reference | None:
@@ -124,7 +127,7 @@ class Reference:
         return _ASIDE + self._HEAD.pack(self.checksum, self.size) + self.name.encode("ascii")
 
     def is_to(self, raw: bytes) -> bool:
-        """Is this the envelope?"""
+        """Is this what the file must hold?"""
         return len(raw) == self.size and zlib.adler32(raw) == self.checksum
 
 

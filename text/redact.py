@@ -44,6 +44,7 @@ _QUOTED = r"(?P<bs>\\{0,8}+)(?P<q>[\"'`])(?P<quoted>(?:(?!(?<!\\)(?P=bs)(?P=q))[
 _BARE = r"(?P<bare>[^\s\"'`,;&<>(){}\[\]\\%|]{LEAST,4096}+)(?P<after>[\s\S]?)"
 
 Match = tuple[int, int]
+Edit = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,14 +255,14 @@ class Redactor:
 
     def _text(self, text: str, depth: int) -> str:
         view = _View(text)
-        out = _replaced(text, self._edits(view))
-        if not depth or len(out) < _WORD:
-            return out
-        return self._decoded(view if out is text else _View(out), depth - 1)
+        edits = _merged(self._edits(view))
+        if depth and len(text) >= _WORD:
+            edits += self._decoded(view, edits, depth - 1)
+        return _replaced(text, edits)
 
-    def _edits(self, view: _View) -> list[tuple[int, int, str]]:
+    def _edits(self, view: _View) -> list[Edit]:
         known: dict[tuple[str, str], str] = {}  # the same secret often stands in a text more than once
-        out: list[tuple[int, int, str]] = []
+        out: list[Edit] = []
         for start, stop, rule in self._found(view):
             secret = view.text[start:stop]
             new = known.get((rule.kind, secret))
@@ -299,19 +300,20 @@ class Redactor:
             places.sort(key=lambda found: found[1][0])
         return places
 
-    def _decoded(self, view: _View, depth: int) -> str:
-        """Secrets in what base64 words of the text say."""
+    def _decoded(self, view: _View, taken: Sequence[Edit], depth: int) -> list[Edit]:
+        """Secrets in what base64 words of the text say, outside of those that are known."""
         text = view.text
-        words = [(start, stop, said) for start, stop in view.words() if (said := _said(text[start:stop])) is not None]
+        spans = view.words(taken) if taken else view.words()
+        words = [(start, stop, said) for start, stop in spans if (said := _said(text[start:stop])) is not None]
         if len(words) > 1:
             wanted = self._promising([said for *_, said in words], depth)
             words = [words[n] for n in sorted(wanted)]
-        edits: list[tuple[int, int, str]] = []
+        edits: list[Edit] = []
         for start, stop, said in words:
             clean = self._text(said, depth)
             if clean != said:
                 edits.append((start, stop, base64.b64encode(clean.encode()).decode()))
-        return _replaced(text, edits)
+        return edits
 
     def _promising(self, texts: Sequence[str], depth: int) -> set[int]:
         """Which of many short texts hold an anchor, or words to decode: looked for in all of them at once."""
@@ -370,8 +372,11 @@ class _View:
             size += stop - begin + 1
         return b" ".join(parts).decode("ascii"), starts, offsets
 
-    def words(self) -> Iterator[Match]:
-        """Runs of at least ``_WORD`` characters of base64 that may say text, with the signs that fill them up."""
+    def words(self, taken: Sequence[Edit] = ()) -> Iterator[Match]:
+        """Runs of at least ``_WORD`` characters of base64 that may say text, with the signs that fill them up.
+
+        ``taken``: what goes from the text, in order; a word ends there, as no placeholder holds or joins one.
+        """
         raw = self.raw
         says = _SAYS.match
         runs: Iterable[Match]
@@ -381,9 +386,13 @@ class _View:
             runs = self._found
         else:
             runs = (part for run in self._found for part in _unmarked(raw, run))
-        for at, stop in runs:
+        begins = {edit[0] for edit in taken}
+        for at, stop in _outside(runs, taken) if taken else runs:
             if raw[at] in _FIRST and stop - at >= _WORD and says(raw, at):
-                yield at, stop + (2 if raw.startswith(b"==", stop) else 1 if raw.startswith(b"=", stop) else 0)
+                filled = 2 if raw.startswith(b"==", stop) else 1 if raw.startswith(b"=", stop) else 0
+                while filled and not begins.isdisjoint(range(stop, stop + filled)):
+                    filled -= 1
+                yield at, stop + filled
 
 
 def _runs(raw: bytes, table: bytes, least: int) -> Iterator[Match]:
@@ -398,6 +407,23 @@ def _runs(raw: bytes, table: bytes, least: int) -> Iterator[Match]:
             stop = len(kinds)
         yield at, stop
         at = find(run, stop)
+
+
+def _outside(runs: Iterable[Match], taken: Sequence[Edit]) -> Iterator[Match]:
+    """What is left of runs, both in order, where something goes."""
+    n = 0
+    for at, stop in runs:
+        while n < len(taken) and taken[n][1] <= at:
+            n += 1
+        for each in range(n, len(taken)):
+            begin, end, _ = taken[each]
+            if begin >= stop:
+                break
+            if begin > at:
+                yield at, begin
+            at = max(at, end)
+        if at < stop:
+            yield at, stop
 
 
 def _unmarked(raw: bytes, run: Match) -> Iterator[Match]:
@@ -425,9 +451,9 @@ def _said(word: str) -> str | None:
         return None
 
 
-def _merged(edits: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+def _merged(edits: Iterable[Edit]) -> list[Edit]:
     """Edits in order; of overlapping ones the first, longest one, stretched over the others."""
-    out: list[tuple[int, int, str]] = []
+    out: list[Edit] = []
     for start, stop, text in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
         if out and start < out[-1][1]:
             out[-1] = (out[-1][0], max(out[-1][1], stop), out[-1][2])
@@ -436,7 +462,7 @@ def _merged(edits: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]
     return out
 
 
-def _replaced(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
+def _replaced(text: str, edits: Sequence[Edit]) -> str:
     if not edits:
         return text
     out: list[str] = []
@@ -447,7 +473,7 @@ def _replaced(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
     return "".join([*out, text[at:]])
 
 
-def _split(texts: Sequence[str], edits: Sequence[tuple[int, int, str]]) -> list[str]:
+def _split(texts: Sequence[str], edits: Sequence[Edit]) -> list[str]:
     """Edits of the joined texts, applied to each: the placeholder goes where the secret began."""
     out: list[str] = []
     begin = 0
