@@ -7,7 +7,8 @@ One session of 100,000 messages and 1,000 compactions in one process: does anyth
 The plugin is driven as a terminal drives it, with preparation in the background, which gets the time between turns that a
 person would give it. Summaries are extracts (LCM_SUMMARY_MODEL=extractive), so that no model's mood is measured; ``--model``
 takes the instant model of the other benchmarks instead, whose time does not count. Judged is the last tenth against the first.
-The machine is shared: beside the turns a fixed piece of work is timed, and processor time is told in units of that as well.
+The machine is shared: beside the turns a fixed piece of work is timed (JSON, hashes, zlib, a transaction of plain SQLite in a
+file that never grows), and processor time is told in units of that as well.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import gc
 import hashlib
 import json
 import os
+import sqlite3
 import statistics
 import sys
 import tempfile
@@ -70,14 +72,36 @@ def turn(talk: Talk) -> list[Chat]:
 _UNIT = json.dumps([{"role": "tool", "content": f"line {n} of an output " * 12, "id": n} for n in range(60)])
 
 
-def unit() -> float:
-    """Processor seconds of a fixed piece of work of the kind that the plugin does."""
-    began = time.thread_time()
-    for message in json.loads(_UNIT):
-        text = json.dumps(message)
-        zlib.compress(text.encode(), 6)
-        hashlib.sha256(text.encode()).digest()
-    return time.thread_time() - began
+class Yardstick:
+    """A fixed piece of work of the kind that the plugin does, in a database of SQLite's own that never grows."""
+
+    ROWS = 4000
+
+    def __init__(self, folder: Path) -> None:
+        self._count = 0
+        self._db = sqlite3.connect(folder / "yardstick.db", isolation_level=None)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute("CREATE TABLE rows(id INTEGER PRIMARY KEY, digest BLOB, body BLOB)")
+        self._db.execute("CREATE INDEX by_digest ON rows(digest)")
+        for _ in range(0, self.ROWS, len(json.loads(_UNIT))):
+            self.seconds()
+
+    def seconds(self) -> float:
+        """Processor seconds that it takes now."""
+        began = time.thread_time()
+        self._db.execute("BEGIN IMMEDIATE")
+        for message in json.loads(_UNIT):
+            self._count += 1
+            text = f"{self._count} {json.dumps(message)}".encode()
+            row = (self._count % self.ROWS, hashlib.sha256(text).digest(), zlib.compress(text, 6))
+            self._db.execute("REPLACE INTO rows VALUES (?, ?, ?)", row)
+        self._db.execute("COMMIT")
+        self._db.execute("SELECT count(*), sum(length(body)) FROM rows").fetchall()
+        return time.thread_time() - began
+
+    def close(self) -> None:
+        self._db.close()
 
 
 def resident() -> float:
@@ -88,8 +112,9 @@ def resident() -> float:
 class Run:
     """The conversation, and what was noted of it."""
 
-    def __init__(self, folder: Path, window: int, model: InstantModel) -> None:
+    def __init__(self, folder: Path, window: int, model: InstantModel, yardstick: Yardstick) -> None:
         self.folder = folder
+        self.yardstick = yardstick
         self.model = model
         self.agent = Agent(SESSION, window)
         self.talk = Talk(2026)
@@ -145,7 +170,13 @@ class Run:
         disk = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file()) / 1e6
         files, threads = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
         self.looks.add(
-            self.said, resident(), files, threads, statistics.median(unit() for _ in range(3)), searched, disk
+            self.said,
+            resident(),
+            files,
+            threads,
+            statistics.median(self.yardstick.seconds() for _ in range(3)),
+            searched,
+            disk,
         )
 
 
@@ -253,8 +284,10 @@ def main() -> int:
     args = parser.parse_args()
     report = Report("soak", "one long session in one process", args.quick)
     how: dict[str, object] = {} if args.model else {"summary_model": "extractive"}
-    with home(args.where or Path(tempfile.gettempdir()), summary_spend_max_calls=0, **how) as folder:
-        run = Run(folder, args.window or 48_000, InstantModel().install())
+    where = args.where or Path(tempfile.gettempdir())
+    with tempfile.TemporaryDirectory(dir=where) as aside, home(where, summary_spend_max_calls=0, **how) as folder:
+        yardstick = Yardstick(Path(aside))
+        run = Run(folder, args.window or 48_000, InstantModel().install(), yardstick)
         gc.collect()
         messages, compactions = args.messages or (5000 if args.quick else 100_000), args.compactions
         compactions = compactions if compactions >= 0 else (50 if args.quick else 1000)
@@ -265,6 +298,7 @@ def main() -> int:
         tell(report, run)
         check(report, run)
         run.agent.close()
+        yardstick.close()
     return report.finish(args.json)
 
 
