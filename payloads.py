@@ -42,6 +42,7 @@ TOPIC: Final = "payload files"
 _TO_DEFLATE: Final = "payload files to deflate"
 _UNREADABLE = "payload file_"  # and its digest: a topic for each file that cannot be read
 _BEHIND_LEVEL = 4
+_FAILURES = 2  # in a row of attempts to write files anew: the others would hardly fare better
 _WAITING = "files_to_deflate"
 _CACHED_CHARS = 40_000_000
 #: Larger texts stay in their message; a file that unpacks to more was not written here, whatever the database says of it.
@@ -96,6 +97,7 @@ class Payloads:
         self._clock = clock
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, str] = OrderedDict()
+        self._stuck: set[str] = set()  # files that could not be written anew when that was tried last
 
     # -- writing ------------------------------------------------------------------------------------
     def keep(self, text: str, kind: str, mime: str, raw: bytes | None = None) -> Ref | None:
@@ -140,10 +142,15 @@ class Payloads:
     def deflate(self, go_on: Callable[[], bool]) -> int:
         """Deflate what waits for it, as long as ``go_on`` says so; how many files were looked at. Raises StoreError."""
         done: set[str] = set()
-        for sha in self._meta.value(_WAITING) or ():
-            if not go_on() or not self._settled(sha):
+        failures = 0
+        for sha in sorted(self._meta.value(_WAITING) or (), key=self._stuck.__contains__):  # nothing waits for those
+            if not go_on() or failures == _FAILURES:
                 break
-            done.add(sha)
+            if self._settled(sha):
+                done.add(sha)
+            else:
+                failures += 1
+                self._stuck.add(sha)
         if done:
             with self._db.transaction():
                 left = self._waiting_now() - done
@@ -151,7 +158,8 @@ class Payloads:
                     self._meta.note(_WAITING, sorted(left))
                 else:
                     self._meta.forget(_WAITING)
-            if not left:  # also where one that could not be written anew is gone
+            self._stuck &= left  # some are gone with their messages
+            if not self._stuck:
                 self._health.resolved(_TO_DEFLATE)
         return len(done)
 
@@ -170,7 +178,6 @@ class Payloads:
             told = f"{path.parent}: {exc.strerror or exc}; large files stay larger than they need be"
             self._health.degraded(_TO_DEFLATE, told, severity="warning")
             return False
-        self._health.resolved(_TO_DEFLATE)
         return True
 
     def _waiting_now(self) -> set[str]:

@@ -93,6 +93,9 @@ def _seen(deps: OpsDeps, heads: list[Stored]) -> Iterator[Seen]:
     """Rows as the search for copies sees them: when they were stored first, by whichever engine."""
     for head in heads:
         noted = head.role == "user" and head.chars < 200_000 and bool(head.flags & Flag.HOST_NOTE)
-        summary = noted and looks_like_summary(head.role, deps.store.text(head.store_id))
+        # A damaged one is told of by the doctor, and says nothing that could be recognised.
+        summary = noted and any(
+            looks_like_summary(row.head.role, row.text) for row in deps.store.legible([head.store_id])[0]
+        )
         at = head.said_at if head.said_at is not None else head.stored_at
         yield Seen(head.digest, head.role, at, head.answers is not None, summary, bool(head.flags & Flag.RETRACTED))

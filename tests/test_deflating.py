@@ -13,7 +13,7 @@ from ops_world import PAGE_BYTES
 from ops_world import World as Home
 from world import PATIENCE_S, World, chat
 
-from hermes_lcm import cold, upkeep
+from hermes_lcm import cold, durable, upkeep
 from hermes_lcm.deflating import Deflating
 from hermes_lcm.errors import StoreError
 from hermes_lcm.ops.check_content import largest
@@ -217,6 +217,31 @@ def test_a_file_that_cannot_be_written_anew_stays(name: str, tmp_path: Path, mon
     assert said(world) == list(conversation())
     assert world.runtime.payloads.deflate(always) == 1
     assert world.health.problems() == []
+
+
+def test_no_file_waits_for_one_that_cannot_be_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody made its folder read-only: that stays said while others get smaller."""
+    world = World(tmp_path, **FILES)
+    live = chat()
+    for n in range(5):
+        live.user(f"request {n}").calls(f"c{n}").results(f"c{n}", text=large(n)).says("I see")
+    world.take(live)
+    plain, bad = durable.write, files(world)[:2]
+
+    def guarded(path: Path, *pieces: bytes, within: Path) -> None:
+        if path in bad:
+            raise PermissionError(13, "Permission denied")
+        plain(path, *pieces, within=within)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(durable, "write", guarded)
+        for _ in range(3):
+            world.runtime.payloads.deflate(always)
+        assert world.runtime.payloads.waiting() == 2
+        assert [each.topic for each in world.health.problems()] == ["payload files to deflate"]
+    assert world.runtime.payloads.deflate(always) == 2
+    assert world.health.problems() == []
+    assert said(world) == list(live)
 
 
 def test_a_file_that_is_gone_waits_no_longer(tmp_path: Path) -> None:

@@ -76,6 +76,15 @@ def test_copies_are_marked_and_stay(tmp_path: Path) -> None:
     assert doctor(deps, deep=True)["counts"]["fail"] == 0
 
 
+def test_a_damaged_message_keeps_no_copy_from_being_marked(tmp_path: Path) -> None:
+    """A note of the host that cannot be read is no summary of another engine; the rest is what it was."""
+    deps = damaged(tmp_path)
+    with deps.db.transaction():
+        deps.db.execute("UPDATE messages SET flags = flags | 2, envelope = x'deadbeef' WHERE store_id IN (3, 11, 19)")
+
+    assert {9 + n: 1 + n for n in range(8)}.items() <= dict(duplicates.look(deps).found).items()
+
+
 def test_the_answer_says_what_undoes_the_marks(tmp_path: Path) -> None:
     """The backup that was made before, by its name."""
     said = answer("doctor duplicates apply", damaged(tmp_path))
