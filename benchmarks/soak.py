@@ -39,7 +39,7 @@ POINTS = 200
 EVERY = 25  # turns between two looks at the process, at the search and at the fixed piece of work
 
 #: What is noted once a turn, and once every so many turns.
-TURN = ("said", "own", "background", "wall", "prompt")
+TURN = ("said", "own", "background", "wall", "prompt", "reads", "writes", "written")
 LOOK = ("at", "rss", "files", "threads", "unit", "search", "disk")
 
 
@@ -109,6 +109,12 @@ def resident() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def calls() -> tuple[int, int, int]:
+    """(reads, writes, bytes written) that this process has asked the system for: how fast the machine is makes no difference."""
+    said = dict(line.split(": ") for line in Path("/proc/self/io").read_text(encoding="ascii").splitlines())
+    return int(said["syscr"]), int(said["syscw"]), int(said["wchar"])
+
+
 class Run:
     """The conversation, and what was noted of it."""
 
@@ -147,6 +153,7 @@ class Run:
 
     def _turn(self, said: list[Chat]) -> None:
         agent, asked = self.agent, self.model.seconds
+        called = calls()
         mine, all_, wall = time.thread_time(), time.process_time(), time.perf_counter()
         agent.turn(said)
         wall, mine = time.perf_counter() - wall, time.thread_time() - mine
@@ -157,7 +164,8 @@ class Run:
             self.passes.add(self.said, self._in_pass, facts["ended"] - facts["began"], facts.get("after_tokens", 0),
                             facts.get("provisional_nodes", 0))  # fmt: skip
         agent.compactions.clear()
-        self.turns.add(self.said, mine, others, wall, self.tokens())
+        more = (now - before for now, before in zip(calls(), called, strict=True))
+        self.turns.add(self.said, mine, others, wall, self.tokens(), *more)
 
     def tokens(self) -> int:
         from hermes_lcm import host
@@ -201,6 +209,9 @@ def tell(report: Report, run: Run) -> None:
         "a turn: wall ms, median": _ms(parts(turns["wall"], turns["said"], end, median)),
         "a compaction: processor ms of its thread": _ms(parts(passes["own"], passes["at"], end, mean)),
         "the fixed piece of work: processor ms": _ms(units),
+        "a turn: calls to read a file": parts(turns["reads"], turns["said"], end, mean),
+        "a turn: calls to write one": parts(turns["writes"], turns["said"], end, mean),
+        "a turn: kB written": [value / 1000 for value in parts(turns["written"], turns["said"], end, mean)],
         "resident memory, MB": parts(looks["rss"], looks["at"], end, median),
         "open files, most": parts(looks["files"], looks["at"], end, max),
         "threads, most": parts(looks["threads"], looks["at"], end, max),
