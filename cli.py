@@ -7,6 +7,7 @@ Works beside a running agent: it reads the same file. What takes long shows what
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import os
 import re
@@ -22,12 +23,13 @@ from .command import refused
 from .db.files import Progress, silent
 from .errors import BadRequest, LcmError
 from .ops.answers import newest as newest_named
-from .ops.verbs import VERBS, Answer, Verb, Words, flagged, parsed
+from .ops.verbs import REFUSED, VERBS, Answer, Verb, Words, flagged, parsed
 from .runtime import RUNTIMES, Runtime
 from .session import Session
 
 _Parse = Callable[..., tuple[argparse.Namespace, list[str]]]
 _EXIT = "exit codes: 0 done or nothing wrong, 1 something is wrong, 2 the request was refused, 3 the database could not do it"
+_OPTIONS = ("--session", "--apply", "--dry-run", "--deep", "--json", "--help")
 
 
 def setup(parser: argparse.ArgumentParser) -> None:
@@ -42,18 +44,31 @@ def setup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only show what would be done (the default)")
     parser.add_argument("--deep", action="store_true", help="status, doctor: read the whole file as well")
     parser.add_argument("--json", action="store_true", help="print the data instead of text")
-    parser.parse_known_args = _everywhere(parser.parse_known_args)  # type: ignore[method-assign,assignment]
+    parser.parse_known_args = _everywhere(parser)  # type: ignore[method-assign,assignment]
 
 
-def _everywhere(parse: _Parse) -> _Parse:
-    """Words count behind options too (`rotate --session s1 apply`): argparse takes those of one place only."""
+def _everywhere(parser: argparse.ArgumentParser) -> _Parse:
+    """Words count behind options too (`rotate --session s1 apply`): argparse takes those of one place only.
+
+    An option that is none of ours is refused here: the host would answer with the usage of all its commands.
+    """
+    parse = parser.parse_known_args
 
     def known(args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:
         found, left = parse(args, namespace)
         found.words = [*found.words, *(word for word in left if not word.startswith("-"))]
-        return found, [word for word in left if word.startswith("-")]
+        if unknown := [word for word in left if word.startswith("-")]:
+            parser.exit(REFUSED, f"Not done: {_no_option(unknown[0])}\n")
+        return found, []
 
     return known
+
+
+def _no_option(word: str) -> str:
+    """What is wrong with an option that nobody knows, and which there are."""
+    near = difflib.get_close_matches(word.partition("=")[0], _OPTIONS, n=1, cutoff=0.6)
+    meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(_OPTIONS)};"
+    return f"`hermes lcm` has no option {word}; {meant} `hermes lcm help` lists what there is"
 
 
 def handle(args: argparse.Namespace) -> None:

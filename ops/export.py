@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .status import OpsDeps
 
 FOLDER = "lcm-exports"
+KINDS = ("jsonl", "markdown")
 _PAGE = f"""
 SELECT store_id, {ID_OF.format("messages")}, seq, pos, said_at, stored_at, source, flags, revises, envelope FROM messages
  WHERE conversation_id = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT 500
@@ -56,9 +57,9 @@ class Exported:
 def export(deps: OpsDeps, session_id: str | None, kind: str, progress: Progress = silent) -> Exported:
     """Write the conversation that a session belongs to. Raises NotFound where it may not be read."""
     session = _session(deps, session_id)
-    writers = {"jsonl": _jsonl, "markdown": _markdown}
+    writers = dict(zip(KINDS, (_jsonl, _markdown), strict=True))
     if kind not in writers:
-        raise BadRequest(f"{kind!r} is neither jsonl nor markdown")
+        raise BadRequest(f"{kind!r} is neither {' nor '.join(KINDS)}")
     folder = deps.db.path.parent / FOLDER
     path = folder / f"{_UNSAFE.sub('_', session.session_id)[:100]}.{'md' if kind == 'markdown' else kind}"
     partial = path.with_name(f".{path.name}.partial")
@@ -87,7 +88,12 @@ def _session(deps: OpsDeps, session_id: str | None) -> Session:
     found = deps.sessions.find(session_id) if session_id else deps.session
     if found is None or not Reach(deps.db).conversations([found.conversation_id], scope):
         there = f"; the newest, newest first: {newest(deps.sessions)}" if deps.trusted else ""
-        raise NotFound(f"nothing that may be read here is stored under a session {session_id!r}{there}")
+        if not session_id:
+            raise NotFound("no conversation is stored yet that may be read here")
+        raise NotFound(
+            f"{session_id!r} is no format (there are {', '.join(KINDS)}), and nothing that may be read here is stored under "
+            f"a session {session_id!r}{there}"
+        )
     return found
 
 

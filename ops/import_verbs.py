@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..db.files import Progress, header, silent
-from ..db.foreign import EARLIER, OPENCLAW, Foreign
+from ..db.foreign import EARLIER, OPENCLAW, OURS, Foreign
 from ..errors import BadRequest
 from . import adopt, duplicates, export, import_host, import_openclaw, importers, render
 from .answers import Answer, Verb, Words, at_most, one
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def _export(deps: OpsDeps, words: Words) -> Answer:
-    kinds = [word for word in words.rest if word in ("jsonl", "markdown")]
-    names = [word for word in words.rest if word not in kinds]
+    kinds = [word.lower() for word in words.rest if word.lower() in export.KINDS]
+    names = [word for word in words.rest if word.lower() not in export.KINDS]
     for several in (kinds, names):
         at_most(replace(words, rest=tuple(several)), 1, "one session and one of jsonl, markdown")
     made = export.export(deps, names[0] if names else None, kinds[0] if kinds else "jsonl", words.progress)
@@ -61,6 +61,8 @@ def _refuse_database(deps: OpsDeps, path: Path) -> None:
     with Foreign(path) as source:
         kind = source.kind.name
     ways = {
+        OURS: f"`hermes lcm restore {path}` puts it in the place of the present one; what is to be added to that one has to be "
+        "exported from it first",
         EARLIER: f"`hermes lcm adopt {path}` takes it in",
         OPENCLAW: f"`python scripts/import_lossless_claw.py --source-db {path} --target-db {deps.db.path}` takes it in",
     }

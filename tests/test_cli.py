@@ -108,11 +108,28 @@ def test_apply_works_as_a_word_and_as_an_option(world: World, capsys: pytest.Cap
 
 
 def test_words_may_stand_behind_options(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who is told `rotate --session ID` adds the apply at the end; what is no option of ours stays unknown."""
+    """Who is told `rotate --session ID` adds the apply at the end."""
     assert call(world, "rotate", "--session", "s1", "apply", "--json") == OK
     assert json.loads(capsys.readouterr().out)["status"] == "ordered"
-    with pytest.raises(SystemExit):
-        arguments("status", "--json", "--unknown")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--aply", "`hermes lcm` has no option --aply; did you mean --apply?"),
+        ("--unknown=3", "no option --unknown=3; there are --session, --apply,"),
+        ("-x", "no option -x; there are --session,"),
+    ],
+)
+def test_an_unknown_option_is_refused_in_words(option: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Below the host's parser as well, which would print the usage of all its commands."""
+    host = argparse.ArgumentParser(prog="hermes")
+    cli.setup(host.add_subparsers().add_parser("lcm"))
+    with pytest.raises(SystemExit) as ended:
+        host.parse_args(["lcm", "doctor", "repair", option])
+
+    shown = capsys.readouterr().err
+    assert (ended.value.code, said in shown, "usage" in shown) == (REFUSED, True, False), shown
 
 
 def test_words_to_search_for_stay_as_quoted(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,6 +303,7 @@ def test_a_flag_that_a_verb_has_no_use_for_is_refused(
         ("redact apply", "`hermes lcm redact` takes no 'apply' (what there is: preview);"),
         ("preset sugest", "did you mean `hermes lcm preset suggest`?"),
         ("export nope", "under a session 'nope'; the newest, newest first: s1"),
+        ("export pdf", "'pdf' is no format (there are jsonl, markdown), and nothing"),
         ("status --session nope", "under a session 'nope'; the newest, newest first: s1"),
     ],
 )

@@ -14,10 +14,11 @@ from ops_world import World, digest, healthy
 
 from hermes_lcm.command import answer
 from hermes_lcm.errors import BadRequest, NotFound
-from hermes_lcm.ops import export, importers
+from hermes_lcm.ops import backup, export, importers
 from hermes_lcm.ops.checks import doctor
 from hermes_lcm.ops.ledger import Ledger
 from hermes_lcm.ops.status import OpsDeps
+from hermes_lcm.ops.verbs import OK
 from hermes_lcm.records import Flag
 from hermes_lcm.thread import Threads
 
@@ -100,6 +101,30 @@ def test_only_what_may_be_read_is_exported(tmp_path: Path) -> None:
     assert export.export(world.deps("anna"), None, "jsonl").messages == 1
     with pytest.raises(NotFound):
         export.export(world.deps("anna"), "bert", "jsonl")
+
+
+@pytest.mark.parametrize(("typed", "ending"), [("Markdown", ".md"), ("s1 JSONL", ".jsonl")])
+def test_a_format_may_be_written_in_capitals(typed: str, ending: str, tmp_path: Path) -> None:
+    """It is no session's name then."""
+    world = healthy(tmp_path)
+    done = answer(f"export {typed}", world.deps())
+
+    assert (done.code, Path(done.data["path"]).suffix) == (OK, ending), done.text
+
+
+def test_an_export_without_any_conversation_is_told_so(tmp_path: Path) -> None:
+    """Not that there is no session called None."""
+    deps = replace(healthy(tmp_path).deps(), session=None, trusted=True)
+    with pytest.raises(NotFound, match="no conversation is stored yet"):
+        export.export(deps, None, "jsonl")
+
+
+def test_a_database_of_ours_is_no_file_to_import(world: World, tmp_path: Path) -> None:
+    """Who tries is told of the restore, which is what takes one."""
+    copy = backup.back_up(world.deps()).path
+    said = answer(f"import '{copy}'", elsewhere(tmp_path)).text
+
+    assert f"`hermes lcm restore {copy}` puts it" in said
 
 
 def test_importing_twice_is_importing_once(world: World, tmp_path: Path) -> None:
