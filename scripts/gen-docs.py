@@ -35,7 +35,9 @@ CONFIGURATION = """\
 {note}
 
 No setting is needed. Each one can be given as an environment variable or, in small letters and without `LCM_`, as a key
-of the `lcm:` block in the host's `config.yaml`. The variable wins. A blank value counts as not set.
+of the `lcm:` block in the host's `config.yaml`. The variable wins. A blank value counts as not set. Variables may also
+stand in the file `.env` of the Hermes home. `hermes config set lcm.context_threshold 0.6` writes such a key; the host
+says that it does not know it, and writes it all the same.
 
 ```yaml
 lcm:
