@@ -89,7 +89,7 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
             session = _session(runtime, args.session, verb)
             deps = replace(ops_deps(runtime, session, None), trusted=True)
             answer = verb.run(deps, replace(words, progress=progress))
-    except LcmError as exc:
+    except (LcmError, OSError) as exc:
         answer, quotes = refused(exc), False  # an error is ours, whatever the verb quotes
     if not quotes:
         answer = at_terminal(answer, args.session or (session.session_id if session else None))

@@ -12,6 +12,8 @@ from .ops.verbs import FAILED, REFUSED, Answer, parsed
 if TYPE_CHECKING:
     from .ops.status import OpsDeps
 
+_REMEDY = "see that the account that Hermes runs as may write this file and its folder, and that the disk has room"
+
 
 def run(words: str, deps: OpsDeps) -> str:
     """The answer to what was typed behind ``/lcm``; never an exception for a reason of the archive."""
@@ -23,14 +25,18 @@ def answer(words: str, deps: OpsDeps) -> Answer:
     try:
         verb, rest = parsed(words)
         return verb.run(deps, rest)
-    except LcmError as exc:
+    except (LcmError, OSError) as exc:
         return refused(exc)
 
 
-def refused(exc: LcmError) -> Answer:
+def refused(exc: LcmError | OSError) -> Answer:
     """An error as an answer: what is wrong, and what to do about it."""
+    said = str(exc)
+    if isinstance(exc, OSError) and exc.filename is not None:  # a file or folder beside the database
+        said = f"{exc.filename}: {exc.strerror or exc}"
     if isinstance(exc, BadRequest):
-        return Answer(f"Not done: {exc}", {"error": str(exc), "kind": type(exc).__name__}, REFUSED)
-    remedy = str(getattr(exc, "remedy", StoreError.remedy))
-    text = f"Not done: {exc}\nWhat to do: {remedy}"
-    return Answer(text, {"error": str(exc), "kind": type(exc).__name__, "remedy": remedy}, FAILED)
+        return Answer(f"Not done: {said}", {"error": said, "kind": type(exc).__name__}, REFUSED)
+    of_the_system = isinstance(exc, OSError) or (type(exc) is StoreError and isinstance(exc.__cause__, OSError))
+    remedy = _REMEDY if of_the_system else str(getattr(exc, "remedy", StoreError.remedy))
+    text = f"Not done: {said}\nWhat to do: {remedy}"
+    return Answer(text, {"error": said, "kind": type(exc).__name__, "remedy": remedy}, FAILED)

@@ -13,6 +13,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,7 +139,8 @@ def _copied(deps: OpsDeps, target: Path, progress: Progress) -> Made:
     except OSError as exc:
         raise StoreError(f"{target}: {exc.strerror or exc}") from exc
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # why it was not written is what matters
+            partial.unlink(missing_ok=True)
     payloads = _write_manifest(deps, target)
     missing = deps.payloads.survey().missing if deps.payloads is not None else ()
     return Made(target, target.stat().st_size, verdict.counts, payloads=payloads, missing=missing, lost=lost)

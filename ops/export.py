@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -79,7 +80,8 @@ def export(deps: OpsDeps, session_id: str | None, kind: str, progress: Progress 
     except OSError as exc:
         raise StoreError(f"{path}: {exc.strerror or exc}") from exc
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # why it was not written is what matters
+            partial.unlink(missing_ok=True)
     return Exported(path, count, path.stat().st_size, tuple(sorted(lost)))
 
 

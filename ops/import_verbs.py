@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..db.files import Progress, header, silent
 from ..db.foreign import EARLIER, OPENCLAW, OURS, Foreign
-from ..errors import BadRequest
+from ..errors import BadRequest, StoreError
 from . import adopt, duplicates, export, import_host, import_openclaw, importers, render
 from .answers import Answer, Verb, Words, at_most, one
 from .render import counted
@@ -56,8 +56,13 @@ def _import(deps: OpsDeps, words: Words) -> Answer:
 
 def _refuse_database(deps: OpsDeps, path: Path) -> None:
     """A database is no transcript; which command takes it in."""
-    if not path.is_file() or (deps.db.path.exists() and path.samefile(deps.db.path)) or not header(path).sqlite:
+    if not path.is_file() or (deps.db.path.exists() and path.samefile(deps.db.path)):
         return
+    try:
+        if not header(path).sqlite:
+            return
+    except StoreError:
+        return  # it cannot be read: whoever reads it as a transcript says so
     with Foreign(path) as source:
         kind = source.kind.name
     ways = {

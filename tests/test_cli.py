@@ -321,6 +321,29 @@ def test_a_file_that_is_missing_is_named_once(world: World, capsys: pytest.Captu
     assert "/no/such/file cannot be read: No such file or directory\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("verb", "folder"), [("backup", "lcm-backups"), ("export", "lcm-exports")])
+def test_a_folder_that_is_none_is_named(
+    verb: str, folder: str, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the terminal and in a chat; removing what was begun fails there too, and hides nothing."""
+    (world.home / folder).write_text("a file")
+
+    assert call(world, verb) == FAILED
+    for said in (capsys.readouterr().out, run(verb, world.deps())):
+        assert said.startswith(f"Not done: {world.home / folder}"), said
+        assert ".partial" not in said
+        assert "What to do: see that the account that Hermes runs as may write" in said
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").is_file(), reason="a file whose beginning nobody can read")
+def test_a_file_that_cannot_be_read_is_no_matter_for_the_doctor(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not ours."""
+    assert call(world, "import", "/proc/self/mem") == REFUSED
+    assert "/proc/self/mem cannot be read" in capsys.readouterr().out
+
+
 # -- the context window --------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("configured", "reported", "size", "source"),
