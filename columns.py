@@ -42,14 +42,22 @@ class Columns:
         """How many leading rows are equal, where ``other`` begins at row ``start`` of this one."""
         size = min(len(self.contents) - start, len(other.contents))
         for mine, theirs in zip(self.all(), other.all(), strict=True):
-            if mine[start : start + size] != theirs[:size]:
-                size = next(n for n in range(size) if mine[start + n] != theirs[n])
+            if not same(mine[start : start + size], theirs[:size]):
+                size = next((n for n in range(size) if not same(mine[start + n], theirs[n])), size)
         return start + size
 
     def replace(self, start: int, stop: int, other: Columns) -> None:
         """In the place of these rows come the first of ``other``: as many, or all of it at the end."""
         for mine, theirs in zip(self.all(), other.all(), strict=True):
             mine[start:stop] = theirs if stop == len(mine) else theirs[: stop - start]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Are two equal? What goes deeper than Python compares, or has no such notion, is not: its digest tells who it is."""
+    try:
+        return bool(one == other)
+    except (RecursionError, TypeError, ValueError):
+        return False
 
 
 def column(messages: Sequence[Mapping[str, Any]], name: str) -> list[Any]:

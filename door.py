@@ -224,18 +224,20 @@ def _clean_live(message: Mapping[str, Any], redactor: Redactor) -> Mapping[str, 
         return content.decode(redacted(content.read(message), redactor).envelope)
 
 
-def _clean(value: Any, redactor: Redactor, key: str = "", *, calls: bool = False) -> Any:
+def _clean(value: Any, redactor: Redactor, key: Any = "", *, calls: bool = False) -> Any:
     if isinstance(value, str):
-        return redactor.value(key, value)
+        return redactor.value(key, value) if isinstance(key, str) else redactor.text(value)
     if isinstance(value, dict):
         return {
-            redactor.text(name): item
+            redactor.text(name) if isinstance(name, str) else name: item
             if calls and name in _NAMES
             else _clean(item, redactor, name, calls=calls and name == "function")
             for name, item in value.items()
         }
     if isinstance(value, list):
         return _clean_list(value, redactor, calls=calls)
+    if isinstance(value, tuple):  # no list of a host that came from JSON holds one
+        return tuple(_clean_list([*value], redactor, calls=calls))
     return value
 
 

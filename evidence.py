@@ -282,6 +282,7 @@ class _Builder:
             head = row.head
             if row.envelope is LOST:
                 self._pack.damaged.add(head.store_id)
+                continue
             text = searchable(row)
             if not text.strip() or head.flags & Flag.OWN_TOOL:
                 continue

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from . import host
 from .boundary import Guard
 from .late import REQUEST_MIDDLEWARE
 from .records import Lineage
@@ -51,11 +52,12 @@ def selected(
     engine: LCMEngine, request_messages: Messages, *, conversation_messages: Messages | None = None, **_: Any
 ) -> list[dict[str, Any]] | None:
     """``select_context`` of newer hosts: what they send instead of a request."""
-    runtime, live = engine.runtime, conversation_messages
+    runtime = engine.runtime
     if not runtime.views.watched(engine.session_id):
         return None
     with Guard(engine, "request view", False):
         session = runtime.session(engine.session_id)
+        live = host.said(conversation_messages) if conversation_messages else None
         seen = (live, runtime.take(engine.session_id, live, thorough=False)) if live else None
         return runtime.views.request(session, request_messages, seen, selected=True)
     return None

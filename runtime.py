@@ -448,7 +448,7 @@ class Runtimes:
         self._lock = threading.RLock()
         self._databases = Databases()
         self._by_home: dict[str, Runtime] = {}
-        self._real_paths: dict[str, tuple[tuple[int, int], str]] = {}  # by the name, with the folder that it was of
+        self._real_paths: dict[str, tuple[os.stat_result, str]] = {}  # by the name, with the folder that it was of
 
     def at(self, home: Path | str | None = None) -> Runtime:
         """The runtime of a home (the current one if none is named), built at its first use without opening a file."""
@@ -463,15 +463,17 @@ class Runtimes:
             return self._by_home[key]
 
     def _real(self, home: str) -> str:
-        """A home's real path; looked up again only when another folder has the name, for every hook asks."""
+        """A home's real path; looked up again only when its name or that path leads to another folder, for every hook asks."""
+        was, path = self._real_paths.get(home, (None, home))
         try:
-            found = os.stat(home)
-        except OSError:
+            there = os.stat(home)
+            if was and os.path.samestat(was, there) and (path == home or os.path.samestat(os.stat(path), there)):
+                return path
+        except OSError:  # nothing is there, or it has moved
             return os.path.realpath(home)
-        known = self._real_paths.get(home)
-        if known is None or known[0] != (found.st_dev, found.st_ino):
-            known = self._real_paths[home] = (found.st_dev, found.st_ino), os.path.realpath(home)
-        return known[1]
+        path = os.path.realpath(home)
+        self._real_paths[home] = there, path
+        return path
 
     def stop(self) -> None:
         """The process ends: workers take nothing new, states are kept."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .align import Expected
-from .columns import Columns, column
+from .columns import Columns, column, same
 from .records import Lineage
 
 Messages = Sequence[Mapping[str, Any]]
@@ -57,12 +57,12 @@ class Window:
             stop = min(size, at + _AT_ONCE)
             shown = messages[at:stop]
             rows = Columns.of(shown)
-            same = self.columns.common(rows, at)
+            alike = self.columns.common(rows, at)
             # Other objects come again, and those that are held in their place are nobody's any more.
-            self.objects[at:same] = shown[: same - at]
-            self.columns.replace(at, same, rows)
-            if same < stop:
-                return same
+            self.objects[at:alike] = shown[: alike - at]
+            self.columns.replace(at, alike, rows)
+            if alike < stop:
+                return alike
             at = stop
         return size
 
@@ -71,16 +71,16 @@ class Window:
         if size <= _NEWEST or messages[0] is not self.objects[0] or messages[size - 1] is not self.objects[size - 1]:
             return 0
         old = size - _NEWEST
-        return old if _alike(self.objects, messages) or self.objects[:old] == messages[:old] else 0
+        return old if _alike(self.objects, messages) or same(self.objects[:old], messages[:old]) else 0
 
     def _says_the_same(self, messages: Messages, size: int) -> bool:
         """Have so many messages the roles and the contents that they had?"""
         for at in range(0, size, _AT_ONCE):
             stop = min(size, at + _AT_ONCE)
             shown = messages[at:stop]
-            if column(shown, "content") != self.columns.contents[at:stop]:
+            if not same(column(shown, "content"), self.columns.contents[at:stop]):
                 return False
-            if column(shown, "role") != self.columns.roles[at:stop]:
+            if not same(column(shown, "role"), self.columns.roles[at:stop]):
                 return False
         return True
 
@@ -94,7 +94,7 @@ def _alike(one: list[Mapping[str, Any]], other: Messages) -> bool:
         return False
     try:
         return one <= other if len(one) <= len(other) else other <= one
-    except TypeError:  # two of them differ, and messages have no order
+    except (RecursionError, TypeError, ValueError):  # two of them differ, and messages have no order; or see ``same``
         return False
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ..config import SENSITIVE_PATTERNS
-from ..door import clean_message
+from ..door import redacted
 from ..errors import BadRequest
 from ..scope import Reach
 from ..text import content
@@ -65,10 +65,11 @@ def preview(deps: OpsDeps, names: Sequence[str], progress: Progress) -> Preview:
     damaged: list[int] = []
     for address, message in _texts(deps, damaged):
         read += 1
-        clean = clean_message(message, redactor)
-        if clean != message:
+        before = content.read(message)
+        after = redacted(before, redactor)
+        if after is not before:
             changed += 1
-            _note(found, address, content.encode(message)[0], content.encode(clean)[0])
+            _note(found, address, before.envelope.decode(), after.envelope.decode())
         if read % 1000 == 0:
             progress("reading", read, 0)
     return Preview(

@@ -436,3 +436,16 @@ def test_a_damaged_message_is_no_evidence_and_keeps_no_question_from_being_answe
 
     assert answer["answer"].startswith("Every 37 days")
     assert any("msg_3" in note for note in answer["notes"])
+
+
+def test_nothing_of_a_damaged_result_is_quoted(archive: Archive) -> None:
+    """Its row tells which tool it is of; that is not what it said."""
+    with archive.db.transaction():
+        archive.db.execute("UPDATE messages SET envelope = x'ffff' WHERE role = 'tool'")
+    damaged = [
+        f"msg_{store_id}" for (store_id,) in archive.db.query("SELECT store_id FROM messages WHERE role = 'tool'")
+    ]
+    answer = ask(archive, f"As it says [{damaged[0]}].", ids=damaged)
+
+    assert not set(damaged) & {quote["address"] for quote in answer.get("quotes", ())}
+    assert not set(damaged) & set(answer["cited_ids"])

@@ -218,3 +218,11 @@ def test_a_message_of_any_depth_is_shown_without_its_secret(tmp_path: Path) -> N
     (clean,) = World(tmp_path, **ON).runtime.door.clean([said])
 
     assert clean["content"][0]["text"].startswith("api_key=[redacted:api_key:")
+
+
+@pytest.mark.parametrize("odd", [{1: f"pwd={SECRET}"}, (f"pwd={SECRET}",)], ids=["a number for a key", "a tuple"])
+def test_a_message_that_is_no_json_is_shown_without_its_secret(odd: Any, tmp_path: Path) -> None:
+    """Lists of hosts need never have been JSON; what they hold stays of its kind."""
+    (clean,) = World(tmp_path, **ON).runtime.door.clean([{"role": "user", "content": "x", "extra": odd}])
+
+    assert repr(clean["extra"]) == repr(odd).replace(SECRET, "[redacted:password_assignment]")

@@ -272,15 +272,20 @@ def test_a_failure_leaves_the_request_as_it_is(make: Callable[..., Host], monkey
     assert "request view" in host.topics()
 
 
-def test_hosts_that_select_context_ask_the_engine(make: Callable[..., Host]) -> None:
-    """Only while something is archived: they clone the whole conversation for an engine that has the method."""
+def newer() -> type[Any]:
+    """The engine on a host whose base class has ``select_context``."""
     from hermes_lcm.engine import LCMEngine
 
     class Newer(LCMEngine):
         def select_context(self, request_messages: Any, **_: Any) -> Any:  # the host's own, which does nothing
             raise AssertionError("not asked")
 
-    host, live = make(kind=Newer), talk()
+    return Newer
+
+
+def test_hosts_that_select_context_ask_the_engine(make: Callable[..., Host]) -> None:
+    """Only while something is archived: they clone the whole conversation for an engine that has the method."""
+    host, live = make(kind=newer()), talk()
     host.turn(live)
     assert "select_context" not in vars(host.engine)
 
@@ -297,6 +302,19 @@ def test_hosts_that_select_context_ask_the_engine(make: Callable[..., Host]) -> 
     host.archive(live, operation="restore", memory_handle=handle, start_index=None, end_index=None)
     host.archive(live, operation="prune", start_index=None, end_index=None)
     assert "select_context" not in vars(host.engine)
+
+
+def test_notes_of_a_gateway_are_no_messages_of_the_list_that_a_request_is_made_of(make: Callable[..., Host]) -> None:
+    """As they are none at any other hook: what is stored of a conversation does not depend on who shows it."""
+    host, live = make(kind=newer()), talk()
+    host.turn(live)
+    host.archive(live)
+    before = host.runtime.store.count()
+    noted = [*live[:3], {"role": "session_meta", "content": "a note"}, *live[3:]]
+    selected = host.engine.select_context([dict(SYSTEM), *map(dict, live)], conversation_messages=noted)
+
+    assert placeholders(selected) == 1
+    assert host.runtime.store.count() == before
 
 
 def test_sessions_without_an_archive_are_not_looked_at(

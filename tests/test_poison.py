@@ -95,6 +95,15 @@ def test_poison_is_stored_once(world: World, poison: dict[str, Any]) -> None:
     assert len(world.stored()) == 5
 
 
+@pytest.mark.parametrize("odd", [lambda: [cyclic()], lambda: nested(5000)], ids=["a cycle", "deeper than Python goes"])
+def test_a_copy_of_a_message_without_end_keeps_none_behind_it_from_being_stored(world: World, odd: Any) -> None:
+    """Python cannot compare the two; their digests tell that they are one message."""
+    for live in (chat().user(odd()).says("one"), chat().user(odd()).says("one").user("two")):
+        world.take(live)
+
+    assert texts(world.stored())[1:] == ["one", "two"]
+
+
 def test_cycles_are_stored_as_far_as_they_go(world: World) -> None:
     """What has no end cannot come back exactly; it is marked, and the messages after it are stored."""
     messages = Chat([{"role": "user", "content": "x", "knot": cyclic()}, {"role": "assistant", "content": "after"}])

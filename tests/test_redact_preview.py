@@ -63,6 +63,18 @@ def test_no_secret_is_shown_and_nothing_changes(world: World) -> None:
     assert world.path.read_bytes() == before
 
 
+def test_a_message_that_is_no_json_stops_no_preview(world: World) -> None:
+    """It is looked at leaf by leaf, as it was when it was stored."""
+    knot: dict[str, object] = {"note": f"password: {SECRETS[0]}"}
+    knot["knot"] = knot
+    odd = [{1: f"password: {SECRETS[0]}"}, (f"password: {SECRETS[0]}",), knot, {"nothing": (1, {2})}]
+    live = [{"role": "user", "content": f"odd {n}", "extra": each} for n, each in enumerate(odd)]
+    world.runtime.take("odd", live, source="cli")
+    found = preview(world.deps(), (), lambda *_: None).found["password_assignment"]
+
+    assert found.addresses == ["msg_1", "msg_6", "msg_7", "msg_8"]
+
+
 def test_unknown_names_are_told(world: World) -> None:
     """The others count; none at all is refused."""
     assert "not a kind of secret: nonsense" in run("redact preview jwt,nonsense", world.deps())

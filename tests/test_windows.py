@@ -110,3 +110,45 @@ def test_what_was_recognised_counts_as_long_as_the_window_is_what_it_was() -> No
     held.learn(live[:2], 2, held.lineage, ())
 
     assert (before, seen.still(held), seen.still(window(live)), UNSEEN.still(held)) == (5, 0, 0, 0)
+
+
+def nested() -> list[Any]:
+    body: list[Any] = []
+    for _ in range(5000):
+        body = [body]
+    return body
+
+
+def knotted() -> list[Any]:
+    part: dict[str, Any] = {"type": "text", "text": "yes"}
+    part["part"] = part
+    return [part]
+
+
+class Array:
+    """Compares in a way of its own."""
+
+    def __eq__(self, other: object) -> Any:
+        raise ValueError("ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+ODD = {"nested": nested, "knotted": knotted, "an array": lambda: [{"type": "image", "data": Array()}]}
+
+
+@pytest.mark.parametrize("thorough", [False, True], ids=["quick", "thorough"])
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_a_copy_of_what_cannot_be_compared_is_another_message(odd: Any, thorough: bool) -> None:
+    """Who it is will be told by its digest; what follows it must not wait for that in vain."""
+
+    def live() -> Chat:
+        return [{"role": "user", "content": str(n) if n != 2 else odd()} for n in range(9)]
+
+    first = live()
+    held = window(first)
+    mixed = [*first[:2], live()[2], *first[3:]]
+
+    assert held.recognise(first, thorough=thorough) == 9
+    assert held.recognise(mixed, thorough=thorough) == 2
+    assert held.recognise(live(), thorough=thorough) == 2
