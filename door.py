@@ -221,7 +221,7 @@ def _clean_live(message: Mapping[str, Any], redactor: Redactor) -> Mapping[str, 
     except (
         RecursionError
     ):  # a message that goes deeper than Python does is looked at leaf by leaf, as it would be stored
-        return content.decode(redacted(content.read(message), redactor).envelope)
+        return content.decode(content.envelope_of(redacted(content.read(message), redactor)))
 
 
 def _clean(value: Any, redactor: Redactor, key: Any = "", *, calls: bool = False) -> Any:

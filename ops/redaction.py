@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ..config import SENSITIVE_PATTERNS
-from ..door import redacted
+from ..door import clean_message, redacted
 from ..errors import BadRequest
 from ..scope import Reach
 from ..text import content
@@ -65,16 +65,26 @@ def preview(deps: OpsDeps, names: Sequence[str], progress: Progress) -> Preview:
     damaged: list[int] = []
     for address, message in _texts(deps, damaged):
         read += 1
-        before = content.read(message)
-        after = redacted(before, redactor)
-        if after is not before:
+        new = _redacted(message, redactor)
+        if new is not None:
             changed += 1
-            _note(found, address, before.envelope.decode(), after.envelope.decode())
+            _note(found, address, content.encode(message)[0], new)
         if read % 1000 == 0:
             progress("reading", read, 0)
     return Preview(
         redactor.kinds, redactor.unknown, read, changed, found, len(Reach(deps.db).messages(damaged, readable(deps)))
     )
+
+
+def _redacted(message: dict[str, Any], redactor: Redactor) -> str | None:
+    """What would be stored of a message, as JSON; None where that is what is stored now."""
+    try:
+        clean = clean_message(message, redactor)
+        return None if clean == message else content.encode(clean)[0]
+    except RecursionError:  # it holds itself, or goes deeper than Python does: as it is stored, leaf by leaf
+        before = content.read(message)
+        after = redacted(before, redactor)
+        return None if after is before else content.envelope_of(after).decode("utf-8")
 
 
 def _texts(deps: OpsDeps, damaged: list[int]) -> Iterator[tuple[str, dict[str, Any]]]:
