@@ -7,22 +7,20 @@ One session of 100,000 messages and 1,000 compactions in one process: does anyth
 The plugin is driven as a terminal drives it, with preparation in the background, which gets the time between turns that a
 person would give it. Summaries are extracts (LCM_SUMMARY_MODEL=extractive), so that no model's mood is measured; ``--model``
 takes the instant model of the other benchmarks instead, whose time does not count. Judged is the last tenth against the first.
-The machine is shared: beside the turns a fixed piece of work is timed (JSON, hashes, zlib, a transaction of plain SQLite in a
-file that never grows), and processor time is told in units of that as well.
+The machine is shared and its speed changes: thirty times in the course of it a young conversation of 600 messages, the same each
+time, is timed in a process of its own, and the growth of processor time is told beside what that took then.
 """
 
 from __future__ import annotations
 
 import gc
-import hashlib
 import json
 import os
-import sqlite3
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-import zlib
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,11 +34,12 @@ SESSION = "20260101_000000_soak"
 GROWTH = 1.2
 PARTS = 10
 POINTS = 200
-EVERY = 25  # turns between two looks at the process, at the search and at the fixed piece of work
+EVERY = 25  # turns between two looks at the process and at the search
+YOUNG, YOUNG_MESSAGES = 30, 600  # so many young conversations are timed in the course of the long one; how long each is
 
 #: What is noted once a turn, and once every so many turns.
 TURN = ("said", "own", "background", "wall", "prompt", "reads", "writes", "written")
-LOOK = ("at", "rss", "files", "threads", "unit", "search", "disk")
+LOOK = ("at", "rss", "files", "threads", "search", "disk")
 
 
 class Notes:
@@ -69,39 +68,14 @@ def turn(talk: Talk) -> list[Chat]:
     return out
 
 
-_UNIT = json.dumps([{"role": "tool", "content": f"line {n} of an output " * 12, "id": n} for n in range(60)])
+def young() -> tuple[float, float, float]:
+    """Processor seconds (a turn, its background, a compaction) of a conversation that is new, in a process and a home of its own.
 
-
-class Yardstick:
-    """A fixed piece of work of the kind that the plugin does, in a database of SQLite's own that never grows."""
-
-    ROWS = 4000
-
-    def __init__(self, folder: Path) -> None:
-        self._count = 0
-        self._db = sqlite3.connect(folder / "yardstick.db", isolation_level=None)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.execute("CREATE TABLE rows(id INTEGER PRIMARY KEY, digest BLOB, body BLOB)")
-        self._db.execute("CREATE INDEX by_digest ON rows(digest)")
-        for _ in range(0, self.ROWS, len(json.loads(_UNIT))):
-            self.seconds()
-
-    def seconds(self) -> float:
-        """Processor seconds that it takes now."""
-        began = time.thread_time()
-        self._db.execute("BEGIN IMMEDIATE")
-        for message in json.loads(_UNIT):
-            self._count += 1
-            text = f"{self._count} {json.dumps(message)}".encode()
-            row = (self._count % self.ROWS, hashlib.sha256(text).digest(), zlib.compress(text, 6))
-            self._db.execute("REPLACE INTO rows VALUES (?, ?, ?)", row)
-        self._db.execute("COMMIT")
-        self._db.execute("SELECT count(*), sum(length(body)) FROM rows").fetchall()
-        return time.thread_time() - began
-
-    def close(self) -> None:
-        self._db.close()
+    The same each time, so that it tells how fast the machine is just now at work of this kind.
+    """
+    out = subprocess.run([sys.executable, __file__, "--young"], capture_output=True, text=True, check=True)
+    own, background, in_pass = json.loads(out.stdout)
+    return own, background, in_pass
 
 
 def resident() -> float:
@@ -118,15 +92,15 @@ def calls() -> tuple[int, int, int]:
 class Run:
     """The conversation, and what was noted of it."""
 
-    def __init__(self, folder: Path, window: int, model: InstantModel, yardstick: Yardstick) -> None:
+    def __init__(self, folder: Path, window: int, model: InstantModel) -> None:
         self.folder = folder
-        self.yardstick = yardstick
         self.model = model
         self.agent = Agent(SESSION, window)
         self.talk = Talk(2026)
         self.said = 0
         self.turns = Notes(*TURN)
         self.looks = Notes(*LOOK)
+        self.young = Notes("at", "own", "background", "passes")
         self.passes = Notes("at", "own", "wall", "after", "provisional")
         self._in_pass = 0.0
         compress = self.agent.engine.compress
@@ -142,14 +116,20 @@ class Run:
     def go(self, messages: int, compactions: int, progress: Callable[[str], None]) -> None:
         told = 0
         while self.said < messages or len(self.passes) < compactions:
-            self._turn(turn(self.talk))
+            self.converse()
             if len(self.turns) % EVERY == 0:
                 self._look()
+            if self.said * YOUNG >= messages * len(self.young):
+                self.young.add(self.said, *young())
             if self.said // 5000 > told:
                 told = self.said // 5000
                 progress(
                     f"{self.said} messages, {len(self.passes)} compactions, {resident():.0f} MB, {len(self.turns)} turns"
                 )
+
+    def converse(self) -> None:
+        """One more turn."""
+        self._turn(turn(self.talk))
 
     def _turn(self, said: list[Chat]) -> None:
         agent, asked = self.agent, self.model.seconds
@@ -177,15 +157,7 @@ class Run:
         searched = kit.timed(self.agent.tool, "lcm_grep", query=words, limit=10)
         disk = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file()) / 1e6
         files, threads = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
-        self.looks.add(
-            self.said,
-            resident(),
-            files,
-            threads,
-            statistics.median(self.yardstick.seconds() for _ in range(3)),
-            searched,
-            disk,
-        )
+        self.looks.add(self.said, resident(), files, threads, searched, disk)
 
 
 # -- judging ---------------------------------------------------------------------------------------------------
@@ -202,13 +174,17 @@ def parts(
 def tell(report: Report, run: Run) -> None:
     turns, looks, passes, end = run.turns, run.looks, run.passes, float(run.said)
     mean, median = statistics.fmean, statistics.median
-    units = parts(looks["unit"], looks["at"], end, median)
+    fresh = {
+        name: _ms(parts(run.young[name], run.young["at"], end, median)) for name in ("own", "background", "passes")
+    }
     figures: dict[str, list[float]] = {
         "a turn: processor ms of its thread": _ms(parts(turns["own"], turns["said"], end, mean)),
         "a turn: processor ms in the background": _ms(parts(turns["background"], turns["said"], end, mean)),
         "a turn: wall ms, median": _ms(parts(turns["wall"], turns["said"], end, median)),
         "a compaction: processor ms of its thread": _ms(parts(passes["own"], passes["at"], end, mean)),
-        "the fixed piece of work: processor ms": _ms(units),
+        "the same, of a young conversation beside it: a turn": fresh["own"],
+        "in the background": fresh["background"],
+        "a compaction": fresh["passes"],
         "a turn: calls to read a file": parts(turns["reads"], turns["said"], end, mean),
         "a turn: calls to write one": parts(turns["writes"], turns["said"], end, mean),
         "a turn: kB written": [value / 1000 for value in parts(turns["written"], turns["said"], end, mean)],
@@ -224,15 +200,14 @@ def tell(report: Report, run: Run) -> None:
     rows = [[name, *(values[n] for n in shown), ratio(values)] for name, values in figures.items()]
     report.table("By tenths of the conversation", ("", *(f"{n + 1}." for n in shown), "last : first"), rows,
                  "lcm_grep searches all that was said, and the file keeps all of it: these two may grow.")  # fmt: skip
-    for name, scaled in (
-        ("a turn: processor ms of its thread", True), ("a turn: processor ms in the background", True),
-        ("a compaction: processor ms of its thread", True), ("resident memory, MB", False), ("open files, most", False),
-        ("threads, most", False), ("prompt at the end of a turn, tokens", False),
-        ("prompt behind a compaction, tokens", False),
+    for name, beside in (
+        ("a turn: processor ms of its thread", "own"), ("a turn: processor ms in the background", "background"),
+        ("a compaction: processor ms of its thread", "passes"), ("resident memory, MB", ""), ("open files, most", ""),
+        ("threads, most", ""), ("prompt at the end of a turn, tokens", ""), ("prompt behind a compaction, tokens", ""),
     ):  # fmt: skip
         values = figures[name]
-        pace = ratio(units) if scaled else 1.0
-        what = f"{name.rsplit(',', 1)[0]}{', in units of the fixed work' if scaled else ''}: last tenth by first"
+        pace = ratio(fresh[beside]) if beside else 1.0
+        what = f"{name.rsplit(',', 1)[0]}{', beside a young conversation' if beside else ''}: last tenth by first"
         report.budget(what, ratio(values) / pace, GROWTH)
     _draw(report, run)
 
@@ -286,19 +261,31 @@ def check(report: Report, run: Run) -> None:
                 f"calls; provisional nodes shown, summed over the compactions: {provisional}")  # fmt: skip
 
 
+def _young() -> int:
+    with home(Path(tempfile.gettempdir()), summary_spend_max_calls=0, summary_model="extractive") as folder:
+        run = Run(folder, 48_000, InstantModel().install())
+        while run.said < YOUNG_MESSAGES:
+            run.converse()
+        run.agent.close()
+    print(json.dumps([statistics.fmean(run.turns["own"]), statistics.fmean(run.turns["background"]),
+                      statistics.fmean(run.passes["own"])]))  # fmt: skip
+    return 0
+
+
 def main() -> int:
     parser = kit.arguments(__doc__ or "")
     parser.add_argument("--messages", type=int, default=0, help="at least so many (default: 100000, quick: 5000)")
     parser.add_argument("--compactions", type=int, default=-1, help="and so many (default: 1000, quick: 50)")
     parser.add_argument("--window", type=int, default=0, help="the model's context window (default: 48000)")
     parser.add_argument("--model", action="store_true", help="summaries by the instant model instead of extracts")
+    parser.add_argument("--young", action="store_true", help="nothing but a young conversation: its figures as JSON")
     args = parser.parse_args()
+    if args.young:
+        return _young()
     report = Report("soak", "one long session in one process", args.quick)
     how: dict[str, object] = {} if args.model else {"summary_model": "extractive"}
-    where = args.where or Path(tempfile.gettempdir())
-    with tempfile.TemporaryDirectory(dir=where) as aside, home(where, summary_spend_max_calls=0, **how) as folder:
-        yardstick = Yardstick(Path(aside))
-        run = Run(folder, args.window or 48_000, InstantModel().install(), yardstick)
+    with home(args.where or Path(tempfile.gettempdir()), summary_spend_max_calls=0, **how) as folder:
+        run = Run(folder, args.window or 48_000, InstantModel().install())
         gc.collect()
         messages, compactions = args.messages or (5000 if args.quick else 100_000), args.compactions
         compactions = compactions if compactions >= 0 else (50 if args.quick else 1000)
@@ -309,7 +296,6 @@ def main() -> int:
         tell(report, run)
         check(report, run)
         run.agent.close()
-        yardstick.close()
     return report.finish(args.json)
 
 
