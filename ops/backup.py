@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -83,11 +84,16 @@ def rotate_path(database: Path) -> Path:
 
 
 def backups(database: Path) -> list[Path]:
-    """The timestamped backups of a database, oldest first."""
+    """The timestamped backups of a database, oldest first. Raises StoreError for a folder that cannot be looked into."""
+    folder = backup_folder(database)
     try:
-        return sorted(path for path in backup_folder(database).iterdir() if _NAME.fullmatch(path.name))
-    except OSError:
+        return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    except FileNotFoundError:
         return []
+    except OSError as exc:
+        closed = StoreError(f"{folder}: {exc.strerror or exc}; which backups there are cannot be told")
+        closed.remedy = f"make {folder} a folder that the account Hermes runs as may read"
+        raise closed from exc
 
 
 def stamped(database: Path, now: float, word: str = "lcm") -> Path:
@@ -213,16 +219,27 @@ def _missing_payloads(deps: OpsDeps, backup: Path) -> tuple[str, ...]:
 
 
 # -- putting one back ------------------------------------------------------------------------------------
+def way_back(database: Path) -> str:
+    """What to do about a database that cannot be saved."""
+    try:
+        known = backups(database)
+    except StoreError as exc:
+        return str(exc)
+    if known:
+        return f"restore a backup, the newest is {known[-1].name}: `/lcm restore latest`"
+    return f"there is no backup in {backup_folder(database)}; one from elsewhere is put back by `/lcm restore PATH`"
+
+
 def chosen(database: Path, name: str) -> Path:
     """The backup that an operator means: a path, a file name in the folder, or ``latest``."""
-    known = backups(database)
     if name == "latest":
-        if known:
+        if known := backups(database):
             return known[-1]
         raise NotFound(f"there is no backup in {backup_folder(database)}; `/lcm backup` makes one")
     for path in (Path(name).expanduser(), backup_folder(database) / name):
-        if path.is_file():
+        if os.path.isfile(path):  # Path.is_file raises where a folder is closed
             return path
+    known = backups(database)
     have = ", ".join(path.name for path in known[-5:]) or "none"
     raise NotFound(f"no backup {name!r}; the newest in {backup_folder(database)}: {have}")
 

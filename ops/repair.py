@@ -211,8 +211,7 @@ def _rescue(deps: OpsDeps, found: Diagnosis, progress: Progress) -> Repaired:
         saved = files.salvage(work, fresh, readable, progress)
         if not saved.kept.get("messages"):
             raise BadRequest(
-                f"SQLite can read no message of {path}; it was left as it is, with a copy at {kept}. Restore a backup: "
-                "`/lcm restore latest`"
+                f"SQLite can read no message of {path}; it was left as it is, with a copy at {kept}: {backup.way_back(path)}"
             )
         notes = _relinked(fresh, saved, session_names(work))
         backup.bring_home_from(deps.store.blocks.aside, fresh)

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import random
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -16,7 +17,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ops_world import READS, ROOT, WRITES, Holder, World, corrupt, digest, healthy, wrecked
+from ops_world import (
+    READS,
+    ROOT,
+    WRITES,
+    Holder,
+    World,
+    corrupt,
+    digest,
+    healthy,
+    readable_home,
+    unprivileged,
+    wrecked,
+)
 
 from hermes_lcm.command import answer
 from hermes_lcm.db import connection, files
@@ -382,6 +395,41 @@ def test_an_unknown_backup_is_named(name: str, world: World) -> None:
     """With the ones there are."""
     with pytest.raises(NotFound):
         backup.plan_restore(world.deps(), name)
+
+
+@pytest.mark.parametrize("words", ["restore", "restore latest", "restore lcm-20260101-000000.sqlite3", "backup"])
+def test_a_folder_that_cannot_be_looked_into_is_not_taken_for_an_empty_one(words: str, world: World) -> None:
+    """Whoever is told that there is no backup stops looking for one."""
+    backup.backup_folder(world.path).write_text("in the way")
+    said = answer(words, world.deps())
+
+    assert said.code != 0
+    assert "lcm-backups" in said.text
+    assert "none" not in said.text
+    assert "lcm-backups" in str(doctor(world.deps())["checks"])
+    assert doctor(world.deps())["overall"] != "healthy"
+
+
+def test_the_backups_of_another_account_are_no_empty_folder(tmp_path: Path) -> None:
+    """It is closed to everybody but whoever made it, and anybody may ask."""
+    home = readable_home()
+    try:
+        backup.backup_folder(home / "lcm.db").mkdir(mode=0o700)
+        world = World(home)
+        said = unprivileged(lambda: answer("restore", world.deps()).text)
+    finally:
+        shutil.rmtree(home)
+    assert (
+        "Permission denied" if os.geteuid() == 0 else "none yet"
+    ) in said  # of somebody who is not root, it is their own
+
+
+def test_nobody_is_sent_to_a_backup_that_is_not_there(tmp_path: Path) -> None:
+    """A file that cannot be saved is put back from one, where there is one."""
+    assert "there is no backup in" in backup.way_back(tmp_path / "lcm.db")
+    world = healthy(tmp_path / "kept")
+    made = backup.back_up(world.deps()).path
+    assert made.name in backup.way_back(world.path)
 
 
 def test_the_database_is_no_backup_of_itself(world: World) -> None:
