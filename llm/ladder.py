@@ -282,7 +282,9 @@ class Ladder:
         again = verify.check(source, Reply(text), count=self._count)
         if again.reasons or any(name in verdict.suspects for name in again.suspects):
             return None
-        return again._replace(ok=True, suspects=verdict.suspects, struck=struck + gone, text=text, hint=hint)
+        return again._replace(
+            ok=True, suspects=verdict.suspects, struck=verdict.struck + struck + gone, text=text, hint=hint
+        )
 
     def _accept(self, verdict: Verdict, rung: str, model: str, run: _Run) -> _Accepted:
         text = f"{verdict.text}\n{verdict.anchors}".strip()

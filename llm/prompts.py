@@ -58,13 +58,14 @@ Write bullet points only, one fact each, at most about {words} words in all. Mos
 demands, decisions, results, files, values, errors."""
 
 _ENDING: Final = 'End with: "Expand for details about: <what was left out, in a few words>"'
+_CLOSING: Final = f"Write the record now. {_ENDING}"
 
 
 _REFUSED: Final = "An earlier attempt at this record was refused."
 _BEGINS: Final = "source begins; lines that start with this mark name address, speaker and time"
 
 #: All that the prompts say by themselves: no record has it in it.
-OWN_WORDS: Final = (_RULES, _LEAF, _ARCS, _DURABLE, _DETAILED, _BULLETS, _ENDING, _REFUSED, _BEGINS)
+OWN_WORDS: Final = (_RULES, _LEAF, _ARCS, _DURABLE, _DETAILED, _BULLETS, _ENDING, _CLOSING, _REFUSED, _BEGINS)
 
 
 class Prompt(NamedTuple):
@@ -280,11 +281,10 @@ def build(
         *source,
         f"{fence} source ends",
     ]
-    closing = f"Write the record now. {_ENDING}"
-    user = "\n\n".join([*parts, *([_complaint(complaint)] if complaint else []), closing])
+    user = "\n\n".join([*parts, *([_complaint(complaint)] if complaint else []), _CLOSING])
     return Prompt(
         messages=({"role": "system", "content": _RULES}, {"role": "user", "content": user}),
         text=f"{_RULES}\n{user}",
-        evidence="\n\n".join([_RULES, *parts, closing]),
+        evidence="\n\n".join([_RULES, *parts, _CLOSING]),
         left_out=left_out,
     )

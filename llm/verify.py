@@ -194,6 +194,8 @@ def _turns_in_circles(text: str) -> bool:
 _WINDOW: Final = 200
 #: That many characters of our own instructions in one piece were copied.
 _OWN_RUN: Final = 60
+#: A line of so many, all of them our own, says nothing about the source.
+_OWN_LINE: Final = 40
 _MARK = lazy(
     r"^~{4,} ?(?:source (?:begins|ends)|(?:msg|sum|part)_\d+ \|)|"
     r"<\|(?:im_start|im_end|start_header_id|eot_id|begin_of_text|end_of_text|endoftext|user|assistant|system|end)\|>|"
@@ -258,18 +260,36 @@ def _own_words() -> Haystack:
     return Haystack("\n".join(prompts.OWN_WORDS))
 
 
+def _is_told(flat: str, source: Source) -> bool:
+    return _own_words().contains(flat) and not source.haystack.contains(flat)
+
+
+def _untold(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
+    """The answer without lines that only repeat our instructions, and these: what else it says may be a good record."""
+    kept: list[str] = []
+    told: list[str] = []
+    for line in text.splitlines():
+        flat = salience.normal(line.strip(" \t-*•>#"))
+        (told if len(flat) >= _OWN_LINE and _is_told(flat, source) else kept).append(line)
+    return ("\n".join(kept).strip(), tuple(told)) if told else (text, ())
+
+
+def _is_mostly_told(text: str, source: Source) -> bool:
+    """Is it mostly our instructions?"""
+    flat = salience.normal(text[:60_000])
+    runs = [flat[n : n + _OWN_RUN] for n in range(0, len(flat) - _OWN_RUN + 1, _OWN_RUN)]
+    return sum(_is_told(run, source) for run in runs) > len(runs) / 2
+
+
 def _plays_on(text: str, source: Source) -> bool:
-    """Does it go on with the prompt or the conversation: mostly our instructions, or with our marks, a template's, a call?
+    """Does it go on with the prompt or the conversation: with our marks, a template's, a call?
 
     A conversation about just these may hold them.
     """
     text = text[:60_000]
-    if _CALL.search(text) or any(not source.haystack.contains(salience.normal(m[0])) for m in _MARK.finditer(text)):
-        return True
-    flat = salience.normal(text)
-    runs = [flat[n : n + _OWN_RUN] for n in range(0, len(flat) - _OWN_RUN + 1, _OWN_RUN)]
-    told = sum(_own_words().contains(run) and not source.haystack.contains(run) for run in runs)
-    return told > len(runs) / 2
+    return _CALL.search(text) is not None or any(
+        not source.haystack.contains(salience.normal(mark[0])) for mark in _MARK.finditer(text)
+    )
 
 
 def _is_unrelated(answer: Haystack, share: float, source: Source) -> bool:
@@ -397,7 +417,9 @@ def anchor_room(task: SummaryTask, tokens: int) -> int:
 def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Verdict:
     """Judge an answer. ``prompt`` is all that the model read: not invented, and not to be echoed."""
     task = source.task
-    text, hint = tidy(reply.text)
+    whole, hint = tidy(reply.text)
+    recited = _is_mostly_told(whole, source)
+    text, told = (whole, ()) if recited else _untold(whole, source)
     reasons = _form_reasons(reply, text, source)
     tokens = count(text)
     if text and not reasons:
@@ -411,7 +433,7 @@ def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Ve
         reasons.append("it repeats itself")
     if _is_echo(text, source, prompt):
         reasons.append("it copies the source")
-    if _plays_on(text, source):
+    if recited or _plays_on(text, source):
         reasons.append("it goes on with the prompt or the conversation")
     share, missing = recall(source.items, answer)
     if _is_unrelated(answer, share, source):
@@ -427,5 +449,6 @@ def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Ve
         anchors=anchors,
         text=text,
         hint=hint,
+        struck=told,
         recall_with_anchors=with_more(source.items, missing, answer.plus(anchors)),
     )

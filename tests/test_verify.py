@@ -226,9 +226,22 @@ def test_going_on_with_the_prompt_is_no_record(text):
     assert judged(text).reasons == ("it goes on with the prompt or the conversation",)
 
 
-def test_a_line_of_the_instructions_does_no_harm():
-    """A model that extracts takes one along."""
-    assert judged(f"- {prompts.OWN_WORDS[1][:150]}\n- {GOOD}").reasons == ()
+@pytest.mark.parametrize("words", [each for each in prompts.OWN_WORDS if "{words}" not in each])
+def test_a_line_of_the_instructions_is_taken_out(words):
+    """A model that extracts takes one along; whoever reads the record must not take it for an order."""
+    line = f"- {words[:150]}"
+    verdict = judged(f"{GOOD}\n{line}\n  * {GOOD[:200]}")
+
+    assert verdict.reasons == ()
+    assert (verdict.text, verdict.struck) == (f"{GOOD}\n  * {GOOD[:200]}", (line,))
+
+
+def test_what_a_conversation_says_itself_is_not_taken_out():
+    """It may be about these very instructions."""
+    line = f"- {prompts.OWN_WORDS[1][:150]}"
+    source = task(f"{SOURCE.lines[0].text} It says {line}", *(each.text for each in SOURCE.lines[1:]))
+
+    assert line in judged(f"{GOOD}\n{line}", source).text
 
 
 def test_a_conversation_about_prompts_may_be_recorded():
