@@ -43,10 +43,8 @@ def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> No
     assert sum(1 for before, after in pairwise(prompts) if after < before) >= 2
     assert (len(set(sessions)) == 1) is in_place
     assert not (difference := compare(home.transcript(model.truth), rows)), difference
-    # With Python 3.12 the process of one turn has ended before its review asks anything.
-    assert model.of_kind("review") or sys.version_info >= (3, 12), (
-        "no background review ran, so nothing was shown about it"
-    )
+    # Whether a review asks anything before the process of its turn ends is up to the machine; with an agent that goes on it
+    # always does (test_real_agent, test_real_gateway).
     assert not [row for row in rows if REVIEW in str(row["content"])]
 
 
