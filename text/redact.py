@@ -312,7 +312,9 @@ class Redactor:
         for start, stop, said in words:
             clean = self._text(said, depth)
             if clean != said:
-                edits.append((start, stop, base64.b64encode(clean.encode()).decode()))
+                data = clean.encode()
+                # Filled up with blanks: signs of equality behind letters would be looked at as an assignment the next time.
+                edits.append((start, stop, base64.b64encode(data + b" " * (-len(data) % 3)).decode()))
         return edits
 
     def _promising(self, texts: Sequence[str], depth: int) -> set[int]:
