@@ -88,9 +88,9 @@ def backups(database: Path) -> list[Path]:
     folder = backup_folder(database)
     try:
         return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
-    except FileNotFoundError:
-        return []
     except OSError as exc:
+        if isinstance(exc, FileNotFoundError | NotADirectoryError) and not folder.exists():
+            return []
         closed = StoreError(f"{folder}: {exc.strerror or exc}; which backups there are cannot be told")
         closed.remedy = f"make {folder} a folder that the account Hermes runs as may read"
         raise closed from exc
