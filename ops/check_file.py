@@ -156,14 +156,21 @@ def sizes(deps: OpsDeps, deep: bool) -> Finding:
         kinds["inside_database"] = parts
         said += f"; inside the database: {disk_said(parts)}"
     log = kinds["write_ahead_log"]
-    if log <= _LARGE_LOG_BYTES:
-        return ok(said, **kinds)
-    return warn(
-        f"the write-ahead log has {size(log)}",
-        meaning="some process keeps an old reading position open, so the log cannot be folded back into the file",
-        remedy="restart long-running Hermes processes",
-        **kinds,
-    )
+    if log > _LARGE_LOG_BYTES:
+        return warn(
+            f"the write-ahead log has {size(log)}",
+            meaning="some process keeps an old reading position open, so the log cannot be folded back into the file",
+            remedy="restart long-running Hermes processes",
+            **kinds,
+        )
+    if closed := kinds.get("not_readable"):
+        return warn(
+            f"cannot be looked into: {', '.join(closed.values())}",
+            meaning="how much lies there is not counted, and what is written there may fail",
+            remedy="make it a folder that the account Hermes runs as may read and write",
+            **kinds,
+        )
+    return ok(said, **kinds)
 
 
 def backups(deps: OpsDeps, _deep: bool) -> Finding:
