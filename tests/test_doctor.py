@@ -294,6 +294,23 @@ def test_a_read_only_home_is_explained() -> None:
     assert "writable" in finding(said, "database")["remedy"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="a file of another account")
+def test_a_database_that_can_only_be_read_is_not_well() -> None:
+    """While its owner has it open, SQLite lets another account read it, and refuse it only to write."""
+    home = readable_home()
+    owner = healthy(home)
+    try:
+        for path in home.glob("lcm.db*"):
+            path.chmod(0o644)
+        said = unprivileged(lambda: doctor(World(home).idle()))
+    finally:
+        owner.close()
+        shutil.rmtree(home)
+
+    found = finding(said, "database")
+    assert (found["status"], found["detail"]) == ("warn", f"this account may not write {home / 'lcm.db'} nor {home}")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="a folder of another account")
 def test_a_folder_that_may_not_be_looked_into_is_named_and_not_counted_as_empty() -> None:
     """By the doctor and the status: without a size, nobody is told that there is nothing."""
