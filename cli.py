@@ -50,13 +50,16 @@ def setup(parser: argparse.ArgumentParser) -> None:
 def _everywhere(parser: argparse.ArgumentParser) -> _Parse:
     """Words count behind options too (`rotate --session s1 apply`): argparse takes those of one place only.
 
-    An option that is none of ours is refused here: the host would answer with the usage of all its commands.
+    What stands behind a `--` is words, whatever it looks like. An option that is none of ours is refused here: the
+    host would answer with the usage of all its commands.
     """
     parse = parser.parse_known_args
 
     def known(args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:
-        found, left = parse(args, namespace)
-        found.words = [*found.words, *(word for word in left if not word.startswith("-"))]
+        typed = list(sys.argv[1:] if args is None else args)
+        end = typed.index("--") if "--" in typed else len(typed)
+        found, left = parse(typed[:end], namespace)
+        found.words = [*found.words, *(word for word in left if not word.startswith("-")), *typed[end + 1 :]]
         if unknown := [word for word in left if word.startswith("-")]:
             parser.exit(REFUSED, f"Not done: {_no_option(unknown[0])}\n")
         return found, []

@@ -240,8 +240,8 @@ def chosen(database: Path, name: str) -> Path:
         if os.path.isfile(path):  # Path.is_file raises where a folder is closed
             return path
     known = backups(database)
-    have = ", ".join(path.name for path in known[-5:]) or "none"
-    raise NotFound(f"no backup {name!r}; the newest in {backup_folder(database)}: {have}")
+    have = ", ".join(path.name for path in known[:-6:-1]) or "none"
+    raise NotFound(f"no backup {name!r}; the newest in {backup_folder(database)}, newest first: {have}")
 
 
 def plan_restore(deps: OpsDeps, name: str) -> Restore:

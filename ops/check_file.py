@@ -4,13 +4,14 @@ Checks of the doctor about the database as a file.
 
 from __future__ import annotations
 
+import os
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
 from .. import aside
 from ..db import files, migrations
-from ..errors import StoreCorrupt, StoreError
+from ..errors import StoreCorrupt, StoreError, StoreReadOnly
 from .backup import backups as existing_backups
 from .findings import Finding, fail, ok, warn
 from .inside import inside
@@ -31,7 +32,7 @@ def database(deps: OpsDeps, _deep: bool) -> Finding:
     if state["state"] == "empty":
         return ok(f"{deps.db.path}: nothing stored yet", path=str(deps.db.path))
     if state["state"] == "ready":
-        return ok(str(deps.db.path), path=str(deps.db.path))
+        return _writable(deps.db.path)
     command = "/lcm doctor repair" if state["error"].startswith(StoreCorrupt.__name__) else ""
     return fail(
         state["error"],
@@ -40,6 +41,19 @@ def database(deps: OpsDeps, _deep: bool) -> Finding:
         command=command,
         path=str(deps.db.path),
         **_header(deps),
+    )
+
+
+def _writable(path: Path) -> Finding:
+    """Another account's file can be read while its owner has it open, and nothing is stored by this one."""
+    shut = [str(each) for each in (path, path.parent) if not os.access(each, os.W_OK)]
+    if not shut:
+        return ok(str(path), path=str(path))
+    return warn(
+        f"this account may not write {' nor '.join(shut)}",
+        meaning="what is stored can be read here; an agent of this account stores nothing new",
+        remedy=f"run Hermes as the account that owns it, or {StoreReadOnly.remedy}",
+        path=str(path),
     )
 
 
@@ -156,14 +170,21 @@ def sizes(deps: OpsDeps, deep: bool) -> Finding:
         kinds["inside_database"] = parts
         said += f"; inside the database: {disk_said(parts)}"
     log = kinds["write_ahead_log"]
-    if log <= _LARGE_LOG_BYTES:
-        return ok(said, **kinds)
-    return warn(
-        f"the write-ahead log has {size(log)}",
-        meaning="some process keeps an old reading position open, so the log cannot be folded back into the file",
-        remedy="restart long-running Hermes processes",
-        **kinds,
-    )
+    if log > _LARGE_LOG_BYTES:
+        return warn(
+            f"the write-ahead log has {size(log)}",
+            meaning="some process keeps an old reading position open, so the log cannot be folded back into the file",
+            remedy="restart long-running Hermes processes",
+            **kinds,
+        )
+    if closed := kinds.get("not_readable"):
+        return warn(
+            f"cannot be looked into: {', '.join(closed.values())}",
+            meaning="how much lies there is not counted, and what is written there may fail",
+            remedy="make it a folder that the account Hermes runs as may read and write",
+            **kinds,
+        )
+    return ok(said, **kinds)
 
 
 def backups(deps: OpsDeps, _deep: bool) -> Finding:

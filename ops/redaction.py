@@ -57,9 +57,7 @@ class Preview:
 
 def preview(deps: OpsDeps, names: Sequence[str], progress: Progress) -> Preview:
     """Read every message and summary that may be shown here, as redaction would. ``names``: kinds; none: those configured."""
-    redactor = Redactor(names or deps.config.sensitive_patterns or SENSITIVE_PATTERNS)
-    if names and len(redactor.unknown) == len(names):
-        raise BadRequest(f"{', '.join(redactor.unknown)}: no kind of secret; there are {', '.join(CATALOGUE)}, and all")
+    redactor = _redactor(deps, names)
     found: dict[str, Found] = {}
     read = changed = 0
     damaged: list[int] = []
@@ -74,6 +72,14 @@ def preview(deps: OpsDeps, names: Sequence[str], progress: Progress) -> Preview:
     return Preview(
         redactor.kinds, redactor.unknown, read, changed, found, len(Reach(deps.db).messages(damaged, readable(deps)))
     )
+
+
+def _redactor(deps: OpsDeps, names: Sequence[str]) -> Redactor:
+    """For the kinds that are named, or configured. Raises BadRequest where none of the names is a kind."""
+    redactor = Redactor(names or deps.config.sensitive_patterns or SENSITIVE_PATTERNS)
+    if names and len(redactor.unknown) == len(names):
+        raise BadRequest(f"{', '.join(redactor.unknown)}: no kind of secret; there are {', '.join(CATALOGUE)}, and all")
+    return redactor
 
 
 def _redacted(message: dict[str, Any], redactor: Redactor) -> str | None:
@@ -117,6 +123,7 @@ def _note(found: dict[str, Found], address: str, before: str, after: str) -> Non
 def _preview(deps: OpsDeps, words: Words) -> Answer:
     names = [name for word in words.rest for name in word.split(",") if name]
     if not deps.db.path.exists():
+        _redactor(deps, names)  # a mistyped kind is told before there is anything to read
         return Answer("Nothing is stored yet.", {"found": {}})
     made = preview(deps, names, words.progress)
     data = {

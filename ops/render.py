@@ -29,12 +29,14 @@ def size(count: int | None) -> str:
 
 def disk_said(disk: Mapping[str, Any]) -> str:
     """Bytes by kind of file, in words."""
-    least = disk.get("at_least", ())
-    return ", ".join(
+    closed = disk.get("not_readable", {})
+    least = {*disk.get("at_least", ()), *closed}
+    sizes = [
         f"{name.replace('_', ' ')} {'at least ' if name in least else ''}{size(count)}"
         for name, count in disk.items()
-        if count and name != "at_least"
-    )
+        if count and name not in ("at_least", "not_readable")
+    ]
+    return ", ".join([*sizes, *(f"{name.replace('_', ' ')} not known ({why})" for name, why in closed.items())])
 
 
 def counted(count: int, thing: str) -> str:

@@ -404,9 +404,11 @@ def disk_of(path: Path, payload_dir: Path | None) -> dict[str, Any]:
         "exports": path.parent / EXPORTS,
     }  # fmt: skip
     for name, folder in folders.items():
-        out[name], complete = _folder_size(folder)
+        out[name], complete, closed = _folder_size(folder)
         if not complete:
             out.setdefault("at_least", []).append(name)
+        if closed:
+            out.setdefault("not_readable", {})[name] = closed
     try:
         out["free"] = shutil.disk_usage(path.parent).free
     except OSError:
@@ -421,9 +423,12 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _folder_size(folder: Path | None) -> tuple[int, bool]:
-    """Bytes of the files in a folder and below, and whether all were looked at: so many files would take too long."""
-    total = seen = 0
+def _folder_size(folder: Path | None) -> tuple[int, bool, str]:
+    """Bytes of the files in a folder and below, whether all were looked at, and which place does not let us look.
+
+    So many files would take too long.
+    """
+    total, seen, closed = 0, 0, ""
     waiting = [folder] if folder is not None else []
     while waiting:
         try:
@@ -431,14 +436,16 @@ def _folder_size(folder: Path | None) -> tuple[int, bool]:
                 for entry in entries:
                     seen += 1
                     if seen > _MOST_FILES:
-                        return total, False
+                        return total, False, closed
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(Path(entry.path))
                     else:
                         total += entry.stat(follow_symlinks=False).st_size
-        except OSError:
+        except FileNotFoundError:  # not made yet, or removed meanwhile
             continue
-    return total, True
+        except OSError as exc:
+            closed = f"{exc.filename}: {exc.strerror}"
+    return total, True, closed
 
 
 def remembered(deps: OpsDeps) -> list[Problem]:

@@ -397,6 +397,17 @@ def test_an_unknown_backup_is_named(name: str, world: World) -> None:
         backup.plan_restore(world.deps(), name)
 
 
+def test_the_backups_that_may_have_been_meant_are_named_newest_first(world: World) -> None:
+    """As the list of them is."""
+    folder = backup.backup_folder(world.path)
+    folder.mkdir()
+    for day in range(1, 8):
+        (folder / f"lcm-2026010{day}-000000.sqlite3").touch()
+
+    with pytest.raises(NotFound, match=r"newest first: lcm-20260107\S+ lcm-20260106.*, lcm-20260103-000000\.sqlite3$"):
+        backup.plan_restore(world.deps(), "newest")
+
+
 @pytest.mark.parametrize("words", ["restore", "restore latest", "restore lcm-20260101-000000.sqlite3", "backup"])
 def test_a_folder_that_cannot_be_looked_into_is_not_taken_for_an_empty_one(words: str, world: World) -> None:
     """Whoever is told that there is no backup stops looking for one."""

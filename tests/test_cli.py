@@ -139,6 +139,18 @@ def test_words_to_search_for_stay_as_quoted(world: World, capsys: pytest.Capture
     assert json.loads(capsys.readouterr().out)["query"] == "it's apply"
 
 
+@pytest.mark.parametrize(
+    "typed", ["search --json -- --deep x", "--json search -- --deep x", "--json -- search --deep x"]
+)
+def test_what_stands_behind_two_dashes_is_words(typed: str, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wherever the options stand, and below the host's parser as well."""
+    host = argparse.ArgumentParser(prog="hermes")
+    cli.setup(host.add_subparsers().add_parser("lcm"))
+
+    assert cli.main(host.parse_args(["lcm", *typed.split()]), world.runtime) == OK
+    assert json.loads(capsys.readouterr().out)["query"] == "--deep x"
+
+
 # -- wording -------------------------------------------------------------------------------------------
 SAMPLES = {
     "explain": ["msg_1"], "search": ["zebra"], "preset apply": ["codex_gpt_long_context", "--dry-run"],

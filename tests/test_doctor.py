@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import base64
 import json
+import os
 import random
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -37,6 +39,7 @@ from ops_world import (
 )
 
 from hermes_lcm import binding, hooks, host, registration
+from hermes_lcm.command import answer
 from hermes_lcm.config import load
 from hermes_lcm.db import connection
 from hermes_lcm.ops import explain, redaction
@@ -289,6 +292,44 @@ def test_a_read_only_home_is_explained() -> None:
     assert said["overall"] == "unhealthy"
     assert "StoreReadOnly" in finding(said, "database")["detail"]
     assert "writable" in finding(said, "database")["remedy"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a file of another account")
+def test_a_database_that_can_only_be_read_is_not_well() -> None:
+    """While its owner has it open, SQLite lets another account read it, and refuse it only to write."""
+    home = readable_home()
+    owner = healthy(home)
+    try:
+        for path in home.glob("lcm.db*"):
+            path.chmod(0o644)
+        said = unprivileged(lambda: doctor(World(home).idle()))
+    finally:
+        owner.close()
+        shutil.rmtree(home)
+
+    found = finding(said, "database")
+    assert (found["status"], found["detail"]) == ("warn", f"this account may not write {home / 'lcm.db'} nor {home}")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a folder of another account")
+def test_a_folder_that_may_not_be_looked_into_is_named_and_not_counted_as_empty() -> None:
+    """By the doctor and the status: without a size, nobody is told that there is nothing."""
+    home = readable_home()
+    try:
+        healthy(home).close()
+        (home / "lcm.db").chmod(0o666)
+        home.chmod(0o777)
+        (home / "lcm-exports").mkdir(mode=0o700)
+        said, told = unprivileged(
+            lambda: [each(World(home).idle()) for each in (doctor, lambda of: answer("status", of).text)]
+        )
+    finally:
+        shutil.rmtree(home)
+
+    found = finding(said, "sizes")
+    assert (found["status"], str(home / "lcm-exports") in found["detail"]) == ("warn", True)
+    assert "may read" in found["remedy"]
+    assert f"exports not known ({home / 'lcm-exports'}: Permission denied)" in told
 
 
 # -- single checks -------------------------------------------------------------------------------------

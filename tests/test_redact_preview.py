@@ -87,10 +87,11 @@ def test_a_message_that_is_no_json_stops_no_preview(world: World) -> None:
     assert found.addresses == ["msg_1", "msg_6", "msg_7", "msg_8"]
 
 
-def test_unknown_names_are_told(world: World) -> None:
-    """The others count; none at all is refused."""
+def test_unknown_names_are_told(world: World, tmp_path: Path) -> None:
+    """The others count; none at all is refused, also before there is a message."""
     assert "not a kind of secret: nonsense" in run("redact preview jwt,nonsense", world.deps())
     assert "no kind of secret" in run("redact preview nonsense", world.deps())
+    assert "no kind of secret" in run("redact preview nonsense", World(tmp_path / "new").idle())
 
 
 def test_a_chat_sees_its_own_messages_only(world: World) -> None:
