@@ -62,7 +62,7 @@ class Blocks:
         try:
             return self.aside.read(reference).decode("utf-8")
         except KeyError:  # it may have come into its row since that was read
-            rows = self._db.query_now("SELECT envelope FROM messages WHERE store_id = ?", (store_id,))
+            rows = self._db.query("SELECT envelope FROM messages WHERE store_id = ?", (store_id,))
             if not rows or rows[0][0] == stored:
                 raise
             return self.envelope(store_id, rows[0][0])

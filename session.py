@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -110,11 +110,15 @@ class Sessions:
 
     def find(self, session_id: str) -> Session | None:
         """A session that is known, or None."""
-        row = self._db.query_one(
+        return self._found(self._db.query, session_id)
+
+    @staticmethod
+    def _found(read: Callable[..., list[tuple[Any, ...]]], session_id: str) -> Session | None:
+        rows = read(
             f"SELECT {_COLUMNS} FROM sessions s JOIN conversations c USING(conversation_id) WHERE s.session_id = ?",
             (session_id,),
         )
-        return Session(*row) if row else None
+        return Session(*rows[0]) if rows else None
 
     def open(
         self,
@@ -135,10 +139,12 @@ class Sessions:
         ``origin`` "rotation" continues the parent's conversation; "branch" starts one that inherits the parent's messages up to
         ``fork_seq``; "subagent" starts one that belongs to the parent's principal.
         """
-        known = self.find(session_id)
-        if known is not None:
-            return known
         with self._db.transaction():
+            known = self._found(
+                self._db.fetch, session_id
+            )  # as the writer: another thread or process may have been faster
+            if known is not None:
+                return known
             principal = parent.principal if parent else principal or principal_of(platform, host_key, session_id)
             if parent is not None and origin == "rotation":
                 conversation_id = parent.conversation_id
@@ -155,15 +161,15 @@ class Sessions:
                 )
             self._db.execute(
                 "INSERT INTO sessions(session_id, conversation_id, parent_session_id, origin, platform, host_key, principal, "
-                "mode, model, started_at) VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT(session_id) DO NOTHING",
+                "mode, model, started_at) VALUES (?,?,?,?,?,?,?,?,?,?)",
                 (
                     session_id, conversation_id, parent.session_id if parent else None, origin, platform, host_key or "",
                     principal, mode, model, now,
                 ),
             )  # fmt: skip
-        made = self.find(session_id)
-        assert made is not None
-        return made
+            made = self._found(self._db.fetch, session_id)
+            assert made is not None
+            return made
 
     def adopt(self, child: str, parent: str) -> None:
         """A sub-agent's session belongs to whoever its parent belongs to."""

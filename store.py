@@ -301,11 +301,11 @@ class MessageStore:
         return [head(row) for row in rows]
 
     def retracted(self, conversation_id: int) -> list[Stored]:
-        """Rows that the user took back, in order. Asked where something is about to be stored, so the writer is asked."""
+        """Rows that the user took back, in order."""
         some = "SELECT 1 FROM messages WHERE conversation_id = ? AND flags & 1 LIMIT 1"  # nearly always there are none
-        if not self._db.query_now(some, (conversation_id,)):
+        if not self._db.query(some, (conversation_id,)):
             return []
-        rows = self._db.query_now(
+        rows = self._db.query(
             f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND flags & 1 ORDER BY pos, seq",
             (conversation_id,),
         )

@@ -1,9 +1,9 @@
 """
-The database file: opening it, refusing it, transactions.
+The database file: opening it, refusing it, transactions; every short read sees the last commit, whatever long reads are going on.
 
-One ``Database`` per process and file, however many engines there are: a writer connection under one lock and a reader under
-another. Nothing above this package sees ``sqlite3``. The file is opened at first use and again at every use after a failure, so
-that a repaired disk needs no restart.
+One ``Database`` per process and file, however many engines there are: a writer connection under one lock, a reader for short reads
+under another, and a connection for each long read while it lasts. Nothing above this package sees ``sqlite3``. The file is opened
+at first use and again at every use after a failure, so that a repaired disk needs no restart.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ..errors import (
 from . import later, migrations
 from .faults import Translated, translate
 from .foreign import refuse_foreign
+from .long_reads import LongReads
 
 Params = Sequence[Any] | dict[str, Any]
 
@@ -74,6 +75,7 @@ class Database:
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._beside: sqlite3.Connection | None = None  # shows tables that nobody needed yet
+        self._long_reads = LongReads(self.path)
         self._opened: tuple[int, int, int] | None = None  # pid, device, inode
         self._depth = 0
         self._busy_until = 0.0
@@ -91,6 +93,7 @@ class Database:
             mine = self._opened is not None and self._opened[0] == os.getpid()
             open_ones = (self._beside, self._reader, self._writer)
             self._beside = self._reader = self._writer = self._opened = None
+            self._long_reads.close(mine=mine)
             if mine:  # after a fork the file belongs to the parent: closing here would drop its locks
                 for connection in open_ones:
                     if connection is not None:
@@ -129,9 +132,7 @@ class Database:
             try:
                 self._prepare(writer, patience)
                 writer.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-                reader = self._connect(BUSY_TIMEOUT_MS)
-                reader.execute("PRAGMA query_only=1")
-                reader.execute(f"PRAGMA cache_size=-{READER_CACHE_KB}")
+                reader = self._connect_reader()
             except BaseException:
                 writer.close()
                 raise
@@ -149,6 +150,13 @@ class Database:
             self.path, timeout=patience / 1000, isolation_level=None, check_same_thread=False,
             cached_statements=KEPT_STATEMENTS,
         )  # fmt: skip
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        reader = self._connect(BUSY_TIMEOUT_MS)
+        reader.execute("PRAGMA trusted_schema=OFF")
+        reader.execute("PRAGMA query_only=1")
+        reader.execute(f"PRAGMA cache_size=-{READER_CACHE_KB}")
+        return reader
 
     def _create_file(self) -> None:
         """An empty file of the right mode: SQLite gives its side files the mode of the main file."""
@@ -309,26 +317,26 @@ class Database:
         self._ready()
         with self._read_lock, self._translated:
             try:
-                row: tuple[Any, ...] | None = self._reading().execute(sql, params).fetchone()
+                with closing(self._reading().execute(sql, params)) as cursor:  # a statement that is not read to its end
+                    row: tuple[Any, ...] | None = cursor.fetchone()
             except sqlite3.OperationalError as exc:
                 row = next(iter(self._beyond(exc, sql, params)), None)
             return row
 
     def iterate(self, sql: str, params: Params = (), *, size: int = 500) -> Iterator[list[tuple[Any, ...]]]:
-        """Rows in batches, each fetched under the lock; the statement must not be mixed with writes to what it reads."""
+        """Rows in batches, all of the moment of the first batch, read over a connection of their own.
+
+        A connection sees one moment as long as a statement of it is not read to its end: short reads beside this one go on to
+        see every commit. Raises StoreBusy when too many are going on and none of them ends in time.
+        """
         self._ready()
-        cursor: sqlite3.Cursor | later.Rows
-        with self._read_lock, self._translated:
-            try:
-                cursor = self._reading().execute(sql, params)
-            except sqlite3.OperationalError as exc:
-                cursor = later.Rows(self._beyond(exc, sql, params))
-        while True:
-            with self._read_lock, self._translated:
-                rows = cursor.fetchmany(size)
-            if not rows:
-                return
-            yield rows
+        with self._translated, self._long_reads.begun(self._connect_for_long_read) as read:
+            while rows := read.rows(sql, params, size):
+                yield rows
+
+    def _connect_for_long_read(self) -> sqlite3.Connection:
+        self._reading()  # raises where another thread has just closed the file
+        return self._connect_reader()
 
     def has(self, table: str) -> bool:
         """Is this table there, or lost? For reads that are too frequent to find out what is in one that nobody made."""
@@ -355,11 +363,6 @@ class Database:
             self._beside = None
             beside.close()  # it may be left in a transaction, which would keep the log from being folded back
             raise
-
-    def query_now(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
-        """All rows as they are by now. A cursor of ``iterate`` keeps every other read at the moment when it began."""
-        with self._write_lock, self._translated:
-            return self._connected().execute(sql, params).fetchall()
 
     def _ready(self) -> None:
         """Open if need be, under the write lock and before the read lock is taken: the order in which ``close`` takes them."""
