@@ -289,8 +289,6 @@ class Sessions:
 
     def carried(self, conversation_id: int) -> list[int]:
         """The nodes carried into a conversation."""
-        if not self._db.has("carried"):  # asked at every search
-            return []
         rows = self._db.query(
             "SELECT node_id FROM carried WHERE conversation_id = ? ORDER BY node_id", (conversation_id,)
         )
