@@ -86,8 +86,6 @@ class Archives:
 
     def of(self, session: Session) -> list[Archive]:
         """Those of a session's conversation that were not pruned, oldest first."""
-        if not self._db.has("archives"):  # asked at every request
-            return []
         if session.parent_id is not None and session.conversation_id not in self._adopted:
             self._adopt(session.conversation_id)
         return [_archive(row) for row in self._db.query(_OF, (session.conversation_id,))]

@@ -1,5 +1,5 @@
 """
-Where envelopes are: in their rows, or packed together once they are cold, or still aside.
+Where envelopes are: in their rows, or packed together once they are cold.
 
 Owns table ``blocks``. A message whose envelope is in a block has the block's number in the place of its envelope. Blocks never
 change: they are written in the transaction that lets their rows point at them, hold messages of one conversation, and go with it.
@@ -13,10 +13,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from .aside import Aside
 from .db.connection import Database
-from .errors import FileLost, StoreCorrupt
-from .text.packing import BLOCK_BYTES, LARGE_BYTES, Block, Reference, pack_block, unpack
+from .errors import StoreCorrupt
+from .text.packing import BLOCK_BYTES, LARGE_BYTES, Block, pack_block, unpack
 
 _CACHED_BYTES = 4_000_000
 #: What ``Blocks.envelope`` and reading what it gives may raise.
@@ -30,9 +29,8 @@ Stored = bytes | int
 class Blocks:
     """The blocks of one database, and the last ones that were read."""
 
-    def __init__(self, db: Database, aside: Aside | None = None) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
-        self.aside = aside or Aside(db.path)
         self._lock = threading.Lock()
         self._of: object = None  # the file that the cache is of: another one gives the same numbers to other blocks
         self._cache: OrderedDict[int, Block] = OrderedDict()
@@ -42,8 +40,7 @@ class Blocks:
     def envelope(self, store_id: int, stored: Stored) -> str:
         """The envelope of a message. Raises zlib.error, ValueError or KeyError when it is not there or no envelope."""
         if isinstance(stored, bytes):
-            reference = Reference.read(stored)
-            return unpack(stored) if reference is None else self._laid_aside(store_id, stored, reference)
+            return unpack(stored)
         if not isinstance(stored, int):
             raise ValueError(f"an envelope of type {type(stored).__name__}")
         known = self._block(stored)
@@ -56,16 +53,7 @@ class Blocks:
         try:
             return self.envelope(store_id, stored)
         except UNREADABLE as exc:
-            raise unreadable(store_id, stored, exc) from exc
-
-    def _laid_aside(self, store_id: int, stored: bytes, reference: Reference) -> str:
-        try:
-            return self.aside.read(reference).decode("utf-8")
-        except KeyError:  # it may have come into its row since that was read
-            rows = self._db.query("SELECT envelope FROM messages WHERE store_id = ?", (store_id,))
-            if not rows or rows[0][0] == stored:
-                raise
-            return self.envelope(store_id, rows[0][0])
+            raise unreadable(store_id, exc) from exc
 
     def _block(self, number: int) -> Mapping[int, bytes]:
         with self._lock:
@@ -93,10 +81,9 @@ class Blocks:
         return self._db.execute(_INSERT, (conversation_id, data))
 
 
-def unreadable(store_id: int, stored: object, exc: Exception) -> StoreCorrupt:
+def unreadable(store_id: int, exc: Exception) -> StoreCorrupt:
     """What is raised for a row whose envelope cannot be read."""
-    kind = FileLost if Reference.read(stored) is not None else StoreCorrupt
-    return kind(f"the content of msg_{store_id} cannot be read ({type(exc).__name__}: {exc})")
+    return StoreCorrupt(f"the content of msg_{store_id} cannot be read ({type(exc).__name__}: {exc})")
 
 
 def grouped(rows: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, list[tuple[int, str]]]]:

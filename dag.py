@@ -247,8 +247,6 @@ class SummaryDag:
 
     def latest_assembly(self, conversation_id: int) -> Assembly | None:
         """The newest prompt built for a conversation, taken over by the host or not."""
-        if not self._db.has("assemblies"):  # asked at every call of a tool
-            return None
         row = self._db.query_one(
             f"SELECT {_ASSEMBLY_COLUMNS} FROM assemblies WHERE conversation_id = ? ORDER BY assembly_id DESC LIMIT 1",
             (conversation_id,),

@@ -80,13 +80,11 @@ class Door:
         if read.flags & Flag.OWN_TOOL:
             return read  # what our tools read back from files must not go there again
         known = read.value
-        # Of a huge one the strings themselves are looked at sooner than its envelope.
-        huge = known is not None and read.utf8 is not None
-        if not huge and not self._is_large(read.envelope) and not guard.suspicious(read.envelope):
+        if not self._is_large(read.envelope) and not guard.suspicious(read.envelope):
             return read
         try:
             data = known if known is not None else json.loads(read.envelope)
-            fold = _Folding(self._payloads, self._threshold, read)
+            fold = _Folding(self._payloads, self._threshold)
             view, stored = fold.message(data)
         except (LiteralLostError, RecursionError):
             return read
@@ -101,7 +99,6 @@ class Door:
             envelope=_dumped(stored).encode("utf-8"),
             flags=read.flags | Flag.EXTERNALISED,
             value=None,
-            utf8=None,
         )
 
     def _is_large(self, envelope: bytes) -> bool:
@@ -115,10 +112,9 @@ class Door:
 class _Folding:
     """One message on its way into files. ``refs`` and ``chars`` by digest."""
 
-    def __init__(self, payloads: Payloads, threshold: int | None, said: Message) -> None:
+    def __init__(self, payloads: Payloads, threshold: int | None) -> None:
         self._payloads = payloads
         self._threshold = threshold
-        self._said = said
         self.refs: dict[str, Ref] = {}
         self.chars: dict[str, int] = {}
 
@@ -167,8 +163,7 @@ class _Folding:
         return text if ref is None else f"{ref}\n{description}"
 
     def _keep(self, text: str, kind: str, mime: str) -> Ref | None:
-        raw = self._said.utf8 if text is self._said.text else None
-        ref = self._payloads.keep(text, kind, mime, raw)
+        ref = self._payloads.keep(text, kind, mime)
         if ref is not None:
             self.refs[ref.sha] = ref
             self.chars[ref.sha] = len(text)
@@ -203,7 +198,6 @@ def redacted(read: Message, redactor: Redactor) -> Message:
         envelope=_dumped(clean).encode("utf-8"),
         flags=read.flags | Flag.REDACTED,
         value=None,
-        utf8=None,
     )
 
 
@@ -221,7 +215,7 @@ def _clean_live(message: Mapping[str, Any], redactor: Redactor) -> Mapping[str, 
     except (
         RecursionError
     ):  # a message that goes deeper than Python does is looked at leaf by leaf, as it would be stored
-        return content.decode(content.envelope_of(redacted(content.read(message), redactor)))
+        return content.decode(redacted(content.read(message), redactor).envelope)
 
 
 def _clean(value: Any, redactor: Redactor, key: Any = "", *, calls: bool = False) -> Any:

@@ -13,13 +13,13 @@ import threading
 from pathlib import Path
 
 
-def write(path: Path, *pieces: bytes, within: Path) -> None:
+def write(path: Path, data: bytes, *, within: Path) -> None:
     """Write a file under another name, then let it take its place: nobody sees half of it. ``within``: the outermost folder."""
     _make(path.parent, within)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         with os.fdopen(os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
-            file.writelines(pieces)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -10,8 +10,8 @@ The error tree.
     - StoreReadOnly         the file or its folder cannot be written
     - StoreFull             the disk is full
     - StoreCorrupt          SQLite refuses the file's content
-      - FileLost            a file beside the database is gone, or not what was written
     - StoreTooNew           the file was written by a newer release
+    - StoreTooOld           the file was written by a development version that no release reads
     - StoreForeign          another program, or the plugin before this one, wrote the file
     - Overtaken             another writer appended first; align again
   - SummaryError            no usable summary
@@ -67,16 +67,19 @@ class StoreCorrupt(StoreError):
     remedy = "run `/lcm doctor repair`, or restore a backup; the file is never deleted by the plugin"
 
 
-class FileLost(StoreCorrupt):
-    """A file that a row refers to is gone, or not what was written."""
-
-    remedy = "put the file back, from a backup of its folder; no repair of the database brings it back"
-
-
 class StoreTooNew(StoreError):
     """A newer release of the plugin wrote this file."""
 
     remedy = "update the plugin, or point LCM_DATABASE_PATH at another file"
+
+
+class StoreTooOld(StoreError):
+    """A development version whose schema was never released wrote this file."""
+
+    remedy = (
+        "open it once with the plugin's commit 919cad3, which brings it to schema 7, and then with this release; "
+        "or move it away, or point LCM_DATABASE_PATH at another file"
+    )
 
 
 class StoreForeign(StoreError):

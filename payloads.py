@@ -3,8 +3,7 @@ Payloads: what is too large, or no text at all, and therefore lies in files besi
 
 Owns the folder ``<database>-payloads`` and the tables ``payloads`` (what each file is) and ``payload_refs`` (messages, by digest,
 that may show it). A file is named by the SHA-256 of its text, so what it says never changes, and it is there before any row
-refers to it. A large one is written as it is and deflated behind its turn. Who may read a file is decided by the messages that
-show it.
+refers to it. Who may read a file is decided by the messages that show it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from typing import Any, Final
 from . import durable
 from .blocks import Blocks
 from .db.connection import Database
-from .db.meta import Meta
 from .errors import StoreCorrupt
 from .health import Health
 from .indexing import IndexRow
@@ -34,16 +32,12 @@ from .search import MessageIndex
 from .store import MessageStore
 from .text import content, deep, guard
 from .text.guard import Ref
-from .text.packing import LARGE_BYTES
+from .text.packing import counted, deflated
 
 TEXTS: Final = frozenset((guard.TEXT,))
 ALL: Final = frozenset((guard.TEXT, guard.DATA_URI, guard.BASE64, guard.LITERAL))
 TOPIC: Final = "payload files"
-_TO_DEFLATE: Final = "payload files to deflate"
 _UNREADABLE = "payload file_"  # and its digest: a topic for each file that cannot be read
-_BEHIND_LEVEL = 4
-_FAILURES = 2  # in a row of attempts to write files anew: the others would hardly fare better
-_WAITING = "files_to_deflate"
 _CACHED_CHARS = 40_000_000
 #: Larger texts stay in their message; a file that unpacks to more was not written here, whatever the database says of it.
 MOST_BYTES: Final = 256 * 1024 * 1024
@@ -51,13 +45,13 @@ MOST_BYTES: Final = 256 * 1024 * 1024
 _YOUNG_S = 3600.0
 _NOTE = "INSERT OR IGNORE INTO payloads(sha, kind, mime, bytes, chars, created_at) VALUES (?,?,?,?,?,?)"
 _REFER = "INSERT OR IGNORE INTO payload_refs(sha, digest) VALUES (?,?)"
-_SHOWN_BY = """
-SELECT m.store_id FROM payload_refs AS r JOIN messages AS m ON m.digest = r.digest AND m.flags & 256
+_SHOWN_BY = f"""
+SELECT m.store_id FROM payload_refs AS r JOIN messages AS m ON m.digest = r.digest AND m.flags & {Flag.EXTERNALISED}
  WHERE r.sha = ? ORDER BY m.store_id
 """
-_REFERRED = """
+_REFERRED = f"""
 SELECT DISTINCT r.sha FROM payload_refs AS r
- WHERE EXISTS (SELECT 1 FROM messages AS m WHERE m.digest = r.digest AND m.flags & 256)
+ WHERE EXISTS (SELECT 1 FROM messages AS m WHERE m.digest = r.digest AND m.flags & {Flag.EXTERNALISED})
 """
 
 
@@ -92,27 +86,22 @@ class Payloads:
     def __init__(self, db: Database, folder: Path, health: Health, *, clock: Callable[[], float] = time.time) -> None:
         self.folder = folder
         self._db = db
-        self._meta = Meta(db)
         self._health = health
         self._clock = clock
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, str] = OrderedDict()
-        self._stuck: set[str] = set()  # files that could not be written anew when that was tried last
 
     # -- writing ------------------------------------------------------------------------------------
-    def keep(self, text: str, kind: str, mime: str, raw: bytes | None = None) -> Ref | None:
-        """Write a text (``raw``: as UTF-8) into its file, durably. None when that failed: the text must stay where it is."""
-        if raw is None:
-            raw = text.encode("utf-8", "surrogatepass")
+    def keep(self, text: str, kind: str, mime: str) -> Ref | None:
+        """Write a text into its file, durably. None when that failed: the text must stay where it is."""
+        raw = text.encode("utf-8", "surrogatepass")
         if len(raw) > MOST_BYTES:
             return None
         ref = Ref(sha256(raw).hexdigest(), kind, mime, len(raw))
         path = self.path(ref.sha)
         try:
             if not path.exists():
-                durable.write(
-                    path, _deflated(raw, kind) if len(raw) <= LARGE_BYTES else zlib.compress(raw, 0), within=self.folder
-                )
+                durable.write(path, _deflated(raw, kind), within=self.folder)
         except OSError as exc:
             self._health.degraded(
                 TOPIC,
@@ -131,59 +120,6 @@ class Payloads:
         with self._db.transaction():
             self._db.executemany(_NOTE, [(r.sha, r.kind, r.mime, r.bytes, chars.get(r.sha, 0), now) for r in each])
             self._db.executemany(_REFER, [(r.sha, digest) for r in each])
-            large = {r.sha for r in each if r.bytes > LARGE_BYTES}
-            if large:
-                self._meta.note(_WAITING, sorted(large | self._waiting_now()))
-
-    def waiting(self) -> int:
-        """How many large files were written as they are and not deflated yet."""
-        return len(self._meta.value(_WAITING) or ())
-
-    def deflate(self, go_on: Callable[[], bool]) -> int:
-        """Deflate what waits for it, as long as ``go_on`` says so; how many files were looked at. Raises StoreError."""
-        done: set[str] = set()
-        failures = 0
-        for sha in sorted(self._meta.value(_WAITING) or (), key=self._stuck.__contains__):  # nothing waits for those
-            if not go_on() or failures == _FAILURES:
-                break
-            if self._settled(sha):
-                done.add(sha)
-            else:
-                failures += 1
-                self._stuck.add(sha)
-        if done:
-            with self._db.transaction():
-                left = self._waiting_now() - done
-                if left:
-                    self._meta.note(_WAITING, sorted(left))
-                else:
-                    self._meta.forget(_WAITING)
-            self._stuck &= left  # some are gone with their messages
-            if not self._stuck:
-                self._health.resolved(_TO_DEFLATE)
-        return len(done)
-
-    def _settled(self, sha: str) -> bool:
-        """A file in its smaller form, written beside it and put in its place. False: that failed, and may be tried again."""
-        row = self._db.query_one("SELECT kind, bytes FROM payloads WHERE sha = ?", (sha,))
-        raw, why = self._read(sha, row[1]) if row else (b"", "nothing refers to it")
-        if row is None or why:
-            return True  # the doctor tells of it
-        data = _deflated(raw, row[0], _BEHIND_LEVEL)
-        path = self.path(sha)
-        try:
-            if len(data) < path.stat().st_size and zlib.decompress(data) == raw:
-                durable.write(path, data, within=self.folder)
-        except OSError as exc:
-            told = f"{path.parent}: {exc.strerror or exc}; large files stay larger than they need be"
-            self._health.degraded(_TO_DEFLATE, told, severity="warning")
-            return False
-        return True
-
-    def _waiting_now(self) -> set[str]:
-        """As the writer sees it: another process may have been faster."""
-        rows = self._db.fetch("SELECT value FROM meta WHERE key = ?", (_WAITING,))
-        return {*json.loads(rows[0][0])} if rows else set()
 
     def path(self, sha: str) -> Path:
         """Where the file of a digest lies."""
@@ -373,11 +309,9 @@ def _stat(path: Path) -> tuple[int, float]:
     return found.st_size, found.st_mtime
 
 
-def _deflated(raw: bytes, kind: str, level: int = 1) -> bytes:
-    """Encoded bytes have no repetitions to look for: counting their characters saves as much, four times as fast."""
-    strategy = zlib.Z_DEFAULT_STRATEGY if kind in (guard.TEXT, guard.LITERAL) else zlib.Z_HUFFMAN_ONLY
-    packer = zlib.compressobj(level, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, strategy)
-    return packer.compress(raw) + packer.flush()
+def _deflated(raw: bytes, kind: str) -> bytes:
+    """As a file holds it: of encoded bytes, which have no repetitions, only the characters are counted."""
+    return deflated(raw) if kind in (guard.TEXT, guard.LITERAL) else counted(raw)
 
 
 def _inflated(path: Path, size: int) -> bytes:

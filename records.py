@@ -53,9 +53,8 @@ class Message:
     """One message of the host, read but not yet stored.
 
     ``text`` is what a person would read (content parts joined, no tool calls); ``envelope`` is the host's whole dict as
-    JSON in UTF-8, empty where ``value`` and ``utf8`` say it all (``content.envelope_of`` makes it); ``digest`` (16 bytes)
-    identifies the canonical core. ``value`` is what the envelope of a message that nobody
-    has changed yet says, ``utf8`` its text if that is huge: to be read, never to be changed. None: not at hand.
+    JSON in UTF-8; ``digest`` (16 bytes) identifies the canonical core. ``value`` is what the envelope of a message that nobody
+    has changed yet says: to be read, never to be changed. None: not at hand.
     """
 
     role: str
@@ -70,7 +69,6 @@ class Message:
     uid: str | None = None
     flags: int = Flag.NONE
     value: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
-    utf8: bytes | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,6 @@ from . import host
 from .answer import Desk
 from .archive import ArchivedRanges
 from .archives import Archives
-from .aside import Aside
-from .blocks import Blocks
 from .calibration import Calibration
 from .collect import Collector
 from .compact import Compactor
@@ -44,7 +42,7 @@ from .payloads import unfolded
 from .prepare import Preparer
 from .records import Lineage, Summary, SummaryTask
 from .scope import Reach
-from .search import MessageIndex, NodeIndex
+from .search import MESSAGES, NODES, MessageIndex, NodeIndex
 from .search import complete as indexes_complete
 from .search import prepare as prepare_indexes
 from .session import Session, Sessions, principal_of
@@ -89,10 +87,10 @@ class Runtime:
         self.path = path
         self.db: Database = databases.at(path, self._opened)
         self.health = Health(self.db)
-        self.index = MessageIndex(self.db)
+        self.index = MessageIndex(self.db, behind=self._index_waiting)
         self.node_index = NodeIndex(self.db)
         self.sessions = Sessions(self.db)
-        self.store = MessageStore(self.db, self.index, Blocks(self.db, Aside(path, self.health)))
+        self.store = MessageStore(self.db, self.index)
         self.dag = SummaryDag(self.db, self.node_index)
         self.payloads, self.whole_store, self.view_store = unfolded(
             self.db, self.index, path, self.health, self.store.blocks
@@ -174,13 +172,11 @@ class Runtime:
             stub_chars=config.stub_min_chars,
         )
         self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)
-        self.index.behind = self._index_waiting
         self.upkeep = Upkeep(
             self.db,
             self.store,
             self.collector if config.large_output_transcript_gc_enabled else None,
             index_waiting=self._index_waiting,
-            deflate_files=self.payloads.deflate,
         )
         self.preparer = Preparer(
             self.db,
@@ -223,8 +219,9 @@ class Runtime:
             return
         try:
             with db.transaction():
-                if prepare_indexes(db) and self.store.count():
-                    self.rebuild_indexes()
+                made = prepare_indexes(db)
+                if made and self.store.count():
+                    self.rebuild_indexes(made)
         except (StoreError, zlib.error, ValueError, TypeError, AttributeError) as exc:
             # What its subclasses tell of (a lock, a full disk) is over sooner or later, and the next opening builds them.
             missing = lost and type(exc) is StoreError
@@ -240,13 +237,18 @@ class Runtime:
         except StoreError:
             return False
 
-    def rebuild_indexes(self) -> None:
-        """Make both search indexes again from what is stored."""
-        unread = self.index.rebuild(self.view_store.index_rows())
-        self.node_index.rebuild((node.node_id, node.text) for nodes in self.dag.every() for node in nodes)
+    def rebuild_indexes(self, which: Collection[str] = (MESSAGES, NODES)) -> None:
+        """Make search indexes again from what is stored."""
+        if MESSAGES in which:
+            self._note_unread(self.index.rebuild(self.view_store.index_rows()))
+        if NODES in which:
+            self.node_index.rebuild((node.node_id, node.text) for nodes in self.dag.every() for node in nodes)
         self.health.resolved("search index")
-        if unread:
-            told = f"stored messages that cannot be read, so that no search finds them: {unread}"
+
+    def _note_unread(self, count: int) -> None:
+        """So many messages could not be read when they were to be indexed."""
+        if count:
+            told = f"stored messages that cannot be read, so that no search finds them: {count}"
             self.health.degraded(_UNREAD, told, remedy="run `/lcm doctor deep`, which names them")
         else:
             self.health.resolved(_UNREAD)

@@ -118,14 +118,10 @@ class Reach:
 
     def nodes(self, node_ids: Iterable[int], scope: Scope) -> set[int]:
         """Those of the nodes that exist and may be read."""
-        if not self._db.has("nodes"):  # a search asks about nodes in several ways
-            return set()
         return set(self._ids(_AMONG_NODES, scope, of="n", clause=_NODE_SESSION, ids=json.dumps(list(node_ids))))
 
     def covering(self, store_ids: Iterable[int], scope: Scope) -> dict[int, int]:
         """By store id: the newest leaf over the message that may be read."""
-        if not self._db.has("nodes"):
-            return {}
         sql, params = _within(_COVERING, scope, "n", _NODE_SESSION)
         wanted = {**params, "ids": json.dumps(list(store_ids))}
         return {row[0]: row[1] for row in self._db.query(f"{sql} GROUP BY s.store_id", wanted)}
@@ -176,8 +172,6 @@ class Reach:
 
     def newest_nodes(self, scope: Scope, *, limit: int) -> list[int]:
         """The newest node ids of a scope, newest first."""
-        if not self._db.has("nodes"):
-            return []
         return self._ids(
             _NEWEST_NODES, scope, "ORDER BY n.node_id DESC LIMIT :limit", of="n", clause=_NODE_SESSION, limit=limit
         )
@@ -188,8 +182,6 @@ class Reach:
 
     def better(self, node_ids: Sequence[int]) -> dict[int, int]:
         """By node id: the newest node that replaces it."""
-        if not self._db.has("nodes"):
-            return {}
         return {row[0]: row[1] for row in self._db.query(_BETTER, (json.dumps(list(node_ids)),))}
 
     def from_source(self, node_ids: Sequence[int], sources: Sequence[str]) -> set[int]:

@@ -39,7 +39,6 @@ SCHEMA = (
     # leave a fifth page nearly empty.
     "INSERT INTO message_index(message_index, rank) VALUES ('pgsz', 4030)",
 )
-#: Made with the first node.
 NODE_SCHEMA = (
     f"CREATE VIRTUAL TABLE IF NOT EXISTS node_index USING fts5(text, content='', {_TOKENIZE})",
     "CREATE VIRTUAL TABLE IF NOT EXISTS node_terms USING fts5vocab('node_index', 'row')",
@@ -109,36 +108,36 @@ class NodeHits:
     notes: tuple[str, ...] = ()
 
 
-_TABLES = ("message_index", "message_terms")
-_NODE_TABLES = ("node_index", "node_terms")
-_NODES = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'nodes'"
-_PRESENT = f"SELECT name FROM sqlite_master WHERE name IN {(*_TABLES, *_NODE_TABLES)} ORDER BY rowid"
+MESSAGES, NODES = "message_index", "node_index"
+_INDEXES = {
+    MESSAGES: (SCHEMA, ("message_index", "message_terms")),
+    NODES: (NODE_SCHEMA, ("node_index", "node_terms")),
+}
+_TABLES = tuple(table for _, tables in _INDEXES.values() for table in tables)
+_PRESENT = f"SELECT name FROM sqlite_master WHERE name IN {_TABLES}"
 
 
 def complete(db: Database) -> bool:
     """Are the indexes there? Asks without a lock: whoever only looks need not wait for a writer."""
-    return {name for (name,) in db.query(_PRESENT)} >= _wanted(db)
+    return len(db.query(_PRESENT)) == len(_TABLES)
 
 
-def prepare(db: Database) -> bool:
-    """Make the indexes where they are missing. True: they were, so they must be rebuilt when there are messages."""
+def prepare(db: Database) -> set[str]:
+    """Make the indexes that are missing. Which were: they must be rebuilt where there is something to index."""
     if complete(db):
-        return False
-    with db.transaction():
-        present = [name for (name,) in db.fetch(_PRESENT)]
-        wanted = _wanted(db)
-        if wanted.issubset(present):  # another process made them while we waited for the lock
-            return False
-        for name in reversed(present):
-            db.execute(f"DROP TABLE {name}")
-        for statement in (*SCHEMA, *(NODE_SCHEMA if wanted.issuperset(_NODE_TABLES) else ())):
-            db.execute(statement)
-    return True
-
-
-def _wanted(db: Database) -> set[str]:
-    """The tables of the indexes; that of nodes is made with the first of them. Where nodes are lost there is nothing to index."""
-    return {*_TABLES, *(_NODE_TABLES if db.query(_NODES) else ())}
+        return set()
+    made = set()
+    with db.transaction():  # another process may have made them while we waited for the lock
+        present = {name for (name,) in db.fetch(_PRESENT)}
+        for index, (schema, tables) in _INDEXES.items():
+            if present.issuperset(tables):
+                continue
+            for table in reversed(tables):
+                db.execute(f"DROP TABLE IF EXISTS {table}")
+            for statement in schema:
+                db.execute(statement)
+            made.add(index)
+    return made
 
 
 # ------------------------------------------------------------------------------------------------- messages
@@ -150,11 +149,11 @@ _COLUMNS = "m.store_id, m.conversation_id, m.seq, m.role, m.chars, coalesce(m.sa
 class MessageIndex:
     """The index of all messages of one database."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, *, behind: Callable[[], int] = lambda: 0) -> None:
+        """``behind``: indexes what waits and says how many messages wait still."""
         self._db = db
         self.waiting = Waiting(db)
-        #: Indexes what waits and says how many wait still; whoever has the messages sets it.
-        self.behind: Callable[[], int] = _nothing
+        self._behind = behind
         join = "messages AS m ON m.store_id = " + chunk_ids.STORE_ID_SQL.format("f.rowid")
         self._fts = FullText(
             db, "message_index", SCHEMA, columns=_COLUMNS, join=join, own="{text} : ", group=chunk_ids.GROUP
@@ -241,7 +240,7 @@ class MessageIndex:
         where = bounds.of_messages(self._db, scope, filters or Filters(), query.excluded)
         pool = Pool(notes=list(query.notes))
         try:
-            if late := self.behind():
+            if late := self._behind():
                 pool.notes.append(
                     f"not indexed yet, so not searched: {late} large message(s); later searches find them"
                 )
@@ -418,11 +417,6 @@ class MessageIndex:
             last = ids[-1] - 1
 
 
-def _nothing() -> int:
-    """Nobody has anything to index."""
-    return 0
-
-
 _LOOSER = "nothing matches the query as it was typed; these contain some of its words"
 
 
@@ -439,14 +433,10 @@ class NodeIndex:
 
     def add(self, node_id: int, conversation_id: int, text: str) -> None:  # noqa: ARG002 - the node's row knows it
         """Index a node, inside the caller's transaction."""
-        for statement in () if self._db.has("node_index") else NODE_SCHEMA:
-            self._db.execute(statement)
         self._db.execute("INSERT INTO node_index(rowid, text) VALUES (?, ?)", (node_id, words.index_text(text)))
 
     def search(self, query: Query, *, scope: Scope, limit: int) -> NodeHits:
         """The same ladder; a session's nodes are those that cover messages of it."""
-        if not self._db.has("node_index"):
-            return NodeHits((), (), 0, False, query.notes)
         where = bounds.of_nodes(scope)
         plan = self._fts.plan(query, where)
         found: dict[int, NodeHit] = {}
@@ -468,9 +458,7 @@ class NodeIndex:
         return NodeHits(tuple(ranked), tuple(rungs), len(found), cut or plan.first > where.first, query.notes)
 
     def rebuild(self, nodes: Iterable[tuple[int, str]]) -> None:
-        """Drop the index and make it again from ids and texts, as one transaction; none without a table of nodes."""
-        if not self._db.query(_NODES):
-            return
+        """Drop the index and make it again from ids and texts, as one transaction."""
         with self._db.transaction():
             self._fts.rebuild()
             for node_id, text in nodes:
@@ -478,8 +466,6 @@ class NodeIndex:
 
     def check(self, *, deep: bool = False) -> list[str]:
         """What is wrong, for people."""
-        if not self._db.has("nodes"):
-            return []
         missing = self._db.query(
             "SELECT count(*) FROM nodes AS n WHERE NOT EXISTS (SELECT 1 FROM node_index_docsize AS d WHERE d.id = n.node_id)"
         )[0][0]

@@ -23,14 +23,17 @@ from .indexing import CONTEXT_CHARS, IndexRow, index_row, stored_index_row
 from .records import Flag, Message, Row, Stored
 from .search import MessageIndex
 from .session import ID_OF, KEY_OF, Cut, key_of
-from .text import content, guard, huge
-from .text.packing import HUGE_BYTES, Reference, pack
+from .text import content, guard
+from .text.packing import pack
 
 #: A row but for its envelope, as it is read: with the host's id of its session.
 HEAD_COLUMNS = COLUMNS.format(ID_OF.format("messages"))
 _INSERT = f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES (NULL{',?' * 16})"
 _ENDING = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id = ? AND chars < ?"
 _IN_SESSION = f"session_key = {KEY_OF.format('?')}"
+#: As the partial indexes of the schema say it.
+_RETRACTED = f"flags & {Flag.RETRACTED}"
+_IN_THREAD = f"{_RETRACTED} = 0"
 _NEIGHBOUR_CHARS = 200_000
 _ENDS = 256  # conversations of which it is remembered how their newest row ends
 #: A larger message is indexed behind its turn (5 MB take a fifth of a second), or by the first search if that comes before.
@@ -96,7 +99,7 @@ class MessageStore:
         ``retract`` and ``restore`` flag rows that the user took back or brought back. ``previous_text`` is what stands in front
         of the first row, for the search index (None: read it). Raises Overtaken when somebody else appended in the meantime.
         """
-        laid = self._laid_aside(conversation_id, expected_seq, rows)
+        packed = [pack(row.message.envelope) for row in rows]  # before anybody waits for the database
         with self._db.transaction():
             last, newest = self._newest(conversation_id)
             if last != expected_seq:
@@ -106,7 +109,7 @@ class MessageStore:
             entries, later = list[IndexRow](), list[IndexRow]()
             before = previous_text if previous_text is not None else self._end_of(conversation_id, newest)
             tail = before[-CONTEXT_CHARS:]
-            for n, row in enumerate(rows, 1):
+            for n, (row, envelope) in enumerate(zip(rows, packed, strict=True), 1):
                 seq, message = last + n, row.message
                 store_id = self._db.execute(
                     _INSERT,
@@ -114,7 +117,7 @@ class MessageStore:
                         conversation_id, session_key, seq, seq if row.pos is None else row.pos, content.storable(message.role),
                         content.storable(message.tool_name), content.storable(message.answers), message.digest,
                         message.tokens, len(message.text), message.said_at, now, source, message.flags | row.flags,
-                        row.revises, self._stored(message, laid.get(n)),
+                        row.revises, envelope,
                     ),
                 )  # fmt: skip
                 ids.append(store_id)
@@ -134,19 +137,6 @@ class MessageStore:
         sql = "SELECT max(seq), store_id, digest FROM messages WHERE conversation_id = ?"
         seq, store_id, digest = self._db.fetch(sql, (conversation_id,))[0]
         return (self.last_seq(conversation_id, writing=True), None) if seq is None else (seq, (store_id, digest))
-
-    def _laid_aside(self, conversation_id: int, expected_seq: int, rows: Sequence[NewRow]) -> dict[int, Reference]:
-        """Files of the huge ones among new rows, by their place in it: written before anybody waits for the database.
-
-        A transaction that fails leaves its files to ``sweep_aside``: they are removed when it is certain that no row needs them.
-        """
-        pieces = [(n, _pieces(row.message)) for n, row in enumerate(rows, 1)]
-        laid = [(n, self.blocks.aside.lay(conversation_id, expected_seq + n, *some)) for n, some in pieces if some]
-        return {n: reference for n, reference in laid if reference is not None}
-
-    def _stored(self, message: Message, laid: Reference | None) -> bytes:
-        """What goes into a row, as the writer: nobody can sweep files now."""
-        return laid.packed() if laid is not None and self.blocks.aside.has(laid) else pack(content.envelope_of(message))
 
     def _end_of(self, conversation_id: int, newest: tuple[int, bytes] | None) -> str:
         """How the row in front of the new ones ends: the index lends that to its successor. "" for a huge or damaged one."""
@@ -192,7 +182,7 @@ class MessageStore:
         rows = self._db.query(
             # By itself SQLite would go through all rows in the order that is asked for.
             "SELECT store_id FROM messages INDEXED BY messages_externalised "
-            "WHERE flags & 256 AND flags & ? = 0 AND role = 'tool' AND store_id > ? ORDER BY store_id LIMIT ?",
+            f"WHERE flags & {Flag.EXTERNALISED} AND flags & ? = 0 AND role = 'tool' AND store_id > ? ORDER BY store_id LIMIT ?",
             (Flag.PINNED | Flag.COLLECTED | Flag.QUARANTINED, after, limit),
         )
         return [row[0] for row in rows]
@@ -295,18 +285,20 @@ class MessageStore:
         """Rows that keep a record of ours as text, of these conversations."""
         rows = self._db.query(
             f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id IN ({marks(len(conversations))}) "
-            "AND flags & 512 AND flags & 1 = 0",
+            f"AND flags & {Flag.IMPORTED} AND {_IN_THREAD}",
             list(conversations),
         )
         return [head(row) for row in rows]
 
     def retracted(self, conversation_id: int) -> list[Stored]:
         """Rows that the user took back, in order."""
-        some = "SELECT 1 FROM messages WHERE conversation_id = ? AND flags & 1 LIMIT 1"  # nearly always there are none
-        if not self._db.query(some, (conversation_id,)):
+        some = (
+            f"SELECT 1 FROM messages WHERE conversation_id = ? AND {_RETRACTED} LIMIT 1"  # nearly always there are none
+        )
+        if self._db.query_one(some, (conversation_id,)) is None:
             return []
         rows = self._db.query(
-            f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND flags & 1 ORDER BY pos, seq",
+            f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND {_RETRACTED} ORDER BY pos, seq",
             (conversation_id,),
         )
         return [head(row) for row in rows]
@@ -352,8 +344,8 @@ class MessageStore:
         for segment in segments:
             rows = self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? "
-                "AND role = ? AND flags & 515 = 0 ORDER BY seq LIMIT 1",
-                (segment.conversation_id, *segment.end, role),
+                "AND role = ? AND flags & ? = 0 ORDER BY seq LIMIT 1",
+                (segment.conversation_id, *segment.end, role, Flag.RETRACTED | Flag.HOST_NOTE | Flag.IMPORTED),
             )
             if rows:
                 return next(iter(self._undamaged(rows)), None)
@@ -367,7 +359,7 @@ class MessageStore:
         for segment in reversed(segments):
             rows = self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? "
-                "AND store_id < ? AND role = ? AND flags & 1 = 0 AND chars < 100000 "
+                f"AND store_id < ? AND role = ? AND {_IN_THREAD} AND chars < 100000 "
                 "AND store_id NOT IN (SELECT value FROM json_each(?)) ORDER BY seq DESC LIMIT ?",
                 (segment.conversation_id, *segment.end, before, role, json.dumps(sorted(without)), limit - len(out)),
             )
@@ -383,7 +375,7 @@ class MessageStore:
             last = min(segment.end.seq, self.last_seq(segment.conversation_id))
             rows = self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND seq > ? AND pos <= ? "
-                "AND (tool_name = ? OR (role = 'user' AND flags & 2)) AND flags & 1 = 0 AND chars < 600000 "
+                f"AND (tool_name = ? OR (role = 'user' AND flags & {Flag.HOST_NOTE})) AND {_IN_THREAD} AND chars < 600000 "
                 "ORDER BY seq DESC LIMIT 8",
                 (segment.conversation_id, last, last - within, segment.end.pos, tool),
             )
@@ -465,16 +457,8 @@ class MessageStore:
         try:
             envelope = content.decode(self.blocks.envelope(row[0], row[16]))
         except UNREADABLE as exc:
-            raise unreadable(row[0], row[16], exc) from exc
+            raise unreadable(row[0], exc) from exc
         return Row(head(row), content.text_of(envelope.get("content")), content.calls_of(envelope), envelope)
-
-
-def _pieces(message: Message) -> tuple[bytes, ...]:
-    """What a huge message leaves aside; nothing of any other."""
-    loose = content.loose(message)
-    if loose is not None:
-        return huge.laid(loose)
-    return (message.envelope,) if len(message.envelope) > HUGE_BYTES else ()
 
 
 def _parts(ids: Sequence[int], size: int = 512) -> Iterator[list[int]]:

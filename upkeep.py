@@ -1,9 +1,8 @@
 """
 Upkeep: what makes a database smaller without changing what it says. Off the turn: in the worker, and when a session ends.
 
-Composes transcript GC, the deflating of large envelopes and files, the packing of cold envelopes, the giving back of free pages,
-the writing anew of small files and the folding back of the write-ahead log.
-What is interrupted is done next time.
+Composes indexing behind the turn, transcript GC, the packing of cold envelopes, the giving back of free pages, the writing anew
+of small files and the folding back of the write-ahead log. What is interrupted is done next time.
 """
 
 from __future__ import annotations
@@ -14,12 +13,11 @@ from typing import Final
 
 from .collect import Collector
 from .db.connection import WORTH_LOG_BYTES, Database
-from .deflating import KEPT_S, Deflating
 from .store import MessageStore
 
 #: The newest rows are read at every compaction: they stay as they are until their session ends.
 HOT_ROWS: Final = 200
-_ENDING_S = 1.0  # a session's end holds up whoever ends it: so long for what no worker deflated, and for the rest
+_ENDING_S = 1.0  # a session's end holds up whoever ends it: so long for indexing, and for the rest
 _WORKER_S = 5.0
 _WORTH_BYTES = 2000
 
@@ -34,23 +32,19 @@ class Upkeep:
         collector: Collector | None,
         *,
         index_waiting: Callable[..., object],
-        deflate_files: Callable[[Callable[[], bool]], object],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._db = db
         self._store = store
         self._collector = collector  # None: transcript GC is off
         self._index_waiting = index_waiting
-        self._deflate_files = deflate_files
-        self.deflating = Deflating(db, store)
         self._looked_at = 0  # up to here the collector has looked in this process
         self._monotonic = monotonic
 
     def between_turns(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """In the worker, after a turn. Raises StoreError."""
         end = self._monotonic() + _WORKER_S
-        self._deflate(lambda: not cancelled() and self._monotonic() < end)
-        self._index_waiting(seconds=max(0.0, end - self._monotonic()))
+        self._index_waiting(seconds=_WORKER_S)
         self._collect(end)
         while not cancelled() and self._monotonic() < end and self._store.cold.pack(hot=HOT_ROWS):
             pass
@@ -60,10 +54,8 @@ class Upkeep:
         """When a session ends: the newest rows are cold now too. Raises StoreError."""
         if not self._db.is_open:
             return  # nothing was stored in this process
-        deflated = self._monotonic() + _ENDING_S
-        self._deflate(lambda: self._monotonic() < deflated, kept_s=0.0)
-        end = self._monotonic() + _ENDING_S
         self._index_waiting(seconds=_ENDING_S)
+        end = self._monotonic() + _ENDING_S
         self._collect(end)
         moved = False
         while self._monotonic() < end and self._store.cold.pack(hot=0, least_bytes=_WORTH_BYTES):
@@ -72,11 +64,6 @@ class Upkeep:
         if moved:
             self._db.tighten()
         self._db.optimise(log_bytes=0)  # the file alone is what a user sees, copies and counts
-
-    def _deflate(self, go_on: Callable[[], bool], kept_s: float = KEPT_S) -> None:
-        """What was too large to be deflated in its turn."""
-        self.deflating.step(go_on, kept_s=kept_s)
-        self._deflate_files(go_on)
 
     def _collect(self, end: float) -> None:
         """A round of transcript GC, from where the last one stopped for want of time."""

@@ -9,7 +9,7 @@ Processor time; the best of three. Linear: the time of 5 MB against five times t
 
 Whole turns: the hooks of a turn as the host calls them, the message as a tool's result; what they take more than the hooks of the
 same turn with a result of 600 characters, on the thread that the host waits for. A message is never the same twice. Between turns
-runs what the plugin's worker does for which nobody waits, but for indexing.
+the write-ahead log is folded back, as the plugin's worker does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ import kit
 from driving import Agent, hook
 from kit import Report, Talk, home
 
-LIMIT_MS = 100.0
+LIMIT_MS = 100.0  # for each of the workers alone
+TURN_MS = 150.0  # for all that a turn does with the message
 LEAST_MS = 10.0  # below this a ratio says nothing
 
 
@@ -149,10 +150,7 @@ class Turns:
         return sum(a for a, _ in spent), sum(b for _, b in spent)
 
     def _upkeep(self) -> None:
-        runtime = self.agent.runtime
-        runtime.upkeep.deflating.step(lambda: True)
-        runtime.payloads.deflate(lambda: True)
-        runtime.db.optimise(log_bytes=0)
+        self.agent.runtime.db.optimise(log_bytes=0)
 
     def _hook(self, name: str) -> tuple[float, float]:
         processor, wall = time.thread_time(), time.perf_counter()
@@ -195,7 +193,7 @@ def whole_turns(report: Report, size: int, times: int, where: Path | None) -> No
     report.table(f"Milliseconds that a message of {size:,} bytes adds to its turn ({times} turns each)", columns, rows,
                  "hash + zlib 1: SHA-256 and zlib level 1 of the same bytes in this run, processor time")  # fmt: skip
     for name, ms in worst.items():
-        report.budget(f"a turn, {name}: processor ms added by the slowest message", ms, LIMIT_MS * size / 5_000_000)
+        report.budget(f"a turn, {name}: processor ms added by the slowest message", ms, TURN_MS * size / 5_000_000)
 
 
 def main() -> int:

@@ -1,9 +1,9 @@
 """
-The database file: opening it, refusing it, transactions; every short read sees the last commit, whatever long reads are going on.
+The database file: opening it, refusing it, transactions; a short read sees the last commit, whatever long reads are going on.
 
-One ``Database`` per process and file, however many engines there are: a writer connection under one lock, a reader for short reads
-under another, and a connection for each long read while it lasts. Nothing above this package sees ``sqlite3``. The file is opened
-at first use and again at every use after a failure, so that a repaired disk needs no restart.
+One ``Database`` per process and file, however many engines there are: a writer connection under one lock, a reader for short
+reads under another, and a connection for each long read while it lasts. Nothing above this package sees ``sqlite3``. The file is
+opened at first use and again at every use after a failure, so that a repaired disk needs no restart.
 """
 
 from __future__ import annotations
@@ -17,13 +17,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import (
-    StoreBusy,
-    StoreError,
-    StoreForeign,
-    StoreTooNew,
-)
-from . import later, migrations
+from ..errors import StoreBusy, StoreError, StoreForeign, StoreTooNew, StoreTooOld
+from . import migrations, upgrade
 from .faults import Translated, translate
 from .foreign import refuse_foreign
 from .long_reads import LongReads
@@ -74,12 +69,10 @@ class Database:
         self._read_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
-        self._beside: sqlite3.Connection | None = None  # shows tables that nobody needed yet
         self._long_reads = LongReads(self.path)
         self._opened: tuple[int, int, int] | None = None  # pid, device, inode
         self._depth = 0
         self._busy_until = 0.0
-        self._tables: dict[str, tuple[int, int, int] | None] = {}  # tables that were seen, and in which file
 
     # -- opening ------------------------------------------------------------------------------------
     def open(self) -> None:
@@ -91,8 +84,8 @@ class Database:
         """Close the connections; the next use opens them again."""
         with self._write_lock, self._read_lock:
             mine = self._opened is not None and self._opened[0] == os.getpid()
-            open_ones = (self._beside, self._reader, self._writer)
-            self._beside = self._reader = self._writer = self._opened = None
+            open_ones = (self._reader, self._writer)
+            self._reader = self._writer = self._opened = None
             self._long_reads.close(mine=mine)
             if mine:  # after a fork the file belongs to the parent: closing here would drop its locks
                 for connection in open_ones:
@@ -130,6 +123,10 @@ class Database:
             refuse_foreign(self.path)
             writer = self._connect(patience)
             try:
+                if self._accepted(writer) == upgrade.DEVELOPMENT:
+                    writer.close()  # nobody else may have the file open, not even we
+                    upgrade.upgrade(self.path, wait_s=patience / 1000)
+                    writer = self._connect(patience)
                 self._prepare(writer, patience)
                 writer.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
                 reader = self._connect_reader()
@@ -166,12 +163,12 @@ class Database:
         with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
-    def _prepare(self, connection: sqlite3.Connection, patience: int) -> None:
-        """Everything a connection needs, waiting so many milliseconds for whoever holds the file."""
+    def _accepted(self, connection: sqlite3.Connection) -> int:
+        """Which schema the file has (0: it holds nothing yet). Raises a StoreError for a file that this release does not read."""
         connection.execute("PRAGMA trusted_schema=OFF")
         tables, triggers = connection.execute("SELECT count(*), total(type = 'trigger') FROM sqlite_master").fetchone()
         # Read after the tables: a process that makes them meanwhile says in the same transaction whose they are.
-        version = _pragma(connection, "user_version")
+        version = migrations.version_of(connection)
         owner = _pragma(connection, "application_id")
         if tables and owner != migrations.APPLICATION_ID:  # its tables are in the log only: seen now that it is open
             raise StoreForeign(
@@ -183,11 +180,20 @@ class Database:
                 f"{self.path} holds triggers, and this plugin makes none: they may change or drop what is stored; "
                 "remove them, or restore a backup"
             )
-        if version > len(migrations.STEPS):
+        if version > migrations.VERSION:
             raise StoreTooNew(
-                f"{self.path} has schema {version}, this release knows {len(migrations.STEPS)}: update the plugin"
+                f"{self.path} has schema {version}, this release knows {migrations.VERSION}: update the plugin"
             )
-        if not tables:  # both are for files that hold nothing yet; an older one keeps what it has
+        if tables and version not in (upgrade.DEVELOPMENT, migrations.VERSION):
+            raise StoreTooOld(
+                f"{self.path} has schema {version} of an early development version; this release reads "
+                f"{migrations.VERSION}, and {upgrade.DEVELOPMENT}, which it upgrades"
+            )
+        return version if tables else 0
+
+    def _prepare(self, connection: sqlite3.Connection, patience: int) -> None:
+        """Everything a connection needs, waiting so many milliseconds for whoever holds the file."""
+        if not self._accepted(connection):  # both are for files that hold nothing yet; others keep what they have
             connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         self._use_wal(connection, patience)
@@ -197,7 +203,8 @@ class Database:
         connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_BYTES // _pragma(connection, 'page_size')}")
         connection.execute(f"PRAGMA journal_size_limit={WORTH_LOG_BYTES}")
         connection.execute("PRAGMA temp_store=MEMORY")
-        migrations.migrate(connection)
+        migrations.create(connection)
+        upgrade.tidy(connection, self.path)
 
     def _use_wal(self, connection: sqlite3.Connection, patience: int) -> None:
         """SQLite does not wait for a lock here, and processes that start together all ask for it."""
@@ -276,26 +283,17 @@ class Database:
     def execute(self, sql: str, params: Params = ()) -> int:
         """One writing statement inside a transaction. Returns the last inserted rowid."""
         with self._write_lock, self._translated:
-            return self._run(sql, params).lastrowid or 0
+            return self._in_transaction().execute(sql, params).lastrowid or 0
 
     def executemany(self, sql: str, rows: Iterable[Params]) -> None:
         """The same statement for many rows, inside a transaction."""
         with self._write_lock, self._translated:
-            later.write_many(self._in_transaction(), sql, rows)
+            self._in_transaction().executemany(sql, rows)
 
     def fetch(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """Read inside the open transaction: what this transaction itself has written is seen."""
         with self._write_lock, self._translated:
-            return self._run(sql, params).fetchall()
-
-    def _run(self, sql: str, params: Params) -> sqlite3.Cursor:
-        connection = self._in_transaction()
-        try:
-            return connection.execute(sql, params)
-        except sqlite3.OperationalError as exc:
-            if not later.made(connection, exc):
-                raise
-        return self._run(sql, params)
+            return self._in_transaction().execute(sql, params).fetchall()
 
     def _in_transaction(self) -> sqlite3.Connection:
         if not self._depth or self._writer is None:
@@ -307,20 +305,14 @@ class Database:
         """All rows of a reading statement."""
         self._ready()
         with self._read_lock, self._translated:
-            try:
-                return self._reading().execute(sql, params).fetchall()
-            except sqlite3.OperationalError as exc:
-                return self._beyond(exc, sql, params)
+            return self._reading().execute(sql, params).fetchall()
 
     def query_one(self, sql: str, params: Params = ()) -> tuple[Any, ...] | None:
         """The first row, or None."""
         self._ready()
         with self._read_lock, self._translated:
-            try:
-                with closing(self._reading().execute(sql, params)) as cursor:  # a statement that is not read to its end
-                    row: tuple[Any, ...] | None = cursor.fetchone()
-            except sqlite3.OperationalError as exc:
-                row = next(iter(self._beyond(exc, sql, params)), None)
+            with closing(self._reading().execute(sql, params)) as cursor:  # a statement that is not read to its end
+                row: tuple[Any, ...] | None = cursor.fetchone()
             return row
 
     def iterate(self, sql: str, params: Params = (), *, size: int = 500) -> Iterator[list[tuple[Any, ...]]]:
@@ -337,32 +329,6 @@ class Database:
     def _connect_for_long_read(self) -> sqlite3.Connection:
         self._reading()  # raises where another thread has just closed the file
         return self._connect_reader()
-
-    def has(self, table: str) -> bool:
-        """Is this table there, or lost? For reads that are too frequent to find out what is in one that nobody made."""
-        self._ready()
-        if (known := self._tables.get(table)) is not None and known == self._opened:
-            return True
-        with self._read_lock, self._translated:
-            found = later.is_or_was(self._reading(), table)
-        self._tables[table] = self._opened if found else None
-        return found
-
-    def _beyond(self, exc: sqlite3.OperationalError, sql: str, params: Params) -> list[tuple[Any, ...]]:
-        """What a failed statement finds if a table that nobody needed yet is empty. Raises ``exc`` where that is not why."""
-        group = later.missed(exc)
-        if group is None:
-            raise exc
-        if group in later.noted(self._reading()):  # made meanwhile, or lost
-            return self._reading().execute(sql, params).fetchall()
-        beside = self._beside if self._beside is not None else later.beside(self.path, BUSY_TIMEOUT_MS / 1000)
-        self._beside = beside
-        try:
-            return later.asked(beside, sql, params)
-        except sqlite3.Error:
-            self._beside = None
-            beside.close()  # it may be left in a transaction, which would keep the log from being folded back
-            raise
 
     def _ready(self) -> None:
         """Open if need be, under the write lock and before the read lock is taken: the order in which ``close`` takes them."""

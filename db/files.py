@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from .. import durable
 from ..errors import StoreBusy, StoreCorrupt, StoreError
-from . import later, migrations
+from . import migrations, upgrade
 from .connection import Database, Params
 from .faults import translate
 
@@ -62,7 +62,17 @@ class Header:
     @property
     def too_new(self) -> bool:
         """Did a newer release write it?"""
-        return self.ours and self.schema > len(migrations.STEPS)
+        return self.ours and self.schema > migrations.VERSION
+
+    @property
+    def development(self) -> bool:
+        """Is it in the format of the development version, which is upgraded?"""
+        return self.ours and self.schema == upgrade.DEVELOPMENT
+
+    @property
+    def too_old(self) -> bool:
+        """Did a development version write it that no release reads?"""
+        return self.ours and self.schema < migrations.VERSION and not self.development
 
 
 def header(path: Path) -> Header:
@@ -245,10 +255,24 @@ def _held_elsewhere(path: Path) -> bool:
     return False
 
 
-def selected(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    """The rows of a query on a copy that nobody has open."""
-    with _reading(path) as connection:
-        return connection.execute(sql).fetchall()
+# -- development versions --------------------------------------------------------------------------------
+def upgraded(path: Path, beside: Sequence[Path]) -> None:
+    """Bring a copy that nobody has open to this release's format, if the development version wrote it.
+
+    ``beside``: databases beside which its messages may lie. Raises StoreError.
+    """
+    if header(path).development:
+        with _failures(path):
+            upgrade.upgrade(path, wait_s=0.0, folders=[upgrade.folder_of(each) for each in beside], backup=False)
+
+
+def brought_home(path: Path, damaged: Path) -> None:
+    """Let what was saved from a ``damaged`` file of the development version hold the messages that lay beside that."""
+    with _failures(path), closing(_connect(path, "rw")) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        upgrade.bring_home(connection, [upgrade.folder_of(damaged)])
+        upgrade.adapt(connection, ())
+        connection.execute("COMMIT")
 
 
 # -- rewriting -------------------------------------------------------------------------------------------
@@ -262,7 +286,6 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
         connection.execute("PRAGMA foreign_keys=OFF")
         connection.execute("BEGIN IMMEDIATE")
         try:
-            later.make_all(connection)
             before = connection.total_changes
             for sql, params in statements:
                 connection.execute(sql, params)
@@ -298,10 +321,7 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
     out = Salvage()
     with _failures(source), closing(_connect(source, "rw")) as old, closing(_connect(target, "rw")) as new:
         new.execute("PRAGMA foreign_keys=OFF")
-        new.execute("BEGIN")
-        later.make_all(new)
-        new.execute("COMMIT")
-        never = later.unmade(old)
+        never = _never_made(old)
         for table in _tables(new):
             if table in never:
                 out.kept[table] = 0
@@ -317,6 +337,14 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
             if "AUTOINCREMENT" in made_by:
                 _spend(new, table, _last_rowid(damaged) or 0)
     return out
+
+
+def _never_made(old: sqlite3.Connection) -> set[str]:
+    """Tables that a file of the development version does not have because nobody needed them; () where that cannot be read."""
+    try:
+        return upgrade.never_made(old) if migrations.version_of(old) == upgrade.DEVELOPMENT else set()
+    except sqlite3.Error:
+        return set()
 
 
 def _is_gone(table: _Table) -> bool:

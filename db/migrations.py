@@ -1,20 +1,22 @@
 """
-The schema, as a tuple of steps that only grows.
+The schema: version 1 of the released format, all of it made when the file is made.
 
-``user_version`` N means that the first N steps have run. Each step and its number are one transaction. A new file gets all of
-them at once, but for the tables that it may never need (``LATER``). The full-text indexes are caches and are no part of this;
-``search.py`` makes them.
+The full-text indexes are caches and are no part of this; ``search.py`` makes them. Files of development versions are the business
+of ``upgrade``.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 #: "lcm1": tells our file from anybody else's.
-APPLICATION_ID = 0x6C636D31
+APPLICATION_ID: Final = 0x6C636D31
+#: ``user_version`` of version 1. Development versions of the schema counted 1 to 7 there, and refuse what is greater as too new:
+#: no file of the one kind is taken for the other.
+VERSION: Final = 101
 
 # A message names its session by the number of the session's row: the host's id would be most of what its row needs beside the
 # envelope. An index ends with the row's own number: messages_by_session gives a session's rows in order.
@@ -74,6 +76,8 @@ CREATE TABLE messages(
 CREATE INDEX messages_by_session ON messages(session_key);
 CREATE INDEX messages_revised ON messages(revises) WHERE revises IS NOT NULL;
 CREATE INDEX messages_retracted ON messages(conversation_id, pos) WHERE flags & 1;
+CREATE INDEX messages_externalised ON messages(digest) WHERE flags & 256;
+CREATE INDEX messages_imported ON messages(conversation_id) WHERE flags & 512;
 
 CREATE TABLE nodes(
   node_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -122,7 +126,8 @@ CREATE TABLE assemblies(
   tail_ids TEXT NOT NULL,
   last_seq INTEGER NOT NULL,
   last_pos REAL NOT NULL,
-  created_at REAL NOT NULL
+  created_at REAL NOT NULL,
+  digest BLOB
 );
 CREATE INDEX assemblies_by_conversation ON assemblies(conversation_id, assembly_id);
 
@@ -165,13 +170,6 @@ CREATE TABLE payload_refs(
   digest BLOB NOT NULL,
   PRIMARY KEY(sha, digest)
 ) WITHOUT ROWID;
-CREATE INDEX messages_externalised ON messages(digest) WHERE flags & 256;
-"""
-
-# A restored backup gives assembly ids out again: what a prompt of ours said tells which one it is.
-_ASSEMBLY_DIGESTS = """
-ALTER TABLE assemblies ADD COLUMN digest BLOB;
-CREATE INDEX messages_imported ON messages(conversation_id) WHERE flags & 512;
 """
 
 # What was imported: which row here every row of a source became, so that doing it again, or going on, adds nothing twice.
@@ -233,61 +231,44 @@ CREATE TABLE archives(
 CREATE INDEX archives_by_handle ON archives(handle);
 """
 
-#: Tables that are made when something is first written to one of their group: one page each, and one for each of their indexes,
-#: are a third of a file that holds a short conversation.
-LATER: Final[Mapping[str, tuple[str, ...]]] = {
-    "summaries": ("nodes", "node_sources", "assemblies", "carried"),
-    "payloads": ("payloads", "payload_refs"),
-    "imports": ("import_sources", "imported", "duplicates"),
-    "archives": ("archives",),
-    "leases": ("leases",),
-}
-GROUP_OF: Final = {table: group for group, tables in LATER.items() for table in tables}
-#: In ``meta``: which groups were made. Without one that is noted, tables are lost.
-NOTED: Final = "tables:"
-_NOTE = f"INSERT INTO meta(key, value) VALUES ('{NOTED}{{}}', 'true');\n"
-
-# Files of before have all tables.
-_NOTES = "".join(_NOTE.format(group) for group in LATER)
-
-STEPS: tuple[str, ...] = (_CORE, _PAYLOADS, _ASSEMBLY_DIGESTS, _IMPORTS, _BLOCKS, _ARCHIVES, _NOTES)
-
-_SUBJECT = re.compile(r"(?:CREATE TABLE|CREATE(?: UNIQUE)? INDEX \w+ ON|ALTER TABLE|INSERT INTO) (\w+)")
+_PARTS = (_CORE, _PAYLOADS, _IMPORTS, _BLOCKS, _ARCHIVES)
+_SUBJECT = re.compile(r"CREATE (?:TABLE|(?:UNIQUE )?INDEX \w+ ON) (\w+)")
 
 
-def statements(group: str | None) -> Iterator[str]:
-    """The statements that make a group of tables; None: those that every file has from the beginning."""
-    for step in STEPS[: STEPS.index(_NOTES)]:
-        for statement in _parts(step):
-            subject = _SUBJECT.match(statement)
-            if subject is not None and GROUP_OF.get(subject[1]) == group:
-                yield statement
-    if group is not None:
-        yield from _parts(_NOTE.format(group))
+def statements() -> Iterator[tuple[str, str]]:
+    """(table, a statement that makes it or an index of it), each in one line: a file keeps the text."""
+    for part in _PARTS:
+        for statement in part.split(";\n"):
+            if text := " ".join(statement.split()):
+                yield _SUBJECT.match(text)[1], text  # type: ignore[index] # the schema above is all there is
 
 
-def _parts(step: str) -> Iterator[str]:
-    """A step's statements, each in one line: a file keeps the text of those that make tables."""
-    return (" ".join(part.split()) for part in step.split(";\n") if part.strip())
+TABLES: Final = frozenset(table for table, _ in statements())
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a database to the newest schema. Two processes that both try are serialised by SQLite."""
-    while _version(connection) < len(STEPS):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            version = _version(connection)
-            if version < len(STEPS):
-                for statement in _parts(STEPS[version]) if version else statements(None):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version={version + 1 if version else len(STEPS)}")
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-
-
-def _version(connection: sqlite3.Connection) -> int:
+def version_of(connection: sqlite3.Connection) -> int:
+    """``user_version`` of a file; 0 for one that holds nothing yet."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Make the tables in a file that holds nothing yet. Two processes that both try are serialised by SQLite."""
+    if version_of(connection):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not version_of(connection):
+            for _, statement in statements():
+                connection.execute(statement)
+            mark(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def mark(connection: sqlite3.Connection) -> None:
+    """Note in a file's header whose it is and which schema it has, inside the caller's transaction."""
+    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version={VERSION}")

@@ -20,20 +20,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import aside
-from ..blocks import Blocks
-from ..cold import CAME_HOME, LAID_ASIDE, at_home
 from ..db import files
-from ..db.connection import Database
 from ..db.files import Progress, silent
-from ..deflating import Deflating
-from ..errors import BadRequest, NotFound, StoreCorrupt, StoreError, StoreTooNew
-from ..text.packing import Reference
+from ..db.upgrade import BACKUPS
+from ..errors import BadRequest, NotFound, StoreCorrupt, StoreError, StoreTooNew, StoreTooOld
 
 if TYPE_CHECKING:
     from .status import OpsDeps
 
-FOLDER = "lcm-backups"
 KEEP = 10
 _NAME = re.compile(r"lcm-\d{8}-\d{6}(?:-\d+)?\.sqlite3")
 _MANIFEST = ".payloads.json"
@@ -43,8 +37,7 @@ _MANIFEST = ".payloads.json"
 class Made:
     """A backup that was made and checked. ``dropped``: older ones that gave way.
 
-    ``payloads``: files that the manifest names; ``missing``: files that messages show and that are not there; ``lost``: huge
-    messages that lay aside and could not be read.
+    ``payloads``: files that the manifest names; ``missing``: files that messages show and that are not there.
     """
 
     path: Path
@@ -53,15 +46,11 @@ class Made:
     dropped: tuple[Path, ...] = ()
     payloads: int = 0
     missing: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """What putting a backup back means. ``newer``: messages that are stored now and not in it (None: cannot be told).
-
-    ``lost``: huge messages that lay aside when it was made, and whose files are gone.
-    """
+    """What putting a backup back means. ``newer``: messages that are stored now and not in it (None: cannot be told)."""
 
     source: Path
     counts: Mapping[str, int]
@@ -69,13 +58,12 @@ class Restore:
     newer: int | None
     missing_payloads: tuple[str, ...] = ()
     kept: Path | None = None
-    lost: tuple[str, ...] = ()
 
 
 # -- where they are --------------------------------------------------------------------------------------
 def backup_folder(database: Path) -> Path:
     """Where the backups of a database are."""
-    return database.parent / FOLDER
+    return database.parent / BACKUPS
 
 
 def rotate_path(database: Path) -> Path:
@@ -135,7 +123,6 @@ def _copied(deps: OpsDeps, target: Path, progress: Progress) -> Made:
         progress("copying", 0, 0)
         deps.db.backup(partial)
         files.seal(partial)
-        lost = bring_home(deps.store.blocks, partial)
         progress("checking", 0, 0)
         verdict = files.verify(partial)
         if not verdict.sound or verdict.newest < before:
@@ -149,32 +136,7 @@ def _copied(deps: OpsDeps, target: Path, progress: Progress) -> Made:
             partial.unlink(missing_ok=True)
     payloads = _write_manifest(deps, target)
     missing = deps.payloads.survey().missing if deps.payloads is not None else ()
-    return Made(target, target.stat().st_size, verdict.counts, payloads=payloads, missing=missing, lost=lost)
-
-
-def bring_home(blocks: Blocks, copy: Path) -> tuple[str, ...]:
-    """Put huge messages that lay aside into their rows in a copy, for their files will be gone. Lost ones stay as they are.
-
-    Which these are. ``blocks``: of the database with these files.
-    """
-    changes, lost = [], []
-    for store_id, stored in files.selected(copy, LAID_ASIDE):
-        try:
-            changes.append((CAME_HOME, (at_home(blocks, store_id, stored), store_id)))
-        except StoreCorrupt:
-            lost.append(f"msg_{store_id}")
-    if changes:
-        files.rewrite(copy, changes)
-    return tuple(lost)
-
-
-def bring_home_from(laid: aside.Aside, copy: Path) -> None:
-    """The same for a copy that nobody has open yet, with the files of whatever it is a copy of."""
-    db = Database(copy)
-    try:
-        bring_home(Blocks(db, laid), copy)
-    finally:
-        db.close()
+    return Made(target, target.stat().st_size, verdict.counts, payloads=payloads, missing=missing)
 
 
 # -- payload files ---------------------------------------------------------------------------------------
@@ -254,26 +216,14 @@ def plan_restore(deps: OpsDeps, name: str) -> Restore:
         damaged = StoreCorrupt(f"{source} is no sound backup: {'; '.join(verdict.problems[:3])}")
         damaged.remedy = "name another backup: `/lcm restore` lists them; nothing was changed"
         raise damaged
-    if files.header(source).too_new:
+    head = files.header(source)
+    if head.too_new:
         raise StoreTooNew(f"{source} was written by a newer release")
+    if head.too_old:
+        raise StoreTooOld(f"{source} has schema {head.schema} of an early development version")
     now, newest = _now(deps)
     newer = None if newest is None else max(0, newest - verdict.newest)
-    return Restore(source, verdict.counts, now, newer, _missing_payloads(deps, source), lost=_lost(deps, source))
-
-
-def _lost(deps: OpsDeps, source: Path) -> tuple[str, ...]:
-    """Huge messages of a backup whose files lie neither beside it nor beside the database."""
-    beside = aside.Aside(source), deps.store.blocks.aside
-    laid = [(store_id, Reference.read(stored)) for store_id, stored in files.selected(source, LAID_ASIDE)]
-    return tuple(f"msg_{n}" for n, to in laid if to is not None and not any(each.holds(to) for each in beside))
-
-
-def _settle(deps: OpsDeps) -> None:
-    """What is kept of the database shall be all there: after it is exchanged nothing refers to files that lie aside."""
-    try:
-        Deflating(deps.db, deps.store).step(lambda: True, kept_s=0.0)
-    except StoreError:
-        pass  # it is kept as it is: what is damaged or locked must not keep a backup from being put back
+    return Restore(source, verdict.counts, now, newer, _missing_payloads(deps, source))
 
 
 def _now(deps: OpsDeps) -> tuple[dict[str, int], int | None]:
@@ -297,15 +247,10 @@ def restore(deps: OpsDeps, name: str, progress: Progress = silent) -> Restore:
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.copyfile(plan.source, fresh)
         fresh.chmod(0o600)
-        for laid in (aside.Aside(plan.source), deps.store.blocks.aside):  # before files go that only the copy refers to
-            bring_home_from(laid, fresh)
-        _settle(deps)
-        aside.keep_with(database, kept)
+        files.upgraded(fresh, beside=(plan.source, database))
         files.exchange(deps.db, fresh, kept)
     except OSError as exc:
         raise StoreError(f"{fresh}: {exc.strerror or exc}") from exc
     finally:
         fresh.unlink(missing_ok=True)
-        if not kept.exists():
-            shutil.rmtree(aside.folder_of(kept), ignore_errors=True)
     return replace(plan, kept=kept if kept.exists() else None)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from ..deflating import Deflating
 from ..errors import StoreCorrupt
 from ..records import Flag
 from ..text import guard
@@ -172,11 +171,7 @@ def largest(deps: OpsDeps, deep: bool) -> Finding:
         }
         for row in rows
     ]
-    waiting = Deflating(deps.db, deps.store).waiting()
-    later = f"; {counted(waiting, 'large message')} to be deflated" if waiting else ""
-    return ok(
-        f"characters, of {_scope(deep)}: {said}{later}" if rows else "nothing stored yet", rows=data, to_deflate=waiting
-    )
+    return ok(f"characters, of {_scope(deep)}: {said}" if rows else "nothing stored yet", rows=data)
 
 
 def inline_payloads(deps: OpsDeps, deep: bool) -> Finding:

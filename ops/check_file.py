@@ -9,7 +9,6 @@ import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .. import aside
 from ..db import files, migrations
 from ..errors import StoreCorrupt, StoreError, StoreReadOnly
 from .backup import backups as existing_backups
@@ -65,18 +64,14 @@ def _header(deps: OpsDeps) -> dict[str, object]:
         head = files.header(deps.db.path)
     except StoreError:
         return {}
-    known = {"schema": head.schema, "known_schema": len(migrations.STEPS), "ours": head.ours}
+    known = {"schema": head.schema, "known_schema": migrations.VERSION, "ours": head.ours}
     return {"sqlite": head.sqlite, "bytes": head.bytes, **(known if head.sqlite else {})}
 
 
 def modes(deps: OpsDeps, _deep: bool) -> Finding:
     """Can anybody else on this machine read the conversations?"""
     path = deps.db.path
-    seen = [
-        each
-        for each in (path, path.with_name(path.name + "-wal"), aside.folder_of(path), *existing_backups(path))
-        if each.exists()
-    ]
+    seen = [each for each in (path, path.with_name(path.name + "-wal"), *existing_backups(path)) if each.exists()]
     wide = [each for each in seen if stat.S_IMODE(each.stat().st_mode) & 0o077]
     if not wide:
         return ok("readable by their owner only" if seen else "no file yet")

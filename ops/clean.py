@@ -8,7 +8,6 @@ conversation may rest on them. Always after a verified backup.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from ..config import matches_session
 from ..db import files
 from ..db.files import Progress, silent
 from ..db.meta import COUNT_REMOVED
-from ..errors import BadRequest, StoreError
+from ..errors import BadRequest
 from . import backup
 from .repair import reindex
 
@@ -121,12 +120,10 @@ def clean(deps: OpsDeps, progress: Progress = silent) -> Cleaning:
 
 
 def _removed(deps: OpsDeps, junk: Sequence[Junk]) -> int:
-    """Delete, with what lies aside of it, and drop what this process remembers of it."""
+    """Delete, and drop what this process remembers of it."""
     statements = [(sql, (each.conversation_id,)) for each in junk for sql in _DELETE]
     files.rewrite(deps.db.path, [*statements, *((sql, ()) for sql in COUNT_REMOVED)])
     deps.db.close()
-    with suppress(StoreError):  # who has the file just now sweeps it at the end of its session
-        deps.store.cold.sweep_aside(older_s=0.0)
     return sum(each.messages for each in junk)
 
 

@@ -90,7 +90,7 @@ def _redacted(message: dict[str, Any], redactor: Redactor) -> str | None:
     except RecursionError:  # it holds itself, or goes deeper than Python does: as it is stored, leaf by leaf
         before = content.read(message)
         after = redacted(before, redactor)
-        return None if after is before else content.envelope_of(after).decode("utf-8")
+        return None if after is before else after.envelope.decode("utf-8")
 
 
 def _texts(deps: OpsDeps, damaged: list[int]) -> Iterator[tuple[str, dict[str, Any]]]:

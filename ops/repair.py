@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import aside
 from ..db import files
 from ..db.connection import Database
 from ..db.files import Progress, Salvage, silent
 from ..db.meta import COUNT_REMOVED, Meta
+from ..db.upgrade import Reference
 from ..errors import BadRequest, StoreCorrupt, StoreError
 from ..session import LOST_ID
 from . import backup
@@ -96,7 +96,9 @@ DELETE FROM assemblies WHERE EXISTS
 _BLOCKLESS = """
 DELETE FROM messages WHERE typeof(envelope) = 'integer' AND envelope NOT IN (SELECT block_id FROM blocks)
 """
+_FILELESS = "DELETE FROM messages WHERE typeof(envelope) = 'blob' AND substr(envelope, 1, 1) = x'03'"
 _RELINK = (
+    ("messages that a development version laid aside, in files that are gone", _FILELESS),
     ("messages whose block was unreadable", _BLOCKLESS),
     ("conversations made up for messages whose own was unreadable", _LOST_CONVERSATIONS),
     ("sessions made up for messages whose own was unreadable", _NAMED_SESSIONS),
@@ -206,15 +208,14 @@ def _rescue(deps: OpsDeps, found: Diagnosis, progress: Progress) -> Repaired:
         deps.db.close()
         files.refuse_shared(path)
         files.copy_raw(path, kept)
-        aside.keep_with(path, kept)
         files.copy_raw(path, work)
         saved = files.salvage(work, fresh, readable, progress)
         if not saved.kept.get("messages"):
             raise BadRequest(
                 f"SQLite can read no message of {path}; it was left as it is, with a copy at {kept}: {backup.way_back(path)}"
             )
+        files.brought_home(fresh, path)
         notes = _relinked(fresh, saved, session_names(work))
-        backup.bring_home_from(deps.store.blocks.aside, fresh)
         files.seal(fresh)
         there = files.counts(fresh)  # not all that could be read was of use: a message without its block is none
         files.exchange(deps.db, fresh, None)
@@ -242,7 +243,8 @@ def readable(table: str, row: Mapping[str, Any]) -> bool:
         return isinstance(row["session_id"], str)
     if table != "messages":
         return True
-    return intact(row["envelope"]) and isinstance(row["seq"], int) and isinstance(row["session_key"], int)
+    kept = intact(row["envelope"]) or Reference.of(row["envelope"]) is not None
+    return kept and isinstance(row["seq"], int) and isinstance(row["session_key"], int)
 
 
 def session_names(damaged: Path) -> dict[int, str]:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import aside
 from ..archives import ARCHIVED, RESTORED, Archives
 from ..config import KNOBS, Config, shown
 from ..errors import LcmError, StoreError
@@ -400,8 +399,7 @@ def disk_of(path: Path, payload_dir: Path | None) -> dict[str, Any]:
     """The same for a database file and the folder of its payloads. Every backup folder's file counts as a backup."""
     out: dict[str, Any] = {"database": _size(path), "write_ahead_log": _size(path.with_name(path.name + "-wal"))}
     folders = {
-        "backups": backup_folder(path), "payload_files": payload_dir, "huge_messages": aside.folder_of(path),
-        "exports": path.parent / EXPORTS,
+        "backups": backup_folder(path), "payload_files": payload_dir, "exports": path.parent / EXPORTS,
     }  # fmt: skip
     for name, folder in folders.items():
         out[name], complete, closed = _folder_size(folder)

@@ -17,28 +17,24 @@ from ..blocks import UNREADABLE, Blocks
 from ..db.connection import Database
 from ..db.files import Progress, silent
 from ..db.meta import Meta
-from ..db.migrations import LATER, NOTED
+from ..db.migrations import TABLES
 from ..records import ARCHIVE_RUNG
 from ..session import ID_OF, KEY_OF
 from ..text import content
-from ..text.packing import Block, Reference, unpack
+from ..text.packing import Block, unpack
 
 #: Rows that a count may touch before it says "at least".
 COUNT_LIMIT = 50_000
 #: How many of the newest rows a scan of the doctor looks at, unless a deep check was asked for.
 RECENT_ROWS = 20_000
-#: Tables that every file has from its beginning.
-_ALWAYS = frozenset(("blocks", "conversations", "health", "meta", "messages", "sessions"))
 
 
 def intact(envelope: object) -> bool:
-    """Is this what the store wrote? (An envelope by itself; the number of a block and the name of a file prove nothing.)"""
+    """Is this what the store wrote? (An envelope by itself; the number of a block proves nothing.)"""
     if isinstance(envelope, int):
         return True
     if not isinstance(envelope, bytes):
         return False
-    if Reference.read(envelope) is not None:
-        return True  # the file is another question
     try:
         return isinstance(content.decode(unpack(envelope)), dict)
     except (zlib.error, ValueError):
@@ -148,10 +144,8 @@ class Survey:
         return [row[0] for row in rows]
 
     def lost_tables(self) -> list[str]:
-        """Tables that were made and are not there; of groups that come later nothing is known without ``meta``."""
-        there = {*self.tables()}
-        made = Meta(self._db).under(NOTED) if "meta" in there else ()
-        return sorted(_ALWAYS.union(*(LATER.get(group, ()) for group in made)) - there)
+        """Tables that are not there."""
+        return sorted(TABLES.difference(self.tables()))
 
     def flagged(self, flag: int, *, above: int) -> list[tuple[str, int]]:
         """(session, how many) of messages with a flag."""
@@ -162,10 +156,7 @@ class Survey:
         )
 
     def unreadable(self, progress: Progress = silent) -> list[int]:
-        """Messages whose envelope is garbage: damage that SQLite does not notice. Reads every row.
-
-        Not those that lie aside: whether their file is there and what it was is another question, and no salvage answers it.
-        """
+        """Messages whose envelope is garbage: damage that SQLite does not notice. Reads every row."""
         found: list[int] = []
         done, total = 0, self.total("messages", "store_id")
         for rows in self._db.iterate("SELECT store_id, envelope FROM messages ORDER BY store_id", size=2000):
@@ -177,8 +168,6 @@ class Survey:
     def _readable(self, store_id: int, envelope: object) -> bool:
         if not isinstance(envelope, int | bytes):
             return False
-        if Reference.read(envelope) is not None:
-            return True
         try:
             return isinstance(content.decode(self._blocks.envelope(store_id, envelope)), dict)
         except UNREADABLE:

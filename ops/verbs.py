@@ -220,16 +220,10 @@ def _backup(deps: OpsDeps, words: Words) -> Answer:
         lines.append(
             f"{render.counted(len(made.missing), 'payload file')} missing, here as in the database; messages show them: {named}"
         )
-    if made.lost:
-        named = ", ".join(made.lost[:5])
-        lines.append(
-            f"{render.counted(len(made.lost), 'huge message')} without its file, here as in the database: {named}; "
-            "`/lcm doctor` says where to put it back"
-        )
     if made.dropped:
         lines.append(f"older than the newest {backup.KEEP}, removed: {', '.join(path.name for path in made.dropped)}")
     data = {"path": str(made.path), "bytes": made.bytes, "counts": dict(made.counts), "payloads": made.payloads}
-    data |= {"missing_payloads": list(made.missing), "huge_missing": list(made.lost)}
+    data |= {"missing_payloads": list(made.missing)}
     return Answer("\n".join(lines), {**data, "removed": [str(path) for path in made.dropped]})
 
 
@@ -250,7 +244,6 @@ def _restore(deps: OpsDeps, words: Words) -> Answer:
         f"{plan.source}: sound, {render.counted(plan.counts.get('messages', 0), 'message')}; newer ones are here: {newer}"
     ]
     lines += [f"payload file missing or changed: {name}" for name in plan.missing_payloads[:20]]
-    lines += [f"huge message without its file: {name}" for name in plan.lost[:20]]
     if words.apply:
         lines.append(f"It is the database now. What was there before: {plan.kept or 'nothing'}")
     else:
@@ -259,7 +252,6 @@ def _restore(deps: OpsDeps, words: Words) -> Answer:
         "source": str(plan.source),
         "counts": dict(plan.counts),
         "newer_messages": plan.newer,
-        "huge_missing": list(plan.lost),
         "applied": words.apply,
     }
     return Answer("\n".join(lines), {**data, "kept": str(plan.kept) if plan.kept else None})

@@ -207,7 +207,7 @@ def no_database(home: Path) -> World:
 def newer(home: Path) -> World:
     """A later release wrote the file."""
     world = healthy(home)
-    world.raw("PRAGMA user_version=99")
+    world.raw("PRAGMA user_version=999")
     world.close()
     return world
 

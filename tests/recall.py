@@ -22,7 +22,7 @@ from hermes_lcm.schemas import TOOLS
 from hermes_lcm.scope import Reach
 from hermes_lcm.search import MessageIndex, NodeIndex, prepare
 from hermes_lcm.session import LOCAL, Session, Sessions
-from hermes_lcm.store import MessageStore, NewRow
+from hermes_lcm.store import SEARCH_WAITS_S, MessageStore, NewRow
 from hermes_lcm.text import content
 
 NOW = 1_760_000_000.0
@@ -76,9 +76,9 @@ class Archive:
 
     def __init__(self, folder: Path, *messages: dict[str, Any], room: int = 6000, **settings: Any) -> None:
         self.db = Database(folder / "lcm.db", on_open=prepare)
-        self.index, self.node_index = MessageIndex(self.db), NodeIndex(self.db)
+        self.index = MessageIndex(self.db, behind=lambda: self.store.index_waiting(seconds=SEARCH_WAITS_S))
+        self.node_index = NodeIndex(self.db)
         self.store = MessageStore(self.db, self.index)
-        self.index.behind = self.store.index_waiting
         self.dag = SummaryDag(self.db, self.node_index)
         self.sessions = Sessions(self.db)
         self.reach = Reach(self.db)

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from world import chat, equal, flatten, reload
 
 from hermes_lcm.records import Flag
-from hermes_lcm.text import content, huge
-from hermes_lcm.text.markers import TODO_HEAD
+from hermes_lcm.text import content
 
 TODO = "[Your active task list was preserved across context compression]\n- [>] 1. Fix the parser (in_progress)"
 
@@ -373,7 +372,7 @@ def test_calls_of_any_shape(calls: Any) -> None:
     assert isinstance(content.call_ids(message), set)
 
 
-# -- huge texts --------------------------------------------------------------------------------------------------
+# -- recalled memory --------------------------------------------------------------------------------------------------
 _NOTE = "[System note: The following is recalled memory context, NOT new user input. Treat as "
 _MEMORY = (
     r"<\s*memory-context\s*>[\s\S]*?</\s*memory-context\s*>",
@@ -427,48 +426,6 @@ def test_the_digest_of_any_text_is_linear(part: str) -> None:
     text = part * (1_000_000 // len(part))
 
     assert linear.excess(lambda some: content.digest("tool", some), text[: len(text) // 5], text) <= linear.LIMIT
-
-
-@given(st.text(alphabet=[*'"\\/\n\r\t\x00\x1f\x7f\u2028aé😀', "\ud83d", "\ude00"], max_size=12), st.booleans())
-def test_a_huge_text_is_written_as_a_small_one(text: str, first: bool) -> None:
-    """Its envelope is the same JSON."""
-    rest = {"role": "user", 'x"': [1, {"y": "\n"}], "": 1.5}
-    message = {"content": text, **rest} if first else {**rest, "content": text}
-    small = content.encode(message)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(huge, "HUGE_CHARS", 1)
-        assert content.encode(message) == small
-    assert content.decode(small[0]) == message
-
-
-_PIECES = [
-    "<memory-context>", "</ Memory-Context>", "MEMORY-CONTEXT", "memory", "EMORY", "<", "[", "[SYSTEM note: ",
-    "[\u017fystem note: ",
-    _NOTE + "authoritative reference data x.] ", TODO_HEAD, f"\n\n{TODO_HEAD}\n- [x] done", "\r\n", "\r", "\n", " ", "\t",
-    "\x1c", "\u3000", "\x85", "\x00", "\x1b", '"', "\\",
-    "e\u0301", "\u0301", "\u0323", "é", "\u212b", "\u1100\u1161", "漢", "😀", "\ud83d",
-    "\ude00", "a", "word ",
-]  # fmt: skip
-
-
-@given(st.lists(st.sampled_from(_PIECES), max_size=14).map("".join), st.sampled_from((1, 3, 4096)), st.booleans())
-@settings(max_examples=400)
-def test_a_huge_text_is_read_as_a_small_one(text: str, page: int, live: bool) -> None:
-    """Digest, envelope and flags do not depend on where a text begins to be huge."""
-    message = {"role": "tool", "content": text, "tool_call_id": "c", **({"_db_persisted": True} if live else {})}
-    small = content.read(message)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, size in (
-            ("HUGE_CHARS", 1),
-            ("_PIECE_CHARS", page),
-            ("_END_CHARS", page),
-            ("_FEW", page),
-            ("_LOOKED_AT_BYTES", 7),
-        ):
-            patch.setattr(huge, name, size)
-        read = content.read(message)
-    assert read == small
-    assert read.utf8 in (None, text.encode("utf-8", "replace"))
 
 
 @given(json_like)

@@ -23,7 +23,7 @@ from hermes_lcm import errors
 from hermes_lcm.db import connection as connection_module
 from hermes_lcm.db import files, migrations
 from hermes_lcm.db.connection import Database, Databases
-from hermes_lcm.db.migrations import APPLICATION_ID, STEPS
+from hermes_lcm.db.migrations import APPLICATION_ID, VERSION
 from hermes_lcm.health import Health
 
 HERE = Path(__file__).resolve().parent
@@ -86,13 +86,10 @@ def test_one_database_per_file(tmp_path: Path) -> None:
 
 
 def test_the_schema_is_the_newest(db: Database) -> None:
-    """A new file carries our mark and the number of the last step."""
+    """A new file carries our mark and the number of the schema."""
     db.open()
 
-    assert (db.query("PRAGMA application_id"), db.query("PRAGMA user_version")) == (
-        [(APPLICATION_ID,)],
-        [(len(STEPS),)],
-    )
+    assert (db.query("PRAGMA application_id"), db.query("PRAGMA user_version")) == ([(APPLICATION_ID,)], [(VERSION,)])
 
 
 def test_a_write_outside_a_transaction_is_a_mistake(db: Database) -> None:
@@ -165,14 +162,14 @@ def test_threads_write_one_after_another(db: Database) -> None:
 
 def test_the_first_use_by_a_reader_and_a_writer_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads that both are the first to use a file do not wait for each other, though opening reads and writes."""
-    migrate, begun = migrations.migrate, threading.Event()
+    create, begun = migrations.create, threading.Event()
 
     def slowly(connection: sqlite3.Connection) -> None:
         begun.set()
         time.sleep(0.2)
-        migrate(connection)
+        create(connection)
 
-    monkeypatch.setattr(migrations, "migrate", slowly)
+    monkeypatch.setattr(migrations, "create", slowly)
     db = Database(tmp_path / "lcm.db", on_open=lambda db: notes(db) and None)
     run(lambda: note(db, "a"), lambda: (begun.wait(5), notes(db)))
 
@@ -299,7 +296,7 @@ def spoil_newer(world: World, lock: Any) -> Callable[[], None]:
 
     def undo() -> None:
         with sqlite3.connect(world.db.path) as raw:
-            raw.execute(f"PRAGMA user_version={len(STEPS)}")
+            raw.execute(f"PRAGMA user_version={VERSION}")
         raw.close()
 
     return undo

@@ -14,6 +14,7 @@ from hermes_lcm.db.meta import Meta
 from hermes_lcm.errors import StoreBusy
 from hermes_lcm.ops.check_content import index_problems
 from hermes_lcm.records import Flag, NewNode, Scope
+from hermes_lcm.search import MessageIndex
 from hermes_lcm.store import LATER_CHARS
 from hermes_lcm.text import words
 
@@ -103,15 +104,14 @@ def test_the_doctor_does_not_miss_it(tmp_path: Path) -> None:
     assert world.runtime.index.check() == []
 
 
-def test_a_search_goes_on_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_goes_on_where_nothing_can_be_written(tmp_path: Path) -> None:
     """And says what it did not search."""
     world = stored(tmp_path)
 
-    def locked() -> None:
+    def locked() -> int:
         raise StoreBusy("the database is locked")
 
-    monkeypatch.setattr(world.runtime.index, "behind", locked)
-    found = world.runtime.index.search(words.parse("see"), scope=Scope(), limit=10)
+    found = MessageIndex(world.db, behind=locked).search(words.parse("see"), scope=Scope(), limit=10)
     assert found.hits
     assert any("not indexed yet" in note for note in found.notes)
 
@@ -140,8 +140,8 @@ def test_others_can_write_between_two_of_them(tmp_path: Path) -> None:
 def test_a_search_waits_for_some_of_them_only_and_says_so(tmp_path: Path) -> None:
     """The newest first; the next search goes on where this one stopped."""
     world = several(tmp_path)
-    index, store = world.runtime.index, world.runtime.view_store
-    index.behind = lambda: store.index_waiting(seconds=0)
+    store = world.runtime.view_store
+    index = MessageIndex(world.db, behind=lambda: store.index_waiting(seconds=0))
 
     found = index.search(words.parse("numbat-0"), scope=Scope(), limit=10)
     assert index.waiting.ids() == [1, 2]

@@ -19,7 +19,7 @@ LAYERS = {
     5: "runtime swap plain views",
     4: "ingest door compact prepare collect upkeep stubbing assemble state retrieve answer caller evidence finding overview"
     " archive archiving sources ops",
-    3: "store deflating aside blocks cold logs search indexing bounds dag archives session health metrics payloads scope reading"
+    3: "store blocks cold logs search indexing bounds dag archives session health metrics payloads scope reading"
     " opening thread llm",
     2: "db",
     1: "config schemas text host align plan calibration columns windows crew request_view late patience prices",

@@ -274,8 +274,7 @@ class World:
         names = ("messages", "nodes", "node_sources", "assemblies", "sessions", "conversations")
         out = {name: self.db.query(f"SELECT count(*) FROM {name}")[0][0] for name in names}
         for name in ("message_index", "node_index"):
-            made = self.db.has(name)  # that of nodes is with the first of them
-            out[name] = self.db.query(f"SELECT count(*) FROM {name}_docsize")[0][0] if made else 0
+            out[name] = self.db.query(f"SELECT count(*) FROM {name}_docsize")[0][0]
         return out
 
     # -- breaking it --------------------------------------------------------------------------------------------

@@ -13,15 +13,13 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
 from ..records import Flag, Message, ToolCall
-from . import huge, markers, recalled, tokens
+from . import markers, recalled, tokens
 from .markers import TODO_HEAD
-from .packing import HUGE_BYTES
 
 #: Names the canonical form inside the digest. Bump it when the form changes.
 FORM = b"m1"
@@ -135,19 +133,11 @@ def _canonical_arguments(arguments: str) -> str:
     return text
 
 
-def digest(
-    role: str,
-    text: str,
-    calls: Sequence[ToolCall] = (),
-    answers: str | None = None,
-    *,
-    spelled: bytes | memoryview | None = None,
-) -> bytes:
-    """16 bytes that identify what was said. ``text`` may be raw; it is made canonical here. ``spelled``: that, if it is known."""
+def digest(role: str, text: str, calls: Sequence[ToolCall] = (), answers: str | None = None) -> bytes:
+    """16 bytes that identify what was said. ``text`` may be raw; it is made canonical here."""
     state = blake2b(FORM, digest_size=16)
-    for piece in (role, canonical_text(text) if spelled is None else spelled, answers or ""):
-        state.update(b"\0")
-        state.update(piece.encode("utf-8", "surrogatepass") if isinstance(piece, str) else piece)
+    for piece in (role, canonical_text(text), answers or ""):
+        state.update(b"\0" + piece.encode("utf-8", "surrogatepass"))
     for call in calls:
         for piece in (call.id, call.name, _canonical_arguments(call.arguments)):
             state.update(b"\1" + piece.encode("utf-8", "surrogatepass"))
@@ -161,14 +151,13 @@ def storable(name: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The canonical core of a message: enough to recognise it, without reading all of it. ``utf8``: its text, if that is huge."""
+    """The canonical core of a message: enough to recognise it, without reading all of it."""
 
     role: str
     text: str
     calls: tuple[ToolCall, ...]
     answers: str | None
     digest: bytes
-    utf8: bytes | None = field(default=None, compare=False, repr=False)
 
 
 def said(message: Mapping[str, Any], *, text: str | None = None) -> Said:
@@ -179,14 +168,7 @@ def said(message: Mapping[str, Any], *, text: str | None = None) -> Said:
     calls = calls_of(message)
     answers = message.get("tool_call_id")
     answers = str(answers) if answers is not None else None
-    if len(words) < huge.HUGE_CHARS:
-        return Said(role, words, calls, answers, digest(role, words, calls, answers))
-    try:
-        raw, others = huge.utf8(words)
-    except UnicodeEncodeError:
-        return Said(role, words, calls, answers, digest(role, words, calls, answers))
-    spelled = huge.canonical(words, raw, others)
-    return Said(role, words, calls, answers, digest(role, words, calls, answers, spelled=spelled), raw)
+    return Said(role, words, calls, answers, digest(role, words, calls, answers))
 
 
 def is_host_note(role: str, text: str, message: Mapping[str, Any]) -> bool:
@@ -206,7 +188,7 @@ def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | No
         message = {**message, "content": text}
     if "_db_persisted" in message:
         message = _without_bookkeeping(message)
-    envelope, quarantined = (b"", False) if _is_loose(message, core) else _encoded(message, core)
+    envelope, quarantined = _encoded(message)
     flags = Flag.QUARANTINED if quarantined else Flag.NONE
     if is_host_note(core.role, core.text, message):
         flags |= Flag.HOST_NOTE
@@ -227,27 +209,19 @@ def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | No
         uid=str(message["message_uid"]) if message.get("message_uid") else None,
         flags=flags,
         value=None if quarantined else message,
-        utf8=core.utf8,
     )
 
 
 def rewritten(read: Message, message: Mapping[str, Any], flags: int) -> Message:
     """A message with other words in it, flagged. Who it is stays: its digest is that of what the host shows."""
-    words = text_of(message.get("content"))
-    utf8 = None
-    if words is message.get("content") and len(words) >= huge.HUGE_CHARS:
-        with suppress(UnicodeEncodeError):
-            utf8 = huge.utf8(words)[0]
-    core = Said(read.role, words, calls_of(message), read.answers, read.digest, utf8)
-    envelope, quarantined = (b"", False) if _is_loose(message, core) else _encoded(message, core)
+    envelope, quarantined = _encoded(message)
     return replace(
         read,
-        text=words,
-        calls=core.calls,
+        text=text_of(message.get("content")),
+        calls=calls_of(message),
         envelope=envelope,
         flags=read.flags | flags,
         value=None if quarantined else message,
-        utf8=utf8,
     )
 
 
@@ -280,12 +254,10 @@ def _without_bookkeeping(message: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in message.items() if key != "_db_persisted"}
 
 
-def _encoded(message: Mapping[str, Any], core: Said | None = None) -> tuple[bytes, bool]:
-    """``encode`` as UTF-8, of a message without bookkeeping. ``core``: what is known of it."""
+def _encoded(message: Mapping[str, Any]) -> tuple[bytes, bool]:
+    """``encode`` as UTF-8, of a message without bookkeeping."""
     try:
         exact = _plain(message)
-        if exact and (raw := _huge_json(message, core)) is not None:
-            return raw, False
         out = _JSON(message) if exact else ""
     except (TypeError, ValueError, RecursionError):
         exact, out = False, ""
@@ -300,57 +272,6 @@ def _encoded(message: Mapping[str, Any], core: Said | None = None) -> tuple[byte
         return out.encode("utf-8"), not exact
     except UnicodeEncodeError:
         return _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", out).encode("utf-8"), not exact
-
-
-def _huge_json(message: Mapping[str, Any], core: Said | None) -> bytes | None:
-    """The message as JSON where its text is huge: that is escaped by itself, in a tenth of the time. None: JSON must do it."""
-    body = message.get("content")
-    if body.__class__ is not str or len(body) < huge.HUGE_CHARS:
-        return None
-    try:
-        raw = core.utf8 if core is not None and core.text is body and core.utf8 is not None else huge.utf8(body)[0]
-        return huge.joined(_around(message, raw))
-    except UnicodeEncodeError:
-        return None
-
-
-def _around(message: Mapping[str, Any], raw: bytes) -> huge.Loose:
-    """The JSON of a message around its text, which is ``raw``. Raises UnicodeEncodeError where half a character stands."""
-    pieces: tuple[list[bytes], list[bytes]] = [b"{"], []
-    for n, (key, value) in enumerate(message.items()):
-        out = pieces[bool(pieces[1])]
-        out.append(b"," * bool(n) + _JSON(key).encode("utf-8") + b":")
-        if key == "content":
-            pieces[1].append(b"")  # what follows stands behind the text
-        else:
-            out.append(_JSON(value).encode("utf-8"))
-    return b"".join(pieces[0]), raw, b"".join([*pieces[1], b"}"])
-
-
-def _is_loose(message: Mapping[str, Any], core: Said) -> bool:
-    """Does the message say all with its text as UTF-8, and is that so huge that its JSON should be made later?"""
-    if core.utf8 is None or len(core.utf8) <= HUGE_BYTES or message.get("content") is not core.text:
-        return False
-    try:
-        if not _plain(message):
-            return False
-        _around(message, b"")
-    except (UnicodeEncodeError, RecursionError):
-        return False
-    return True
-
-
-def loose(read: Message) -> huge.Loose | None:
-    """What the envelope of a message is to be made of; None where there is one."""
-    if read.envelope or read.value is None or read.utf8 is None:
-        return None
-    return _around(read.value, read.utf8)
-
-
-def envelope_of(read: Message) -> bytes:
-    """The JSON of a message, made now if it was left for later."""
-    parts = loose(read)
-    return read.envelope if parts is None else huge.joined(parts)
 
 
 def _plain(value: Any) -> bool:

@@ -7,7 +7,6 @@ Linear: a run of MIN_CHARS cannot hide between samples taken every STEP characte
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from typing import Final
 
 MIN_CHARS: Final = 2048
 _STEP, _WINDOW = 512, 128
-_PIECE_BYTES = 8192
 _LINE = 40  # lines of wrapped base64 are at least this long, and all but the last are equally long
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _REGION = _ALPHABET + "\\\r\n="
@@ -86,26 +84,12 @@ def suspicious(text: str | bytes) -> bool:
     """May there be a run in a text (or its UTF-8)? Cheap: for texts of any kind, JSON included. False means no."""
     if len(text) < MIN_CHARS:
         return False
-    if isinstance(text, bytes) and not text.isascii():
-        return _suspicious_utf8(text)
-    return _sample(text if isinstance(text, str) else text.decode("ascii"), 0)[1]
-
-
-def _suspicious_utf8(raw: bytes) -> bool:
-    """Decoded piece by piece: most are ASCII, which takes next to nothing."""
-    decode = codecs.getincrementaldecoder("utf-8")().decode
-    text, at, chars = "", 0, 0
-    for begin in range(0, len(raw), _PIECE_BYTES):
-        piece = decode(raw[begin : begin + _PIECE_BYTES])
-        text, at, chars = text[at:] + piece, max(0, at - len(text)), chars + len(piece)
-        at, found = _sample(text, at)
-        if found:
-            return chars >= MIN_CHARS or chars + len(decode(raw[begin + _PIECE_BYTES :])) >= MIN_CHARS
-    return False
+    said = text if isinstance(text, str) else text.decode("utf-8")
+    return len(said) >= MIN_CHARS and _sample(said, 0)[1]
 
 
 def _sample(text: str, at: int) -> tuple[int, bool]:
-    """The first sample from ``at`` on that may lie in a run; or else where the first one behind the text would begin."""
+    """(where the first sample from ``at`` on begins that may lie in a run, True), or (the end, False)."""
     last = len(text) - _WINDOW
     while at <= last:
         at = _STEPS.match(text, at).end()  # type: ignore[union-attr] # it matches everywhere
@@ -113,7 +97,7 @@ def _sample(text: str, at: int) -> tuple[int, bool]:
             if _LONG.search(text, at, at + _WINDOW):
                 return at, True
         elif at > last or at + _STEP <= len(text):
-            continue  # to be looked at with what follows, or there was more to skip than is skipped at once
+            continue  # at the end, or there was more to skip than is skipped at once
         at += _STEP
     return at, False
 

@@ -1,32 +1,25 @@
 """
 The stored form of envelopes: one by one while they are young, many together when they are cold.
 
-Pure. A young envelope is one tag byte and UTF-8, deflated (up to 4 kB with a dictionary) unless it is short, or so large that
-its turn should not wait for that; for a huge one a reference to a file stands in the row for a while. A block holds the envelopes
-of messages that followed each other, deflated as one: they repeat each other far more than themselves.
+Pure. A young envelope is one tag byte and UTF-8, deflated (up to 4 kB with a dictionary) unless it is short. A block holds the
+envelopes of messages that followed each other, deflated as one: they repeat each other far more than themselves.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import struct
 import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import ClassVar, Final
+from typing import Final
 
-_PLAIN, _ZLIB, _ZLIB_D1, _ASIDE = b"\0", b"\1", b"\2", b"\3"
+_PLAIN, _ZLIB, _ZLIB_D1 = b"\0", b"\1", b"\2"
 _SMALL_BYTES = 600  # shorter ones take as long to deflate as to store, and a block takes them in soon
 _MIDDLE_BYTES = 4096  # above this a dictionary saves nothing
-#: Larger ones stay alone, for whoever reads a small neighbour should not unpack them too; and they are deflated behind their
-#: turn, for that takes longer than everything else that is done with them.
+#: Larger ones stay alone: whoever reads a small neighbour should not unpack them too.
 LARGE_BYTES: Final = 256 * 1024
-#: Still larger ones do not even go into the database in their turn: see ``aside``.
-HUGE_BYTES: Final = 1024 * 1024
-_LARGE_LEVEL = 4  # twice the time of level 1 and a tenth smaller; 6 takes four times as long for another twentieth
+_SAMPLE_BYTES = 32 * 1024
 #: What envelopes are made of beside the words, most common last. Part of the format: a change needs a new tag.
 _DICTIONARY_1 = (
     b'"name":"search_files","tool_name":"search_files","name":"web_search","name":"write_file","tool_name":"write_file","name":'
@@ -52,26 +45,31 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 def pack(envelope: str | bytes) -> bytes:
     """The stored form of a young envelope."""
     raw = envelope if isinstance(envelope, bytes) else envelope.encode("utf-8")
-    if len(raw) < _SMALL_BYTES or len(raw) > min(LARGE_BYTES, MOST_BYTES):
+    if len(raw) < _SMALL_BYTES or len(raw) > MOST_BYTES:
         return _PLAIN + raw
     if len(raw) > _MIDDLE_BYTES:
-        return _ZLIB + zlib.compress(raw, 1)
+        return _ZLIB + deflated(raw)
     deflate = zlib.compressobj(1, zlib.DEFLATED, -13, 7, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_1)
     return _ZLIB_D1 + deflate.compress(raw) + deflate.flush()
 
 
-def plain(raw: bytes) -> bytes:
-    """The stored form that is nothing but the envelope."""
-    return _PLAIN + raw
+def deflated(raw: bytes) -> bytes:
+    """What a turn can wait for: zlib's fastest level; of a large text without repetitions (base64) it only counts characters.
+
+    Looking for repetitions where there are none takes four times as long, and what comes of it is a little larger.
+    """
+    if len(raw) > LARGE_BYTES:
+        middle = len(raw) // 2
+        sample = raw[middle : middle + _SAMPLE_BYTES]
+        if len(counted(sample)) <= len(zlib.compress(sample, 1)):
+            return counted(raw)
+    return zlib.compress(raw, 1)
 
 
-def deflated(blob: bytes) -> bytes | None:
-    """A smaller form of a large envelope that is stored as it is; None where there is none. What was made is read to be sure."""
-    raw = blob[1:]
-    if blob[:1] != _PLAIN or not LARGE_BYTES < len(raw) <= MOST_BYTES:
-        return None
-    body = zlib.compress(raw, _LARGE_LEVEL)
-    return _ZLIB + body if len(body) < len(raw) and zlib.decompress(body) == raw else None
+def counted(raw: bytes) -> bytes:
+    """A smaller form of bytes in which nothing repeats: frequent ones take fewer bits."""
+    deflate = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_HUFFMAN_ONLY)
+    return deflate.compress(raw) + deflate.flush()
 
 
 def unpack(blob: bytes) -> str:
@@ -84,51 +82,6 @@ def unpack(blob: bytes) -> str:
     elif tag != _PLAIN:
         raise ValueError(f"no envelope begins with {tag!r}")
     return body.decode("utf-8")
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """What stands in a row whose envelope lies in a file: the file's name, and what must be in it. At most ``MOST_BYTES``."""
-
-    name: str
-    size: int
-    checksum: int
-
-    MOST_BYTES: ClassVar[int] = 80
-    NAME: ClassVar[str] = r"(\d{1,19})-(\d{1,19})-[0-9a-f]{8}"
-    _NAME: ClassVar[re.Pattern[str]] = re.compile(NAME, re.ASCII)
-    _HEAD: ClassVar[struct.Struct] = struct.Struct(">IQ")
-
-    @classmethod
-    def to(cls, name: str, *pieces: bytes) -> Reference:
-        """The reference to a file that holds these, one after the other."""
-        checksum = 1
-        for piece in pieces:
-            checksum = zlib.adler32(piece, checksum)
-        return cls(name, sum(map(len, pieces)), checksum)
-
-    @classmethod
-    def read(cls, blob: object) -> Reference | None:
-        """The reference in a row; None where there is none. No name leads out of the folder, whoever wrote it."""
-        if not isinstance(blob, bytes) or blob[:1] != _ASIDE or not 1 + cls._HEAD.size < len(blob) <= cls.MOST_BYTES:
-            return None
-        checksum, size = cls._HEAD.unpack_from(blob, 1)
-        name = blob[1 + cls._HEAD.size :].decode("ascii", "replace")
-        return cls(name, size, checksum) if cls.row(name) is not None else None
-
-    @classmethod
-    def row(cls, name: str) -> tuple[int, int] | None:
-        """(conversation, number in it) of the row that a file of this name is for."""
-        found = cls._NAME.fullmatch(name)
-        return (int(found[1]), int(found[2])) if found else None
-
-    def packed(self) -> bytes:
-        """As it stands in a row."""
-        return _ASIDE + self._HEAD.pack(self.checksum, self.size) + self.name.encode("ascii")
-
-    def is_to(self, raw: bytes) -> bool:
-        """Is this what the file must hold?"""
-        return len(raw) == self.size and zlib.adler32(raw) == self.checksum
 
 
 def _inflated(inflate: zlib._Decompress, body: bytes, most: int) -> bytes:
