@@ -1,1 +1,1 @@
-"""The only package that imports sqlite3."""
+"""Storage: files of SQLite, which nothing else imports; a short read sees the last commit, from any thread."""
