@@ -7,16 +7,12 @@ from typing import Any
 
 def register(ctx: Any) -> None:
     """Called by the host once per process (and again when it reloads its plugins)."""
-    try:
-        from agent.context_engine import ContextEngine
-    except ImportError as exc:
-        raise RuntimeError("hermes-lcm needs Hermes Agent 0.18 or newer: this host has no context-engine slot") from exc
-    if not hasattr(ContextEngine, "has_content_to_compress") or not hasattr(ctx, "register_context_engine"):
-        raise RuntimeError("hermes-lcm needs Hermes Agent 0.18 or newer (one engine per agent); please update the host")
-    from .host import too_old
+    # Newer hosts read this file and take a folder that names the host's engine classes for an engine of its own: it would
+    # be offered twice, and loaded once without its hooks. So these names stand in host/facts.py.
+    from .host.facts import too_old
 
-    if reason := too_old():
+    if reason := too_old(ctx):
         raise RuntimeError(reason)
-    from .registration import register_all
+    from .plugin.registration import register_all
 
     register_all(ctx)

@@ -1,32 +1,868 @@
 """
-``/lcm``: words in, text out. The verbs are in ``ops/verbs.py``.
+Operator verbs: one table for ``/lcm`` in the chat and ``hermes lcm`` at the terminal; words in, answer out.
+
+A verb takes parsed words and gives an ``Answer``. Verbs that change something show what they would do, and do it when told
+"apply"; before that a verified backup is made. Adding a verb is adding a row.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import difflib
+import re
+import shlex
+import tempfile
+import textwrap
+import time
+from collections.abc import Collection
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
-from .errors import BadRequest, LcmError, StoreError
-from .ops.verbs import FAILED, REFUSED, Answer, parsed
+from .config import shown
+from .errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError
+from .exam import grading, report
+from .fleet import verbs as fleet
+from .host import facts
+from .importers import verbs
+from .ops import (
+    backup,
+    costs,
+    explain,
+    install,
+    journal,
+    ledger,
+    listing,
+    presets,
+    pull,
+    redaction,
+    render,
+    rotate,
+    settings,
+)
+from .ops.answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, at_most, one
+from .ops.doctor import checks, clean, repair
+from .ops.forget import verbs as forget
+from .ops.orders import Orders
+from .ops.status import PLUGIN, TABLES, status
+from .ops.survey import exists
+from .recall.access import Access, EngineState
+from .runtime import LiveEngine, Runtime, by_itself, rights_of
+from .search.rights import OWN_SESSION, Rights
+from .session import LOCAL, Session, principal_of
+from .text.printable import printable
 
-if TYPE_CHECKING:
-    from .ops.status import OpsDeps
+__all__ = ["FAILED", "FOUND", "OK", "REFUSED", "VERBS", "Answer", "Verb", "Words", "answer", "flagged", "parsed", "run"]
 
 _REMEDY = "see that the account that Hermes runs as may write this file and its folder, and that the disk has room"
 
+_OPERATORS = (
+    "`/lcm {0}` works on the whole archive, which others have a part in; it is the operator's: `hermes lcm {0}`"
+)
+_FLAGS = {"apply": "apply", "--apply": "apply", "--dry-run": "dry", "dry-run": "dry", "deep": "deep", "--deep": "deep",
+          "with-files": "files", "--with-files": "files", "verbose": "verbose", "--verbose": "verbose"}  # fmt: skip
+_ERASING = ("redact", "purge")
+#: Verbs that are not asked where there is no database: looking makes none.
+_OF_WHAT_IS_STORED = frozenset((
+    "doctor clean", "doctor accept", "doctor source", "doctor retention", "doctor duplicates", "export",
+    "explain", "dissolve", "search", "cost", "sessions", "show", "journal", "notices", "recall", "redact", "redact preview",
+    "redact apply", "purge", "pin", "retention",
+    "exam",
+    "fleet status", "fleet push", "fleet verify",
+))  # fmt: skip
 
-def run(words: str, deps: OpsDeps) -> str:
+
+# -- looking -------------------------------------------------------------------------------------------
+def _status(deps: Access, words: Words) -> Answer:
+    data = status(deps, deep=words.deep)
+    damaged = data["database"]["state"] == "failed" or any(each["topic"] == TABLES for each in data["problems"])
+    return Answer(render.status_text(data), data, FOUND if damaged else OK)
+
+
+def _doctor(deps: Access, words: Words) -> Answer:
+    data = checks.doctor(deps, deep=words.deep, progress=words.progress)
+    return Answer(
+        render.doctor_text(data, verbose=words.verbose), data, FOUND if data["overall"] == "unhealthy" else OK
+    )
+
+
+def _retention(deps: Access, words: Words) -> Answer:
+    if words.apply:
+        raise BadRequest(
+            "retention is an analysis only; `/lcm doctor clean apply` removes sessions that a pattern names"
+        )
+    rows = clean.retention(deps, words.progress)
+    data = [{"month": row[0], "messages": row[1], "sessions": row[2], "stored_bytes": row[3]} for row in rows]
+    shown = [
+        (month, f"{render.counted(count, 'message')}", f"{render.counted(sessions, 'session')}", render.size(size))
+        for month, count, sessions, size in rows
+    ]
+    head = "What is stored, by month (nothing is removed by age but by `/lcm retention apply`):"
+    return Answer("\n".join([head, *render.table(shown)]) if shown else "Nothing is stored yet.", {"months": data})
+
+
+def _explain(deps: Access, words: Words) -> Answer:
+    address = one(words, "an address such as msg_12 or sum_3")
+    found = explain.explain(deps, address)
+    said = {name: render.checks_said(text) if name.startswith("checks") else text for name, text in found.items()}
+    data = {**explain.data(deps, address), "in_prompt": found["in the prompt"]}
+    return Answer("\n".join(render.table(said.items(), indent="")), data)
+
+
+def _exam(deps: Access, words: Words) -> Answer:
+    at_most(words, 0, "no further word")
+    data = grading.exam(deps)
+    return Answer(report.text(data), data)
+
+
+def _search(deps: Access, words: Words) -> Answer:
+    if not "".join(words.rest).strip():
+        raise BadRequest("`/lcm search` needs words to look for")
+    data = explain.search(deps, " ".join(words.rest), session_id=words.session, limit=words.limit)
+    lines = [
+        f"{'  beside it: ' if each['near'] else ''}{each['address']}  {each['when']}  {each['session_id']}  "
+        f"{each['role']}: {each['excerpt']}"
+        for each in data["results"]
+    ]
+    if not lines and (wrong := repair.glanced(deps)):
+        raise StoreCorrupt(f"{deps.db.path}: {wrong}")
+    notes = [f"({note})" for note in data["notes"]]
+    foot = [f"`/lcm show {data['results'][0]['address']}` prints a message whole."] if lines else []
+    return Answer("\n".join([*(lines or ["Nothing was found."]), *notes]), data, foot="".join(foot))
+
+
+def _cost(deps: Access, words: Words) -> Answer:
+    rest = list(words.rest)
+    since = ""
+    if "since" in rest[:-1]:
+        at = rest.index("since")
+        since = rest.pop(at + 1)
+        rest.pop(at)
+    if rest:
+        raise BadRequest(f"`/lcm cost` knows no {rest[0]!r}; write `/lcm cost since 7` or `since 2026-11-01`")
+    model, provider, size = facts.configured_model()
+    main = facts.token_prices(model, provider) if model else None
+    summariser = facts.token_prices(deps.config.summary_model) if deps.config.summary_model else main
+    prices = costs.Prices(costs.whole(main), costs.whole(summariser or main), "the host's" if main else "stated")
+    own = deps.session.session_id if deps.session is not None else "-"
+    window = deps.config.window(deps.engine.context_length or size)
+    data = costs.report(deps.db, prices, since=since, session_id="" if deps.all else own, window=window)
+    return Answer(costs.text(data), data)
+
+
+def _notices(deps: Access, words: Words) -> Answer:
+    wanted = one(words, "on or off") if words.rest else ""
+    if wanted not in ("", "on", "off"):
+        raise BadRequest(f"`/lcm notices` takes on or off, not {wanted!r}")
+    orders, principal = Orders(deps.db), deps.principal or (deps.session.principal if deps.session else LOCAL)
+    if wanted:
+        orders.say_notices(principal, wanted=wanted == "on")
+    chosen = orders.notices(principal)
+    now = deps.config.compaction_notices if chosen is None else chosen
+    source = "LCM_COMPACTION_NOTICES" if chosen is None else "chosen in this chat"
+    said = f"Each compaction says {'one line' if now else 'nothing'} here ({source})."
+    return Answer(f"{said} `/lcm notices {'off' if now else 'on'}` changes that.", {"notices": now, "source": source})
+
+
+# -- presets -------------------------------------------------------------------------------------------
+def _preset_show(deps: Access, words: Words) -> Answer:
+    if not words.rest:
+        data = [
+            {"preset": each.name, "summary": each.summary, **presets.described(each, deps.config)}
+            for each in (*presets.CHOICES, *presets.PRESETS)
+        ]
+        rows = [(each.name, each.summary) for each in (*presets.CHOICES, *presets.PRESETS)]
+        foot = "`/lcm preset show NAME` says what one of them sets and where its values come from."
+        return Answer("\n".join([*render.table(rows, indent=""), foot]), {"presets": data})
+    preset = presets.named(one(words, "the name of one preset"))
+    said = {
+        "preset": preset.name,
+        "family": preset.family,
+        "summary": preset.summary,
+        "settings": presets.preview(preset.name),
+        "windows": [preset.low, preset.high],
+        **presets.described(preset, deps.config),
+    }
+    return Answer(render.preset_text(said), said)
+
+
+def _preset_choice(name: str, deps: Access, words: Words) -> Answer:
+    at_most(words, 0, "no further word")
+    return _preset_show(deps, replace(words, rest=(name,)))
+
+
+def _preset_suggest(deps: Access, _words: Words) -> Answer:
+    facts = deps.engine
+    data = presets.suggestion(
+        deps.config, context_length=facts.context_length, model=facts.model, provider=facts.provider
+    )
+    turns = deps.store.turn_sizes(deps.session.session_id) if deps.session is not None else []
+    cost = presets.would_have_cost(turns, deps.config.window(facts.context_length), costs.STATED)
+    data = {**data, "would_have_cost": cost}
+    shown = ", ".join(f"{name} {dollars:.3f}" for name, dollars in cost.items())
+    foot = f"The prompts of this session's {len(turns)} turns, in dollars at stated prices, would have cost about: {shown}."
+    if data["preset"] is None:
+        return Answer(f"No preset is suggested: {data['reason']}.\n{foot}", data)
+    return Answer(f"{render.preset_text(data)}\n{foot}", data)
+
+
+def _preset_apply(deps: Access, words: Words) -> Answer:
+    name = one(words, f"a preset: {', '.join(each.name for each in presets.PRESETS)}")
+    preset = presets.named(name)
+    if not words.dry:
+        presets.refuse_apply(name)
+    said = presets.described(preset, deps.config)
+    own = said["kept_because_you_set_them"]
+    lines = [line for line in presets.preview(name) if line.partition("=")[0] not in own]
+    head = [f"Dry run of {name}; nothing is changed, presets are never applied by the plugin. To take it over, set:"]
+    kept = [
+        f"  (left out: you have set {key} yourself, to {value['value']}; the preset has {value['preset']})"
+        for key, value in own.items()
+    ]
+    bad = [f"  (invalid and therefore not in effect: {text})" for text in said["invalid_settings"].values()]
+    only = [
+        f"  (not a setting, only part of the benchmark: {key}={value})" for key, value in said["benchmark_only"].items()
+    ]
+    return Answer("\n".join([*head, *lines, *kept, *bad, *only]), {"preset": name, "settings": lines, **said})
+
+
+def _config_set(deps: Access, words: Words) -> Answer:
+    if not deps.trusted:
+        raise BadRequest("settings are changed at the terminal: `hermes lcm config set`")
+    knob, value = settings.accepted(deps.config, words)
+    before = getattr(deps.config, knob.name)
+    if why := facts.write_setting(f"lcm.{knob.name}", value):
+        raise BadRequest(f"Hermes did not write {knob.name}: {why}")
+    change = f"{knob.name}: {shown(before)} -> {shown(knob.read(value))}"
+    said = f"{change}, in config.yaml under lcm. Agents take it up at their next start."
+    return Answer(said, {"name": knob.name, "before": before, "value": knob.read(value)})
+
+
+def _install(deps: Access, words: Words) -> Answer:
+    _terminal_only(deps, words)
+    where, there = install.lay(deps.home, PLUGIN, apply=words.apply)
+    data = {"dashboard": str(where), "there": there, "applied": words.apply}
+    if there:
+        return Answer(f"Nothing to do: Hermes finds the dashboard at {where}.", data)
+    if not words.apply:
+        return Answer(f"It would link the dashboard to {where}. Dry run. `hermes lcm install apply` does it.", data)
+    return Answer(f"The dashboard is linked to {where}. Restart `hermes dashboard` to see the tab LCM.", data)
+
+
+def _uninstall(deps: Access, words: Words) -> Answer:
+    _terminal_only(deps, words)
+    links = [str(path) for path in install.links(deps.home)]
+    stays = (
+        f"Your messages stay in {deps.db.path} and the folders {deps.db.path.stem}-... beside it until you delete them."
+    )
+    data = {"archive": str(deps.db.path), "links": links, "applied": words.apply}
+    what = "context.engine back to compressor, the plugin off Hermes' list" + (f", {links[0]} removed" if links else "")
+    if not words.apply:
+        return Answer(f"It would do this: {what}.\n{stays}\nDry run. `hermes lcm uninstall apply` does it.", data)
+    if why := facts.write_setting("context.engine", "compressor"):
+        raise BadRequest(f"Hermes did not change its configuration: {why}")
+    listed = facts.disable()
+    left = install.remove(deps.home)
+    lines = [f"Done: {what}. Restart Hermes.", stays]
+    lines += [f"Hermes says of its list of plugins: {listed}"] if listed else []
+    lines += [f"The plugin's files are in {left}: delete that folder yourself."] if left else []
+    return Answer(
+        "\n".join([*lines, "A package goes with `pip uninstall hermes-lcm`."]), {**data, "left": left and str(left)}
+    )
+
+
+def _terminal_only(deps: Access, words: Words) -> None:
+    if not deps.trusted:
+        raise BadRequest(f"this changes the installation: `hermes lcm {words.name}` at the terminal")
+
+
+# -- changing ------------------------------------------------------------------------------------------
+def _clean(deps: Access, words: Words) -> Answer:
+    found = clean.clean(deps, words.progress) if words.apply else clean.candidates(deps)
+    rows = [
+        (", ".join(each.sessions), f"{render.counted(each.messages, 'message')}", f"matches {each.pattern}")
+        for each in found.junk
+    ]
+    lines = ["Sessions that LCM_IGNORE_SESSION_PATTERNS names:", *(render.table(rows) or ["  none"])]
+    if found.spared:
+        lines.append(f"Kept, because they are in use or others rest on them: {', '.join(found.spared[:20])}")
+    if found.small:
+        lines.append(
+            f"Ended with two messages or fewer (kept; worth a look): {', '.join(row[0] for row in found.small[:20])}"
+        )
+    if found.backup:
+        lines.append(f"Removed {render.counted(found.removed_messages, 'message')}. Backup: {found.backup}")
+        if not found.reindexed:
+            lines.append("Their words leave the search index with `/lcm doctor repair apply`.")
+    elif found.junk:
+        lines.append(
+            "Dry run. `/lcm doctor clean apply` backs up and removes them (LCM_DOCTOR_CLEAN_APPLY_ENABLED=true)."
+        )
+    data = {
+        "junk": [
+            {"sessions": list(each.sessions), "messages": each.messages, "pattern": each.pattern} for each in found.junk
+        ],
+        "spared": list(found.spared),
+        "small": [row[0] for row in found.small],
+        "removed_messages": found.removed_messages,
+        "backup": str(found.backup) if found.backup else None,
+    }
+    return Answer("\n".join(lines), data)
+
+
+def _repair(deps: Access, words: Words) -> Answer:
+    done = (
+        repair.repair(deps, words.progress) if words.apply else repair.Repaired(repair.diagnose(deps, words.progress))
+    )
+    found = done.diagnosis
+    data = {
+        "damaged": list(found.damaged),
+        "indexes": list(found.indexes),
+        "leftovers": list(found.leftovers.said),
+        "owners": [{"session_id": each.session.session_id, "owner": each.owner} for each in found.guesses],
+        "applied": words.apply and not found.well,
+        "kept": str(done.kept) if done.kept else None,
+        "saved": dict(done.saved),
+        "lost": dict(done.lost),
+        "notes": list(done.notes),
+    }
+    if not exists(deps.db):
+        said = "There is no database yet: nothing is stored, so there is nothing to repair."
+        if best := backup.best(deps):
+            said += f" There are backups of one, the best is {best}: `/lcm restore {best.path.name} apply`."
+        return Answer(said, {**data, "notes": [said]})
+    if found.well:
+        return Answer("\n".join(["Nothing to repair: the file and its search indexes are sound.", *done.notes]), data)
+    lines = [f"The file is damaged: {each}" for each in found.damaged[:5]]
+    lines += [f"Search index: {each}" for each in found.indexes[:5]]
+    lines += [f"Owner of {each}" for each in found.guesses]
+    if not words.apply:
+        lines += [f"Left behind: {each}" for each in found.leftovers.said]
+        what = " and ".join(
+            said
+            for said, needed in (
+                ("saves what is readable into a new file and keeps the damaged one", found.damaged),
+                ("builds the indexes anew", found.indexes),
+                ("mends what earlier versions left behind", found.leftovers.said),
+                ("gives conversations to their owners", found.guesses),
+            )
+            if needed
+        )
+        return Answer("\n".join([*lines, f"Dry run. `/lcm doctor repair apply` {what}."]), data, FOUND)
+    lines.append(f"{'The damaged file is kept' if found.damaged else 'Backup'}: {done.kept}")
+    if done.saved:
+        lines.append("Saved: " + ", ".join(f"{count} {name}" for name, count in done.saved.items() if count))
+        lines.append("Unreadable: " + (", ".join(f"{count} {name}" for name, count in done.lost.items()) or "no row"))
+    lines += [f"  {note}" for note in done.notes]
+    lines += ["The search indexes were built anew."] if done.indexed or found.damaged else []
+    lines += [f"Given to their owners: {render.counted(len(found.guesses), 'conversation')}."] if found.guesses else []
+    return Answer("\n".join(lines), data)
+
+
+def _accept(deps: Access, words: Words) -> Answer:
+    losses, others = checks.accept(deps, apply=words.apply, progress=words.progress)
+    data = {"losses": losses, "not_losses": others, "applied": words.apply and bool(losses) and not others}
+    if others:
+        first = others[0]
+        said = f"this has to be solved first: {first['check']}: {first['detail']}"
+        return Answer(f"Not done: {said}\nWhat to do: {first.get('remedy')}", {**data, "error": said}, FAILED)
+    if not losses:
+        return Answer("Nothing to accept: `doctor deep` finds no loss.", data)
+    lines = [f"{each['check']}: {each['detail']}" for each in losses]
+    if not words.apply:
+        foot = "Dry run. `/lcm doctor accept apply` notes with its date that this is gone; the doctor is healthy then."
+        return Answer("\n".join([*lines, foot]), data, FOUND)
+    return Answer("\n".join(["Accepted, and noted with the date:", *lines]), data)
+
+
+def _source(deps: Access, words: Words) -> Answer:
+    if not words.apply:
+        count = clean.blank_sources(deps)
+        if not count:
+            return Answer("Nothing to do: every message has a source.", {"blank": 0})
+        hint = "Dry run. `/lcm doctor source apply` makes a backup and sets it to 'unknown'."
+        return Answer(f"{render.counted(count, 'message')} without a source. {hint}", {"blank": count})
+    count, path = clean.fill_sources(deps, words.progress)
+    said = (
+        f"{render.counted(count, 'message')} given the source 'unknown'. Backup: {path}"
+        if count
+        else "No message lacks its source."
+    )
+    return Answer(said, {"filled": count, "backup": str(path) if path else None})
+
+
+def _backup(deps: Access, words: Words) -> Answer:
+    at_most(words, 1, "a folder for a second copy, or nothing")
+    folder = Path(words.rest[0]).expanduser() if words.rest else None
+    if folder is not None and not folder.is_absolute():
+        raise BadRequest(
+            f"{words.rest[0]!r} is no folder from the root; a second copy goes to, say, /mnt/disk/lcm; `/lcm help` says more"
+        )
+    if folder is not None and not deps.trusted:
+        raise BadRequest(
+            "a second copy goes to any folder of the machine, so it is made at the terminal: `hermes lcm backup`"
+        )
+    made = backup.back_up(deps, words.progress, with_files=words.files, marked=True)
+    kinds = ("messages", "message"), ("nodes", "summary"), ("sessions", "session")
+    counts = ", ".join(render.counted(made.counts.get(name, 0), word) for name, word in kinds)
+    checked = "every message was read back" if not made.problems else "NOT SOUND, and marked so"
+    lines = [f"{made.path} ({render.size(made.bytes)}), checked, {checked}: {counts}"]
+    lines += [f"not sound: {each}" for each in made.problems[:5]]
+    if made.problems:
+        lines.append("What to do: `/lcm doctor deep` says what can be done about the database.")
+    if made.payloads:
+        where = "in the archive" if made.with_files else "left in place; `/lcm backup --with-files` takes them along"
+        lines.append(f"{render.counted(made.payloads, 'payload file')} {where}")
+    if made.missing:
+        named = ", ".join(f"file_{sha[:16]}" for sha in made.missing[:5])
+        lines.append(
+            f"{render.counted(len(made.missing), 'payload file')} missing, here as in the database; messages show them: {named}"
+        )
+    if made.dropped:
+        lines.append(f"older ones removed: {', '.join(path.name for path in made.dropped)}")
+    copied = None
+    if folder is not None:
+        copied, old = backup.copy_to(deps, made, folder)
+        lines.append(f"copied, and compared byte for byte: {copied}")
+        lines += [f"older ones removed there: {', '.join(path.name for path in old)}"] if old else []
+    data = {"path": str(made.path), "bytes": made.bytes, "counts": dict(made.counts), "payloads": made.payloads}
+    data["copy"] = str(copied) if copied else None
+    data |= {"missing_payloads": list(made.missing), "sound": not made.problems, "problems": list(made.problems)}
+    code = FOUND if made.problems else OK
+    return Answer("\n".join(lines), {**data, "removed": [str(path) for path in made.dropped]}, code)
+
+
+def _drill(deps: Access, words: Words) -> Answer:
+    """A backup (the best one, unless one is named), put into a home of its own, examined, and compared with what is here."""
+    began = time.monotonic()
+    name = one(words, "one backup, or none for the best") if words.rest else "latest"
+    if not words.rest and backup.best(deps) is None:
+        raise NotFound(f"there is no backup in {backup.backup_folder(deps.db.path)}; `/lcm backup` makes one")
+    if words.rest and not deps.trusted:
+        raise BadRequest("a backup is named at the terminal only: `hermes lcm backup drill PATH`")
+    source, _ = backup.chosen(deps, name)
+    with tempfile.TemporaryDirectory(prefix="lcm-drill-", dir=deps.db.path.parent) as folder:
+        runtime = by_itself(Path(folder) / deps.db.path.name, deps.config)
+        scratch = replace(operator_access(runtime, None, None), home=Path(folder), trusted=True, clock=deps.clock)
+        if deps.payloads.folder.is_dir() and source.suffix != ".tar":
+            runtime.payloads.folder.symlink_to(deps.payloads.folder, target_is_directory=True)
+        done = backup.restore(scratch, str(source), words.progress)
+        restored_s = time.monotonic() - began
+        found = [
+            each for each in checks.doctor(scratch, deep=True, progress=words.progress)["checks"] if each["stored"]
+        ]
+        beside = backup.compared(deps, scratch) if exists(deps.db) else backup.Compared(0, 0, (), 0)
+        runtime.db.close()
+    seconds = time.monotonic() - began
+    failed = [each for each in found if each["status"] == "fail"]
+    count = render.counted(done.counts.get("messages", 0), "message")
+    lines = [
+        f"{source.name}: {count}, put back into an empty home in {restored_s:.1f} s, examined in {seconds - restored_s:.1f} s",
+        f"{beside.same:,} the same as here; changed or removed here since: {beside.changed:,}; newer than it: {beside.newer:,}",
+        *(f"FAILED {each['check']}: {each['detail']}" for each in failed),
+        *(f"DIFFERS FROM WHAT IS HERE: msg_{each}" for each in beside.differing[:20]),
+        *(f"payload file missing or changed: {name}" for name in done.missing_payloads[:20]),
+    ]
+    if not failed:
+        lines.append(
+            f"{len(found)} checks of what is stored, nothing failed: {', '.join(each['check'] for each in found)}"
+        )
+    data = {
+        "source": str(source), "seconds": round(seconds, 3), "restored_in": round(restored_s, 3), "counts": dict(done.counts),
+        "checks": found, "same": beside.same, "changed": beside.changed, "newer": beside.newer,
+        "differing": [f"msg_{each}" for each in beside.differing],
+    }  # fmt: skip
+    return Answer("\n".join(lines), data, FOUND if failed or beside.differing else OK)
+
+
+def _restore(deps: Access, words: Words) -> Answer:
+    if not words.rest:
+        return _restorable(deps)
+    at_most(words, 1, "one backup, or `latest`")
+    plan = (
+        backup.restore(deps, words.rest[0], words.progress) if words.apply else backup.plan_restore(deps, words.rest[0])
+    )
+    newer = "unknown, it cannot be read" if plan.newer is None else f"{plan.newer:,}"
+    lines = [
+        f"{plan.source}: sound, {render.counted(plan.counts.get('messages', 0), 'message')}; newer ones are here: {newer}"
+    ]
+    lines += plan.notes
+    lines += [f"payload file missing or changed: {name}" for name in plan.missing_payloads[:20]]
+    if words.apply:
+        lines.append(f"It is the database now. What was there before: {plan.kept or 'nothing'}")
+    else:
+        typed = shlex.quote(words.rest[0])
+        lines.append(f"Dry run. `/lcm restore {typed} apply` puts it back and keeps the present file.")
+    data = {
+        "source": str(plan.source),
+        "counts": dict(plan.counts),
+        "newer_messages": plan.newer,
+        "notes": list(plan.notes),
+        "applied": words.apply,
+    }
+    return Answer("\n".join(lines), {**data, "kept": str(plan.kept) if plan.kept else None})
+
+
+def _restorable(deps: Access) -> Answer:
+    """The backups there are, newest first: of this database, then of others in the same folder."""
+    mine = backup.backups(deps)[::-1]
+    others = [each for each in backup.all_backups(deps.db.path)[::-1] if each not in mine]
+    lines = ["Name the backup to put back, or `latest`:", *(f"  {each}" for each in mine)]
+    lines += ["  none yet"] if not mine else []
+    lines += ["Of other databases:", *(f"  {each}" for each in others)] if others else []
+    lines += ["`/lcm restore NAME` looks at one, `/lcm restore NAME apply` puts it back."] if mine or others else []
+    data = [
+        {"name": each.path.name, "made_at": each.made_at, "messages": each.messages, "sound": each.sound}
+        for each in mine
+    ]
+    return Answer("\n".join(lines), {"backups": data, "of_others": [each.path.name for each in others]})
+
+
+def _rotate(deps: Access, words: Words) -> Answer:
+    done = rotate.apply(deps, words.progress) if words.apply else rotate.preview(deps)
+    lines = [f"status: {done.status}", done.reason]
+    if done.status != "noop":
+        lines.append(
+            f"out of the prompt: about {render.counted(done.leaving, 'message')}; at most {done.tail} stay; "
+            "none is deleted, no model is asked"
+        )
+    if done.backup:
+        lines.append(f"backup: {done.backup}")
+    elif done.status == "preview":
+        lines.append("Dry run. `/lcm rotate apply` orders it, after a backup.")
+    data = {"status": done.status, "reason": done.reason, "leaving": done.leaving, "tail": done.tail}
+    return Answer("\n".join(lines), {**data, "backup": str(done.backup) if done.backup else None})
+
+
+def _dissolve(deps: Access, words: Words) -> Answer:
+    address = one(words, "a summary such as sum_3", most=2)
+    undo = words.rest[1:] == ("undo",)
+    if words.rest[1:] and not undo:
+        raise BadRequest(f"{words.rest[1]!r} is neither 'apply' nor 'undo'")
+    before = explain.dissolve(deps, address, apply=False)
+    if not words.apply or undo or before["dissolved"]:  # an order that is there already changes nothing
+        data = explain.dissolve(deps, address, apply=undo, undo=undo)
+        return Answer(str(data["said"]), data)
+    made = backup.back_up(deps, words.progress)
+    data = {**explain.dissolve(deps, address, apply=True), "backup": str(made.path)}
+    return Answer(f"{data['said']} Backup: {made.path}", data)
+
+
+def _help(_deps: Access, words: Words) -> Answer:
+    return help_of(" ".join(words.rest)) if words.rest else overview()
+
+
+def overview() -> Answer:
+    """Every verb in a line or two, by what it is for."""
+    families: dict[str, list[Verb]] = {}
+    for each in VERBS:
+        families.setdefault(each.name.partition(" ")[0], []).append(each)
+    named = {name for _, names in _GROUPS for name in names.split()}
+    groups = (*_GROUPS, ("More", " ".join(name for name in families if name not in named)))
+    lines = ["/lcm <verb>: what is kept, and what can be done with it"]
+    for title, names in groups:
+        lines += ["", title, *(line for name in names.split() for line in _family(name, families.get(name, [])))]
+    lines += ["", "Examples: /lcm search port of the gateway · /lcm show msg_12"]
+    lines += ["What changes something shows first what it would do, and does it with `apply`."]
+    lines += ["`/lcm help <verb>` says more about one verb and gives an example."]
+    return Answer("\n".join(lines), {"verbs": [each.name for each in VERBS]})
+
+
+_GROUPS = (
+    ("Look", "status sessions search show explain recall cost journal"),
+    ("Keep it well", "doctor backup restore rotate dissolve"),
+    ("Take in and give out", "import adopt export"),
+    ("Private things", "redact purge pin retention"),
+    ("Set up", "config preset notices install uninstall help"),
+)
+_NAME_COLUMNS, _HELP_COLUMNS = 12, 66
+
+
+def _family(name: str, verbs: list[Verb]) -> list[str]:
+    """A verb in the list of all, with what may stand behind its name, in lines that fit a narrow terminal."""
+    if not verbs:
+        return []
+    more = [verb.name.partition(" ")[2] for verb in verbs if " " in verb.name]
+    said = verbs[0].help + (f" (also: {', '.join(more)})" if more else "")
+    first, *rest = textwrap.wrap(said, _HELP_COLUMNS)
+    return [f"  {name.ljust(_NAME_COLUMNS)}{first}", *(" " * (_NAME_COLUMNS + 2) + line for line in rest)]
+
+
+def help_of(name: str) -> Answer:
+    """One verb, or a family of them: what it does, its words, an example. Raises BadRequest for a verb that there is not."""
+    name = name.lower()
+    found = [verb for verb in VERBS if verb.name == name or verb.name.startswith(f"{name} ")]
+    if not found:
+        raise BadRequest(f"{_unknown(name.split())} `/lcm help` lists what there is")
+    lines = []
+    for verb in found:
+        lines += [f"/lcm {verb.name} {verb.usage}".rstrip(), f"  {verb.help}"]
+        lines += [f"  example: /lcm {verb.name} {verb.example}".rstrip()]
+        if verb.changes:
+            first = (
+                ", and makes no backup: it would hold what goes"
+                if verb.name in _ERASING
+                else ", and makes a backup first"
+            )
+            first = "" if verb.name in ("install", "uninstall") else first
+            lines.append(f"  It changes nothing without `apply`{first}.")
+    return Answer("\n".join(lines), {"verbs": [verb.name for verb in found]})
+
+
+VERBS: tuple[Verb, ...] = (
+    Verb(
+        "status",
+        _status,
+        "what is going on in this session and in the archive; deep also says what fills the file",
+        "[deep]",
+        own=True,
+    ),
+    Verb("cost", _cost, "tokens and money of requests, compactions and summaries", "[since <date|days>]", own=True),
+    Verb(
+        "doctor", _doctor, "what is wrong, and what to do; deep also reads the whole file", "[deep] [verbose]", own=True
+    ),
+    Verb("doctor clean", _clean, "sessions that a pattern of yours names as junk", "[apply]", changes=True),
+    Verb("doctor repair", _repair, "search indexes, or a damaged file", "[apply]", changes=True),
+    Verb("doctor accept", _accept, "accept a loss that nothing brings back", "[apply]", changes=True),
+    Verb("doctor source", _source, "messages without a source", "[apply]", changes=True),
+    Verb("doctor retention", _retention, "how much is stored, by month"),
+    *verbs.VERBS,
+    *fleet.VERBS,
+    Verb("backup", _backup, "a copy of the database, every message read back", "[<folder>] [--with-files]"),
+    Verb(
+        "backup drill", _drill, "put a backup into an empty home, examine it there and say how long it took", "[<name>]"
+    ),
+    Verb("restore", _restore, "put a backup back", "[<name>|latest] [apply]", changes=True, example="latest"),
+    *redaction.VERBS,
+    *forget.VERBS,
+    Verb("rotate", _rotate, "let everything before the fresh tail leave the prompt", "[apply]", changes=True, own=True),
+    Verb(
+        "preset show", _preset_show, "shipped groups of settings and where their values come from", "[<name>]", own=True
+    ),
+    Verb("preset", _preset_show, "what economy, balanced or memory set", "economy|balanced|memory", own=True),
+    *(
+        Verb(
+            f"preset {each.name}", partial(_preset_choice, each.name), each.summary.partition(":")[0].lower(), own=True
+        )
+        for each in presets.CHOICES
+    ),
+    Verb("preset suggest", _preset_suggest, "which of them suits this context window", own=True),
+    Verb(
+        "preset apply",
+        _preset_apply,
+        "the settings to put into the environment; writes nothing",
+        "<name> --dry-run",
+        own=True,
+    ),
+    Verb("exam", _exam, "what the agent still knows: probes made from the archive, no model", quotes=True),
+    Verb(
+        "explain",
+        _explain,
+        "what a message or summary is, and what covers it",
+        "<msg_12|sum_3>",
+        quotes=True,
+        own=True,
+        example="sum_3",
+    ),
+    Verb(
+        "dissolve",
+        _dissolve,
+        "use a summary no more; undo takes it back",
+        "<sum_3> [apply|undo]",
+        changes=True,
+        own=True,
+        example="sum_3",
+    ),
+    Verb(
+        "search", _search, "find messages", "<words> [--limit N]", quotes=True, own=True, example="port of the gateway"
+    ),
+    Verb(
+        "sessions",
+        listing.sessions,
+        "the conversations of the archive, newest first",
+        "[--limit N]",
+        quotes=True,
+        own=True,
+    ),
+    Verb(
+        "show",
+        listing.show,
+        "print a message or a summary whole",
+        "<msg_12|sum_3>",
+        quotes=True,
+        own=True,
+        example="msg_12",
+    ),
+    Verb(
+        "recall",
+        pull.recall,
+        "take old messages along with your next one",
+        "<words|msg_12|sum_3>",
+        quotes=True,
+        own=True,
+        example="port of the gateway",
+    ),
+    Verb(
+        "install",
+        _install,
+        "let Hermes find the dashboard of an installed package (not in a chat)",
+        "[apply]",
+        changes=True,
+    ),
+    Verb("uninstall", _uninstall, "leave Hermes as it was; the archive stays (not in a chat)", "[apply]", changes=True),
+    Verb("config", settings.changed, "settings that are not defaults"),
+    Verb("config get", settings.get, "the value of a setting, or of all", "<name>|all", example="fresh_tail_count"),
+    Verb(
+        "config set",
+        _config_set,
+        "write a setting into config.yaml (not in a chat)",
+        "<name> <value>",
+        example="fresh_tail_count 24",
+    ),
+    Verb(
+        "config explain",
+        settings.explain,
+        "a setting: value, where it comes from, what it does",
+        "<name>",
+        example="fold_early",
+    ),
+    Verb(
+        "notices",
+        _notices,
+        "one line in this chat at each compaction: on or off",
+        "[<on|off>]",
+        own=True,
+        example="off",
+    ),
+    *ledger.VERBS,
+    Verb("journal", journal.journal, "what was changed in this archive, newest first", "[--limit N]"),
+    Verb("help", _help, "this list, or more about one verb", "[<verb>]", own=True, example="backup"),
+)
+_BY_NAME = {verb.name: verb for verb in VERBS}
+
+
+def parsed(text: str) -> tuple[Verb, Words]:
+    """The verb that was typed, and what follows it. Raises BadRequest with the nearest help."""
+    try:
+        words = shlex.split(text)
+    except ValueError:  # an odd quote is somebody's apostrophe
+        words = text.split()
+    if not words:
+        return _BY_NAME["status"], Words()
+    for length in (2, 1):
+        verb = _BY_NAME.get(" ".join(words[:length]).lower())
+        if verb is not None and len(words) >= length:
+            return verb, flagged(verb, words[length:])
+    raise BadRequest(f"{_unknown(words)} `/lcm help` lists what there is")
+
+
+def _unknown(words: list[str]) -> str:
+    """Error text for words that are no verb: the first half of one alone, or a mistyped one."""
+    follow = [name.partition(" ")[2] for name in _BY_NAME if name.startswith(f"{words[0].lower()} ")]
+    if follow and len(words) == 1:
+        return f"`/lcm {words[0].lower()}` needs one more word ({', '.join(follow)});"
+    if follow:
+        near = difflib.get_close_matches(words[1].lower()[:60], follow, n=1, cutoff=0.6)
+        meant = f" did you mean `/lcm {words[0].lower()} {near[0]}`?" if near else ""
+        return f"`/lcm {words[0].lower()}` takes no {words[1]!r} (what there is: {', '.join(follow)});{meant}"
+    return f"/lcm knows no {words[0]!r};{_nearest(words)}"
+
+
+def _nearest(words: list[str]) -> str:
+    """The verb that was probably meant, if one is near."""
+    for length in (2, 1):
+        near = difflib.get_close_matches(" ".join(words[:length]).lower()[:60], list(_BY_NAME), n=1, cutoff=0.6)
+        if near:
+            return f" did you mean `/lcm {near[0]}`?"
+    return ""
+
+
+def flagged(verb: Verb, words: list[str], options: Collection[str] = ()) -> Words:
+    """Free words and flags; ``options``: flags that were given apart. Words to search for are never flags.
+
+    Raises BadRequest for whatever the verb has no use for: `backup --dry-run` shall not make a backup.
+    """
+    search = verb.name in ("search", "recall")
+    words, limit = _limited(verb, words)
+    flags = set(options) | ({_FLAGS[word] for word in words if word in _FLAGS} if not search else set())
+    dry = verb.changes or "--dry-run" in verb.usage
+    for flag, typed, fits in (
+        ("apply", "apply", verb.changes), ("deep", "deep", "deep" in verb.usage), ("dry", "--dry-run", dry),
+        ("files", "--with-files", "with-files" in verb.usage), ("verbose", "--verbose", "verbose" in verb.usage),
+    ):  # fmt: skip
+        if flag in flags and not fits:
+            raise BadRequest(_no_use(verb, typed))
+    rest = tuple(word for word in words if search or word not in _FLAGS)
+    if rest and verb is not _BY_NAME["help"] and "<" not in verb.usage:
+        raise BadRequest(_no_use(verb, rest[0]))
+    applied = "apply" in flags and "dry" not in flags
+    return Words(
+        rest,
+        apply=applied,
+        dry="dry" in flags,
+        deep="deep" in flags,
+        files="files" in flags,
+        verbose="verbose" in flags,
+        name=verb.name,
+        limit=limit,
+    )
+
+
+def _limited(verb: Verb, words: list[str]) -> tuple[list[str], int]:
+    """The words without `--limit N`, and N (0: not given), for verbs that take one."""
+    if "--limit" not in verb.usage or "--limit" not in words:
+        return words, 0
+    at = words.index("--limit")
+    return [*words[:at], *words[at + 2 :]], listing.limit_of("".join(words[at + 1 : at + 2]))
+
+
+def _no_use(verb: Verb, word: str) -> str:
+    """What a verb cannot do with a word, and the words that it takes."""
+    known = [each.name.removeprefix(f"{verb.name} ") for each in VERBS if each.name.startswith(f"{verb.name} ")]
+    known += re.findall(r"\[(\w+)\]", verb.usage)
+    said = f" (what there is: {', '.join(known)})" if known else ""
+    near = difflib.get_close_matches(word.lower()[:60], known, n=1, cutoff=0.6)
+    meant = f" did you mean `/lcm {verb.name} {near[0]}`?" if near else ""
+    return f"`/lcm {verb.name}` takes no {word!r}{said};{meant} `/lcm help` lists everything"
+
+
+# -- running --------------------------------------------------------------------------------------------
+def run(words: str, deps: Access) -> str:
     """The answer to what was typed behind ``/lcm``; never an exception for a reason of the archive."""
-    return answer(words, deps).text
+    return printable(answer(words, deps).whole)
 
 
-def answer(words: str, deps: OpsDeps) -> Answer:
+def answer(words: str, deps: Access) -> Answer:
     """The same with its data and an exit code."""
     try:
         verb, rest = parsed(words)
-        return verb.run(deps, rest)
+        if not verb.own and not deps.all:
+            raise BadRequest(_OPERATORS.format(verb.name))
+        return perform(verb, deps, rest)
     except (LcmError, OSError) as exc:
         return refused(exc)
+
+
+def perform(verb: Verb, deps: Access, words: Words) -> Answer:
+    """A verb's answer. Looking makes no database: where there is none, what lies around it is said instead."""
+    if verb.name not in _OF_WHAT_IS_STORED or exists(deps.db):
+        return _noted(verb, deps, words, verb.run(deps, words))
+    if verb.check is not None:
+        verb.check(deps, words)
+    around = backup.around(deps)
+    if not around:
+        return Answer("Nothing is stored yet.", {"stored": 0})
+    said = f"{deps.db.path} is {'empty' if deps.db.path.exists() else 'not there'}, but there are: {around}"
+    return Answer(f"Not done: {said}\nWhat to do: `/lcm doctor` names the way back.", {"error": said}, FAILED)
+
+
+def _noted(verb: Verb, deps: Access, words: Words, done: Answer) -> Answer:
+    """The answer, after it was noted in the journal where something was changed."""
+    did = (verb.changes and (words.apply or "undo" in words.rest)) or (verb.name == "pin" and words.rest)
+    if did and done.code in (OK, FOUND) and exists(deps.db):
+        rest = () if verb.name in _ERASING else words.rest  # they may say what is to be forgotten
+        typed = " ".join([verb.name, *rest, *(["apply"] if words.apply else [])])
+        journal.note(deps.db, typed, done.text, now=deps.clock())
+    return done
 
 
 def refused(exc: LcmError | OSError) -> Answer:
@@ -40,3 +876,107 @@ def refused(exc: LcmError | OSError) -> Answer:
     remedy = _REMEDY if of_the_system else str(getattr(exc, "remedy", StoreError.remedy))
     text = f"Not done: {said}\nWhat to do: {remedy}"
     return Answer(text, {"error": said, "kind": type(exc).__name__, "remedy": remedy}, FAILED)
+
+
+# -- what verbs work with -------------------------------------------------------------------------------
+def caller(runtime: Runtime, session_id: str) -> Session | None:
+    """The session that asks, if it has anything stored and the database can be read."""
+    try:
+        return runtime.known(session_id) if session_id and exists(runtime.db) else None
+    except StoreError:
+        return None
+
+
+def chat(runtime: Runtime, host_key: str) -> Session | None:
+    """The newest session of a gateway's chat, for commands that come when no agent of it is in memory (after a restart)."""
+    if not host_key or not exists(runtime.db):
+        return None
+    try:
+        recent = runtime.sessions.recent(principal=principal_of("", host_key, ""), limit=20)
+    except StoreError:
+        return None
+    return next((each for each in recent if each.host_key == host_key), None)
+
+
+def operator_access(
+    runtime: Runtime, session: Session | None, engine: LiveEngine | None, allowed: Rights = OWN_SESSION
+) -> Access:
+    """The database as status, doctor and commands see it, a stand-in included.
+
+    ``allowed``: the rights where no engine says whose they are.
+    """
+    home = engine.home if engine is not None else None
+    allowed = rights_of(engine, session) if engine is not None else allowed
+    made = runtime.access(session, allowed, engine=engine_state(runtime, session, engine), home=home)
+    return runtime.standby.of_database(made)
+
+
+def engine_state(runtime: Runtime, session: Session | None, engine: LiveEngine | None) -> EngineState:
+    """What the live engine knows; without one (a terminal command) what the configuration and earlier agents say."""
+    common = EngineState(
+        compactions=session.compactions if session else 0,
+        host_version=facts.version(),
+        missing_hooks=facts.missing_hooks(),
+        background={**runtime.preparer.state(), **_next_fold(runtime, session, engine), **_fleet(runtime)},
+        breaker=runtime.breaker.dump(),
+        spend=runtime.spend.dump(),
+    )
+    common = replace(common, compression_enabled=facts.compression_enabled())
+    return _off_line(runtime, session, common) if engine is None else _live(runtime, engine, common)
+
+
+def _fleet(runtime: Runtime) -> dict[str, object]:
+    """What the server lacks, as far as it is known here."""
+    try:
+        return {} if runtime.fleet is None or not exists(runtime.db) else {"fleet": runtime.fleet.state()}
+    except StoreError as exc:
+        return {"fleet": {"behind": None, "error": type(exc).__name__}}
+
+
+def _next_fold(runtime: Runtime, session: Session | None, engine: LiveEngine | None) -> dict[str, object]:
+    fold = (
+        runtime.preparer.fold(session.session_id, engine.threshold_tokens) if session and engine is not None else None
+    )
+    return {} if fold is None else {"next_fold": {"due": fold.due, "why": fold.why, "saves": round(fold.saves, 4)}}
+
+
+def _live(runtime: Runtime, engine: LiveEngine, common: EngineState) -> EngineState:
+    return replace(
+        common,
+        context_length=engine.context_length,
+        threshold_tokens=engine.threshold_tokens,
+        threshold_source=engine.config.provenance("context_threshold"),
+        last_prompt_tokens=max(0, engine.last_prompt_tokens),
+        counted_tokens=engine.counted_tokens,
+        model=engine.model,
+        provider=engine.provider,
+        session_id=engine.session_id,
+        mode=runtime.mode(engine.session_id) if engine.session_id else "full",
+        compactions=engine.compactions,
+        fallback_context=engine.fallback_context,
+        last_compression=engine.last_compression,
+        engine_name_in_use=engine.name if engine.session_id else facts.selected_engine(),
+        calibration=runtime.calibration.shown(engine.model, engine.session_id, max(0, engine.last_prompt_tokens)),
+        cache=engine.cache,
+    )
+
+
+def _off_line(runtime: Runtime, session: Session | None, common: EngineState) -> EngineState:
+    """No engine runs here. The window is the one in the host's configuration, or what an agent with that model was told."""
+    configured, provider, size = facts.configured_model()
+    model = (session.model if session is not None else "") or configured
+    if size > 0 and model == configured:
+        source = "config.yaml"
+    else:
+        size, source = runtime.windows.get(model, 0), f"the last agent that ran {model}"
+    config = runtime.config.of(model, session.platform if session is not None else "")
+    return replace(
+        common,
+        engine_name_in_use=facts.selected_engine(),
+        threshold_tokens=config.threshold_tokens(size) if size else 0,
+        threshold_source=config.provenance("context_threshold"),
+        context_length=size,
+        context_source=source if size else "",
+        model=model if size else "",
+        provider=provider if size and model == configured else "",
+    )

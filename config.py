@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 ENV_PREFIX: Final = "LCM_"
 BLOCK: Final = "config.yaml"
-SENSITIVE_PATTERNS: Final = ("api_key", "bearer_token", "password_assignment", "private_key")
+SENSITIVE_PATTERNS: Final = ("api_key", "bearer_token", "password_assignment", "private_key", "aws_key", "github_token")
 REASONING_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
 
 _LARGEST = 1_000_000_000  # keeps every product of settings far from overflow in timers and SQLite
@@ -29,6 +30,7 @@ _FEWEST_TOKENS = 1_000  # a threshold between 1 and this is a percentage without
 _WHOLE = re.compile(r"[+-]?[0-9][0-9_]*")
 _AMOUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)([km]?)", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+_CHATS_AT_THEIR_LIMIT = 10  # of model calls: then the whole database is at its own
 _SHOWN = 80  # characters of a refused value that a report repeats
 
 
@@ -87,11 +89,63 @@ def _flag(raw: object) -> bool:
     raise ValueError(raw)
 
 
+class Secret(str):
+    """A value that nothing shows: as text it only says whether it is set. ``reveal``: the value."""
+
+    __slots__ = ("reveal",)
+
+    def __new__(cls, value: str = "") -> Secret:
+        made = super().__new__(cls, "(set)" if value else "")
+        made.reveal = value
+        return made
+
+    reveal: str
+
+    def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
+        return Secret, (self.reveal,)
+
+
+def revealed(value: str) -> str:
+    """What a setting says that nothing shows."""
+    return value.reveal if isinstance(value, Secret) else value
+
+
+def _secret(raw: object) -> Secret:
+    return Secret(_text(raw))
+
+
 def _text(raw: object) -> str:
     if not isinstance(raw, str):
         raise ValueError(raw)
     raw.encode()  # a lone surrogate (a UnicodeError is a ValueError) could not be stored or sent later
     return raw.strip()
+
+
+def _globs(raw: object) -> tuple[str, ...]:
+    """Globs know ``*`` and ``**`` only: a bracket is refused, as it means something else elsewhere."""
+    texts = _items(raw)
+    if any(set(text) & set("[]{}?") for text in texts):
+        raise ValueError(raw)
+    return texts
+
+
+#: ``who:days=step``: what is done to which sessions once they are so many days old.
+RETENTION_RULE: Final = r"(?P<who>[^:=,\s]+):(?P<days>\d{1,5})d?=(?P<step>payloads|summaries|purge)"
+
+
+def _retention(raw: object) -> tuple[str, ...]:
+    texts = _items(raw)
+    if not all(re.fullmatch(RETENTION_RULE, text) for text in texts):
+        raise ValueError(raw)
+    return texts
+
+
+def _path(raw: object) -> str:
+    """A file that is the same from every folder that Hermes is started in."""
+    text = _text(raw)
+    if text and not os.path.isabs(os.path.expanduser(text)):
+        raise ValueError(raw)
+    return text
 
 
 def _items(raw: object) -> tuple[str, ...]:
@@ -174,7 +228,13 @@ def one_of(*words: str) -> Kind[str]:
 
 FLAG: Final = Kind("true or false", _flag)
 TEXT: Final = Kind("text", _text)
+SECRET: Final[Kind[str]] = Kind("text", _secret)
 ITEMS: Final = Kind("a comma-separated list", _items)
+GLOBS: Final = Kind("a comma-separated list of globs (`*` within a part, `**` over all; no brackets, no `?`)", _globs)
+RETENTION: Final = Kind(
+    "a comma-separated list of rules like cron:30d=purge (payloads, summaries or purge)", _retention
+)
+PATH: Final = Kind("an absolute path, or one that begins with ~", _path)
 THRESHOLD: Final = Kind(
     f"a fraction such as 0.75, a percentage such as 75%, or {_FEWEST_TOKENS} tokens or more (96000 or 96k)", _threshold
 )
@@ -184,6 +244,15 @@ def knob(default: T, kind: Kind[T], meaning: str) -> T:
     """Declare one setting; its name is the key in config.yaml and, in capitals behind LCM_, the variable."""
     declared: T = field(default=default, metadata={"kind": kind, "meaning": meaning})
     return declared
+
+
+#: The key of config.yaml under which settings for some models and platforms stand, and which settings may.
+OVERRIDES: Final = "overrides"
+OVERRIDABLE: Final = (
+    "context_threshold", "fold_early", "fresh_tail_count", "tail_share", "prefix_share", "low_water", "foreground_budget_ms",
+    "summary_model",
+)  # fmt: skip
+HOST_THRESHOLDS: Final = "the host's model_thresholds"
 
 
 # -- the settings ------------------------------------------------------------------------------------------------------
@@ -210,17 +279,42 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Override:
+    """Settings for some models and platforms only: a rule of ``lcm.overrides`` in config.yaml, and the values it sets."""
+
+    rule: str
+    values: tuple[tuple[str, object], ...]
+
+    def fits(self, model: str, platform: str) -> bool:
+        """Is it for this model (in full, or behind the last slash) on this platform?"""
+        glob, _, where = self.rule.lower().partition("@")
+        names = (model.lower(), model.lower().rpartition("/")[2])
+        return (not where or where == platform.lower()) and (not glob or any(fnmatchcase(name, glob) for name in names))
+
+    @property
+    def rank(self) -> tuple[bool, bool, int]:
+        """How specific it is: a rule that names the platform and a longer name of a model comes last, and wins."""
+        glob, at, _ = self.rule.partition("@")
+        return bool(at and glob), bool(glob), len(glob)
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All settings, read once. ``problems`` says what was not taken as written."""
 
     context_threshold: float | int = knob(0.75, THRESHOLD, "Prompt size that starts a compaction.")
+    fold_early: str = knob(
+        "auto",
+        one_of("auto", "off"),
+        "Compact before `context_threshold` where that is cheaper by the model's prices and nobody set a threshold. off: never.",
+    )
     fresh_tail_count: int = knob(
         64, whole(1), "Newest messages that stay raw, as far as `tail_share` has room for them."
     )
-    tail_share: float = knob(0.35, share(), "Share of the threshold that the raw newest messages may take.")
+    tail_share: float = knob(0.06, share(), "Share of the threshold that the raw newest messages may take.")
     prefix_share: float = knob(0.25, share(), "Share of the threshold that the summaries may take.")
     low_water: float = knob(
-        0.6, share(), "A compaction goes on until the prompt is down to this share of the threshold."
+        0.35, share(), "A compaction goes on until the prompt is down to this share of the threshold."
     )
     fallback_context_tokens: int = knob(128_000, tokens(1000), "Context window assumed when the host reports none.")
     critical_budget_pressure_ratio: float = knob(
@@ -230,7 +324,12 @@ class Config:
         "in the turn, and summaries are condensed before they need to be. 0: never.",
     )
 
-    leaf_chunk_tokens: int = knob(20_000, tokens(100), "Raw messages that one summary covers at most.")
+    leaf_chunk_tokens: int = knob(
+        20_000,
+        tokens(100),
+        "Raw messages outside the tail from which on summaries are worth a call; one covers up to twice as many, "
+        "but 8,000 to 60,000 tokens whatever is set here (without dynamic chunks).",
+    )
     dynamic_leaf_chunk_enabled: bool = knob(
         False,
         FLAG,
@@ -244,7 +343,9 @@ class Config:
     background_compaction: bool = knob(True, FLAG, "Write summaries ahead of time, after a turn, in a worker thread.")
     foreground_budget_ms: int = knob(20_000, whole(1), "Longest time that a compaction may hold up a turn.")
     new_session_retain_depth: int = knob(
-        2, whole(-1, 64), "Least depth of the summaries that `/new` carries over as references. -1: all, 0: none."
+        2,
+        whole(-1, 64),
+        "Least depth of the summaries that `/new` carries over as references: the topmost ones. -1: of any depth, 0: none.",
     )
 
     summary_model: str = knob("", TEXT, "Model that writes summaries. Empty: the host's `auxiliary.compression`.")
@@ -260,15 +361,25 @@ class Config:
     )
     summary_circuit_breaker_cooldown_seconds: int = knob(300, whole(0), "How long it is left alone.")
     summary_spend_max_calls: int = knob(
-        500, whole(0), "Most model calls in one window of the next setting. 0: no limit."
+        500,
+        whole(0),
+        "Most model calls for one chat in one window of the next setting; for all together ten times as many. 0: no limit.",
     )
     summary_spend_window_seconds: int = knob(3600, whole(1), "Length of that window.")
 
-    expansion_model: str = knob("", TEXT, "Model behind `lcm_expand_query`. Empty: the one that writes summaries.")
-    expansion_context_tokens: int = knob(
-        32_000, tokens(100), "Recovered material that `lcm_expand_query` may give that model."
+    summary_daily_tokens: int = knob(
+        0, tokens(0), "Most tokens that summaries may take in 24 hours; then extracts stand for them. 0: no limit."
     )
-    expansion_timeout_ms: int = knob(120_000, whole(1), "Longest time for one answer of `lcm_expand_query`.")
+
+    expansion_model: str = knob(
+        "", TEXT, "Model behind `lcm_expand_query` and `lcm_map`. Empty: the one that writes summaries."
+    )
+    expansion_context_tokens: int = knob(
+        32_000, tokens(100), "Recovered material that `lcm_expand_query` or `lcm_map` may give that model."
+    )
+    expansion_timeout_ms: int = knob(
+        120_000, whole(1), "Longest time for one answer of `lcm_expand_query` or `lcm_map`."
+    )
     max_expand_tokens: int = knob(
         8_000, tokens(100), "Largest answer of `lcm_expand`; longer ones continue on the next page."
     )
@@ -278,8 +389,8 @@ class Config:
         "How far wider searches reach on a gateway: all conversations of the same chat partner, or this session only.",
     )
 
-    ignore_session_patterns: tuple[str, ...] = knob((), ITEMS, "Globs of sessions that are not stored.")
-    stateless_session_patterns: tuple[str, ...] = knob((), ITEMS, "Globs of sessions that may read but store nothing.")
+    ignore_session_patterns: tuple[str, ...] = knob((), GLOBS, "Globs of sessions that are not stored.")
+    stateless_session_patterns: tuple[str, ...] = knob((), GLOBS, "Globs of sessions that may read but store nothing.")
     ignore_message_patterns: tuple[str, ...] = knob(
         (),
         ITEMS,
@@ -302,6 +413,12 @@ class Config:
         False, FLAG, "Replace tool results that are in a file and summarised by a short placeholder in the database."
     )
 
+    retention: tuple[str, ...] = knob(
+        (),
+        RETENTION,
+        "What `hermes lcm retention apply` forgets: rules `who:days=step`; who: a glob, `cron` or `subagent`.",
+    )
+
     stub_min_chars: int = knob(
         4_000,
         whole(200),
@@ -314,31 +431,79 @@ class Config:
         "provider's cache. 0: only at compactions.",
     )
 
-    database_path: str = knob("", TEXT, "SQLite file. Empty: `lcm.db` in the Hermes home of the profile.")
+    database_path: str = knob("", PATH, "SQLite file. Empty: `lcm.db` in the Hermes home of the profile.")
+    dashboard: str = knob(
+        "full",
+        one_of("off", "metadata", "full"),
+        "What the tab in the host's dashboard shows: figures and texts, figures only, or nothing. Behind a login, where others "
+        "may look too, it shows figures only until this is set.",
+    )
     enable_slash_command: bool = knob(False, FLAG, "Offer `/lcm` in the chat. Only where everybody in it is trusted.")
+    compaction_notices: bool = knob(
+        True, FLAG, "Say one line in the chat at each compaction. `/lcm notices off` turns it off for one chat."
+    )
     doctor_clean_apply_enabled: bool = knob(False, FLAG, "Permit `/lcm doctor clean apply`, which deletes sessions.")
     metrics_path: str = knob(
         "", TEXT, "Prometheus text file that gets counters and timings; relative: beside the database. Empty: none."
     )
     metrics_interval_seconds: int = knob(15, whole(1), "Shortest time between two writes of that file.")
 
+    fleet_dsn: str = knob(
+        Secret(),
+        SECRET,
+        "PostgreSQL server that hosts share: a connection string of libpq (`sslmode`, `passfile` ... too), or `file:` and the "
+        "path of a file that holds one. Empty: no fleet. Never shown.",
+    )
+    fleet_pull_days: int = knob(
+        30,
+        whole(0),
+        "Conversations of other hosts that changed in so many days are brought here. 0: only by `hermes lcm fleet pull`.",
+    )
+
+    overrides: tuple[Override, ...] = ()  # the most specific one last
     problems: tuple[Problem, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()  # pairs, not a mapping: engines are deep-copied and configs compared
 
     def provenance(self, name: str) -> str:
-        """Where the value of a setting came from: ``default``, ``env`` or ``config.yaml``."""
+        """Where the value of a setting came from: ``default``, ``env``, ``config.yaml``, a rule of overrides, the host."""
         if name not in KNOBS:
             raise KeyError(f"no setting is called {name!r}")
         return dict(self.sources).get(name, "default")
+
+    def of(self, model: str, platform: str, host_share: float | None = None) -> Config:
+        """The settings for a model on a platform. ``host_share``: the host's own threshold for this model, if it has one.
+
+        The host's is taken where nobody set ours; rules of ``lcm.overrides`` win over everything.
+        """
+        fitting = [each for each in self.overrides if each.fits(model, platform)]
+        values: dict[str, object] = {}
+        sources = dict(self.sources)
+        if host_share is not None and 0 < host_share <= 1 and "context_threshold" not in sources:
+            values["context_threshold"], sources["context_threshold"] = host_share, HOST_THRESHOLDS
+        for each in fitting:
+            values.update(each.values)
+            sources.update(dict.fromkeys(dict(each.values), f'lcm.overrides "{each.rule}"'))
+        if not values:
+            return self
+        return _agreed(replace(self, **values, sources=tuple(sources.items())))  # type: ignore[arg-type]
 
     def window(self, context_length: int) -> int:
         """The context window to reckon with; a host that knows none reports 0."""
         return context_length if context_length > 0 else self.fallback_context_tokens
 
+    @property
+    def spend_in_all(self) -> int:
+        """Most model calls of all chats together within the window; 0: no limit."""
+        return self.summary_spend_max_calls * _CHATS_AT_THEIR_LIMIT
+
     def is_critical(self, used_tokens: int, context_length: int) -> bool:
         """Is a prompt so near the end of its window that maintenance is no longer put off for the sake of caches?"""
         ratio = self.critical_budget_pressure_ratio
         return ratio > 0 and used_tokens >= ratio * self.window(context_length)
+
+    def threshold_is_exact(self) -> bool:
+        """Does a compaction wait for the threshold, even where an earlier one is cheaper?"""
+        return self.fold_early == "off" or self.provenance("context_threshold") != "default"
 
     def threshold_tokens(self, context_length: int) -> int:
         """Prompt tokens that start a compaction; never above the window."""
@@ -403,9 +568,40 @@ def load(env: Mapping[str, str] | None = None, block: object = None) -> Config:
                 sources.append((knob_.name, source))
                 break
         used = shown(values.get(knob_.name, knob_.default))
-        problems += [Problem(name, _printable(raw), knob_.expected, used) for name, raw in refused]
-    problems += _unknown(env, given)
-    return _agreed(Config(**values, problems=tuple(problems), sources=tuple(sources)))  # type: ignore[arg-type]
+        hidden = isinstance(knob_.default, Secret)
+        problems += [
+            Problem(name, "(hidden)" if hidden else _printable(raw), knob_.expected, used) for name, raw in refused
+        ]
+    overrides, wrong = _overrides(given.get(OVERRIDES))
+    problems += [*_unknown(env, given), *wrong]
+    return _agreed(
+        Config(**values, overrides=overrides, problems=tuple(problems), sources=tuple(sources))  # type: ignore[arg-type]
+    )
+
+
+def _overrides(raw: object) -> tuple[tuple[Override, ...], list[Problem]]:
+    """The rules of ``lcm.overrides``, the most specific one last, and what is wrong with the others."""
+    if raw is None:
+        return (), []
+    if not isinstance(raw, Mapping):
+        return (), [Problem(f"lcm.{OVERRIDES}", _printable(raw), "rules by model and platform", "none")]
+    rules, problems = [], []
+    for rule, given in raw.items():
+        name, values = f"lcm.{OVERRIDES}.{_printable(rule)}", {}
+        for key, value in given.items() if isinstance(given, Mapping) else [("", given)]:
+            if key not in OVERRIDABLE:
+                expected = f"settings of {', '.join(OVERRIDABLE)}"
+                problems.append(
+                    Problem(f"{name}.{key}".rstrip("."), _printable(value), expected, "the general setting")
+                )
+                continue
+            try:
+                values[key] = KNOBS[key].read(value)
+            except ValueError:
+                problems.append(Problem(f"{name}.{key}", _printable(value), KNOBS[key].expected, "the general setting"))
+        if values:
+            rules.append(Override(str(rule).strip(), tuple(values.items())))
+    return tuple(sorted(rules, key=lambda each: each.rank)), problems
 
 
 def _written(knob_: Knob, env: Mapping[str, str], given: Mapping[object, object]) -> Iterator[tuple[str, str, object]]:
@@ -425,7 +621,7 @@ def _unknown(env: Mapping[str, str], given: Mapping[object, object]) -> Iterator
             yield Problem(_printable(name), "", _nearest(name, known), "")
     keys = [f"lcm.{each}" for each in KNOBS]
     for name in sorted(f"lcm.{each}" for each in given):
-        if name not in keys:
+        if name not in (*keys, f"lcm.{OVERRIDES}"):
             plain = name.lower().replace("-", "_").replace("lcm.lcm_", "lcm.")
             yield Problem(_printable(name), "", _nearest(plain, keys), "")
 
@@ -453,12 +649,15 @@ def _agreed(config: Config) -> Config:
     if config.tail_share + config.prefix_share >= 1:
         tail, prefix = (float(str(KNOBS[name].default)) for name in ("tail_share", "prefix_share"))
         found = f"{config.tail_share} + {config.prefix_share}"
-        problem = Problem("tail_share + prefix_share", found, "a sum below 1", f"{tail} + {prefix}")
+        problem = Problem("LCM_TAIL_SHARE + LCM_PREFIX_SHARE", found, "a sum below 1", f"{tail} + {prefix}")
         config = replace(config, tail_share=tail, prefix_share=prefix, problems=(*config.problems, problem))
     if config.dynamic_leaf_chunk_max < config.leaf_chunk_tokens:
         floor = config.leaf_chunk_tokens
         problem = Problem(
-            "dynamic_leaf_chunk_max", str(config.dynamic_leaf_chunk_max), "leaf_chunk_tokens or more", str(floor)
+            "LCM_DYNAMIC_LEAF_CHUNK_MAX",
+            str(config.dynamic_leaf_chunk_max),
+            "LCM_LEAF_CHUNK_TOKENS or more",
+            str(floor),
         )
         noted = (problem,) if config.dynamic_leaf_chunk_enabled else ()
         config = replace(config, dynamic_leaf_chunk_max=floor, problems=(*config.problems, *noted))
@@ -476,6 +675,17 @@ def session_glob(pattern: str) -> re.Pattern[str]:
     return re.compile(
         "".join(stars[part[:2]] if part.startswith("*") else re.escape(part) for part in parts), re.DOTALL
     )
+
+
+#: Which setting keeps a session out, by its mode.
+MODE_SETTINGS: Final = {"ignored": "LCM_IGNORE_SESSION_PATTERNS", "stateless": "LCM_STATELESS_SESSION_PATTERNS"}
+
+
+def mode_of(config: Config, session_id: str, platform: str) -> str:
+    """ignored, stateless or full: what the patterns of now say of a session."""
+    if matches_session(config.ignore_session_patterns, session_id, platform):
+        return "ignored"
+    return "stateless" if matches_session(config.stateless_session_patterns, session_id, platform) else "full"
 
 
 def matches_session(patterns: Iterable[str], session_id: str, platform: str | None = None) -> str | None:

@@ -8,16 +8,17 @@ are one fact; nodes are never changed: a better one replaces a worse one by sayi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
-from .db.connection import Database
-from .db.lists import marks, padded
+from .errors import SourcesChanged
 from .records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, NewNode, Node
-from .search import NodeIndex
+from .search.index import NodeIndex
+from .storage.connection import Database, marks, padded
+from .text.content import storable
 
 _COLUMNS = (
     "node_id, conversation_id, depth, quality, text, expand_hint, tokens, source_tokens, message_count, first_store_id, "
@@ -25,10 +26,10 @@ _COLUMNS = (
 )
 _ASSEMBLY_COLUMNS = "assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at, digest"
 _INSERT = """
-INSERT INTO nodes(conversation_id, depth, quality, text, expand_hint, tokens, source_tokens, message_count, first_store_id,
-                  last_store_id, first_pos, last_pos, earliest_at, latest_at, fingerprint, model, rung, checks, created_at,
-                  replaces)
-VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+INSERT INTO nodes(node_id, conversation_id, depth, quality, text, expand_hint, tokens, source_tokens, message_count,
+                  first_store_id, last_store_id, first_pos, last_pos, earliest_at, latest_at, fingerprint, model, rung, checks,
+                  created_at, replaces)
+VALUES ((SELECT ? WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE node_id = ?)),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 ON CONFLICT(conversation_id, fingerprint, quality) DO NOTHING
 """
 _SPAN_OF_MESSAGES = """
@@ -41,46 +42,87 @@ SELECT sum(message_count), min(first_store_id), max(last_store_id), min(first_po
        max(latest_at)
   FROM nodes WHERE node_id IN (SELECT value FROM json_each(?))
 """
+# A summary lies above its sources. A file from somewhere may say otherwise: such a link is no link, so no walk goes in circles.
+_SOURCES = """
+SELECT coalesce(s.store_id, s.child_id) FROM node_sources s LEFT JOIN nodes c ON c.node_id = s.child_id
+ WHERE s.node_id = ? AND (c.depth IS NULL OR c.depth < (SELECT depth FROM nodes p WHERE p.node_id = s.node_id))
+ ORDER BY s.position
+"""
+_PARENTS = """
+SELECT DISTINCT s.node_id FROM node_sources s JOIN nodes p ON p.node_id = s.node_id JOIN nodes c ON c.node_id = s.child_id
+ WHERE s.child_id = ? AND c.depth < p.depth ORDER BY s.node_id
+"""
+#: With the rows of conversations that are no ancestors of the node's: a replaced file gives addresses to other chats' messages.
+_ABOVE = """
+WITH RECURSIVE above(conversation_id) AS (
+  SELECT :own UNION
+  SELECT c.parent_id FROM conversations c JOIN above USING(conversation_id) WHERE c.parent_id IS NOT NULL
+)
+SELECT {}, s.conversation_id IN above, c.nonce, (SELECT nonce FROM conversations WHERE conversation_id = :own)
+  FROM {} s LEFT JOIN conversations c USING(conversation_id) WHERE {} IN (SELECT value FROM json_each(:sources)) ORDER BY 1
+"""
+_WITNESS_OF_MESSAGES = _ABOVE.format("store_id, digest", "messages", "store_id")
+_WITNESS_OF_NODES = _ABOVE.format("node_id, fingerprint", "nodes", "node_id")
 _LEAVES_BELOW = """
 WITH RECURSIVE below(node_id) AS (
   SELECT value FROM json_each(:roots)
   UNION ALL
-  SELECT s.child_id FROM below b JOIN node_sources s ON s.node_id = b.node_id WHERE s.child_id IS NOT NULL
+  SELECT s.child_id FROM below b JOIN node_sources s ON s.node_id = b.node_id
+    JOIN nodes p ON p.node_id = s.node_id JOIN nodes c ON c.node_id = s.child_id AND c.depth < p.depth
 )
 SELECT s.store_id FROM below b JOIN node_sources s ON s.node_id = b.node_id WHERE s.store_id IS NOT NULL
 """
+_NODES_BELOW = """
+WITH RECURSIVE below(node_id) AS (
+  SELECT value FROM json_each(:roots)
+  UNION
+  SELECT s.child_id FROM below b JOIN node_sources s ON s.node_id = b.node_id WHERE s.child_id IS NOT NULL
+)
+SELECT node_id FROM below
+"""
 
 
-def fingerprint(depth: int, sources: Sequence[int]) -> bytes:
-    """The address of a summary by what it covers: same sources, same fingerprint, in every process and retry."""
+def fingerprint(depth: int, sources: Sequence[int], *, variant: str = "") -> bytes:
+    """Address of a summary by its sources: the same in every process and retry. ``variant``: another summary of the same ones."""
     state = blake2b(b"n1:%d" % depth, digest_size=16)
     for source in sources:
         state.update(b",%d" % source)
+    state.update(variant.encode("utf-8", "surrogatepass"))
     return state.digest()
 
 
 class SummaryDag:
     """The nodes of one database."""
 
-    def __init__(self, db: Database, index: NodeIndex) -> None:
+    def __init__(self, db: Database, index: NodeIndex, clean: Callable[[str], str] = str) -> None:
+        """``clean`` takes secrets out of what is written."""
         self._db = db
+        self._clean = clean
         self._index = index
 
     # -- writing ------------------------------------------------------------------------------------
     def add(self, node: NewNode, *, now: float) -> Node:
         """Store a node and its sources as one fact. One with the same sources and quality is returned instead."""
         with self._db.transaction():
-            node = replace(node, text=_storable(node.text), expand_hint=_storable(node.expand_hint))
+            text, hint = (storable(self._clean(each)) for each in (node.text, node.expand_hint))
+            node = replace(node, text=text, expand_hint=hint)
             before = self.by_fingerprint(node.conversation_id, node.fingerprint, (node.quality,), writing=True)
             if before:
                 return before[0]
+            if (
+                node.witness
+                and self.witness(node.conversation_id, node.depth, node.sources, writing=True) != node.witness
+            ):
+                raise SourcesChanged(
+                    f"what was to be a summary in conversation {node.conversation_id} lost its sources"
+                )
             count, first, last, low, high, early, late = self._span(node)
             node_id = self._db.execute(
                 _INSERT,
                 (
-                    node.conversation_id, node.depth, node.quality, node.text, node.expand_hint, node.tokens,
-                    node.source_tokens, count, first, last, low, high, early, late, node.fingerprint, node.model, node.rung,
-                    node.checks, now, node.replaces,
+                    node.wanted, node.wanted, node.conversation_id, node.depth, node.quality, node.text, node.expand_hint,
+                    node.tokens, node.source_tokens, count, first, last, low, high, early, late, node.fingerprint,
+                    node.model, node.rung, node.checks, now, node.replaces,
                 ),
             )  # fmt: skip
             column = "store_id" if node.depth == 0 else "child_id"
@@ -90,6 +132,20 @@ class SummaryDag:
             )
             self._index.add(node_id, node.conversation_id, node.text)
             return _node(self._db.fetch(f"SELECT {_COLUMNS} FROM nodes WHERE node_id = ?", (node_id,))[0])
+
+    def witness(
+        self, conversation_id: int, depth: int, sources: Sequence[int], *, nonce: str = "", writing: bool = False
+    ) -> bytes:
+        """Identity of a node's sources, in any file: what is written about them is published if it is still the same.
+
+        ``nonce``: of the conversation, where it is known. Raises SourcesChanged when they are gone or another conversation's.
+        """
+        read = self._db.fetch if writing else self._db.query
+        sql = _WITNESS_OF_NODES if depth else _WITNESS_OF_MESSAGES
+        rows = read(sql, {"own": conversation_id, "sources": json.dumps(list(sources))})
+        if not rows or not all(row[2] for row in rows) or (nonce and rows[0][4] not in (nonce, None)):
+            raise SourcesChanged(f"conversation {conversation_id} has no messages at these addresses (any more)")
+        return blake2b(repr(rows).encode(), digest_size=16).digest()
 
     def _span(self, node: NewNode) -> tuple[Any, ...]:
         if not node.sources:
@@ -124,6 +180,35 @@ class SummaryDag:
                 ),
             )
 
+    def take_over(self, assembly: Assembly) -> None:
+        """A prompt that was built with another file: under its own number, or a new one where another prompt has that."""
+        with self._db.transaction():
+            taken = self.assembly(assembly.assembly_id) is not None
+            self._db.execute(
+                f"INSERT INTO assemblies({_ASSEMBLY_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)",
+                (
+                    None if taken else assembly.assembly_id, assembly.conversation_id, assembly.session_id,
+                    json.dumps(assembly.roots), json.dumps(assembly.tail_ids), assembly.last_seq, assembly.last_pos,
+                    assembly.created_at, assembly.digest or None,
+                ),
+            )  # fmt: skip
+
+    def overwrite(self, node: Node) -> None:
+        """Other words for a node, for an operator who purges what it rests on; its sources, and who refers to it, stay.
+
+        It is no longer found by its sources: a later one over them is another summary.
+        """
+        print_ = fingerprint(node.depth, self.sources(node.node_id), variant=f"purged:{node.node_id}")
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE nodes SET text = ?, expand_hint = ?, tokens = ?, quality = ?, model = ?, rung = ?, checks = ?, "
+                "fingerprint = ? WHERE node_id = ?",
+                (
+                    node.text, node.expand_hint, node.tokens, node.quality, node.model, node.rung, node.checks, print_,
+                    node.node_id,
+                ),
+            )  # fmt: skip
+
     def seal(self, assembly_id: int, digest: bytes) -> None:
         """Note what the context message of a prompt says, as soon as that is known: its text bears the id."""
         with self._db.transaction():
@@ -143,10 +228,10 @@ class SummaryDag:
                     [(places.get(row[1], row[1]), row[0]) for row in rows],
                 )
 
-    def withdraw(self, assembly_id: int) -> None:
-        """Forget a prompt that was not handed over after all."""
-        with self._db.transaction():
-            self._db.execute("DELETE FROM assemblies WHERE assembly_id = ?", (assembly_id,))
+    def next_assembly(self) -> int:
+        """The number that the next prompt probably gets."""
+        row = self._db.query_one("SELECT seq FROM sqlite_sequence WHERE name = 'assemblies'")
+        return int(row[0]) + 1 if row else 1
 
     def writing(self) -> AbstractContextManager[None]:
         """One transaction around several writes."""
@@ -203,17 +288,11 @@ class SummaryDag:
 
     def sources(self, node_id: int) -> list[int]:
         """Store ids (of a leaf) or node ids (above) in order."""
-        rows = self._db.query(
-            "SELECT coalesce(store_id, child_id) FROM node_sources WHERE node_id = ? ORDER BY position", (node_id,)
-        )
-        return [row[0] for row in rows]
+        return [row[0] for row in self._db.query(_SOURCES, (node_id,))]
 
     def parents(self, node_id: int) -> list[int]:
         """Nodes that were condensed from this one."""
-        rows = self._db.query(
-            "SELECT DISTINCT node_id FROM node_sources WHERE child_id = ? ORDER BY node_id", (node_id,)
-        )
-        return [row[0] for row in rows]
+        return [row[0] for row in self._db.query(_PARENTS, (node_id,))]
 
     def covering(self, store_id: int) -> list[int]:
         """Leaves over a message."""
@@ -237,6 +316,10 @@ class SummaryDag:
         rows = self._db.query(_LEAVES_BELOW, {"roots": json.dumps(list(roots))})
         return [row[0] for row in rows]
 
+    def nodes_below(self, roots: Sequence[int]) -> list[int]:
+        """The roots and all nodes under them."""
+        return [row[0] for row in self._db.query(_NODES_BELOW, {"roots": json.dumps(list(roots))})]
+
     def assembly(self, assembly_id: int) -> Assembly | None:
         """A prompt that was built, or None."""
         row = self._db.query_one(
@@ -244,6 +327,17 @@ class SummaryDag:
             (assembly_id,),
         )
         return _assembly(row) if row else None
+
+    def prompt_of(self, assembly_id: int, digest: bytes, conversations: Collection[int]) -> Assembly | None:
+        """The prompt that a record names, or that of one of these conversations with its very text.
+
+        The number alone is no proof: a stand-in may have given out one that the database has for another prompt.
+        """
+        named = self.assembly(assembly_id)
+        if named is not None and named.digest in (b"", digest):
+            return named
+        twin = next((each for c in conversations for each in self.assemblies(c) if each.digest == digest), None)
+        return twin or named
 
     def latest_assembly(self, conversation_id: int) -> Assembly | None:
         """The newest prompt built for a conversation, taken over by the host or not."""
@@ -253,6 +347,25 @@ class SummaryDag:
         )
         return _assembly(row) if row else None
 
+    def assemblies(self, conversation_id: int) -> list[Assembly]:
+        """Every prompt built for a conversation, oldest first."""
+        sql = f"SELECT {_ASSEMBLY_COLUMNS} FROM assemblies WHERE conversation_id = ? ORDER BY assembly_id"
+        return [_assembly(row) for row in self._db.query(sql, (conversation_id,))]
+
+    def topmost(self, conversation_id: int, depth: int, *, without: Collection[int] = ()) -> list[Node]:
+        """The summaries of at least a depth that no other of them covers, in order: deep ones first, then the newest."""
+        rows = self._db.query(
+            f"SELECT {_COLUMNS} FROM nodes WHERE conversation_id = ? AND depth >= ? "
+            "ORDER BY depth DESC, quality = 'provisional', node_id DESC",
+            (conversation_id, depth),
+        )
+        out: list[Node] = []
+        for node in map(_node, rows):
+            free = all(node.last_pos < other.first_pos or node.first_pos > other.last_pos for other in out)
+            if free and node.node_id not in without:
+                out.append(node)
+        return sorted(out, key=lambda node: node.first_pos)
+
     def by_depth(self, conversation_id: int | None = None) -> dict[tuple[int, str], int]:
         """How many nodes there are by (depth, quality); what an agent archived is no missing summary."""
         where, params = ("WHERE conversation_id = ?", (conversation_id,)) if conversation_id is not None else ("", ())
@@ -260,15 +373,26 @@ class SummaryDag:
         rows = self._db.query(f"SELECT depth, {kind}, count(*) FROM nodes {where} GROUP BY 1, 2 ORDER BY 1, 2", params)
         return {(row[0], row[1]): row[2] for row in rows}
 
-    def every(self) -> Iterator[list[Node]]:
-        """All nodes in batches, oldest first."""
-        last = 0
+    def every(self, *, after: int = 0) -> Iterator[list[Node]]:
+        """All nodes behind an id in batches, oldest first."""
         while True:
-            rows = self._db.query(f"SELECT {_COLUMNS} FROM nodes WHERE node_id > ? ORDER BY node_id LIMIT 500", (last,))
+            rows = self._db.query(
+                f"SELECT {_COLUMNS} FROM nodes WHERE node_id > ? ORDER BY node_id LIMIT 500", (after,)
+            )
             if not rows:
                 return
-            last = rows[-1][0]
+            after = rows[-1][0]
             yield [_node(row) for row in rows]
+
+    def index_rows(self) -> Iterator[list[tuple[int, str]]]:
+        """What the search index of nodes is made of; as ``MessageStore.index_rows``."""
+        last = 0
+        for more in (True, False):
+            for nodes in self.every(after=last):
+                last = nodes[-1].node_id
+                yield [(node.node_id, node.text) for node in nodes]
+            if more:
+                yield []
 
 
 def coverage(thread: Iterable[int], below: Sequence[int], raw: Iterable[int]) -> tuple[set[int], set[int]]:
@@ -281,11 +405,6 @@ def coverage(thread: Iterable[int], below: Sequence[int], raw: Iterable[int]) ->
     for store_id in [*below, *raw]:
         (twice if store_id in seen else seen).add(store_id)
     return set(thread) - seen, twice
-
-
-def _storable(text: str) -> str:
-    """SQLite refuses lone surrogates; a summary is no exact copy of anything, so it loses nothing by a substitute."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _node(row: Sequence[object]) -> Node:

@@ -8,34 +8,41 @@ forgotten (P9).
 
 from __future__ import annotations
 
-import itertools
-import json
 import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agent.context_engine import ContextEngine
 
-from . import binding, hooks, host, outgoing, plain, tools
-from .boundary import Guard, count
-from .compact import Request
-from .errors import LcmError
+from . import tools
+from .archive.costs import TokenCosts
+from .compaction import notices, unstored
+from .compaction.compactor import Request
+from .compaction.compress import Outcome
+from .compaction.pressure import Factor, Pressure, deadline
+from .config import Config
+from .errors import LcmError, StoreError
+from .host import facts, sessions
+from .host.guard import Guard, count
+from .host.middleware import CHAT, REQUEST_MIDDLEWARE
 from .llm.client import keep_progress
-from .prices import Prices
-from .records import Lineage
-from .runtime import RUNTIMES, Runtime
+from .records import Lineage, Transcript
+from .runtime import ENGINES, INGEST, RUNTIMES, Runtime, evidence
 from .schemas import SCHEMAS
-from .swap import Outcome
+from .search.rights import LOCAL_PLATFORMS
+from .session import CLIENTS
 
 logger = logging.getLogger("hermes_lcm")
 
-_RETRY_GROWTH = 1.03  # after a pass without progress: try again when the prompt has grown by this much
-_OTHER_MEASURE = 4  # estimates and counts of one prompt do not differ by more
 _STORE_COOLDOWN_S = 10.0
-_births = itertools.count(1)
+_SAME_START_S = 60.0  # a host that lost its transcript begins sessions of old names anew, much later than we did
+_SELECT = "select_context"
+_NEARLY_FULL = 0.85  # of the window: from here on a prompt is cut even where nothing can be stored
 
 
 class LCMEngine(ContextEngine):
@@ -64,22 +71,22 @@ class LCMEngine(ContextEngine):
         self._home: str | None = None
         self._session_db: Any = None
         self._left: str | None = None
-        self._stuck_at = 0
         self._cooldown_until = 0.0
-        self._handed_over = 0
         self.last_compression: dict[str, Any] = {}
+        #: What the user is to hear once the host took over the last compaction, and what was said last of one that failed.
+        self._line = self._refusal = ""
         self._last_compress_aborted = False
+        self._store_failed = False
         self._last_compression_made_progress = False
         self._last_summary_error: str | None = None
         self._last_summary_fallback_used = False
         self._last_aux_model_failure_model: str | None = None
         self._last_aux_model_failure_error: str | None = None
         self._compression_cancelled_check: Callable[[], bool] | None = None
-        self.born = 0
-        #: The host's estimate of the request that is on its way, and what the provider counted for the last one.
-        self._requested_tokens = self._estimated_tokens = 0
-        self._reported_tokens = -1
-        self.prices = Prices()
+        #: When it was bound, and when a model answered it last: counted over all engines.
+        self.born = self.answered = 0
+        self.pressure = Pressure()
+        self.costs = TokenCosts()
         self.sending: tuple[int, object] | None = (
             None  # how long the list of the request on its way is, what it shows otherwise
         )
@@ -95,9 +102,19 @@ class LCMEngine(ContextEngine):
         return self._host_key or ""
 
     @property
+    def platform(self) -> str:
+        """The platform of the agent; "" where the host does not say."""
+        return self._platform
+
+    @property
+    def session_db(self) -> Any:
+        """The host's session database, if it handed one over."""
+        return self._session_db
+
+    @property
     def counted_tokens(self) -> int:
         """The prompt as the provider counted it last; 0 if that was before a compaction, or never."""
-        return max(0, self._reported_tokens) if self.last_prompt_tokens > 0 else 0
+        return max(0, self.pressure.counted) if self.last_prompt_tokens > 0 else 0
 
     @property
     def name(self) -> str:
@@ -138,67 +155,77 @@ class LCMEngine(ContextEngine):
             self.context_length = max(0, int(context_length or 0))
         except (TypeError, ValueError):
             self.context_length = 0
-        config = self.runtime.config
+        runtime = self.runtime
         self.fallback_context = self.context_length <= 0
-        self.runtime.saw_window(model, self.context_length)
+        runtime.saw_window(model, self.context_length)
+        self._take_threshold()
+        self.pressure.forget()
+
+    @property
+    def config(self) -> Config:
+        """The settings for this model on this platform."""
+        share = facts.host_threshold(self.model, self.provider, getattr(self, "model_thresholds", None))
+        return self.runtime.config.of(self.model, self._platform, share)
+
+    def _take_threshold(self) -> None:
+        config = self.config
         self.threshold_tokens = config.threshold_tokens(self.context_length)
         self.threshold_percent = self.threshold_tokens / max(1, config.window(self.context_length))
-        self._stuck_at = 0
 
     def update_from_response(self, usage: Mapping[str, Any] | None = None, **_: Any) -> None:
         """What the provider counted."""
         usage = usage if isinstance(usage, Mapping) else {}
         self.last_prompt_tokens = count(usage.get("prompt_tokens"), self.last_prompt_tokens)
         if count(usage.get("prompt_tokens"), 0):
-            self._reported_tokens = self.last_prompt_tokens
-            self.runtime.views.answered(self._session_id)
+            runtime, self.answered = self.runtime, next(ENGINES.clock)
+            runtime.rewrites.answered(self._session_id)
             if self.sending is not None:
-                self.prices.note(self.sending[0], self._reported_tokens, self.sending[1])
-            seen = (self._requested_tokens, self._reported_tokens, self._session_id)
-            self.runtime.calibration.observe(self.model, *seen)
-            self._requested_tokens = 0
-            self._count_cached(count(usage.get("cache_read_tokens"), 0))
+                self.costs.note(self.sending[0], self.last_prompt_tokens, self.sending[1])
+            estimated = self.pressure.answered(self.last_prompt_tokens)
+            runtime.calibration.observe(self.model, estimated, self.last_prompt_tokens, self._session_id)
+            read = count(usage.get("cache_read_tokens"), 0)
+            self.cache.update(requests=1, prompt_tokens=self.last_prompt_tokens, cache_read_tokens=read)
+            runtime.metrics.count("prompt_tokens_total", self.last_prompt_tokens)
+            runtime.metrics.count("cached_prompt_tokens_total", read)
         self.last_completion_tokens = count(usage.get("completion_tokens"), 0)
         self.last_total_tokens = count(usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens)
-
-    def _count_cached(self, read: int) -> None:
-        """How much of the prompt came from the provider's cache."""
-        self.cache.update(requests=1, prompt_tokens=self.last_prompt_tokens, cache_read_tokens=read)
-        self.runtime.metrics.count("prompt_tokens_total", self.last_prompt_tokens)
-        self.runtime.metrics.count("cached_prompt_tokens_total", read)
+        if count(usage.get("prompt_tokens"), 0) and self._session_id:
+            self.runtime.costs.note(
+                self._session_id, requests=1, prompt=self.last_prompt_tokens,
+                cached=count(usage.get("cache_read_tokens"), 0), written=self.last_completion_tokens,
+            )  # fmt: skip
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         """Is the prompt at its threshold, and has anything changed since a pass that could do nothing?"""
+        runtime = self.runtime
         used = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
-        if used != self._reported_tokens:
-            # The host's estimate of the whole request, tool schemas included, of its list as it is.
-            used = max(0, used - self.runtime.views.spared(self._session_id))
-            self._requested_tokens = self._estimated_tokens = used
-        if not self.threshold_tokens or self._calibrated(used) < self.threshold_tokens:
-            return self._rotation_waits() or bool(self.runtime.views.unshown(self._session_id))
-        if used * _OTHER_MEASURE < self._stuck_at:
-            self._stuck_at = 0  # what was reported then was no size of this prompt
-        return used > self._stuck_at * _RETRY_GROWTH
+        used = self.pressure.noted(used, spared=runtime.rewrites.spared(self._session_id))
+        if not self.threshold_tokens or self.pressure.calibrated(used, self._factor(runtime)) < self._due(runtime):
+            return self._rotation_waits(runtime) or bool(runtime.rewrites.unshown(self._session_id))
+        return self.pressure.worth_a_pass(used)
 
-    def _rotation_waits(self) -> bool:
+    def _due(self, runtime: Runtime) -> int:
+        """At how many tokens the next compaction is due: the threshold, or before where the planner says so."""
+        fold = runtime.preparer.fold(self._session_id, self.threshold_tokens)
+        return fold.due if fold is not None else self.threshold_tokens
+
+    def _factor(self, runtime: Runtime) -> Factor:
+        """How far the host's estimates of this agent's requests are from what its provider counts."""
+        return lambda request: runtime.calibration.factor(self.model, self._session_id, request=request)
+
+    def _rotation_waits(self, runtime: Runtime) -> bool:
         """Has an operator ordered that this session's old messages leave the prompt (``/lcm rotate apply``)?"""
         with self._guard("orders"):
-            return bool(self._session_id) and self.runtime.orders.rotation(self._session_id) is not None
+            return bool(self._session_id) and runtime.orders.rotation(self._session_id) is not None
         return False
-
-    def _calibrated(self, used: int) -> int:
-        """An estimate of the host in tokens of the provider; what the provider itself counted stays as it is."""
-        if used == self._reported_tokens:
-            return used
-        return int(used * self.runtime.calibration.factor(self.model, self._session_id, request=used))
 
     def should_compress_preflight(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Never called by the hosts known; the same question for those that do."""
-        return self.should_compress(host.rough(messages))
+        return self.should_compress(facts.rough(messages))
 
     def get_active_compression_failure_cooldown(self, **_: Any) -> dict[str, Any] | None:
         """While the database cannot be used, automatic compaction waits a little."""
-        left = self._cooldown_until - time.monotonic()
+        left = 0.0 if self._nearly_full(self.pressure.estimated) else self._cooldown_until - time.monotonic()
         return {"remaining_seconds": left, "reason": "the LCM database cannot be used"} if left > 0 else None
 
     # -- sessions ---------------------------------------------------------------------------------------
@@ -220,13 +247,20 @@ class LCMEngine(ContextEngine):
     def on_session_start(self, session_id: str, **kwargs: Any) -> None:
         """A new agent for a session, or (``boundary_reason="compression"``) the prompt of ours was taken over."""
         self._home = str(kwargs.get("hermes_home") or self._home or "") or None
-        self._platform = str(kwargs.get("platform") or self._platform or "")
+        before, self._platform = (
+            self._platform,
+            facts.named_platform(str(kwargs.get("platform") or "")) or self._platform,
+        )
         self._host_key = kwargs.get("conversation_id") or self._host_key
+        if self.threshold_tokens and self._platform != before and self.runtime.config.overrides:
+            self._take_threshold()  # else it stays: the host may have lowered it
         self._session_id = session_id or self._session_id
         self._enlist()
         with self._guard("session start"):
             if kwargs.get("boundary_reason") == "compression":
                 self._boundary(str(kwargs.get("old_session_id") or session_id))
+                line, self._line, self._refusal = self._line, "", ""
+                self._tell(line)
                 return
             self._announce(session_id, None)
             known = self.runtime.known(session_id) if self.runtime.db.path.exists() else None
@@ -235,18 +269,43 @@ class LCMEngine(ContextEngine):
 
     def _enlist(self) -> None:
         """Let hooks and commands find this engine."""
-        self.born = next(_births)
-        hooks.ENGINES.add(self)
+        self.born = next(ENGINES.clock)
+        ENGINES.add(self)
 
     def _announce(self, session_id: str, left: str | None) -> None:
         """Tell the runtime what is known of a session that may be new."""
         runtime = self.runtime
-        parent, origin = binding.parent_of(self._session_db, session_id)
-        fresh = left is not None and left != session_id and parent is None
+        parent, origin = sessions.parent_of(self._session_db, session_id)
+        # A session that there was before is resumed: nothing is carried into it.
+        fresh = left is not None and left != session_id and parent is None and not self._has_past(session_id)
         runtime.announce(
-            session_id, platform=self._platform or None, host_key=self._host_key, model=self.model or None,
+            session_id, host_key=self._host_key, model=self.model or None,
             parent=parent, origin=origin if parent else None, carry_from=left if fresh else None,
         )  # fmt: skip
+        self.sight(session_id)
+
+    def _has_past(self, session_id: str) -> bool:
+        """Has anything been said in a session, as the host or we know?"""
+        runtime = self.runtime
+        known = runtime.db.path.exists() and runtime.known(session_id) is not None
+        return known or bool(sessions.transcript(self._session_db, session_id))
+
+    def sight(self, session_id: str) -> None:
+        """Tell the runtime whose session this is, as far as the host says."""
+        seen = evidence(self, session_id)
+        self.runtime.announce(session_id, platform=seen.source or None)
+        self.runtime.saw_owner(session_id, seen.owner())
+
+    def begins(self, messages: Sequence[Mapping[str, Any]]) -> bool:
+        """Does the host's own transcript of this session, as old as ours, show no more than this first turn?
+
+        Then the user has taken back (``/undo``) all that was said before. Clients of the API server show what they like.
+        """
+        row, known = sessions.row_of(self._session_db, self._session_id), self.runtime.stored(self._session_id)
+        if not isinstance(row, Mapping) or known is None or known.platform == CLIENTS:
+            return False
+        same = float(row.get("started_at") or 0.0) <= known.started_at + _SAME_START_S
+        return same and len(sessions.transcript(self._session_db, self._session_id)) <= len(messages)
 
     def _boundary(self, old_id: str) -> None:
         """The host goes on with the prompt of the last ``compress``; under rotation with a new session id."""
@@ -259,6 +318,7 @@ class LCMEngine(ContextEngine):
                 parent=old_id,
                 origin="rotation",
             )
+            self.sight(self._session_id)
         if runtime.mode(self._session_id) == "full":
             session = runtime.session(self._session_id)
             if old_id != session.session_id:
@@ -268,23 +328,21 @@ class LCMEngine(ContextEngine):
         self.compactions += 1
         self.compression_count = min(1, self.compactions)
         proposed, self._proposed = self._proposed, None
-        self.prices.clear()
-        outgoing.handed_over(self, proposed)
+        self.costs.clear()
+        self._handed(proposed)
 
     def _catch_up(self) -> None:
         """Take in what the host persisted and a killed process never handed over."""
-        runtime = self.runtime
-        if self._session_db is None or runtime.ingest.knows(self._session_id) or host.in_background_review():
+        if self._session_db is None or self.runtime.ingest.knows(self._session_id):
             return
-        messages = binding.transcript(self._session_db, self._session_id)
-        if messages and runtime.mode(self._session_id) == "full":
-            outgoing.caught_up(self, messages)
+        seen = self.runtime.observe(self._session_id, sessions.transcript(self._session_db, self._session_id))
+        if seen is not None:
+            self._resumed(*seen)
 
     def on_session_end(self, session_id: str, messages: Sequence[Mapping[str, Any]] | None = None, **_: Any) -> None:
         """A boundary (also inside every compaction). A list is a list; an empty one says nothing."""
         with self._guard("session end"):
-            if messages and session_id and not host.in_background_review():
-                self._take(session_id, messages)
+            self.runtime.observe(session_id, messages)
             self.runtime.save_states()
 
     def on_session_reset(self) -> None:
@@ -292,7 +350,7 @@ class LCMEngine(ContextEngine):
         self._left = self._session_id or None
         self.last_prompt_tokens = self.last_completion_tokens = self.last_total_tokens = 0
         self.compression_count = self.compactions = 0
-        self._stuck_at = 0
+        self.pressure.forget()
 
     def carry_over_new_session_context(self, old_session_id: str, new_session_id: str, **_: Any) -> None:
         """The host says itself that a new session continues an old one."""
@@ -301,37 +359,95 @@ class LCMEngine(ContextEngine):
 
     def on_turn_complete(self, messages: Sequence[Mapping[str, Any]] | None = None, **_: Any) -> None:
         """The normal end of a turn, on hosts that tell it."""
-        with self._guard(hooks.INGEST):
-            if messages and self._session_id and not host.in_background_review():
-                lineage = self._take(self._session_id, messages)
-                if lineage is not None:
-                    self.prepare(host.said(messages), lineage)
+        with self._guard(INGEST):
+            seen = self.runtime.observe(self._session_id, messages)
+            if seen is not None:
+                self.prepare(seen)
 
-    def prepare(self, messages: Sequence[Mapping[str, Any]], lineage: Lineage) -> None:
+    def prepare(self, seen: Transcript) -> None:
         """Let the worker look at the session."""
-        runtime = self.runtime
-        factor = runtime.calibration.factor(self.model, self._session_id, request=self._estimated_tokens)
-        threshold = int(self.threshold_tokens / factor)
+        runtime, session_id, tokens = self.runtime, self._session_id, self.pressure.estimated
+        threshold = self.pressure.size(self.threshold_tokens, None, self._factor(runtime)).threshold
         critical = runtime.config.is_critical(self.last_prompt_tokens, self.context_length)
-        request = Request(list(messages), lineage, threshold, self._estimated_tokens, critical=critical)
-        look = runtime.superseded.look if outgoing.rewritable(self) else None
-        runtime.preparer.after_turn(runtime.session(self._session_id), request, look=look)
+        route = (self.model, self.provider, self.base_url, self.api_key)
+        cached = self.cache["cache_read_tokens"] / max(1, self.cache["prompt_tokens"]), self.cache["requests"]
+        request = Request(
+            list(seen.messages), seen.lineage, threshold, tokens, critical=critical,
+            window=threshold * self.context_length // max(1, self.threshold_tokens),
+            prices=lambda: runtime.prices(*route, cached=cached), config=self.config,
+        )  # fmt: skip
+        look = runtime.superseded.look if self.rewritable() else None
+        runtime.preparer.after_turn(runtime.session(session_id), request, look=look)
 
-    def _take(self, session_id: str, messages: Sequence[Mapping[str, Any]]) -> Lineage | None:
+    # -- requests on their way out --------------------------------------------------------------------
+    # A host that has ``select_context`` asks the engine; others have request middleware. Both are taken up only while a
+    # session has something to show otherwise: the one makes the host clone the whole conversation for each request, the
+    # other the request.
+    def rewritable(self) -> bool:
+        """Can what the model sees be changed for one request alone, on this host and with this provider?"""
+        return hasattr(type(self), _SELECT) or (REQUEST_MIDDLEWARE.possible and self.api_mode in CHAT)
+
+    def watch(self) -> None:
+        """Take up, or leave, the hook through which requests of this session come."""
         runtime = self.runtime
-        if runtime.mode(session_id) != "full":
+        session = runtime.known(self._session_id) if self._session_id else None
+        wanted = session is not None and runtime.rewrites.watch(session)
+        if not hasattr(type(self), _SELECT):
+            if wanted:
+                REQUEST_MIDDLEWARE.want()
+        elif wanted:
+            self.__dict__[_SELECT] = self._selected  # the host looks whether the engine has one of its own
+        else:
+            self.__dict__.pop(_SELECT, None)
+
+    def _selected(
+        self,
+        request_messages: Sequence[Mapping[str, Any]],
+        *,
+        conversation_messages: Sequence[Mapping[str, Any]] | None = None,
+        **_: Any,
+    ) -> list[dict[str, Any]] | None:
+        """``select_context`` of newer hosts: what they send instead of a request."""
+        runtime = self.runtime
+        if not runtime.rewrites.watched(self._session_id):
             return None
-        return runtime.take(session_id, host.said(messages))
+        with self._guard("request view"):
+            session = runtime.session(self._session_id)
+            seen = runtime.observe(self._session_id, conversation_messages, thorough=False)
+            return runtime.rewrites.request(session, request_messages, seen, selected=True)
+        return None
+
+    def changed(self, messages: Sequence[Mapping[str, Any]], lineage: Lineage) -> None:
+        """Requests are to show something else of this list from now on."""
+        self.watch()
+        rewrites = self.runtime.rewrites
+        if self.rewritable():
+            rewrites.expect(self.runtime.session(self._session_id), messages, lineage)
+        else:
+            rewrites.must_compact(self._session_id, f"requests to {self.api_mode} cannot be rewritten on this host")
+
+    def _resumed(self, messages: Sequence[Mapping[str, Any]], lineage: Lineage) -> None:
+        """The session is resumed with this list: know what its first request hides before the host measures it."""
+        self.watch()
+        if self.rewritable():
+            self.runtime.rewrites.expect(self.runtime.session(self._session_id), messages, lineage)
+
+    def _handed(self, messages: Sequence[Mapping[str, Any]] | None) -> None:
+        """The host goes on with the list of the last compaction, perhaps under another session id: know it before it is sent."""
+        self.watch()
+        if self.runtime.rewrites.watched(self._session_id):
+            self.runtime.observe(self._session_id, messages, thorough=False)
 
     # -- compaction -----------------------------------------------------------------------------------
     def has_content_to_compress(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Would a manual compaction find anything?"""
         with self._guard("preflight"):
-            lineage = self._take(self._session_id, messages) if self._session_id else None
-            if lineage is None:
+            runtime = self.runtime
+            seen = runtime.observe(self._session_id, messages)
+            if seen is None:
                 return len(messages) > 2
-            request = Request(host.said(messages), lineage, self.threshold_tokens, None, force=True)
-            return self.runtime.swap.has_backlog(self.runtime.session(self._session_id), request)
+            request = Request(*seen, self.threshold_tokens, None, force=True, config=self.config)
+            return runtime.compress_pass.has_backlog(runtime.session(self._session_id), request)
         return True
 
     def compress(
@@ -347,16 +463,26 @@ class LCMEngine(ContextEngine):
         self._last_compress_aborted = self._last_compression_made_progress = False
         self._last_summary_error = None
         self._last_summary_fallback_used = False
+        self._line = ""
         began = time.monotonic()
         if not isinstance(messages, list) or not messages:
             return messages
         outcome: Outcome | None = None
-        with self._guard("compaction", aborts=True), binding.only_one(self.runtime, self._session_id) as first:
+        runtime = self.runtime
+        with (
+            self._guard("compaction", aborts=True),
+            runtime.foreground,
+            runtime.compress_pass.only_one(self._session_id) as first,
+        ):
             if not first:
                 logger.info("compaction of %s is already under way", self._session_id)
                 return messages
-            said = list(host.said(messages))
-            outcome = self._compact(said, current_tokens, focus_topic or "", force, memory_context, began)
+            said = list(facts.said(messages))
+            focus, memory = runtime.filters.text(focus_topic or ""), runtime.filters.text(memory_context)
+            wishes = (said, current_tokens, focus, force, memory, began)
+            outcome = runtime.outlasting(lambda: self._compact(*wishes))
+        if self._last_compress_aborted and not self._store_failed:
+            outcome = self._last_resort(messages, current_tokens)
         self._account(outcome, current_tokens, force, began)
         self._proposed = outcome.messages if outcome is not None else None
         return outcome.messages if outcome is not None and outcome.messages is not None else messages
@@ -365,37 +491,78 @@ class LCMEngine(ContextEngine):
         self, messages: list[dict[str, Any]], current: int | None, focus: str, force: bool, memory: str, began: float
     ) -> Outcome:
         runtime = self.runtime
-        threshold = self.threshold_tokens or runtime.config.threshold_tokens(self.context_length)
-        estimated = current if current is not None and current != self._reported_tokens else self._estimated_tokens
-        runtime.calibration.measure(self._session_id, messages, estimated)
-        factor = runtime.calibration.factor(self.model, self._session_id, request=estimated)
-        threshold = int(threshold / factor)  # from here on everything is in the host's own estimates
-        critical = runtime.config.is_critical(self._calibrated(current or 0), self.context_length)
-        if current is not None and current == self._reported_tokens:
-            current = int(current / factor)
-        deadline = began + runtime.config.foreground_budget_ms / 1000
+        factor = self._factor(runtime)
+        runtime.calibration.measure(self._session_id, messages, self.pressure.estimate_of(current))
+        # From here on everything is in the host's own estimates.
+        limit = self.threshold_tokens or self.config.threshold_tokens(self.context_length)
+        critical = runtime.config.is_critical(self.pressure.calibrated(current or 0, factor), self.context_length)
+        threshold, current = self.pressure.size(limit, current, factor)
         keep_progress()
-        lineage = self._take(self._session_id, messages) if self._session_id else None
-        if lineage is None:
-            return plain.compact(
-                messages, threshold=threshold, current=current, force=force, focus=focus, config=runtime.config,
-                summarise=runtime.summarise, rough=host.rough, deadline=deadline, door=runtime.door,
-            )  # fmt: skip
+        seen = runtime.observe(self._session_id, messages)
+        rotation = seen is not None and runtime.orders.rotation(self._session_id) is not None
+        until = deadline(began, self.config.foreground_budget_ms, rotation=rotation)
+        if seen is None:
+            return self._unstored(messages, threshold, current, focus, force=force, until=until)
         # Has the host (0.20 and newer) stopped waiting for this pass? It asks about the next pass in the same place.
         given_up = self._compression_cancelled_check or (lambda: False)
-        rotation = runtime.orders.rotation(self._session_id)
-        if rotation is not None:  # an operation on prompt and backup, not a synthesis: no model is asked
-            force, deadline = True, began - 1.0
-        narrow = not force and (current or 0) < threshold and bool(runtime.views.unshown(self._session_id))
+        force = force or rotation
+        due = threshold * self._due(runtime) // max(1, limit)
+        narrow = not force and (current or 0) < due and bool(runtime.rewrites.unshown(self._session_id))
         request = Request(
-            messages, lineage, threshold, current, force, focus, memory, deadline, given_up, narrow=narrow,
-            critical=critical,
+            *seen, threshold, current, force, focus, memory, until, given_up, narrow=narrow, critical=critical, due=due,
+            config=self.config,
         )  # fmt: skip
-        outcome = runtime.swap.compact(runtime.session(self._session_id), request)
-        outgoing.tried(runtime, self._session_id, messages, lineage, outcome)
-        if rotation is not None:
+        with runtime.db.steady():
+            outcome = runtime.compress_pass.compact(runtime.session(self._session_id), request)
+        if runtime.rewrites.watched(self._session_id):
+            session = runtime.session(self._session_id)
+            runtime.rewrites.compacted(session, *seen, progress=outcome.messages is not None)
+        if rotation:
             runtime.orders.rotated(self._session_id)
         return outcome
+
+    def _unstored(
+        self,
+        messages: list[dict[str, Any]],
+        threshold: int,
+        current: int | None,
+        focus: str,
+        *,
+        force: bool,
+        until: float,
+    ) -> Outcome:
+        """A pass that neither reads nor writes the store."""
+        runtime = self.runtime
+        return unstored.compact(
+            messages, threshold=threshold, current=current, force=force, focus=focus, config=self.config,
+            summarise=runtime.summarise, rough=facts.rough, deadline=until, filters=runtime.filters,
+        )  # fmt: skip
+
+    def _nearly_full(self, used: int) -> bool:
+        runtime = self.runtime
+        filled = self.pressure.calibrated(used, self._factor(runtime))
+        return filled >= _NEARLY_FULL * runtime.config.window(self.context_length)
+
+    def _last_resort(self, messages: list[dict[str, Any]], current: int | None) -> Outcome | None:
+        """A prompt inside the window where nothing can be stored: extracts instead of the oldest messages.
+
+        They are still in the host's own transcript. None: the list is no danger yet, so the host goes on with it.
+        """
+        said = list(facts.said(messages))
+        used = max(facts.rough(said), current or 0)
+        if not self._nearly_full(used):
+            return None
+        with self._guard("extract"):
+            limit = self.threshold_tokens or self.config.threshold_tokens(self.context_length)
+            threshold = int(limit / self._factor(self.runtime)(used))
+            outcome = self._unstored(said, threshold, used, "", force=True, until=time.monotonic() - 1.0)
+            if outcome.messages is not None:
+                self._last_compress_aborted, self._cooldown_until = False, 0.0
+                session = self.runtime.stored(self._session_id)
+                if session is not None:
+                    outcome = replace(outcome, messages=unstored.as_record(outcome.messages, session.nonce))
+            return outcome
+        return None
 
     def _account(self, outcome: Outcome | None, current: int | None, force: bool, began: float) -> None:
         """Tell host and status what came of the pass."""
@@ -406,23 +573,59 @@ class LCMEngine(ContextEngine):
             "before_tokens": outcome.before_tokens, "after_tokens": outcome.after_tokens,
             "provisional_nodes": outcome.provisional, "assembly": outcome.assembly_id, "forced": force,
         }  # fmt: skip
-        counters, metrics = self.runtime.health.counters, self.runtime.metrics
-        counters["compaction_tries"] += 1
-        metrics.observe("compaction_seconds", time.monotonic() - began)
+        runtime, factor, seconds = self.runtime, self._factor(self.runtime), time.monotonic() - began
+        runtime.health.counters["compaction_tries"] += 1
+        runtime.metrics.observe("compaction_seconds", seconds)
+        self.pressure.passed(outcome, current, self._due(runtime), factor, force=force)
         if outcome.messages is None:
-            if not force and (current is None or self._calibrated(current) >= self.threshold_tokens):
-                self._stuck_at = max(current or 0, self.threshold_tokens)
+            if force or current is None or self.pressure.calibrated(current, factor) >= self.threshold_tokens:
+                self._refuse(notices.not_folded(outcome.reason))
             return
-        counters["compactions"] += 1
-        metrics.count("compaction_saved_tokens_total", saved := max(0, outcome.before_tokens - outcome.after_tokens))
-        self._requested_tokens = self._estimated_tokens = max(
-            0, self._estimated_tokens - saved
-        )  # no new estimate comes
-        # Still over the threshold: all that can be done was done, so the next pass waits until the prompt has grown.
-        self._stuck_at = self.threshold_tokens if outcome.over_limit else 0
+        self._line = notices.folded(outcome, seconds, self._where())
+        runtime.health.counters["compactions"] += 1
+        saved = max(0, outcome.before_tokens - outcome.after_tokens)
+        runtime.metrics.count("compaction_saved_tokens_total", saved)
+        if outcome.assembly_id:
+            with self._guard("cost ledger"):
+                runtime.costs.folded(self._session_id, outcome.assembly_id, outcome.before_tokens, outcome.after_tokens)
         self._last_compression_made_progress = True
         self._last_summary_fallback_used = outcome.provisional > 0
-        self.runtime.save_states()
+        runtime.save_states()
+
+    # -- what the user hears --------------------------------------------------------------------------
+    def _tell(self, line: str) -> None:
+        """A line for the user, if this chat wants it and the host has a place for it."""
+        if line and self.runtime.wants_notices(self._session_id):
+            with self._guard("notice"):
+                facts.tell(self, line)
+
+    def _refuse(self, line: str) -> None:
+        """The same for a compaction that did not happen; a host that asks again in each turn is not answered again."""
+        if line != self._refusal:
+            self._refusal = line
+            self._tell(line)
+
+    def _where(self) -> str:
+        """How this user can look at what was folded."""
+        if self.runtime.config.enable_slash_command:
+            return "/lcm shows them"
+        return "`hermes lcm` shows them" if self._platform in LOCAL_PLATFORMS else ""
+
+    def get_automatic_compaction_status_message(self, *, phase: str = "", **_: Any) -> str | None:
+        """What newer hosts say before a pass. The line with the figures comes after it, so a chat hears nothing here."""
+        local = phase == "compress" and self._platform in LOCAL_PLATFORMS
+        return notices.BEGINS if local and self.runtime.wants_notices(self._session_id) else None
+
+    def should_compress_info(self, prompt_tokens: int | None = None) -> tuple[bool, str | None]:
+        """The same answer as ``should_compress``, and for newer hosts why a prompt over its threshold is not folded."""
+        due = self.should_compress(prompt_tokens)
+        used = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
+        if due or not self.threshold_tokens or used < self.threshold_tokens:
+            return due, None
+        if self.get_active_compression_failure_cooldown() is not None:
+            return due, "cooldown: the LCM database cannot be used; the next try comes within seconds"
+        full = self._nearly_full(used)  # before that there is no danger to warn of
+        return due, "ineffective: only the newest messages are left, and they stay as they are" if full else None
 
     # -- tools ----------------------------------------------------------------------------------------
     def get_tool_schemas(self) -> list[dict[str, Any]]:
@@ -435,27 +638,23 @@ class LCMEngine(ContextEngine):
         said = self._answer(name, args, kwargs)
         tool = name if any(schema["name"] == name for schema in SCHEMAS) else "unknown"
         self.runtime.metrics.observe("tool_seconds", time.monotonic() - began, tool=tool)
-        result = "error" if said.startswith('{"error"') else "ok"
-        self.runtime.metrics.count("tool_calls_total", tool=tool, result=result)
-        return said
+        self.runtime.metrics.count("tool_calls_total", tool=tool, result=said.result)
+        return said.text
 
-    def _answer(self, name: str, args: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -> str:
-        messages = kwargs.get("messages")
+    def _answer(self, name: str, args: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -> tools.Called:
+        messages, lineage = kwargs.get("messages"), None
         session_id = str(kwargs.get("session_id") or self._session_id)
-        lineage: Lineage | None = None
-        with self._guard(hooks.INGEST):
-            if messages and session_id and not host.in_background_review():
-                messages = host.said(messages)
-                lineage = self._take(session_id, messages)
+        with self._guard(INGEST):
+            messages, lineage = self.runtime.observe(session_id, messages) or (messages, None)
         try:
-            deps = binding.tool_deps(self, session_id, lineage, messages)
-            said = tools.call(deps, name, args if isinstance(args, Mapping) else {}, messages=messages)
+            access = tools.tool_access(self, session_id, lineage, messages)
+            said = tools.call(access, name, args if isinstance(args, Mapping) else {})
         except LcmError as exc:
-            return json.dumps({"error": str(exc), "remedy": getattr(exc, "remedy", "run lcm_doctor")})
+            return tools.failed(str(exc), getattr(exc, "remedy", "run lcm_doctor"))
         except Exception as exc:
             logger.exception("tool %s failed", name)
             self.runtime.health.degraded(f"tool {name}", exc)
-            return json.dumps({"error": f"{name} failed: {type(exc).__name__}: {exc}"})
+            return tools.failed(f"{name} failed: {type(exc).__name__}: {exc}")
         self.runtime.health.resolved(f"tool {name}")
         return said
 
@@ -478,23 +677,25 @@ class LCMEngine(ContextEngine):
 
     @property
     def home(self) -> Path:
-        return Path(self._home) if self._home else host.hermes_home()
+        return Path(self._home) if self._home else facts.hermes_home()
 
     def _guard(self, topic: str, *, aborts: bool = False) -> Guard:
-        """Survive whatever happens inside, and remember it."""
-        return Guard(self, topic, aborts)
+        """A guard that survives every failure inside, and remembers it."""
+        return Guard(topic, self._succeeded, partial(self._failed, aborts=aborts))
 
-    def succeeded(self, topic: str) -> None:
+    def _succeeded(self, topic: str) -> None:
         """Called by the guard: what had been wrong before is resolved."""
-        if topic != hooks.INGEST:
+        if topic != INGEST:
             self.runtime.health.resolved(topic)
 
-    def failed(self, topic: str, error: Exception, aborts: bool) -> None:
+    def _failed(self, topic: str, error: Exception, *, aborts: bool) -> None:
         """Called by the guard: the host goes on with its own messages, status says why."""
         self.runtime.health.degraded(topic, error)
         self.runtime.health.save()
         if aborts:
             self._last_compress_aborted = True
+            # A stand-in took over where one can be made, in memory at the least; what remains is no list to rewrite.
+            self._store_failed = isinstance(error, StoreError)
             self._last_summary_error = f"{type(error).__name__}: {error}"
             self._cooldown_until = time.monotonic() + _STORE_COOLDOWN_S
             self.last_compression = {"at": time.time(), "result": f"failed: {error}"}

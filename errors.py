@@ -14,10 +14,14 @@ The error tree.
     - StoreTooOld           the file was written by a development version that no release reads
     - StoreForeign          another program, or the plugin before this one, wrote the file
     - Overtaken             another writer appended first; align again
+      - Exchanged           another file is in use now; the same call works
+  - FleetError              the shared server cannot be used as it is; says what to do about it
+    - FleetUnavailable      no connection, or it broke: the same call works later
   - SummaryError            no usable summary
     - SummaryTooLong        retry with less input
     - SummaryRejected       a model answered, verification refused; says why
     - SummaryUnavailable    no provider, an error or a timeout; the breaker counts these
+    - SourcesChanged        what was summarised is not what is stored there (any more): a restore, a repair, a removal
 """
 
 
@@ -96,6 +100,22 @@ class Overtaken(StoreError):
     remedy = "nothing to do: the plugin aligns again by itself"
 
 
+class Exchanged(Overtaken, StoreBusy):
+    """Another file is in use now, or the same one opened anew; it works."""
+
+
+class FleetError(LcmError):
+    """The shared server cannot be used as it is. ``remedy`` tells the operator what to do."""
+
+    def __init__(self, message: str, remedy: str = "run `/lcm fleet status`") -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+class FleetUnavailable(FleetError):
+    """No connection, or it broke, or it takes too long."""
+
+
 class SummaryError(LcmError):
     """No usable summary was obtained."""
 
@@ -110,3 +130,7 @@ class SummaryRejected(SummaryError):
 
 class SummaryUnavailable(SummaryError):
     """No provider, an error, or a timeout."""
+
+
+class SourcesChanged(SummaryError):
+    """What was summarised is not what is stored at these addresses (any more)."""

@@ -7,12 +7,18 @@ sizes are characters unless the name says bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple, overload
 
 #: The rung of a node that an archive became: its text is a placeholder, not a summary that a model wrote.
 ARCHIVE_RUNG = "archive"
+#: Who wrote the words of such a node: in its checks.
+ARCHIVED_WORDS = "the agent's"
+#: The role of a stored record of ours that no prompt explains: the host shows it as the user's, who never said it.
+RECORD = "record"
 #: The rung of an extract that the user chose instead of a model's words: no stand-in that waits to be replaced.
 EXTRACT_RUNG = "extractive"
 
@@ -37,6 +43,7 @@ class Flag:
     DUPLICATE = 1024  # another engine stored the same message again: kept, not in the thread, not found by a search
     COLLECTED = 2048  # transcript GC left the placeholders only, in the row and in the search index
     PRUNED = 4096  # the host's own compressor left only this of it, before it came here
+    PURGED = 8192  # an operator removed what it said; the row keeps its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +148,28 @@ class Node:
     def address(self) -> str:
         return f"sum_{self.node_id}"
 
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The checks as they are read; {} where they are no JSON object."""
+        try:
+            found = json.loads(self.checks)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+def in_order(nodes: Iterable[Node]) -> list[Node]:
+    """Nodes as a prompt shows them: oldest messages first."""
+    return sorted(nodes, key=lambda node: (node.first_pos, node.node_id))
+
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node that is not stored yet; ``sources`` are store ids (depth 0) or node ids (above), in order."""
+    """A node that is not stored yet; ``sources`` are store ids (depth 0) or node ids (above), in order.
+
+    ``wanted``: the address that it is to have if nobody has it. ``witness``: who the sources were when they were summarised
+    (``SummaryDag.witness``); empty where no time has passed since.
+    """
 
     conversation_id: int
     depth: int
@@ -159,6 +184,8 @@ class NewNode:
     rung: str = ""
     checks: str = "{}"
     replaces: int | None = None
+    wanted: int | None = None
+    witness: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +243,8 @@ class SummaryTask:
     focus: str = ""
     memory_context: str = ""
     previous: str = ""  # the end of the part before, where a source is read in parts
+    chat: str = ""  # whose allowance of model calls it takes
+    models: tuple[str, ...] = ()  # that are asked, in order; none: those of the settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +253,9 @@ class Scope:
 
     ``principal`` None: everything (the local operator). ``conversations`` None: all readable ones. ``session_id`` narrows
     to one host session. ``cuts`` and ``without``: of a branch, how much of its ancestors it inherits (conversation, last
-    sequence number, last position) and which of their rows it does without.
+    sequence number, last position) and which of their rows it does without. ``messages`` and ``nodes`` None: no other limit;
+    else these alone: what one request shows. ``apart``: others have rows here too, which may show in nothing, not in statistics
+    either.
     """
 
     principal: str | None = None
@@ -232,6 +263,9 @@ class Scope:
     session_id: str | None = None
     cuts: tuple[tuple[int, int, float], ...] = ()
     without: tuple[int, ...] = ()
+    messages: tuple[int, ...] | None = None
+    nodes: tuple[int, ...] | None = None
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +277,43 @@ class Entry:
     own: str = ""
 
 
+class Entries(Sequence[Entry]):
+    """The entries of a live list: the beginning of a list that only grows, shared with the later states of it."""
+
+    __slots__ = ("_shared", "_size")
+
+    def __init__(self, shared: list[Entry], size: int | None = None) -> None:
+        self._shared = shared
+        self._size = len(shared) if size is None else size
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Entry]: ...
+
+    def __getitem__(self, at: int | slice) -> Entry | Sequence[Entry]:
+        if isinstance(at, int):
+            return self._shared[range(self._size)[at]]
+        return self._shared[slice(*at.indices(self._size))]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return islice(self._shared, self._size)
+
+    def first(self, size: int) -> Entries:
+        """The first ``size`` of them."""
+        return Entries(self._shared, min(size, self._size))
+
+    def followed_by(self, more: Sequence[Entry]) -> Entries:
+        """These and more. Only a list that has gone on otherwise is copied."""
+        shared = self._shared if self._size == len(self._shared) else self._shared[: self._size]
+        shared.extend(more)
+        return Entries(shared)
+
+
 @dataclass(frozen=True, slots=True)
 class Lineage:
     """A live list and what its messages are. ``assembly``: the prompt of ours that it shows, if any.
@@ -250,7 +321,28 @@ class Lineage:
     ``last_seq``: the newest row of the conversation then; ``stored``: how many rows this list added.
     """
 
-    entries: tuple[Entry, ...]
+    entries: Entries
     assembly: Assembly | None
     last_seq: int
     stored: int = 0
+
+
+class Transcript(NamedTuple):
+    """A live list that is stored, without the notes of a gateway, and what its messages are."""
+
+    messages: Sequence[Mapping[str, Any]]
+    lineage: Lineage
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A group of the live list (or a stored row that the list lacks). ``index``: its first message, -1 if not live."""
+
+    ids: tuple[int, ...]
+    tokens: int
+    role: str
+    said_at: float | None
+    index: int
+    stop: int
+    whole: bool = True
+    behind_gap: bool = False  # messages in front of it are archived: no summary reaches over them

@@ -7,63 +7,96 @@ Engines come and go (the host deep-copies one per agent); what they work with li
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import threading
 import time
+import weakref
 import zlib
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from . import config as settings
-from . import host
-from .answer import Desk
-from .archive import ArchivedRanges
-from .archives import Archives
-from .calibration import Calibration
-from .collect import Collector
-from .compact import Compactor
+from .archive.costs import TokenCosts
+from .archive.ranges import ArchivedRanges
+from .archive.table import Archives
+from .compaction import planner
+from .compaction.background import Preparer
+from .compaction.calibration import Calibration
+from .compaction.compactor import Compactor
+from .compaction.compress import CompressPass
+from .compaction.workers import Foreground
 from .config import Config
 from .dag import SummaryDag
-from .db.connection import Database, Databases
-from .door import build as build_door
-from .errors import StoreCorrupt, StoreError
-from .health import Health
-from .ingest import Ingest
+from .errors import Overtaken, StoreCorrupt, StoreError
+from .fleet.background import Background, SharedLeases
+from .fleet.member import Member
+from .host import facts as host
+from .host import sessions
+from .importers.standby import Standby
+from .ingest.filters import build as build_filters
+from .ingest.ingestor import Ingest
+from .ingest.seen import UNSEEN, Recognised
+from .ledger.table import Ledger
 from .llm.breaker import Breaker, SpendGuard
 from .llm.client import HostModel
-from .llm.ladder import Ladder, LadderSettings
-from .metrics import Metrics
-from .ops import gauges
+from .llm.ladder import DAILY_LIMIT, EXTRACTIVE, SESSION, Ladder, LadderSettings
+from .ops import metrics, pull
+from .ops.collect import Collector
+from .ops.costs import Costs
+from .ops.metrics import Metrics
 from .ops.orders import Orders
 from .ops.survey import Survey
-from .payloads import unfolded
-from .prepare import Preparer
-from .records import Lineage, Summary, SummaryTask
-from .scope import Reach
-from .search import MESSAGES, NODES, MessageIndex, NodeIndex
-from .search import complete as indexes_complete
-from .search import prepare as prepare_indexes
-from .session import Session, Sessions, principal_of
-from .state import PresentState
+from .ops.upkeep import Upkeep
+from .prompt.context_message import carried_text
+from .prompt.present_state import PresentState
+from .prompt.rewrites import RequestRewrites
+from .prompt.stubs import Superseded
+from .recall import subagents
+from .recall.access import Access, EngineState, LiveList
+from .recall.paging import Readers
+from .records import Lineage, Summary, SummaryTask, Transcript
+from .search import rights
+from .search.index import MESSAGES, NODES, MessageIndex, NodeIndex
+from .search.index import complete as indexes_complete
+from .search.index import prepare as prepare_indexes
+from .search.rights import OWN_SESSION, Evidence, HostRow, Rights
+from .search.scope import Scopes
+from .session import CLIENTS, Session, Sessions, alone, unclaimed
+from .storage.connection import Database, Databases
+from .storage.health import Health
+from .storage.leases import Leases
+from .storage.payloads import Payloads, folder_of
 from .store import SEARCH_WAITS_S, MessageStore
-from .stubbing import Superseded
-from .swap import Swap
 from .text import tokens
-from .text.exact import Exact
-from .upkeep import Upkeep
-from .views import Views
-from .windows import UNSEEN, Recognised
+from .text.tokens import Exact
 
+T = TypeVar("T")
+
+#: Share of the window that one tool's answer may take, and bounds for it (the host cuts at about 15 % by itself).
+_ANSWER_SHARE, _ANSWER_LEAST, _ANSWER_MOST = 0.10, 1500, 8000
 #: The source of messages whose platform the host does not tell.
 UNKNOWN_SOURCE = "unknown"
 _SPEND = "spend"
 _BREAKER = "breaker"
+_DAILY, _COSTS = "daily tokens of summaries", "cost ledger"
 _CALIBRATION = "calibration"
 _WINDOWS = "windows"
+#: The mode of a session while it is not known whether a pattern leaves it out.
+HELD = "held"
+_HELD_BACK = "sessions held back"
+_MOST_HELD = 8
+#: How the topic begins under which an owner that contradicts an earlier one is shown.
+OWNERS = "owner of "
 _MOST_WINDOWS = 20
 _METRICS = "metrics file"
+_CARRIED_TOKENS = 1500  # that a first request may show of the conversation before it
+_TRIES = 4  # another file, a stand-in, memory
+_FILE = "database file"
+_FORK_WAIT_S = 2.0
 _TABLES, _UNREAD = "tables", "unreadable messages"
 
 
@@ -77,6 +110,7 @@ class Pending:
     parent: str | None = None
     origin: str = "start"
     carry_from: str | None = None
+    owner: str | None = None
 
 
 class Runtime:
@@ -89,42 +123,75 @@ class Runtime:
         self.health = Health(self.db)
         self.index = MessageIndex(self.db, behind=self._index_waiting)
         self.node_index = NodeIndex(self.db)
-        self.sessions = Sessions(self.db)
+        self.payloads = Payloads(self.db, folder_of(path), self.health)
+        self.filters = build_filters(config, self.payloads, self.health)
+        self.config = config = replace(config, custom_instructions=self.filters.text(config.custom_instructions))
+        self.sessions = Sessions(self.db, self.filters.text)
         self.store = MessageStore(self.db, self.index)
-        self.dag = SummaryDag(self.db, self.node_index)
-        self.payloads, self.whole_store, self.view_store = unfolded(
-            self.db, self.index, path, self.health, self.store.blocks
+        self.dag = SummaryDag(self.db, self.node_index, self.filters.text)
+        #: The messages exactly as they were said; and as they are read and searched: encoded bytes as placeholders.
+        self.whole_store, self.view_store = (
+            MessageStore(self.db, self.index, self.store.blocks, unfold=unfold, lacks=self.payloads.lacks)
+            for unfold in (self.payloads.whole, self.payloads.view)
         )
         self.metrics = self._measuring(config)
-        self.door = build_door(config, self.payloads, self.health)
-        self.ingest = Ingest(self.whole_store, self.sessions, self.dag, door=self.door)
+        self.leases = Leases(self.db)
+        self.ingest = Ingest(self.whole_store, self.sessions, self.dag, leases=self.leases, filters=self.filters)
         self.breaker, self.spend = _guards(config)
         self.calibration = Calibration(count=Exact(tokens.count, host.tiktoken_cache), rough=host.rough)
         #: The context window that the host reported last, by model: what a terminal knows when no agent runs in it.
         self.windows: dict[str, int] = {}
-        self.desk = Desk()
-        self.reach = Reach(self.db)
+        #: Entered by host calls; background work gives way to them.
+        self.foreground = Foreground()
+        self.standby = Standby(self.db, self._parts, self.health, give_way=self.foreground.give_way)
+        self.readers = Readers()
+        self.scopes = Scopes(self.db)
         self.orders = Orders(self.db)
         self.model = HostModel(reasoning_effort=config.summary_reasoning_effort)
+        self.costs = Costs(self.db, clean=self.filters.text)
+        self.daily = SpendGuard(max_calls=0, max_tokens=config.summary_daily_tokens, window_s=86_400.0, clock=time.time)
         self.ladder = Ladder(
-            self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count
-        )
+            self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count,
+            daily=self.daily,
+            told=lambda read, written: self.costs.note(SESSION.get(), summaries=1, summary_in=read, summary_out=written),
+        )  # fmt: skip
+        self.fleet = self._joined(config)
         self._compaction(config)
         self._pending: dict[str, Pending] = {}
+        self._priced: dict[str, tuple[float, float | None, float] | None] = {}
         self._sessions: dict[str, Session] = {}
+        self._held: dict[str, Sequence[Mapping[str, Any]]] = {}
         self._lock = threading.Lock()
         for problem in config.problems:
             self.health.degraded(f"setting {problem.name}", str(problem), severity="warning")
 
+    def _parts(self) -> Access:
+        """What stand-ins are merged with: messages exactly as they were said."""
+        return replace(self.access(None, Rights(), trusted=True), store=self.whole_store)
+
+    def _joined(self, config: Config) -> Background | None:
+        """The fleet's work behind the turns, if a server is named."""
+        if not config.fleet_dsn:
+            return None
+        member = Member(self.db, config.fleet_dsn, self._parts, self.health)
+        return Background(
+            member, self.health, days=config.fleet_pull_days, ready=lambda: self.db.path.exists() and not self.standby.engaged,
+            changed=self._others_wrote, give_way=self.foreground.give_way,
+        )  # fmt: skip
+
+    def _others_wrote(self) -> None:
+        """Rows of other hosts came: what is remembered of lists and sessions is read again."""
+        self._sessions.clear()
+        self.ingest.forget_all()
+
     def _measuring(self, config: Config) -> Metrics:
         """Counters and timings for the file that the operator named, if any."""
-        plugin = Path(__file__).resolve().parent
         return Metrics(
             self.path.parent / Path(config.metrics_path).expanduser() if config.metrics_path else None,
             database=str(self.path),
             interval_s=config.metrics_interval_seconds,
-            counted=gauges.counted(self.health),
-            gauges=gauges.gauges(self.db, self.health, self.payloads.folder, plugin),
+            counted=metrics.counted(self.health),
+            gauges=metrics.gauges(self.db, self.health, self.payloads.folder),
             told=self._metrics_written,
         )
 
@@ -140,16 +207,25 @@ class Runtime:
         with self.metrics.timing("summary_seconds"):
             made = self.ladder.summarise(task, **limits)
         self.metrics.count("summaries_total", quality=made.quality)
+        if made.quality == "verified":
+            self.health.resolved(_DAILY)
+        elif DAILY_LIMIT in made.checks:
+            limit = (
+                f"LCM_SUMMARY_DAILY_TOKENS={self.config.summary_daily_tokens} are used up: extracts stand for summaries"
+            )
+            self.health.degraded(
+                _DAILY, limit, severity="warning", remedy="raise it, or wait: the oldest hour frees its part"
+            )
         return made
 
     def _compaction(self, config: Config) -> None:
-        """What makes prompts: the archives' view of requests, the compactor, the swap, the worker."""
-        self.archives = Archives(self.db)
-        self.archived = ArchivedRanges(self.archives, self.whole_store, self.dag, self.reach)
+        """What makes prompts: the archives' view of requests, the compactor, the compress pass, the worker."""
+        self.archives = Archives(self.db, self.filters.text)
+        self.archived = ArchivedRanges(self.archives, self.whole_store, self.dag, self.scopes)
         self.superseded = Superseded(
             self.whole_store, least_chars=config.stub_min_chars, repay=config.stub_repay_share, rough=host.rough
         )
-        self.views = Views(self.ingest, [self.archived, self.superseded], rough=host.rough)
+        self.rewrites = RequestRewrites(self.ingest, [self.archived, self.superseded], rough=host.rough)
         self.compactor = Compactor(
             self.store,
             self.dag,
@@ -160,15 +236,16 @@ class Runtime:
             dissolved=self.orders.dissolved,
             archives=self.archived,
         )
-        state = PresentState(self.store)
-        self.swap = Swap(
+        self.ledger = Ledger(self.db, self.whole_store)
+        state = PresentState(self.store, self.ledger)
+        self.compress_pass = CompressPass(
             self.compactor,
             self.whole_store,
             self.dag,
             self.sessions,
             state,
             rough=host.rough,
-            clean=self.door.clean,
+            clean=self.filters.clean,
             stub_chars=config.stub_min_chars,
         )
         self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)
@@ -177,24 +254,34 @@ class Runtime:
             self.store,
             self.collector if config.large_output_transcript_gc_enabled else None,
             index_waiting=self._index_waiting,
+            health=self.health,
         )
         self.preparer = Preparer(
-            self.db,
+            self.leases if self.fleet is None else SharedLeases(self.leases, self.fleet.member),
             self.compactor,
             self.dag,
             self.health,
             config,
-            upkeep=self.upkeep.between_turns,
+            upkeep=self._between_turns,
             measured=self.calibration.measure,
+            foreground=self.foreground,
         )
 
     def _opened(self, db: Database) -> None:
         """Everything that a new connection needs: search indexes (caches) and what earlier processes left behind."""
         self._make_indexes(db, self._missed_tables(db))
+        if db.notice:
+            self.health.degraded(
+                _FILE, db.notice, severity="warning", remedy="nothing to do: what it lacked is written again"
+            )
+            db.notice = ""
         self._sessions.clear()
         self.ingest.forget_all()
+        if self.standby.engaged:
+            return  # what breaker and calibration know is true of any file
         self.breaker.load(self.health.kept(_BREAKER))
         self.spend.load(self.health.kept(_SPEND))
+        self.daily.load(self.health.kept(_DAILY))
         self.calibration.load(self.health.kept(_CALIBRATION))
         self.windows = {**_windows(self.health.kept(_WINDOWS)), **self.windows}
 
@@ -242,7 +329,7 @@ class Runtime:
         if MESSAGES in which:
             self._note_unread(self.index.rebuild(self.view_store.index_rows()))
         if NODES in which:
-            self.node_index.rebuild((node.node_id, node.text) for nodes in self.dag.every() for node in nodes)
+            self.node_index.rebuild(self.dag.index_rows())
         self.health.resolved("search index")
 
     def _note_unread(self, count: int) -> None:
@@ -255,7 +342,7 @@ class Runtime:
 
     def _index_waiting(self, *, seconds: float = SEARCH_WAITS_S) -> int:
         """Index what waits for it, for so many seconds; how many messages wait still."""
-        left = self.view_store.index_waiting(seconds=seconds)
+        left = self.standby.copy_more(seconds=seconds) + self.view_store.index_waiting(seconds=seconds)
         if not left:
             self.health.resolved(_UNREAD)
         return left
@@ -275,20 +362,56 @@ class Runtime:
         known = self._sessions.get(session_id)
         if known is not None:
             return known
+        was = self.db.identity
+        self.standby.copy(session_id)
         found = self.sessions.find(session_id) or self._open(session_id)
-        self._sessions[session_id] = found
+        if was is None or was == self.db.identity:  # or it is of a file that another thread has just left
+            self._sessions[session_id] = found
         return found
 
     def known(self, session_id: str) -> Session | None:
         """The session if anything of it is stored."""
+        self.standby.copy(session_id)
         return self._sessions.get(session_id) or self.sessions.find(session_id)
+
+    def stored(self, session_id: str) -> Session | None:
+        """The session, if anything of it is stored and the database can be read."""
+        try:
+            return self.known(session_id) if self.db.path.exists() else None
+        except StoreError:
+            return None
+
+    def wants_notices(self, session_id: str) -> bool:
+        """Is this chat to hear of compactions? Where its own choice cannot be read, the setting decides."""
+        try:
+            session = self.stored(session_id)
+            chosen = self.orders.notices(session.principal) if session is not None else None
+        except StoreError:
+            chosen = None
+        return self.config.compaction_notices if chosen is None else chosen
+
+    def pulled_text(self, session_id: str) -> str:
+        """What a person pulled in for the next message of a session; "" if nothing."""
+        found = self.orders.pulled(session_id)
+        return pull.text(self.store, self.dag, found) if found else ""
 
     def refresh(self, session_id: str) -> None:
         """The next use reads the session again."""
         self._sessions.pop(session_id, None)
 
+    def let_go(self, session_id: str) -> None:
+        """A session is over for the host. Its stored rows say whose it is, so nothing of it stays in memory."""
+        stored = self._sessions.pop(session_id, None)
+        with self._lock:
+            facts = self._pending.get(session_id)
+            if stored is not None and facts is not None and (facts.owner is None or not unclaimed(stored)):
+                del self._pending[session_id]
+        self.ingest.ended(session_id)
+
     def _open(self, session_id: str) -> Session:
         facts = self._pending.get(session_id) or Pending()
+        for other in filter(None, (facts.parent, facts.carry_from)):
+            self.standby.copy(other)
         parent = self.sessions.find(facts.parent) if facts.parent else None
         opened = self.sessions.open(
             session_id,
@@ -300,31 +423,74 @@ class Runtime:
             fork_seq=self.store.last_seq(parent.conversation_id) if parent and facts.origin == "branch" else None,
             mode=self._mode(session_id, facts.platform),
             model=facts.model,
+            # A branch belongs to who makes it.
+            principal=None if parent and facts.origin != "branch" else facts.owner or alone(session_id),
         )
         if facts.carry_from:
             self._carry(facts.carry_from, opened)
         return opened
 
     def _mode(self, session_id: str, platform: str) -> str:
-        if settings.matches_session(self.config.ignore_session_patterns, session_id, platform):
-            return "ignored"
-        if settings.matches_session(self.config.stateless_session_patterns, session_id, platform):
-            return "stateless"
-        return "full"
+        patterns = self.config.ignore_session_patterns or self.config.stateless_session_patterns
+        mode = settings.mode_of(self.config, session_id, platform)
+        return HELD if mode == "full" and patterns and not platform else mode
 
     def mode(self, session_id: str) -> str:
-        """full, stateless or ignored: by the patterns of now, whatever they were when the session began."""
+        """full, stateless or ignored: by the patterns of now, not by those when the session began.
+
+        HELD: there are patterns, and the host has not said yet where the session is from.
+        """
         facts = self._pending.get(session_id)
         platform = facts.platform if facts else ""
-        if not platform:
-            known = self._sessions.get(session_id)
+        if not platform and (self.config.ignore_session_patterns or self.config.stateless_session_patterns):
+            known = self.stored(session_id)
             platform = known.platform if known else ""
         return self._mode(session_id, platform)
 
-    def principal(self, session_id: str) -> str:
-        """Whom a session belongs to (or will, once something is stored in it)."""
-        facts = self._pending.get(session_id) or Pending()
-        return principal_of(facts.platform, facts.host_key, session_id)
+    def _admits(self, session_id: str, messages: Sequence[Mapping[str, Any]]) -> bool:
+        """May this list be stored? Where that is not known yet it is kept in memory until it is."""
+        mode = self.mode(session_id)
+        if mode == HELD:
+            self._held[session_id] = messages
+            while len(self._held) > _MOST_HELD:
+                self._held.pop(next(iter(self._held)))
+            self.health.degraded(
+                _HELD_BACK, "a session is not stored: the host does not say where it is from, and patterns leave some out",
+                severity="warning", remedy="nothing to do: it is stored with the first message that says so",
+            )  # fmt: skip
+        elif mode != "full":
+            self._held.pop(session_id, None)
+        if not self._held or mode == "full":
+            self.health.resolved(_HELD_BACK)
+        return mode == "full"
+
+    # -- owners -----------------------------------------------------------------------------------------
+    def undecided(self, session_id: str) -> bool:
+        """Is it open whom a session belongs to?"""
+        if session_id in self._sessions:
+            return unclaimed(self._sessions[session_id])
+        facts = self._pending.get(session_id)
+        return facts is None or facts.owner is None
+
+    def saw_owner(self, session_id: str, owner: str | None) -> None:
+        """Positive evidence of an owner: claims what nobody owns, and is refused where earlier evidence says otherwise."""
+        if owner is None:
+            return
+        facts = self.announce(session_id, owner=owner)
+        session = self.stored(session_id)
+        if session is None:
+            return
+        topic = f"{OWNERS}{session_id}"
+        if rights.claims(session, owner):
+            self.sessions.claim(session, owner, platform=facts.platform, host_key=facts.host_key)
+            self.refresh(session_id)
+        elif rights.contradicts(session, owner):
+            self.health.degraded(
+                topic, f"an agent of {owner} works in a session of {session.principal}; it reads that session only",
+                severity="warning", remedy="nothing to do after a /handoff; else see `hermes lcm doctor`",
+            )  # fmt: skip
+        elif session.principal == owner:
+            self.health.resolved(topic)
 
     def _carry(self, old_id: str, new: Session) -> None:
         """After /new: let the new conversation show the deep nodes of the old one (references only)."""
@@ -332,11 +498,81 @@ class Runtime:
         old = self.sessions.find(old_id)
         if depth == 0 or old is None or old.principal != new.principal or old.conversation_id == new.conversation_id:
             return
-        latest = self.dag.latest_assembly(old.conversation_id)
-        roots = self.dag.nodes(latest.roots) if latest else []
-        self.sessions.carry(new.conversation_id, [node.node_id for node in roots if depth < 0 or node.depth >= depth])
+        top = self.dag.topmost(old.conversation_id, max(0, depth), without=self.orders.dissolved())
+        self.sessions.carry(new.conversation_id, [node.node_id for node in top])
+
+    def carried_text(self, session_id: str) -> str:
+        """What a session's first request shows of the conversation before it; "" where there is nothing, or a prompt shows it."""
+        session = self.known(session_id)
+        nodes = self.dag.nodes(self.sessions.carried(session.conversation_id)) if session is not None else []
+        if session is None or not nodes or self.dag.latest_assembly(session.conversation_id) is not None:
+            return ""
+        return carried_text(session.nonce, nodes, _CARRIED_TOKENS)
+
+    def delegated(self, engine: LiveEngine, session_id: str, seen: Transcript) -> str:
+        """Where the records of the sub-agents are whose result the newest message is; "" for any other message."""
+        session, newest = self.known(session_id), seen.lineage.entries[-1:]
+        if session is None or not newest or not newest[0].ids:
+            return ""
+        access = self.access(session, rights_of(engine, session, session_id))
+        return "".join(subagents.note(access, row) for row in access.rows(newest[0].ids[-1:]))
+
+    # -- rights -----------------------------------------------------------------------------------------
+    def access(
+        self,
+        session: Session | None,
+        allowed: Rights = OWN_SESSION,
+        *,
+        engine: EngineState | None = None,
+        live: LiveList | None = None,
+        home: Path | None = None,
+        trusted: bool = False,
+    ) -> Access:
+        """The database as seen from a session (None: nothing of it is stored yet) with these rights."""
+        engine = engine or EngineState()
+        return Access(
+            db=self.db, store=self.view_store, dag=self.dag, sessions=self.sessions, scopes=self.scopes, index=self.index,
+            node_index=self.node_index, archives=self.archives, ledger=self.ledger, ranges=self.archived, payloads=self.payloads,
+            filters=self.filters, health=self.health, config=self.config, model=self.model, readers=self.readers,
+            home=home or host.hermes_home(), session=session, rights=allowed,
+            trusted=trusted, answer_tokens=answer_tokens(engine.context_length), engine=engine, live=live,
+            elsewhere=self.fleet.bring if self.fleet is not None else None,
+        )  # fmt: skip
 
     # -- the verbs that hooks and engines share -------------------------------------------------------------
+    def observe(
+        self,
+        session_id: str,
+        messages: Sequence[Mapping[str, Any]] | None,
+        *,
+        platform: str = "",
+        thorough: bool = True,
+        begins: bool = False,
+    ) -> Transcript | None:
+        """Store what is new in a live list, if the list may be stored at all: what it says, and which rows that is.
+
+        ``begins``: the conversation begins with it, whatever was stored before.
+
+        None for an empty list, for one of the host's background review, and in a session that the settings leave out.
+        """
+        if not session_id or not messages or host.in_background_review():
+            return None
+        seen = self.ingest.recognise(session_id, messages, thorough=thorough)
+        said = host.said(messages, seen.count)
+        if not said:
+            return None
+        if platform:
+            self.announce(session_id, platform=platform)
+        engine = ENGINES.of(session_id)
+        if engine is not None and self.undecided(session_id):
+            engine.sight(session_id)
+        if not self._admits(session_id, said):
+            return None
+        if begins and (known := self.stored(session_id)) is not None:
+            self.outlasting(lambda: self.ingest.begin_anew(known))
+            seen = UNSEEN
+        return Transcript(said, self.take(session_id, said, thorough=thorough, seen=seen))
+
     def take(
         self,
         session_id: str,
@@ -347,16 +583,51 @@ class Runtime:
         seen: Recognised = UNSEEN,
     ) -> Lineage:
         """Ingest a live list; a success resolves what had been wrong. ``source``: the platform, if not the session's."""
-        session = self.session(session_id)
-        source = source or session.platform or UNKNOWN_SOURCE
+        return self.outlasting(lambda: self._take(session_id, messages, source, thorough, seen))
+
+    def _note_past(self, session_id: str, messages: Sequence[Mapping[str, Any]]) -> None:
+        """A session that begins here with more than one request was resumed, not made by /new: nothing is carried into it."""
+        facts = self._pending.get(session_id)
+        if facts is None or facts.carry_from is None or session_id in self._sessions:
+            return
+        if sum(isinstance(each, Mapping) and each.get("role") == "user" for each in messages) > 1:
+            facts.carry_from = None
+
+    def outlasting(self, work: Callable[[], T]) -> T:
+        """Work with the database, done again with a stand-in where it cannot be used, or with memory."""
+        for _ in range(_TRIES):
+            self.standby.settle()
+            was = self.standby.file
+            try:
+                return work()
+            except StoreError as exc:
+                self._sessions.clear()  # they may be of another file
+                if not isinstance(exc, Overtaken) and not self.standby.takes_over(exc, was):
+                    raise
+        return work()
+
+    def _take(self, session_id: str, messages: Any, source: str, thorough: bool, seen: Recognised) -> Lineage:
+        self._note_past(session_id, messages)
         began = time.perf_counter()
-        lineage = self.ingest.take(session, messages, source=source, thorough=thorough, seen=seen)
+        with self.db.steady():  # what is read, and what is written then, is of one file
+            if not self.standby.looked:
+                raise Overtaken(f"{self.path} was exchanged just now")
+            session = self.session(session_id)
+            source = source or session.platform or UNKNOWN_SOURCE
+            if (held := self._held.get(session_id)) is not None:
+                self.ingest.take(session, held, source=source)
+                self._held.pop(session_id, None)
+                seen = UNSEEN
+            only = not ENGINES.shared(session_id)
+            lineage = self.ingest.take(session, messages, source=source, thorough=thorough, seen=seen, alone=only)
         self.metrics.observe("ingest_seconds", time.perf_counter() - began)
         self.health.counters["ingests"] += 1
         self.health.counters["messages_stored"] += lineage.stored
         self.health.resolved("ingest")
         if lineage.stored:
             self.health.written()
+            if self.fleet is not None:
+                self.fleet.wake()
             self.health.keep(_WINDOWS, self.windows)
         if self.ingest.unaligned:
             self.health.degraded(
@@ -375,8 +646,8 @@ class Runtime:
         if self.ingest.unknown_records:
             self.health.degraded(
                 topic,
-                "its list begins with a record whose prompt this database does not know: an older backup was restored, or "
-                "somebody pasted it; it is kept as text and will be summarised like any message",
+                "its list begins with a record whose prompt this database does not know: an older backup was restored, "
+                "a compaction failed, or somebody pasted it; it is kept as text and will be summarised like any message",
                 severity="warning",
                 remedy="nothing to do; the next compaction covers it",
             )
@@ -390,20 +661,53 @@ class Runtime:
             self.windows.pop(model, None)
             self.windows = dict([*self.windows.items(), (model, context_length)][-_MOST_WINDOWS:])
 
-    def ended(self) -> None:
-        """A session, or the process, ends: keep the states, and make the file small."""
+    def prices(
+        self, model: str, provider: str, base_url: str, api_key: Any, *, cached: tuple[float, int]
+    ) -> planner.Prices:
+        """What tokens of a model and of its summariser cost. The host is asked once for each, and may ask the network."""
+        summariser = self.config.summary_model
+        for name, route in ((model, (provider, base_url, api_key)), (summariser, ("", "", ""))):
+            if name not in self._priced:
+                self._priced[name] = host.token_prices(name, *route) if name and name != EXTRACTIVE else None
+        other = (0.0, None, 0.0) if summariser == EXTRACTIVE else self._priced[summariser]
+        return planner.priced(
+            self._priced[model], other, local=host.is_local(base_url), cached_share=cached[0], requests=cached[1]
+        )
+
+    def ended(self, session_id: str = "") -> None:
+        """A session, or the process, ends: keep the states, let its list go, and make the file small."""
+        self.health.resolved(_FILE)
         self.save_states()
         try:
-            self.upkeep.at_end()
+            if session_id:
+                self.ingest.ended(session_id)
+            if not session_id or not self.ingest.busy:
+                self.upkeep.at_end()
+            elif (session := self.known(session_id)) is not None:
+                self.upkeep.session_ended(session.conversation_id)
         except StoreError as exc:
             self.health.degraded("upkeep", exc, severity="warning")
         else:
             self.health.resolved("upkeep")
 
+    def _save_costs(self) -> None:
+        try:
+            self.costs.save()
+        except StoreError as exc:
+            self.health.degraded(_COSTS, exc, severity="warning")
+        else:
+            self.health.resolved(_COSTS)
+
+    def _between_turns(self, stopped: Callable[[], bool]) -> None:
+        self._save_costs()
+        self.upkeep.between_turns(stopped)
+
     def save_states(self) -> None:
         """Keep breaker and spend for the next process."""
         self.health.keep(_BREAKER, self.breaker.dump())
         self.health.keep(_SPEND, self.spend.dump())
+        self.health.keep(_DAILY, self.daily.dump())
+        self._save_costs()
         self.health.keep(_CALIBRATION, self.calibration.dump())
         self.health.save()
         try:
@@ -412,6 +716,11 @@ class Runtime:
             self.health.degraded("write-ahead log", exc, severity="warning")
         else:
             self.health.resolved("write-ahead log")
+
+
+def answer_tokens(context_length: int) -> int:
+    """Tokens that one tool's answer may take."""
+    return max(_ANSWER_LEAST, min(_ANSWER_MOST, int((context_length or 128_000) * _ANSWER_SHARE)))
 
 
 def _windows(kept: Mapping[str, Any]) -> dict[str, int]:
@@ -426,7 +735,7 @@ def _guards(config: Config) -> tuple[Breaker, SpendGuard]:
     )
     spend = SpendGuard(
         max_calls=config.summary_spend_max_calls,
-        max_tokens=0,
+        in_all=config.spend_in_all,
         window_s=config.summary_spend_window_seconds,
         clock=time.time,
     )
@@ -443,6 +752,16 @@ def _ladder_settings(config: Config) -> LadderSettings:
     )
 
 
+def by_itself(path: Path, config: Config) -> Runtime:
+    """The runtime of a file that no session uses: a backup that is examined."""
+    return Runtime(path, replace(config, fleet_dsn=""), Databases())
+
+
+def file_of(config: Config, home: Path) -> Path:
+    """The database of a home."""
+    return Path(config.database_path).expanduser() if config.database_path else home / "lcm.db"
+
+
 class Runtimes:
     """Runtimes by home. The registry is the only state that a module of this plugin holds."""
 
@@ -451,6 +770,8 @@ class Runtimes:
         self._databases = Databases()
         self._by_home: dict[str, Runtime] = {}
         self._real_paths: dict[str, tuple[os.stat_result, str]] = {}  # by the name, with the folder that it was of
+        self._parents: list[dict[str, Runtime]] = []
+        self._held_for_fork: list[Database] = []
 
     def at(self, home: Path | str | None = None) -> Runtime:
         """The runtime of a home (the current one if none is named), built at its first use without opening a file."""
@@ -458,11 +779,34 @@ class Runtimes:
         with self._lock:
             if key not in self._by_home:
                 config = settings.load(None, _block())
-                path = Path(config.database_path).expanduser() if config.database_path else Path(key) / "lcm.db"
-                self._by_home[key] = Runtime(path, config, self._databases)
+                self._by_home[key] = Runtime(file_of(config, Path(key)), config, self._databases)
                 if len(self._by_home) == 1:
                     atexit.register(self.stop)
+                    if hasattr(os, "register_at_fork"):
+                        os.register_at_fork(
+                            before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._forked
+                        )
             return self._by_home[key]
+
+    def _before_fork(self) -> None:
+        """Wait until no thread of ours is inside SQLite: a lock of its memory that one holds would stay taken in the child."""
+        end = time.monotonic() + _FORK_WAIT_S
+        self._held_for_fork = [each.db for each in self.all() if each.db.hold(end - time.monotonic())]
+
+    def _after_fork(self) -> None:
+        for db in self._held_for_fork:
+            db.let_go()
+        self._held_for_fork = []
+
+    def _forked(self) -> None:
+        """In the child of a fork everything is built anew: who held a lock is not there, and connections are the parent's.
+
+        They are kept, unused: to close one would drop the parent's locks on the file.
+        """
+        self._parents.append(self._by_home)
+        self._lock, self._databases, self._by_home = threading.RLock(), Databases(), {}
+        self._held_for_fork = []
+        ENGINES.forked()
 
     def _real(self, home: str) -> str:
         """A home's real path; looked up again only when its name or that path leads to another folder, for every hook asks."""
@@ -481,7 +825,10 @@ class Runtimes:
         """The process ends: workers take nothing new, states are kept."""
         for runtime in self.all():
             runtime.preparer.stop()
+            if runtime.fleet is not None:
+                runtime.fleet.stop()
             if runtime.db.is_open:
+                runtime.standby.settle()
                 runtime.ended()
                 runtime.db.close()  # the last one that has the file open takes the log away
             runtime.metrics.stop()
@@ -492,9 +839,164 @@ class Runtimes:
             return list(self._by_home.values())
 
 
-def _block() -> Mapping[str, Any]:
+def _block() -> Any:
     return host.config_block()
 
 
 #: One per process: engine copies and hooks find each other through it.
 RUNTIMES = Runtimes()
+
+
+class LiveEngine(Protocol):
+    """The engine of one agent, as hooks, tools and commands see it."""
+
+    born: int
+    answered: int
+    model: str
+    provider: str
+    api_mode: str
+    context_length: int
+    threshold_tokens: int
+    last_prompt_tokens: int
+    compactions: int
+    fallback_context: bool
+    last_compression: dict[str, Any]
+    costs: TokenCosts
+    sending: tuple[int, object] | None
+    cache: Counter[str]
+
+    @property
+    def name(self) -> str:
+        """The engine's name in the host."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime of the agent's home."""
+
+    @property
+    def home(self) -> Path:
+        """The agent's Hermes home."""
+
+    @property
+    def session_id(self) -> str:
+        """The host session; "" before the first."""
+
+    @property
+    def host_key(self) -> str:
+        """The gateway's key of the chat; "" at a terminal."""
+
+    @property
+    def config(self) -> Config:
+        """The settings for its model on its platform."""
+
+    @property
+    def platform(self) -> str:
+        """The platform of the agent; "" where the host does not say."""
+
+    @property
+    def session_db(self) -> Any:
+        """The host's session database, if it handed one over."""
+
+    def sight(self, session_id: str) -> None:
+        """Tell the runtime whose session this is, as far as the host says."""
+
+    def begins(self, messages: Sequence[Mapping[str, Any]]) -> bool:
+        """Does the host's own transcript show no more than this first turn?"""
+
+    @property
+    def counted_tokens(self) -> int:
+        """The prompt as the provider counted it last."""
+
+    def prepare(self, seen: Transcript) -> None:
+        """Let the worker look at the session."""
+
+    def watch(self) -> None:
+        """Take up, or leave, the hook through which requests come."""
+
+    def rewritable(self) -> bool:
+        """Whether one request can be changed on this host, with this provider."""
+
+    def changed(self, messages: Sequence[Mapping[str, Any]], lineage: Lineage) -> None:
+        """Requests are to show something else of this list from now on."""
+
+
+#: What is wrong with storing ends when a list was stored (``Runtime.take``), not when a call had none to store.
+INGEST = "ingest"
+
+
+class Engines:
+    """The live engine copies by session id; the newest one of a session wins. Holds none of them alive."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all: weakref.WeakSet[LiveEngine] = weakref.WeakSet()
+        self._by_session: weakref.WeakValueDictionary[str, LiveEngine] = weakref.WeakValueDictionary()
+        self.clock = itertools.count(1)  # says of two engines which was bound, or answered, later
+        #: Was one ever bound in this process? Where the host uses another engine its hooks still come here.
+        self.used = False
+        #: Has a gateway of this process handled a message? Then a slash command without a chat is nobody's.
+        self.gateway = False
+
+    def add(self, engine: LiveEngine) -> None:
+        """An engine was bound to a session (again)."""
+        self.used = True
+        with self._lock:
+            self._all.add(engine)
+            if engine.session_id:
+                self._by_session[engine.session_id] = engine
+
+    def forked(self) -> None:
+        """In the child of a fork nobody holds the lock."""
+        self._lock = threading.Lock()
+
+    def _every(self) -> list[LiveEngine]:
+        with self._lock:
+            return list(self._all)
+
+    def of(self, session_id: str) -> LiveEngine | None:
+        """The engine that works for a session."""
+        engine = self._by_session.get(session_id)
+        if engine is not None and engine.session_id == session_id:
+            return engine
+        found = [engine for engine in self._every() if engine.session_id == session_id]
+        return max(found, key=lambda engine: engine.born, default=None)
+
+    def shared(self, session_id: str) -> bool:
+        """Do two engines work for a session? An older one that is asked nothing any more was merely not let go yet."""
+        found = [engine for engine in self._every() if engine.session_id == session_id]
+        newest = max((engine.born for engine in found), default=0)
+        return any(engine.born < newest < engine.answered for engine in found)
+
+    def with_key(self, host_key: str) -> LiveEngine | None:
+        """The newest engine of a gateway chat. Clients of the API server choose their key: theirs are other chats."""
+        found = [each for each in self._every() if each.host_key == host_key and each.platform.lower() != CLIENTS]
+        return max(found, key=lambda engine: engine.born, default=None)
+
+    def newest(self) -> LiveEngine | None:
+        """The engine that was bound last, of any session."""
+        found = [engine for engine in self._every() if engine.session_id]
+        return max(found, key=lambda engine: engine.born, default=None)
+
+
+ENGINES = Engines()
+
+
+def evidence(engine: LiveEngine, session_id: str) -> Evidence:
+    """What the host says of an engine's agent and of a session."""
+    row = HostRow.of(sessions.row_of(engine.session_db, session_id))
+    return Evidence(engine.platform, engine.host_key, row, worker=host.is_worker())
+
+
+def rights_of(engine: LiveEngine, session: Session | None, session_id: str = "") -> Rights:
+    """The rights of an engine's agent in a session (``session_id``: while nothing of it is stored).
+
+    A sub-agent has those of the agent that asked for it, as long as that one is here.
+    """
+    runtime = engine.runtime
+    if session is not None and session.origin == "subagent" and session.parent_session_id:
+        above = ENGINES.of(session.parent_session_id)
+        known = above is not None and above is not engine and runtime.known(above.session_id)
+        return rights_of(above, known or None) if above is not None and above is not engine else OWN_SESSION
+    found = rights.rights(evidence(engine, session.session_id if session is not None else session_id), session)
+    shares = found.principal is not None and session is not None and runtime.sessions.shares(session)
+    return OWN_SESSION if shares else found

@@ -7,20 +7,23 @@ ended session is a session with an end.
 
 from __future__ import annotations
 
+import json
 import math
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from .db.connection import Database
-from .db.meta import Meta
-from .errors import StoreError
+from .errors import Overtaken
+from .storage.connection import Database
+from .storage.meta import Meta
 
-#: Who sits at the terminal, and what runs in their name: sees everything.
+#: Who sits at the terminal: sees everything.
 LOCAL = "local"
-_CLIENTS = "api_server"
-_LOCAL_PLATFORMS = frozenset({"", "cli", "cron", "curator", "tui", "acp", "api", "local", "batch"})
+#: The platform of clients of the API server. Several people may share one of its sessions.
+CLIENTS = "api_server"
+_LOCAL_PLATFORMS = frozenset({"cli", "tui", "acp", "local"})
+_ALONE = "session:"
 _COLUMNS = (
     "s.session_id, s.conversation_id, s.parent_session_id, s.origin, s.platform, s.host_key, s.principal, s.mode, s.model, "
     "s.started_at, s.ended_at, s.end_reason, s.compactions, c.nonce, c.parent_id, c.fork_seq"
@@ -31,6 +34,7 @@ KEY_OF = "(SELECT session_key FROM sessions WHERE session_id = {})"
 LOST_ID = "'recovered-session-' || {}.session_key"
 #: SQL: the id of the session of a row of ``messages`` (by its alias).
 ID_OF = f"coalesce((SELECT session_id FROM sessions WHERE sessions.session_key = {{0}}.session_key), {LOST_ID.format('{0}')})"
+_ALSO = "nonce:{}"  # a nonce that a conversation had in another file
 _INHERITS = (
     "inherits:{}"  # of a branch that has begun: [conversation, seq, pos] of every ancestor, rows it does without
 )
@@ -57,6 +61,12 @@ class Session:
     parent_id: int | None
     fork_seq: int | None
 
+    @property
+    def of_several(self) -> bool:
+        """May several people talk in it? Said by the host's key of a chat, which names its kind; a direct one has one."""
+        kind = self.host_key.split(":")[3:4]
+        return bool(kind) and kind != ["dm"]
+
 
 class Cut(NamedTuple):
     """How much of an ancestor a branch inherits: rows up to a sequence number that stand no further than a position."""
@@ -65,36 +75,45 @@ class Cut(NamedTuple):
     pos: float = math.inf
 
     def within(self, other: Cut) -> Cut:
-        """What is left of both."""
+        """The rest of both."""
         return Cut(min(self.seq, other.seq), min(self.pos, other.pos))
 
 
-def principal_of(platform: str, host_key: str | None, session_id: str) -> str:
+def principal_of(platform: str, host_key: str | None, session_id: str = "") -> str:
     """Whom a new session belongs to. A gateway names its chat in the session key; without one a session is alone.
 
     Clients of the API server choose their key: no choice makes them the terminal's user or a chat of another platform.
     """
-    if host_key and platform == _CLIENTS:
-        return f"{_CLIENTS}:{host_key}"
+    if host_key and platform.lower() == CLIENTS:
+        return f"{CLIENTS}:{host_key}"
     if host_key:
         parts = host_key.split(":")
-        if parts[0] != "agent" or len(parts) < 3:
-            return host_key
-        chat = ":".join(parts[2:])  # the second part is the profile: the host keeps two that serve one chat apart
-        return chat if parts[1] == "main" else f"{parts[1]}/{chat}"
-    if platform.lower() in _LOCAL_PLATFORMS:
-        return LOCAL
-    return f"session:{session_id}"
+        chat = ":".join(parts[2:]) if parts[0] == "agent" and len(parts) > 2 else host_key
+        if chat == LOCAL or chat.startswith(_ALONE):  # no key is one of the names that are given here
+            return f"key:{host_key}"
+        # The second part is the profile: the host keeps two that serve one chat apart.
+        return f"{parts[1]}/{chat}" if chat != host_key and parts[1] != "main" else chat
+    return LOCAL if platform.lower() in _LOCAL_PLATFORMS else alone(session_id)
+
+
+def alone(session_id: str) -> str:
+    """The principal of a session of which nobody could be shown to be the owner."""
+    return f"{_ALONE}{session_id}"
+
+
+def unclaimed(session: Session) -> bool:
+    """Is nobody known to own this session?"""
+    return session.principal.startswith(_ALONE)
 
 
 def key_of(db: Database, session_id: str, conversation_id: int) -> int:
     """The number by which new messages name a session, asked for in their transaction: a restored file has other numbers.
 
-    Raises StoreError where the session is not of this conversation: another file came in place of the one it was found in.
+    Raises Overtaken where the session is not of this conversation: another file came in place of the one it was found in.
     """
     found = db.fetch("SELECT session_key, conversation_id FROM sessions WHERE session_id = ?", (session_id,))
     if not found or found[0][1] != conversation_id:
-        raise StoreError(
+        raise Overtaken(
             f"{db.path} has no session {session_id!r} in conversation {conversation_id} (any more): nothing was stored; "
             "the host's next call looks it up again"
         )
@@ -104,13 +123,15 @@ def key_of(db: Database, session_id: str, conversation_id: int) -> int:
 class Sessions:
     """The sessions of one database."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, clean: Callable[[str], str] = str) -> None:
+        """``clean`` takes secrets out of the names under which sessions are stored."""
         self._db = db
+        self._clean = clean
         self._meta = Meta(db)
 
     def find(self, session_id: str) -> Session | None:
         """A session that is known, or None."""
-        return self._found(self._db.query, session_id)
+        return self._found(self._db.query, self._clean(session_id))
 
     @staticmethod
     def _found(read: Callable[..., list[tuple[Any, ...]]], session_id: str) -> Session | None:
@@ -134,18 +155,17 @@ class Sessions:
         model: str = "",
         principal: str | None = None,
     ) -> Session:
-        """The session, made if it is new. ``principal``: whose it is, where that is known already.
+        """The session, made if it is new. ``principal``: whose it is, if not the parent's or what platform and key say.
 
         ``origin`` "rotation" continues the parent's conversation; "branch" starts one that inherits the parent's messages up to
-        ``fork_seq``; "subagent" starts one that belongs to the parent's principal.
+        ``fork_seq``; "subagent" starts one of its own.
         """
+        session_id = self._clean(session_id)
         with self._db.transaction():
-            known = self._found(
-                self._db.fetch, session_id
-            )  # as the writer: another thread or process may have been faster
+            known = self._found(self._db.fetch, session_id)  # another thread or process may have been faster
             if known is not None:
                 return known
-            principal = parent.principal if parent else principal or principal_of(platform, host_key, session_id)
+            principal = principal or (parent.principal if parent else principal_of(platform, host_key, session_id))
             if parent is not None and origin == "rotation":
                 conversation_id = parent.conversation_id
             else:
@@ -171,8 +191,18 @@ class Sessions:
             assert made is not None
             return made
 
+    def take_nonce(self, session: Session, nonce: str) -> Session:
+        """A conversation that was just made keeps the nonce that it has in another file, unless somebody has it here."""
+        if self.nonce_owner(nonce) is not None:
+            return session
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE conversations SET nonce = ? WHERE conversation_id = ?", (nonce, session.conversation_id)
+            )
+        return replace(session, nonce=nonce)
+
     def adopt(self, child: str, parent: str) -> None:
-        """A sub-agent's session belongs to whoever its parent belongs to."""
+        """A sub-agent's session belongs to its parent's principal."""
         with self._db.transaction():
             self._db.execute(
                 "UPDATE sessions SET parent_session_id = :parent, origin = 'subagent', "
@@ -185,6 +215,38 @@ class Sessions:
                 "WHERE conversation_id = (SELECT conversation_id FROM sessions WHERE session_id = :child)",
                 {"child": child},
             )
+
+    def claim(self, session: Session, principal: str, *, platform: str = "", host_key: str | None = None) -> None:
+        """The conversation of a session, and all its sessions, belong to a principal from now on.
+
+        ``platform`` and ``host_key``: of the session, where they were not known when it began.
+        """
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE sessions SET platform = coalesce(nullif(platform, ''), ?), host_key = coalesce(nullif(host_key, ''), ?) "
+                "WHERE session_id = ?",
+                (platform, host_key or "", session.session_id),
+            )
+            where = (principal, session.conversation_id)
+            self._db.execute("UPDATE conversations SET principal = ? WHERE conversation_id = ?", where)
+            self._db.execute("UPDATE sessions SET principal = ? WHERE conversation_id = ?", where)
+
+    def uncarry(self, conversation_id: int, principal: str) -> None:
+        """Let a conversation show no nodes of other principals that were carried into it."""
+        with self._db.transaction():
+            self._db.execute(
+                "DELETE FROM carried WHERE conversation_id = ? AND node_id NOT IN (SELECT node_id FROM nodes n "
+                "JOIN conversations c USING(conversation_id) WHERE c.principal = ?)",
+                (conversation_id, principal),
+            )
+
+    def shares(self, session: Session) -> bool:
+        """Does a conversation inherit messages of another principal?"""
+        ancestors = [each for each, _ in self.lineage(session.conversation_id)[:-1]]
+        if not ancestors:
+            return False
+        sql = "SELECT 1 FROM conversations WHERE conversation_id IN (SELECT value FROM json_each(?)) AND principal <> ? LIMIT 1"
+        return self._db.query_one(sql, (json.dumps(ancestors), session.principal)) is not None
 
     def fork_at(self, conversation_id: int, cut: Cut, without: Sequence[int] = ()) -> None:
         """A branch begins: it inherits what its parent shows up to ``cut``, but for rows taken back by then (``without``).
@@ -264,20 +326,24 @@ class Sessions:
         """Note that the host ended a session. Nothing else changes."""
         with self._db.transaction():
             self._db.execute(
-                "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE session_id = ?", (now, reason, session_id)
+                "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE session_id = ?",
+                (now, reason, self._clean(session_id)),
             )
 
     def reopen(self, session_id: str) -> None:
         """A session that goes on has no end."""
         with self._db.transaction():
             self._db.execute(
-                "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE session_id = ?", (session_id,)
+                "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE session_id = ?",
+                (self._clean(session_id),),
             )
 
     def compacted(self, session_id: str) -> None:
         """Count one compaction that the host took over."""
         with self._db.transaction():
-            self._db.execute("UPDATE sessions SET compactions = compactions + 1 WHERE session_id = ?", (session_id,))
+            self._db.execute(
+                "UPDATE sessions SET compactions = compactions + 1 WHERE session_id = ?", (self._clean(session_id),)
+            )
 
     def carry(self, conversation_id: int, node_ids: Sequence[int]) -> None:
         """Let a conversation show nodes of the one before it: a reference, never a move."""
@@ -297,7 +363,16 @@ class Sessions:
     def nonce_owner(self, nonce: str) -> int | None:
         """The conversation whose nonce this is, or None."""
         row = self._db.query_one("SELECT conversation_id FROM conversations WHERE nonce = ?", (nonce,))
-        return int(row[0]) if row else None
+        return int(row[0]) if row else self._meta.value(_ALSO.format(nonce))
+
+    def also_known(self, nonce: str, conversation_id: int) -> None:
+        """A conversation that had another nonce in another file: lists that bear it are lists of this one."""
+        if self.nonce_owner(nonce) != conversation_id:
+            self._meta.note(_ALSO.format(nonce), conversation_id)
+
+    def other_nonces(self) -> dict[str, int]:
+        """Nonces that conversations had in other files."""
+        return self._meta.under(_ALSO.format(""))
 
     def lineage(self, conversation_id: int) -> list[tuple[int, Cut | None]]:
         """(conversation, how much of it counts) from the oldest ancestor to the conversation itself (None: all of it)."""
@@ -321,11 +396,26 @@ class Sessions:
         )
         return [Session(*row) for row in rows]
 
-    def recent(self, *, principal: str | None, limit: int) -> list[Session]:
-        """Sessions a principal may see (None: all), newest first."""
+    def children(self, session_ids: Sequence[str]) -> list[Session]:
+        """The sessions of sub-agents that began in one of these sessions, oldest first."""
+        rows = self._db.query(
+            f"SELECT {_COLUMNS} FROM sessions s JOIN conversations c USING(conversation_id) WHERE s.origin = 'subagent' "
+            "AND s.parent_session_id IN (SELECT value FROM json_each(?)) ORDER BY s.started_at, s.session_key",
+            (json.dumps(list(session_ids)),),
+        )
+        return [Session(*row) for row in rows]
+
+    def recent(self, *, principal: str | None, limit: int, conversations: Sequence[int] | None = None) -> list[Session]:
+        """Sessions of a principal (None: all), perhaps only of these conversations, newest first."""
         rows = self._db.query(
             f"SELECT {_COLUMNS} FROM sessions s JOIN conversations c USING(conversation_id) "
-            "WHERE :principal IS NULL OR c.principal = :principal ORDER BY s.started_at DESC, s.session_id LIMIT :limit",
-            {"principal": principal, "limit": limit},
+            "WHERE (:principal IS NULL OR c.principal = :principal) "
+            "AND (:among IS NULL OR c.conversation_id IN (SELECT value FROM json_each(:among))) "
+            "ORDER BY s.started_at DESC, s.session_id LIMIT :limit",
+            {
+                "principal": principal,
+                "among": json.dumps(list(conversations)) if conversations is not None else None,
+                "limit": limit,
+            },
         )
         return [Session(*row) for row in rows]

@@ -9,46 +9,50 @@ summaries or prompts: which message is new is ``ingest``'s business.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .blocks import UNREADABLE, Blocks, unreadable
-from .blocks import Stored as Packed
-from .cold import COLUMNS, STORED_COLUMNS, ColdRows
-from .db.connection import Database
-from .db.lists import marks, padded
 from .errors import Overtaken, StoreCorrupt
-from .indexing import CONTEXT_CHARS, IndexRow, index_row, stored_index_row
 from .records import Flag, Message, Row, Stored
-from .search import MessageIndex
+from .search.documents import CONTEXT_CHARS, IndexRow, ending, index_row, stored_index_row
+from .search.index import MessageIndex
 from .session import ID_OF, KEY_OF, Cut, key_of
-from .text import content, guard
-from .text.packing import pack
+from .storage.connection import Database, marks, padded
+from .storage.envelopes import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, ColdRows, unreadable
+from .storage.envelopes import Stored as Packed
+from .storage.packing import pack
+from .text import blobs, content
 
 #: A row but for its envelope, as it is read: with the host's id of its session.
 HEAD_COLUMNS = COLUMNS.format(ID_OF.format("messages"))
-_INSERT = f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES (NULL{',?' * 16})"
+_FREE = "(SELECT ? WHERE NOT EXISTS (SELECT 1 FROM messages WHERE store_id = ?))"
+_INSERT = f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES ({_FREE}{',?' * 16})"
 _ENDING = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id = ? AND chars < ?"
 _IN_SESSION = f"session_key = {KEY_OF.format('?')}"
 #: As the partial indexes of the schema say it.
 _RETRACTED = f"flags & {Flag.RETRACTED}"
 _IN_THREAD = f"{_RETRACTED} = 0"
 _NEIGHBOUR_CHARS = 200_000
+_LONGEST_TURN = 2000  # messages in which the end of a turn is looked for
 _ENDS = 256  # conversations of which it is remembered how their newest row ends
 #: A larger message is indexed behind its turn (5 MB take a fifth of a second), or by the first search if that comes before.
 LATER_CHARS = 250_000
+_INDEXED_AT_ONCE = 256  # messages: nobody else can write for some 30 ms
 SEARCH_WAITS_S = 5.0  # ... which waits no longer than that: many may have come at once, by an import
 
 
 @dataclass(frozen=True, slots=True)
 class NewRow:
-    """A message to append. ``pos``: its position when it goes between old rows."""
+    """A message to append. ``pos``: its position when it goes between old rows. ``wanted``: the address that it is to have if
+    nobody has it; ``stored_at``: when it was stored, if that was in another file."""
 
     message: Message
     pos: float | None = None
     revises: int | None = None
     flags: int = Flag.NONE
+    wanted: int | None = None
+    stored_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +76,24 @@ def head(row: Sequence[Any]) -> Stored:
 class MessageStore:
     """The messages of one database."""
 
-    def __init__(self, db: Database, index: MessageIndex, blocks: Blocks | None = None) -> None:
+    def __init__(
+        self,
+        db: Database,
+        index: MessageIndex,
+        blocks: Blocks | None = None,
+        *,
+        unfold: Callable[[Row], Row] | None = None,
+        lacks: Callable[[Row], bool] = lambda _: False,
+    ) -> None:
+        """``unfold``: puts payloads back into a row that is read; ``lacks``: whether one of its payloads cannot be read."""
         self._db = db
         self._index = index
+        self._unfold = unfold
+        self._lacks = lacks
         self.blocks = blocks or Blocks(db)
         self.cold = ColdRows(db, self.blocks)
-        #: How the row ends that was appended last, by conversation: (which one that is, its end).
-        self._ends: dict[int, tuple[tuple[int, bytes], str]] = {}
+        #: How the row ends that was appended last, by conversation: (which one, with its flags; its end).
+        self._ends: dict[int, tuple[tuple[int, bytes, int], str]] = {}
 
     # -- writing ------------------------------------------------------------------------------------
     def append(
@@ -114,17 +129,17 @@ class MessageStore:
                 store_id = self._db.execute(
                     _INSERT,
                     (
-                        conversation_id, session_key, seq, seq if row.pos is None else row.pos, content.storable(message.role),
-                        content.storable(message.tool_name), content.storable(message.answers), message.digest,
-                        message.tokens, len(message.text), message.said_at, now, source, message.flags | row.flags,
-                        row.revises, envelope,
+                        row.wanted, row.wanted, conversation_id, session_key, seq, seq if row.pos is None else row.pos,
+                        content.storable(message.role), content.storable(message.tool_name),
+                        content.storable(message.answers), message.digest, message.tokens, len(message.text),
+                        message.said_at, row.stored_at or now, source, message.flags | row.flags, row.revises, envelope,
                     ),
                 )  # fmt: skip
                 ids.append(store_id)
                 if not (message.flags | row.flags) & Flag.FILTERED:
                     entry = index_row(store_id, conversation_id, message, tail)
                     (entries if len(entry.text) + len(entry.extra) < LATER_CHARS else later).append(entry)
-                tail = message.text[-CONTEXT_CHARS:]
+                tail = ending(message.role, message.text)
             self._index.add(entries)
             self._index.waiting.add([entry.store_id for entry in later])
             self._flag(retract, add=Flag.RETRACTED)
@@ -132,13 +147,17 @@ class MessageStore:
             self._keep_end(conversation_id, ids, rows)
         return ids
 
-    def _newest(self, conversation_id: int) -> tuple[int, tuple[int, bytes] | None]:
+    def _newest(self, conversation_id: int) -> tuple[int, tuple[int, bytes, int] | None]:
         """(the newest sequence number, which message has it; None where the conversation has none of its own), as the writer."""
-        sql = "SELECT max(seq), store_id, digest FROM messages WHERE conversation_id = ?"
-        seq, store_id, digest = self._db.fetch(sql, (conversation_id,))[0]
-        return (self.last_seq(conversation_id, writing=True), None) if seq is None else (seq, (store_id, digest))
+        sql = "SELECT max(seq), store_id, digest, flags FROM messages WHERE conversation_id = ?"
+        seq, *newest = self._db.fetch(sql, (conversation_id,))[0]
+        return (
+            (self.last_seq(conversation_id, writing=True), None)
+            if seq is None
+            else (seq, (newest[0], newest[1], newest[2]))
+        )
 
-    def _end_of(self, conversation_id: int, newest: tuple[int, bytes] | None) -> str:
+    def _end_of(self, conversation_id: int, newest: tuple[int, bytes, int] | None) -> str:
         """How the row in front of the new ones ends: the index lends that to its successor. "" for a huge or damaged one."""
         if newest is None:
             return ""
@@ -152,7 +171,7 @@ class MessageStore:
         return self._ended(self._db.query(_ENDING, (store_id, _NEIGHBOUR_CHARS)))
 
     def _ended(self, rows: Sequence[tuple[Any, ...]]) -> str:
-        return "".join(row.text[-CONTEXT_CHARS:] for row in self._undamaged(rows))
+        return "".join(ending(row.head.role, row.text) for row in self._undamaged(rows))
 
     def _keep_end(self, conversation_id: int, ids: Sequence[int], rows: Sequence[NewRow]) -> None:
         """Remember how the newest row ends, where that is what its envelope says: the next append need not read it."""
@@ -161,7 +180,8 @@ class MessageStore:
         message = rows[-1].message
         self._ends.pop(conversation_id, None)
         if message.flags & (Flag.QUARANTINED | Flag.EXTERNALISED) == 0 and len(message.text) < _NEIGHBOUR_CHARS:
-            self._ends[conversation_id] = (ids[-1], message.digest), message.text[-CONTEXT_CHARS:]
+            newest = (ids[-1], message.digest, message.flags | rows[-1].flags)
+            self._ends[conversation_id] = newest, ending(message.role, message.text)
         if len(self._ends) > _ENDS:
             del self._ends[next(iter(self._ends))]
 
@@ -198,6 +218,36 @@ class MessageStore:
         )
         return True
 
+    def rewrite(self, rows: Sequence[tuple[Stored, Message]]) -> None:
+        """Other words for stored messages, for an operator who takes secrets out; who they are and where they stand stays.
+
+        Blocks that hold an old envelope go: their other rows get their own back.
+        """
+        with self._db.transaction():
+            self._unpack({head.store_id for head, _ in rows})
+            self._db.executemany(
+                "UPDATE messages SET envelope = ?, flags = ?, chars = ?, tokens = ? WHERE store_id = ?",
+                [(pack(m.envelope), m.flags, len(m.text), m.tokens, head.store_id) for head, m in rows],
+            )
+        self._ends.clear()
+
+    def _unpack(self, store_ids: Collection[int]) -> None:
+        """Give the rows of every block that holds one of these messages their envelopes back."""
+        wanted = json.dumps(sorted(store_ids))
+        sql = (
+            "SELECT DISTINCT envelope FROM messages WHERE typeof(envelope) = 'integer' "
+            "AND store_id IN (SELECT value FROM json_each(?))"
+        )
+        for (block,) in self._db.fetch(sql, (wanted,)):
+            rows = self._db.fetch(
+                "SELECT store_id FROM messages WHERE envelope = ? AND typeof(envelope) = 'integer'", (block,)
+            )
+            self._db.executemany(
+                "UPDATE messages SET envelope = ? WHERE store_id = ?",
+                [(pack(self.blocks.envelope(store_id, block)), store_id) for (store_id,) in rows],
+            )
+            self._db.execute("DELETE FROM blocks WHERE block_id = ?", (block,))
+
     # -- behind the turn ------------------------------------------------------------------------------
     def index_waiting(self, *, seconds: float = SEARCH_WAITS_S) -> int:
         """Index large messages of the last turns for so many seconds; how many wait still. Raises StoreError."""
@@ -205,8 +255,10 @@ class MessageStore:
 
     def late_entry(self, store_id: int) -> IndexRow | None:
         """What the index gets of a message that waits; None when it is gone. Raises StoreCorrupt when it cannot be read."""
-        rows = self.rows([store_id])
-        return stored_index_row(rows[0], "") if rows else None
+        rows = self._rows([store_id])
+        if any(self._lacks(row) for row in rows):  # it would never be found by what its payloads say
+            raise StoreCorrupt(f"a file of msg_{store_id} cannot be read")
+        return stored_index_row(self._unfolded(rows)[0], "") if rows else None
 
     def fold_index(self) -> None:
         """Make the search index a little smaller."""
@@ -305,6 +357,12 @@ class MessageStore:
 
     def rows(self, store_ids: Sequence[int]) -> list[Row]:
         """Messages with their content, in the order asked for; unknown ids are left out."""
+        return self._unfolded(self._rows(store_ids))
+
+    def _unfolded(self, rows: list[Row]) -> list[Row]:
+        return rows if self._unfold is None else [self._unfold(row) for row in rows]
+
+    def _rows(self, store_ids: Sequence[int]) -> list[Row]:
         found: dict[int, Row] = {}
         for part in _parts(store_ids):
             sql = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id IN ({marks(len(part))})"
@@ -339,6 +397,26 @@ class MessageStore:
             )
         ]
 
+    def turn_sizes(self, session_id: str) -> list[int]:
+        """Tokens of each turn of a host session: what a user said and all that followed."""
+        out: list[int] = []
+        for role, tokens in self._db.query(
+            f"SELECT role, tokens FROM messages WHERE {_IN_SESSION} ORDER BY store_id", (session_id,)
+        ):
+            if role == "user" or not out:
+                out.append(0)
+            out[-1] += int(tokens)
+        return out
+
+    def said_after(self, conversation_id: int, seq: int, *, role: str, limit: int) -> list[Row]:
+        """The next messages of a role behind a sequence number, in the order they were stored; huge and damaged ones left out."""
+        rows = self._db.query(
+            f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq > ? AND role = ? "
+            "AND chars < 100000 ORDER BY seq LIMIT ?",
+            (conversation_id, seq, role, limit),
+        )
+        return self._undamaged(rows)
+
     def first_of(self, segments: Sequence[Segment], *, role: str) -> Row | None:
         """The oldest message of a role in a thread that was said there: no note of the host, no record of ours."""
         for segment in segments:
@@ -367,6 +445,20 @@ class MessageStore:
             if len(out) >= limit:
                 break
         return out
+
+    def closing(self, asked: Stored) -> int | None:
+        """The last answer to a user's message before the user spoke again; None while they have not."""
+        sql = (
+            f"SELECT min(seq) FROM messages WHERE conversation_id = ? AND seq > ? AND seq <= ? AND role = 'user' "
+            f"AND flags & {Flag.RETRACTED | Flag.HOST_NOTE | Flag.IMPORTED} = 0"
+        )
+        (until,) = self._db.query(sql, (asked.conversation_id, asked.seq, asked.seq + _LONGEST_TURN))[0]
+        rows = self._db.query(
+            f"SELECT store_id FROM messages WHERE conversation_id = ? AND seq > ? AND seq < ? AND role = 'assistant' "
+            f"AND {_IN_THREAD} ORDER BY seq DESC LIMIT 1",
+            (asked.conversation_id, asked.seq, until or 0),
+        )
+        return int(rows[0][0]) if rows else None
 
     def last_told(self, segments: Sequence[Segment], *, tool: str, within: int) -> list[Row]:
         """Results of one tool and notes of the host among the newest ``within`` rows of a thread, newest first; a few of them."""
@@ -401,38 +493,48 @@ class MessageStore:
             return int(self._db.query("SELECT count(*) FROM messages")[0][0])
         return int(self._db.query(f"SELECT count(*) FROM messages WHERE {_IN_SESSION}", (session_id,))[0][0])
 
-    def every(self, *, size: int = 512, damaged: list[int] | None = None) -> Iterator[list[Row]]:
-        """All rows, oldest first, in batches: for rebuilding and checking.
+    def every(self, *, after: int = 0, size: int = 512, damaged: list[int] | None = None) -> Iterator[list[Row]]:
+        """All rows behind a store id, oldest first, in batches: for rebuilding and checking.
 
         One that cannot be read raises StoreCorrupt, or is left out where there is a list for its id.
         """
-        last = 0
         while True:
             sql = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id > ? ORDER BY store_id LIMIT ?"
-            rows = self._db.query(sql, (last, size))
+            rows = self._db.query(sql, (after, size))
             if not rows:
                 return
-            last = rows[-1][0]
-            yield [self._decoded(row) for row in rows] if damaged is None else self._undamaged(rows, damaged)
+            after = rows[-1][0]
+            decoded = [self._decoded(row) for row in rows] if damaged is None else self._undamaged(rows, damaged)
+            yield self._unfolded(decoded)
 
     def index_rows(self) -> Iterator[list[IndexRow]]:
-        """What the search index is made of, for rebuilding it inside the caller's transaction. What cannot be read waits."""
+        """What the search index is made of, for rebuilding it. What cannot be read waits.
+
+        An empty batch stands where there are no more for now; what follows it is read inside the caller's transaction.
+        """
         ends: dict[int, str] = {}
         damaged: list[int] = []
-        for rows in self.every(damaged=damaged):
-            batch = []
-            for row in rows:
-                if not row.head.flags & Flag.FILTERED:
-                    entry = stored_index_row(row, ends.get(row.head.conversation_id, ""))
-                    batch.append(self._collected(entry) if row.head.flags & Flag.COLLECTED else entry)
-                ends[row.head.conversation_id] = row.text[-CONTEXT_CHARS:]
-            yield batch
+        last = 0
+        for more in (True, False):
+            for rows in self.every(after=last, size=_INDEXED_AT_ONCE, damaged=damaged):
+                entries = [(row.head.flags & Flag.FILTERED, self._index_row(row, ends)) for row in rows]
+                if batch := [entry for filtered, entry in entries if not filtered]:
+                    yield batch
+                last = rows[-1].store_id if rows else last
+            if more:
+                yield []
+        self._index.waiting.take(None)
         self._index.waiting.add(damaged)
 
+    def _index_row(self, row: Row, ends: dict[int, str]) -> IndexRow:
+        entry = stored_index_row(row, ends.get(row.head.conversation_id, ""))
+        ends[row.head.conversation_id] = ending(row.head.role, row.text)
+        return self._collected(entry) if row.head.flags & Flag.COLLECTED else entry
+
     def _collected(self, entry: IndexRow) -> IndexRow:
-        """What is indexed of a row after transcript GC: the names of its files, whatever this store unfolds."""
-        (row,) = MessageStore.rows(self, [entry.store_id])
-        return entry._replace(text=guard.names(content.encode(row.envelope)[0]))
+        """Index text of a row after transcript GC: the names of its files, even in a store that unfolds them."""
+        (row,) = self._rows([entry.store_id])
+        return entry._replace(text=blobs.names(content.encode(row.envelope)[0]))
 
     def newest(self, conversations: Sequence[int] | None, *, before: int, limit: int) -> list[Row]:
         """Rows newest first, below ``before``: for scans that stop when they found enough."""
@@ -447,6 +549,16 @@ class MessageStore:
                 (before, *params, limit),
             )
         ]
+
+    def stored_bytes(self, store_ids: Sequence[int]) -> list[bytes]:
+        """The bytes of the file that hold these messages: their own envelopes, and the blocks that they share with others."""
+        wanted = json.dumps(list(store_ids))
+        which = "FROM messages WHERE store_id IN (SELECT value FROM json_each(?)) AND typeof(envelope) ="
+        own = self._db.query(f"SELECT envelope {which} 'blob'", (wanted,))
+        shared = self._db.query(
+            f"SELECT data FROM blocks WHERE block_id IN (SELECT envelope {which} 'integer')", (wanted,)
+        )
+        return [bytes(row[0]) for row in (*own, *shared)]
 
     def envelope(self, store_id: int, stored: Packed) -> str:
         """The JSON of a message's envelope from what stands in its row. Raises StoreCorrupt when it is none."""

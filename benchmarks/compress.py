@@ -39,9 +39,9 @@ SESSION = "20260101_000000_bench"
 
 
 def tokens(messages: list[Chat]) -> int:
-    from hermes_lcm import host
+    from hermes_lcm.host import facts
 
-    return host.rough(messages)
+    return facts.rough(messages)
 
 
 def one_pass(

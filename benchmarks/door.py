@@ -67,9 +67,9 @@ def best(work: Callable[[str], Any], text: str, times: int = 3) -> float:
 
 
 def workers() -> dict[str, Callable[[str], Any]]:
-    from hermes_lcm.text import guard
+    from hermes_lcm.ingest.filters import Noise
+    from hermes_lcm.text import blobs
     from hermes_lcm.text.explore import explore
-    from hermes_lcm.text.noise import Noise
     from hermes_lcm.text.redact import Redactor
 
     default, everything = Redactor(), Redactor(["all"])
@@ -77,7 +77,7 @@ def workers() -> dict[str, Callable[[str], Any]]:
     return {
         "redaction, default kinds": default.text,
         "redaction, all kinds": everything.text,
-        "guard": guard.spans,
+        "guard": blobs.spans,
         "exploration": explore,
         "three noise patterns, two of them catastrophic": noise.match,
     }

@@ -34,9 +34,10 @@ def fresh_process() -> None:
 
 
 def hook(name: str, session_id: str, messages: Sequence[Chat], **facts: Any) -> None:
-    from hermes_lcm import hooks
+    from hermes_lcm import runtime
+    from hermes_lcm.plugin import hooks
 
-    hooks.ENGINES.used = True  # hooks store where an agent of the process has the engine
+    runtime.ENGINES.used = True  # hooks store where an agent of the process has the engine
     hooks.HOOKS[name](session_id=session_id, conversation_history=messages, platform="cli", model="m", **facts)
 
 
@@ -63,7 +64,8 @@ class Agent:
 
     # -- tools ----------------------------------------------------------------------------------------
     def tool(self, name: str, **arguments: Any) -> dict[str, Any]:
-        answer = json.loads(self.engine.handle_tool_call(name, arguments, session_id=self.session_id))
+        given = arguments if name in ("lcm_archive", "lcm_expand_query") else {"format": "json", **arguments}
+        answer = json.loads(self.engine.handle_tool_call(name, given, session_id=self.session_id))
         return answer if isinstance(answer, dict) else {"error": "no object"}
 
     # -- turns ----------------------------------------------------------------------------------------
@@ -78,7 +80,7 @@ class Agent:
         hook("post_llm_call", self.session_id, self.messages)
 
     def _request(self, before_request: Callable[[list[Chat]], None] | None) -> None:
-        from hermes_lcm import host
+        from hermes_lcm.host import facts as host
 
         size = host.rough(self.messages)
         if self.engine.should_compress(size):

@@ -1,5 +1,5 @@
 """
-What every benchmark needs: synthetic conversations, clocks, a bare SQLite table to compare with, and one form of report.
+Kit of the benchmarks: synthetic conversations, clocks, a bare SQLite table to compare with, and one form of report.
 
 Imports nothing of the plugin at the top, so that a script may set ``HERMES_HOME`` first. Times are seconds inside, milliseconds
 in reports. Every figure that is judged is a ratio of two things measured in the same run, in turns.
@@ -233,6 +233,7 @@ class InstantModel:
     def __init__(self) -> None:
         self.calls = 0
         self.chars = 0
+        self.written = 0
         self.seconds = 0.0
         self._lock = threading.Lock()
 
@@ -250,6 +251,7 @@ class InstantModel:
         with self._lock:
             self.calls += 1
             self.chars += len(prompt)
+            self.written += len(text)
             self.seconds += time.thread_time() - began
         message = SimpleNamespace(role="assistant", content=text, tool_calls=None, refusal=None, reasoning=None)
         usage = SimpleNamespace(

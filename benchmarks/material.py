@@ -83,6 +83,11 @@ def paired(messages: Sequence[Chat]) -> list[Chat]:
     return out
 
 
+def relabelled(turns: Sequence[Sequence[Chat]]) -> list[list[Chat]]:
+    """Turns of several conversations as one: their call ids differ."""
+    return [_relabelled(turn, str(n)) for n, turn in enumerate(turns)]
+
+
 def _relabelled(turn: Sequence[Chat], mark: str) -> list[Chat]:
     """The turn with call ids of its own."""
     out = []

@@ -99,11 +99,10 @@ class Operator:
         """One command, from its words to its answer."""
         from dataclasses import replace
 
-        from hermes_lcm.binding import ops_deps
-        from hermes_lcm.command import answer
+        from hermes_lcm.command import answer, operator_access
 
         newest = self.runtime.sessions.recent(principal=None, limit=1)
-        return answer(words, replace(ops_deps(self.runtime, newest[0], None), trusted=True))
+        return answer(words, replace(operator_access(self.runtime, newest[0], None), trusted=True))
 
     def times(self, words: str, laps: int) -> list[float]:
         """The same command again and again; the first call, which warms the page cache, is left out."""

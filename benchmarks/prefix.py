@@ -87,9 +87,9 @@ class Watch:
         self.last, self.roots, self.passes = list(messages), roots, len(self.agent.compactions)
 
     def _roots(self, messages: Sequence[Chat]) -> tuple[int, ...] | None:
-        from hermes_lcm.text import own
+        from hermes_lcm.text import markup
 
-        context = own.read_context(str(messages[0].get("content") or ""))
+        context = markup.read_context(str(messages[0].get("content") or ""))
         found = self.agent.runtime.dag.assembly(context.assembly_id) if context is not None else None
         return tuple(found.roots) if found is not None else None
 

@@ -31,7 +31,7 @@ CASES = ((272_000, 1_000_000, ("codex_gpt_long_context",)),
 
 def turns(total: int) -> list[list[Chat]]:
     """A conversation of about so many tokens: requests, tool rounds with results of some thousand characters, answers."""
-    from hermes_lcm import host
+    from hermes_lcm.host import facts
 
     talk, out, used = Talk(5), [], 0
     while used < total:
@@ -40,7 +40,7 @@ def turns(total: int) -> list[list[Chat]]:
             turn += talk.round(talk.rng.randint(2_000, 12_000))
         turn.append(talk.answer())
         out.append(turn)
-        used += host.rough(turn)
+        used += facts.rough(turn)
     return out
 
 
@@ -58,7 +58,7 @@ def leading(one: str, other: str) -> int:
 
 def drive(window: int, conversation: list[list[Chat]], settings: dict[str, object], where: Path) -> dict[str, float]:
     """The conversation from its first request to its last."""
-    from hermes_lcm import host
+    from hermes_lcm.host import facts
 
     model = InstantModel().install()
     fixed = {"background_compaction": "false", "summary_spend_max_calls": 0, "foreground_budget_ms": 3_600_000}
@@ -69,10 +69,10 @@ def drive(window: int, conversation: list[list[Chat]], settings: dict[str, objec
 
     def request(messages: list[Chat]) -> None:
         nonlocal last
-        seen.append(host.rough(messages))
+        seen.append(facts.rough(messages))
         if last:
             same = next((n for n, (a, b) in enumerate(zip(last, messages, strict=False)) if a != b), len(last))
-            kept, before = host.rough(last[:same]), seen[-2]
+            kept, before = facts.rough(last[:same]), seen[-2]
             if same < len(last):
                 kept += leading(str(last[same].get("content") or ""), str(messages[same].get("content") or "")) // 4
             shares.append(kept / before)

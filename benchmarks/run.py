@@ -30,10 +30,14 @@ NO_BENCHMARKS = {"run", "kit", "driving", "material", "plots"}
 TITLES = {
     "ingest": "Keeping messages", "compress": "Compaction", "turns": "Compaction while turns keep coming",
     "prefix": "What a compaction leaves of the prompt", "summaries": "Summaries", "recall": "Recall",
+    "facts": "Facts of a long conversation", "exam": "What the agent still knows",
     "semantic": "Embeddings, left out", "lookup": "Search",
     "loading": "Loading", "tokens": "Token estimate", "disk": "Disk", "scale": "From a thousand to a million messages",
     "soak": "A hundred thousand messages in one session", "adoption": "Taking over other archives",
-    "operators": "Operators' commands", "presets": "Presets", "door": "A huge message",
+    "operators": "Operators' commands", "presets": "Presets", "bill": "The bill", "door": "A huge message",
+    "fleet": "Several hosts on one server", "rounds": "Tool rounds", "redaction": "False alarms of redaction",
+    "million": "Search in a million messages",
+    "outages": "Outages",
 }  # fmt: skip
 HOW = """## How to run them again
 

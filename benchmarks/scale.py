@@ -116,7 +116,7 @@ def restarting(archive: Archive, times: int) -> list[Timed]:
 
 def compacting(archive: Archive, times: int) -> list[Timed]:
     """A thousand messages of a session of its own; the model's own time does not count."""
-    from hermes_lcm import host
+    from hermes_lcm.host import facts
 
     found = []
     for n in range(times):
@@ -124,7 +124,7 @@ def compacting(archive: Archive, times: int) -> list[Timed]:
         agent = Agent(session)
         hook("pre_api_request", session, messages)
         model = archive.model.seconds
-        wall, processor = cost(agent.engine.compress, messages, current_tokens=host.rough(messages))
+        wall, processor = cost(agent.engine.compress, messages, current_tokens=facts.rough(messages))
         found.append((wall, processor - (archive.model.seconds - model)))
         archive.note(messages)
     archive.agent = Agent("20260101_000000_none")

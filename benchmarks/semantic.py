@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import kit
-import recall
 from driving import Agent, hook
 from kit import InstantModel, Report, home
+
+import recall
 
 MIXES = (0.8, 0.65, 0.5)
 RULE = "embeddings come in if they add 0.03 to R@10 on two of the three sets"
@@ -51,9 +52,9 @@ class Vectors:
     """The pieces of one conversation's messages."""
 
     def __init__(self, model: Any, docs: Sequence[recall.Doc]) -> None:
-        from hermes_lcm.text import words
+        from hermes_lcm.search import query
 
-        pieces = [(doc, piece) for doc in docs for _, piece in words.chunks(doc.text)]
+        pieces = [(doc, piece) for doc in docs for _, piece in query.chunks(doc.text)]
         self.owners = [doc for doc, _ in pieces]
         self._model = model
         self._matrix = model.embed([piece for _, piece in pieces], norm=True)
@@ -69,10 +70,11 @@ class Vectors:
 
 def ours(agent: Agent, question: str, ident: Mapping[int, str]) -> dict[str, float]:
     """What the search gives, with scores."""
-    from hermes_lcm import binding, finding, tools
+    from hermes_lcm import tools
+    from hermes_lcm.recall import grep
 
-    caller = tools.caller_of(binding.tool_deps(agent.engine, agent.session_id, None))
-    hits = finding.Search(caller, finding.Ask(query=question, chosen=caller.choose())).messages(200)
+    caller = tools.tool_access(agent.engine, agent.session_id, None)
+    hits = grep.Search(caller, grep.Ask(query=question, chosen=caller.choose())).messages(200)
     return {ident[hit.store_id]: hit.score for hit in hits.hits if hit.store_id in ident}
 
 

@@ -148,7 +148,7 @@ class Run:
         self.turns.add(self.said, mine, others, wall, self.tokens(), *more)
 
     def tokens(self) -> int:
-        from hermes_lcm import host
+        from hermes_lcm.host import facts as host
 
         return host.rough(self.agent.messages)
 

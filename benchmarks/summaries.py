@@ -22,14 +22,13 @@ import kit
 import material
 from kit import Chat, Report
 
-from hermes_lcm import plan
+from hermes_lcm.compaction import plan
 from hermes_lcm.config import Config
-from hermes_lcm.llm.digest import digest, target_tokens
-from hermes_lcm.llm.haystack import Haystack, recall
-from hermes_lcm.llm.source import Source
+from hermes_lcm.llm.extract import digest, target_tokens
+from hermes_lcm.llm.source import Haystack, Source, recall
 from hermes_lcm.llm.verify import band
 from hermes_lcm.records import SourceLine, SummaryTask
-from hermes_lcm.text import pairs
+from hermes_lcm.text import groups
 from hermes_lcm.text.salience import Item, ranked
 from hermes_lcm.text.tokens import MESSAGE_OVERHEAD_TOKENS, count
 
@@ -72,7 +71,7 @@ def chunks(chat: Sequence[Chat]) -> list[tuple[SourceLine, ...]]:
             tuple(range(group.start + 1, group.stop + 1)), sum(line.tokens for line in lines[group.start : group.stop]),
             group.role, None, group.start, group.stop, group.whole,
         )
-        for group in pairs.groups(chat)
+        for group in groups.groups(chat)
     ]  # fmt: skip
     config = Config()
     size = plan.chunk_tokens(config.leaf_chunk_tokens, 0, dynamic=False, dynamic_max=config.dynamic_leaf_chunk_max)

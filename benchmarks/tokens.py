@@ -149,14 +149,14 @@ def error(report: Report, found: dict[str, list[str]], count: Count, truth: Coun
 
 def whole_list(report: Report, laps: int) -> None:
     """What the host's own estimate of a list costs, for scale."""
-    from hermes_lcm import host
+    from hermes_lcm.host import facts
     from hermes_lcm.text import tokens
 
     messages = Talk(5).history(2000)
     texts = [kit.text_of(m) for m in messages]
     spent: dict[str, list[float]] = {"host's estimate": [], "ours": []}
     for _ in range(laps):
-        spent["host's estimate"].append(kit.timed(host.rough, messages))
+        spent["host's estimate"].append(kit.timed(facts.rough, messages))
         spent["ours"].append(kit.timed(lambda: [tokens.count(t) for t in texts]))
     report.table("A list of 2,000 messages", ("", *kit.SPREAD), [[name, *kit.spread(s)] for name, s in spent.items()])
 

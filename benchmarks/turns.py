@@ -29,10 +29,10 @@ MODEL_S, PERIOD_S, BUDGET_S = 3.0, 10.0, 20.0
 
 def hurry(scale: float) -> None:
     """The plugin's own waiting times, divided by the scale like everybody's."""
-    from hermes_lcm import compact, prepare
+    from hermes_lcm.compaction import background, compactor
     from hermes_lcm.llm import ladder
 
-    for module, names in ((ladder, ("_LEAST_S",)), (compact, ("_REFUSED_S",)), (prepare, ("_LEASE_S", "_JOB_S"))):
+    for module, names in ((ladder, ("_LEAST_S",)), (compactor, ("_REFUSED_S",)), (background, ("_LEASE_S", "_JOB_S"))):
         for name in names:
             if hasattr(module, name):
                 setattr(module, name, getattr(module, name) / scale)

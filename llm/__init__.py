@@ -1,1 +1,1 @@
-"""Everything that costs tokens."""
+"""Language models: everything that costs tokens."""

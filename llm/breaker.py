@@ -5,25 +5,30 @@ Owns the counting. The state goes in and out as a JSON-able dict, so that a rest
 budget; who keeps it is the caller's business. The clock is wall time for the same reason. Safe to use from several
 threads.
 
-A model that answered is a model that works: an answer that verification refused is reported as ``success``.
+A model that answered is a model that works, but not one that can summarise: refused chunks are counted by themselves, and only a
+summary that passed ends the pause after them.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+_MOST_DOUBLINGS: Final = 1  # of the pause, each time that a model is refused again
+
 
 class _Route:
-    def __init__(self, failures: int = 0, retry_at: float = 0.0, reason: str = "") -> None:
+    def __init__(self, failures: int = 0, retry_at: float = 0.0, reason: str = "", refusals: int = 0) -> None:
         self.failures = failures
+        self.refusals = refusals  # chunks in a row of which no answer passed
         self.retry_at = retry_at  # 0: closed
         self.reason = reason
         self.probing = False
 
     def as_dict(self) -> dict[str, Any]:
-        return {"failures": self.failures, "retry_at": self.retry_at, "reason": self.reason}
+        return {"failures": self.failures, "retry_at": self.retry_at, "reason": self.reason, "refusals": self.refusals}
 
 
 class Breaker:
@@ -46,16 +51,38 @@ class Breaker:
             if state is None or not state.retry_at:
                 return True
             # A clock that was set back must not prolong the pause.
-            state.retry_at = min(state.retry_at, self._clock() + self._cooldown_s)
+            state.retry_at = min(state.retry_at, self._clock() + self._pause(state.refusals))
             if state.probing or self._clock() < state.retry_at:
                 return False
             state.probing = True
             return True
 
     def success(self, route: str) -> None:
-        """The route answered, whatever the answer was worth."""
+        """The route answered, well or badly."""
+        with self._lock:
+            state = self._routes.get(route)
+            if state is not None and state.refusals:
+                state.failures = 0
+            else:
+                self._routes.pop(route, None)
+
+    def passed(self, route: str) -> None:
+        """An answer of the route was a summary."""
         with self._lock:
             self._routes.pop(route, None)
+
+    def refused(self, route: str, reason: str) -> None:
+        """No answer of the route about a chunk was a summary. Its pause doubles with each chunk after the first ones."""
+        with self._lock:
+            state = self._routes.setdefault(route, _Route())
+            state.refusals += 1
+            state.reason = reason[:200]
+            state.probing = False
+            if self._threshold and state.refusals >= self._threshold:
+                state.retry_at = self._clock() + self._pause(state.refusals)
+
+    def _pause(self, refusals: int) -> float:
+        return self._cooldown_s * float(2 ** min(max(0, refusals - max(1, self._threshold)), _MOST_DOUBLINGS))
 
     def failure(self, route: str, reason: str) -> None:
         """The route raised or timed out. ``reason`` is shown in the status."""
@@ -64,7 +91,7 @@ class Breaker:
             state.failures += 1
             state.reason = reason[:200]
             if self._threshold and (state.probing or state.failures >= self._threshold):
-                state.retry_at = self._clock() + self._cooldown_s
+                state.retry_at = self._clock() + self._pause(state.refusals)
             state.probing = False
 
     def release(self, route: str) -> None:
@@ -93,6 +120,7 @@ class Breaker:
                     int(_number(saved.get("failures"))),
                     _number(saved.get("retry_at")),
                     reason=str(saved.get("reason", "")),
+                    refusals=int(_number(saved.get("refusals"))),
                 )
         with self._lock:
             self._routes = routes
@@ -102,28 +130,36 @@ _BUCKETS: Final = 60
 
 
 class SpendGuard:
-    """At most ``max_calls`` calls and ``max_tokens`` tokens within ``window_s``; 0 means no limit.
+    """At most ``max_calls`` model calls for one chat within ``window_s``, ``in_all`` for all of them, ``max_tokens`` tokens.
+
+    0 means no limit.
 
     Counts in sixtieths of the window, so the state stays small whatever the limit is.
     """
 
-    def __init__(self, *, max_calls: int, max_tokens: int, window_s: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, *, max_calls: int, window_s: float, clock: Callable[[], float], in_all: int = 0, max_tokens: int = 0
+    ) -> None:
         self._max_calls = max_calls
+        self._in_all = in_all
         self._max_tokens = max_tokens
         self._width = max(window_s, 0.001) / _BUCKETS
         self._clock = clock
         self._buckets: dict[int, list[int]] = {}  # number of the bucket: calls, tokens
+        self._chats: dict[int, Counter[str]] = {}  # number of the bucket: calls by chat
         self._lock = threading.Lock()
 
-    def reserve(self, tokens: int) -> bool:
-        """Book one call of about ``tokens``; False, and nothing booked, when that would exceed a limit."""
+    def reserve(self, tokens: int, chat: str = "") -> bool:
+        """Book one call of about ``tokens`` for a chat; False, and nothing booked, when that would exceed a limit."""
         with self._lock:
             calls, spent = self._sum()
-            if (self._max_calls and calls + 1 > self._max_calls) or (
-                self._max_tokens and spent + tokens > self._max_tokens
-            ):
+            of_chat = sum(bucket[chat] for bucket in self._chats.values())
+            if (self._max_calls and of_chat >= self._max_calls) or (self._in_all and calls >= self._in_all):
+                return False
+            if self._max_tokens and spent + tokens > self._max_tokens:
                 return False
             self._book(1, tokens)
+            self._chats.setdefault(self._now(), Counter())[chat] += 1
             return True
 
     def settle(self, *, reserved: int, spent: int) -> None:
@@ -148,25 +184,34 @@ class SpendGuard:
         now = self._now()
         # Buckets of the future: the clock was set back; keeping them would block for as long as it was wrong.
         self._buckets = {n: b for n, b in self._buckets.items() if now - _BUCKETS < n <= now}
+        self._chats = {n: b for n, b in self._chats.items() if n in self._buckets}
         return sum(b[0] for b in self._buckets.values()), max(0, sum(b[1] for b in self._buckets.values()))
 
     def dump(self) -> dict[str, Any]:
         """The state as JSON-able values."""
         with self._lock:
             self._sum()
-            return {"width": self._width, "buckets": {str(n): list(b) for n, b in self._buckets.items()}}
+            return {
+                "width": self._width,
+                "buckets": {str(n): list(b) for n, b in self._buckets.items()},
+                "chats": {str(n): dict(b) for n, b in self._chats.items()},
+            }
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Take over a dumped state; one with another window, or one that cannot be read, is left out."""
-        saved = state.get("buckets")
+        saved, chats = state.get("buckets"), state.get("chats")
         if not isinstance(saved, Mapping) or _number(state.get("width")) != self._width:
             return
         buckets: dict[int, list[int]] = {}
+        by_chat: dict[int, Counter[str]] = {}
         for number, pair in saved.items():
             if str(number).lstrip("-").isdigit() and isinstance(pair, list) and len(pair) == 2:
                 buckets[int(number)] = [int(_number(pair[0])), int(_number(pair[1]))]
+                each = chats.get(number) if isinstance(chats, Mapping) else None
+                each = each if isinstance(each, Mapping) else {}
+                by_chat[int(number)] = Counter({str(chat): int(_number(calls)) for chat, calls in each.items()})
         with self._lock:
-            self._buckets = buckets
+            self._buckets, self._chats = buckets, by_chat
 
 
 def _number(value: Any) -> float:

@@ -1,7 +1,7 @@
 """
-From one chunk of source to one summary, whatever the models do.
+Escalation ladder from one chunk of source to one summary, which no failure of a model stops.
 
-Owns the order of attempts: per route a detailed record, a retry that names what was wrong, bullet points; at last
+Owns the order of attempts: a detailed record, and once more, by the next route or as bullet points with what was wrong; then
 an extract that needs no model and is marked provisional. A source that overflows a model's window is split, never
 cut. Knows nothing of nodes or storage. ``summarise`` may run in several threads at once.
 """
@@ -12,6 +12,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -20,10 +21,14 @@ from ..records import EXTRACT_RUNG, SourceLine, Summary, SummaryTask
 from . import prompts, verify
 from .breaker import Breaker, SpendGuard
 from .client import Model, Reply
-from .digest import digest
+from .extract import digest
 from .prompts import Complaint, Prompt
+from .quotes import quotes, said_tokens
 from .source import Source
 from .verify import Verdict
+
+#: The session whose messages are being summarised; "" where nobody says.
+SESSION: Final[ContextVar[str]] = ContextVar("lcm_summarised_session", default="")
 
 Count = Callable[[str], int]
 Clock = Callable[[], float]
@@ -32,6 +37,8 @@ Clock = Callable[[], float]
 EXTRACTIVE: Final = "extractive"
 #: Rung of records condensed in their own sentences, after every model's own words were refused.
 QUOTED: Final = "quoted"
+#: Why nothing was asked, where the tokens of a day are used up.
+DAILY_LIMIT: Final = "daily token limit reached"
 #: Names of the host's own auxiliary setting within the list of fallbacks.
 _HOST_NAMES: Final = frozenset({"", "auto", "default", "host"})
 #: No attempt is started with less time than this left.
@@ -60,22 +67,26 @@ class _Rung(NamedTuple):
     style: str
 
 
-_LADDER: Final = (_Rung("detailed", "detailed"), _Rung("retry", "detailed"), _Rung("bullets", "bullets"))
+_LADDER: Final = (_Rung("detailed", "detailed"), _Rung("retry", "bullets"))
+#: A chunk is asked for so often at most: by one route twice, or by so many once.
+_MOST_ANSWERS: Final = len(_LADDER)
 
 
 class _Run:
     """One call of ``summarise``: its limits and what happened so far."""
 
-    def __init__(self, whole: Source, deadline: float, cancelled: Callable[[], bool]) -> None:
+    def __init__(self, whole: Source, deadline: float, cancelled: Callable[[], bool], routes: tuple[str, ...]) -> None:
         self.whole = whole
+        self.routes = routes
         self.deadline = deadline
         self.cancelled = cancelled
         self.attempts: list[dict[str, str]] = []
         self.parts = 0
+        self.route = ""  # that is asked now
         self.refused = 0  # routes that answered, and no answer of theirs passed
 
     def source(self, task: SummaryTask) -> Source:
-        """What is read of the task, or of a part of it."""
+        """The task, or a part of it, as it was read."""
         return self.whole if task is self.whole.task else Source(task)
 
     def note(self, route: str, rung: str, outcome: str) -> None:
@@ -109,7 +120,11 @@ class Ladder:
         clock: Clock,
         *,
         count: Count,
+        daily: SpendGuard | None = None,
+        told: Callable[[int, int], None] = lambda _read, _written: None,
     ) -> None:
+        self._daily = daily
+        self._told = told
         self._model = model
         self._settings = settings
         self._breaker = breaker
@@ -119,12 +134,11 @@ class Ladder:
         self._windows: dict[str, int] = {}  # route: characters of the smallest prompt that overflowed it
         self._lock = threading.Lock()
 
-    @property
-    def routes(self) -> tuple[str, ...]:
+    def routes(self, task: SummaryTask) -> tuple[str, ...]:
         """The models that are asked, in order; "" is the host's own."""
-        if self._settings.summary_model.strip().lower() == EXTRACTIVE:
+        names = task.models or (self._settings.summary_model, *self._settings.fallback_models)
+        if names[0].strip().lower() == EXTRACTIVE:
             return ()
-        names = (self._settings.summary_model, *self._settings.fallback_models)
         plain = ("" if name.strip().lower() in _HOST_NAMES else name.strip() for name in names)
         return tuple(dict.fromkeys(plain))
 
@@ -133,9 +147,11 @@ class Ladder:
 
         The extract is provisional; of records it is verified (``QUOTED``) when every model has answered and none passed.
         """
-        run = _Run(Source(task), deadline, cancelled or (lambda: False))
+        run = _Run(Source(task), deadline, cancelled or (lambda: False), self.routes(task))
         try:
-            for route in self.routes:
+            for route in run.routes:
+                if run.refused >= _MOST_ANSWERS:
+                    break
                 accepted = self._on_route(task, route, run)
                 if accepted is not None:
                     return self._verified(accepted, run)
@@ -159,14 +175,18 @@ class Ladder:
         )
 
     def _extract(self, run: _Run) -> Summary:
-        chosen = not self.routes
+        chosen = not run.routes
         extract = digest(run.whole, count=self._count)
         checks = {
             "attempts": run.attempts,
             "reasons": ["chosen by the setting"] if chosen else [entry["outcome"] for entry in run.attempts][-8:],
             "recall_with_anchors": round(extract.recall, 3),
         }
-        if not chosen and run.refused == len(self.routes) and (quoted := self._quoted(run.whole, extract.text)):
+        if (
+            not chosen
+            and run.refused >= min(len(run.routes), _MOST_ANSWERS)
+            and (quoted := self._quoted(run.whole, extract.text))
+        ):
             return Summary(
                 quoted.text, extract.hint, "verified", QUOTED, "",
                 json.dumps({**checks, "parts": [quoted.as_dict()]}, ensure_ascii=False), self._count(quoted.text),
@@ -194,11 +214,15 @@ class Ladder:
         if not self._breaker.allow(route):
             run.note(route, "", "left alone after failures")
             return None
+        run.route = route
         try:
-            room = self._room(task)
-            return self._in_parts(task, route, run, room, min(room, self._window(task, route)))
+            most = self._most(task)
+            return self._in_parts(
+                task, route, run, min(most, prompts.room_of(task.lines)), min(most, self._window(task, route))
+            )
         except SummaryRejected as exc:
             run.refused += 1
+            self._breaker.refused(route, str(exc))
             run.note(route, "", str(exc))
         except (SummaryTooLong, SummaryUnavailable) as exc:
             run.note(route, "", str(exc))
@@ -206,10 +230,10 @@ class Ladder:
             self._breaker.release(route)
         return None
 
-    def _room(self, task: SummaryTask) -> int:
-        """Characters of source that the settings allow in one prompt; long tool results give way to fit into it."""
+    def _most(self, task: SummaryTask) -> int:
+        """Characters of source that the settings allow in one prompt; what is longer is read in parts."""
         chars = sum(len(line.text) for line in task.lines)
-        tokens = sum(line.tokens or self._count(line.text) for line in task.lines)
+        tokens = sum(self._count(line.text) for line in task.lines)
         return max(_LEAST_SPLIT_CHARS, int(self._settings.max_prompt_tokens * chars / tokens) if tokens else chars)
 
     def _window(self, task: SummaryTask, route: str) -> int:
@@ -251,11 +275,10 @@ class Ladder:
         complaint: Complaint | None = None
         spare: tuple[str, str, Verdict] | None = None  # an answer whose only fault is suspects, with rung and model
         verdict: Verdict | None = None
-        for rung in _LADDER:
-            if spare is not None and rung.name == "bullets":
-                break
+        for rung in _LADDER if len(run.routes) == 1 else _LADDER[:1]:
+            style = "detailed" if spare is not None else rung.style  # what it said was right, but for some names
             prompt = prompts.build(
-                task, style=rung.style, max_chars=room, complaint=complaint if rung.name == "retry" else None,
+                task, style=style, max_chars=room, complaint=complaint if rung.name == "retry" else None,
                 custom_instructions=self._settings.custom_instructions,
             )  # fmt: skip
             try:
@@ -266,13 +289,13 @@ class Ladder:
                 break
             verdict = verify.check(source, reply, count=self._count, prompt=prompt.evidence)
             if verdict.ok:
-                return self._accept(verdict, rung.name, reply.model or route, run)
+                return self._accept(source, verdict, rung.name, reply.model or route, run)
             run.note(route, rung.name, _why(verdict))
             if verdict.suspects and (spare is None or len(verdict.suspects) < len(spare[2].suspects)):
                 spare = (rung.name, reply.model or route, verdict)
             complaint = _complaint(verdict)
         if spare is not None and (cleaned := self._struck(source, spare[2])):
-            return self._accept(cleaned, spare[0], spare[1], run)
+            return self._accept(source, cleaned, spare[0], spare[1], run)
         raise SummaryRejected(f"refused: {_why(verdict)}" if verdict else "no answer")
 
     def _struck(self, source: Source, verdict: Verdict) -> Verdict | None:
@@ -286,9 +309,12 @@ class Ladder:
             ok=True, suspects=verdict.suspects, struck=verdict.struck + struck + gone, text=text, hint=hint
         )
 
-    def _accept(self, verdict: Verdict, rung: str, model: str, run: _Run) -> _Accepted:
-        text = f"{verdict.text}\n{verdict.anchors}".strip()
+    def _accept(self, source: Source, verdict: Verdict, rung: str, model: str, run: _Run) -> _Accepted:
+        room = verify.quotes_room(source.task, self._count(verdict.text), said_tokens(source.task.lines, self._count))
+        quoted = quotes(source, f"{verdict.text}\n{verdict.anchors}", room=room, count=self._count)
+        text = "\n".join(part for part in (verdict.text, quoted, verdict.anchors) if part)
         run.note(model, rung, "accepted")
+        self._breaker.passed(run.route)
         return _Accepted(text, verdict.hint, rung, model, (verdict.as_dict(),))
 
     def _ask(self, task: SummaryTask, prompt: Prompt, route: str, run: _Run) -> Reply:
@@ -301,8 +327,11 @@ class Ladder:
             raise _Stop
         max_tokens = max(600, 2 * task.target_tokens)
         reserved = self._count(prompt.text) + max_tokens
-        if not self._spend.reserve(reserved):
+        if not self._spend.reserve(reserved, run.whole.task.chat):
             run.note(route, "", "spend limit reached")
+            raise _Stop
+        if self._daily is not None and not self._daily.reserve(reserved):
+            run.note(route, "", DAILY_LIMIT)
             raise _Stop
         try:
             reply = self._model.complete(
@@ -316,7 +345,11 @@ class Ladder:
             self._breaker.failure(route, str(exc))
             raise
         self._breaker.success(route)
-        self._spend.settle(reserved=reserved, spent=reserved - max_tokens + self._count(reply.text))
+        written = self._count(reply.text)
+        for guard in (self._spend, self._daily):
+            if guard is not None:
+                guard.settle(reserved=reserved, spent=reserved - max_tokens + written)
+        self._told(reserved - max_tokens, written)
         return reply
 
     def _remember_window(self, route: str, chars: int) -> None:
@@ -374,13 +407,14 @@ def _part(task: SummaryTask, lines: Sequence[SourceLine], count: Count) -> Summa
 
 
 def _part_room(whole: SummaryTask, part: SummaryTask, room: int) -> int:
-    """The room of a part: what people said, and as much of its tool results as the whole would have shown."""
-    shares = prompts.shares(whole.lines, room)
-    shown = sum(share for share, line in zip(shares, whole.lines, strict=True) if line.role == "tool")
-    every = sum(len(line.text) for line in whole.lines if line.role == "tool")
-    tools = sum(len(line.text) for line in part.lines if line.role == "tool")
-    said = sum(len(line.text) for line in part.lines if line.role != "tool")
-    return said + (-(-shown * tools // every) if every else 0)
+    """The room of a part: what gives way is shown as far as the whole would have shown it."""
+
+    def chars(task: SummaryTask, gives_way: bool) -> int:
+        return sum(len(line.text) for line in task.lines if (line.role in prompts.GIVES_WAY) == gives_way)
+
+    shown = sum(prompts.shares(whole.lines, room)) - chars(whole, False)
+    every = chars(whole, True)
+    return chars(part, False) + (-(-shown * chars(part, True) // every) if every else 0)
 
 
 def _joined(first: _Accepted, second: _Accepted) -> _Accepted:

@@ -1,5 +1,5 @@
 """
-What the summariser is told, and how the source is shown to it.
+Prompts of the summariser: its instructions, and the source as it is shown to it.
 
 Owns the wording per depth and variant, the fence around the source, and which parts of an oversized tool result are
 shown. Pure: same task, same prompt. The source is data: it stands between fences that do not occur in it, and no
@@ -8,19 +8,33 @@ line of it can pass for one of ours.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from ..records import SourceLine, SummaryTask, ToolCall
-from ..text import escapes, salience
+from ..search import json_text
+from ..text import salience
 
-#: A tool result is never shown with less than this, however many there are; beyond that the source is split.
-MIN_SHARE_CHARS: Final = 2_000
+#: So much of a conversation is read, so much at least of a short one, and of one tool result never more than that.
+READ_SHARE: Final = 0.35
+LEAST_READ_CHARS: Final = 8_000
+RESULT_CHARS: Final = 3_000
+#: Who gives way, and how much longer than a tool result may stay; what users said and records are read whole.
+GIVES_WAY: Final = {"assistant": 1.5, "tool": 1.0}
+_LEAST_SHARE_CHARS: Final = 80
+_ARGUMENT_CHARS: Final = 500
+#: A later line says its time only when so many seconds have gone by.
+_SAME_TIME_S: Final = 600.0
 _HEAD, _TAIL = 0.35, 0.25
 _SEGMENT_CHARS: Final = 400
-_MARK_CHARS: Final = 60
+_MARK_CHARS: Final = 30
+_WORDS: Final = re.compile("[^\\W\\d_]+")
+_NUMBERS: Final = re.compile(r"\d+")
+_NAME_CHARS: Final = 80  # of a tool's name, on one line: it stands outside of what is fenced
 
 _RULES: Final = """\
 You keep the record of a conversation between a user and an assistant that works with tools. From the part shown \
@@ -89,9 +103,32 @@ class Complaint(NamedTuple):
 
 
 def render_calls(calls: Iterable[ToolCall]) -> str:
-    """Tool calls as text, one a line, arguments in full: how the text of a SourceLine of role assistant shows them."""
-    # Characters as such: a model reads and repeats words, not escapes.
-    return "\n".join(f"[calls {call.name}] {escapes.characters(call.arguments)}" for call in calls)
+    """Tool calls as decoded text, one a line, long arguments by their ends: how a SourceLine of role assistant shows them."""
+    return "\n".join(f"[calls {call.name}] {_arguments(call.arguments)}".rstrip() for call in calls)
+
+
+def _arguments(raw: str) -> str:
+    try:
+        parsed = json.loads(raw)
+    except (ValueError, RecursionError):
+        return _ends(json_text.as_read(raw))
+    if not isinstance(parsed, dict):
+        return _ends(json_text.as_read(raw))
+    return "; ".join(
+        f"{name}: {_ends(value if isinstance(value, str) else _compact(value))}" for name, value in parsed.items()
+    )
+
+
+def _compact(value: object) -> str:
+    return json_text.as_read(json.dumps(value, ensure_ascii=False))
+
+
+def _ends(text: str) -> str:
+    """A text on one line: whole, or its beginning, its end, and what names something in between."""
+    flat = text.encode("utf-8", "replace").decode()
+    if len(flat) > _ARGUMENT_CHARS:
+        flat = shortened(flat, _ARGUMENT_CHARS)
+    return " ".join(flat.split())
 
 
 # ----------------------------------------------------------------------------------------------------------- fence
@@ -114,32 +151,48 @@ def said_at(line: SourceLine) -> str:
         return ""
 
 
-def _title(line: SourceLine) -> str:
-    role = f"tool {line.tool_name}" if line.role == "tool" and line.tool_name else line.role
-    return " | ".join(part for part in (line.address, role, said_at(line)) if part)
+def _titles(lines: Iterable[SourceLine]) -> Iterator[str]:
+    """Address, speaker, and the time where it is another one."""
+    told: float | None = None
+    for line in lines:
+        name = f" {' '.join(line.tool_name.split())[:_NAME_CHARS]}" if line.role == "tool" and line.tool_name else ""
+        fresh = line.said_at is not None and (told is None or abs(line.said_at - told) >= _SAME_TIME_S)
+        told = line.said_at if fresh else told
+        yield " | ".join(part for part in (line.address, line.role + name, said_at(line) if fresh else "") if part)
 
 
 # ----------------------------------------------------------------------------------------------------- fair shares
+def room_of(lines: Sequence[SourceLine]) -> int:
+    """Characters of a conversation that are read of it, and all of records."""
+    chars = sum(len(line.text) for line in lines)
+    return chars if any(line.role == "summary" for line in lines) else max(LEAST_READ_CHARS, int(chars * READ_SHARE))
+
+
 def shares(lines: Sequence[SourceLine], max_chars: int) -> tuple[int, ...]:
-    """How many characters of each line are shown. Only tool results give way, the long ones first."""
-    out = [len(line.text) for line in lines]
-    room = max_chars - sum(n for n, line in zip(out, lines, strict=True) if line.role != "tool")
-    tools = sorted((n for n, line in enumerate(lines) if line.role == "tool"), key=lambda n: out[n])
-    for position, index in enumerate(tools):
-        fair = max(MIN_SHARE_CHARS, room // (len(tools) - position))
-        out[index] = min(out[index], fair)
-        room -= out[index]
-    return tuple(out)
+    """How many characters of each line are shown: all that is above a common level gives way, weighed by its speaker."""
+    sizes = [min(len(line.text), RESULT_CHARS) if line.role == "tool" else len(line.text) for line in lines]
+    low, high = float(_LEAST_SHARE_CHARS), float(max(sizes, default=0)) + 1.0
+    if sum(sizes) <= max_chars:
+        return tuple(sizes)
+    for _ in range(24):
+        middle = (low + high) / 2
+        low, high = (low, middle) if sum(_at_level(lines, sizes, middle)) > max_chars else (middle, high)
+    return tuple(_at_level(lines, sizes, low))
 
 
-def _segments(text: str) -> list[str]:
-    """Lines with their ends; longer ones in pieces."""
+def _at_level(lines: Sequence[SourceLine], sizes: Sequence[int], level: float) -> list[int]:
+    return [
+        min(size, int(level * GIVES_WAY[line.role])) if line.role in GIVES_WAY else size
+        for size, line in zip(sizes, lines, strict=True)
+    ]
+
+
+def _segments(text: str, most: int) -> list[str]:
+    """Lines with their ends; those of more than ``most`` characters in even pieces."""
     out: list[str] = []
     for line in text.splitlines(keepends=True):
-        if len(line) <= _SEGMENT_CHARS:
-            out.append(line)
-        else:
-            out.extend(line[n : n + _SEGMENT_CHARS] for n in range(0, len(line), _SEGMENT_CHARS))
+        size = -(-len(line) // -(-len(line) // most))
+        out.extend(line[n : n + size] for n in range(0, len(line), size))
     return out
 
 
@@ -153,6 +206,8 @@ def _rank(segment: str) -> int:
 def _spread(candidates: list[int], segments: list[str], room: int) -> set[int]:
     """As many of the candidates as fit, evenly over the text."""
     cost = sum(len(segments[n]) + _MARK_CHARS for n in candidates)
+    if room <= 0 or not candidates:
+        return set()
     if cost <= room:
         return set(candidates)
     keep = max(1, int(len(candidates) * room / cost))
@@ -164,6 +219,23 @@ def _spread(candidates: list[int], segments: list[str], room: int) -> set[int]:
             break
         chosen.add(index)
     return chosen
+
+
+def _unlike(candidates: list[int], segments: list[str], room: int) -> set[int]:
+    """Candidates whose form no other line of the text has: among a hundred lines of a log it is they that tell."""
+    forms = Counter(_form(segment) for segment in segments)
+    chosen: set[int] = set()
+    for n in candidates:
+        cost = len(segments[n]) + _MARK_CHARS
+        if forms[_form(segments[n])] == 1 and cost <= room:
+            chosen.add(n)
+            room -= cost
+    return chosen
+
+
+def _form(segment: str) -> str:
+    """The shape of a line's beginning: digits are 0, words are their first letters' kind."""
+    return _WORDS.sub("a", _NUMBERS.sub("0", segment[:24]))
 
 
 def _choose(segments: list[str], room: int) -> set[int]:
@@ -184,36 +256,47 @@ def _choose(segments: list[str], room: int) -> set[int]:
     # Ranking reads each segment once; of a huge middle an even sample is enough to fill the room.
     sample = middle if len(middle) <= 4000 else [low + int(n * len(middle) / 4000) for n in range(4000)]
     telling = [n for n in middle if salience.telling_lines(segments[n], limit=1)]
-    picked = _spread(telling, segments, left)
+    picked = _unlike(telling, segments, left // 2)
     left -= sum(len(segments[n]) + _MARK_CHARS for n in picked)
-    if left > _SEGMENT_CHARS:
+    more = _spread([n for n in telling if n not in picked], segments, left)
+    picked |= more
+    left -= sum(len(segments[n]) + _MARK_CHARS for n in more)
+    if left > _MARK_CHARS:
         picked |= _spread([n for n in sample if n not in picked and _rank(segments[n]) == 1], segments, left)
     return chosen | picked
 
 
 def elide(line: SourceLine, room: int) -> str:
     """The text of ``line`` within about ``room`` characters; each gap says how much is missing, and of what."""
-    if len(line.text) <= room:
-        return line.text
-    segments = _segments(line.text)
+    return shortened(line.text, room)
+
+
+def shortened(text: str, room: int) -> str:
+    """A text within about ``room`` characters: its beginning, its end, and the lines between them that tell most."""
+    if len(text) <= room:
+        return text
+    if room < _SEGMENT_CHARS:
+        head, tail = room * 2 // 3, room // 3
+        return f"{text[:head].rstrip()} {_gap(len(text) - head - tail)} {text[-tail:].lstrip()}"
+    segments = _segments(text, min(_SEGMENT_CHARS, room // 4))
     chosen = _choose(segments, room)
     out: list[str] = []
     gap = 0
     for n, segment in enumerate(segments):
         if n in chosen:
             if gap:
-                out.append(_gap(gap, line.address))
+                out.append(f"{_gap(gap)}\n")
                 gap = 0
             out.append(segment)
         else:
             gap += len(segment)
     if gap:
-        out.append(_gap(gap, line.address))
+        out.append(_gap(gap))
     return "".join(out)
 
 
-def _gap(chars: int, address: str) -> str:
-    return f"\n[... {chars:,} characters left out, {address} ...]\n"
+def _gap(chars: int) -> str:
+    return f"[... {chars:,} characters ...]"
 
 
 # --------------------------------------------------------------------------------------------------------- prompts
@@ -271,9 +354,10 @@ def build(
     instruction = _instruction(task, _BULLETS if style == "bullets" else _DETAILED)
     source: list[str] = []
     left_out = 0
-    for line, room in zip(task.lines, shares(task.lines, max_chars), strict=True):
+    lines = [line for line in task.lines if line.text]
+    for line, title, room in zip(lines, _titles(lines), shares(lines, max_chars), strict=True):
         left_out += max(0, len(line.text) - room)
-        source.append(f"{fence} {_title(line)}\n{elide(line, room)}")
+        source.append(f"{fence} {title}\n{elide(line, room)}")
     parts = [
         instruction,
         *_context(task, custom_instructions, fence),

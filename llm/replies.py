@@ -1,5 +1,5 @@
 """
-What a model sent back for a question → an answer with citations, or the reason why it is none.
+Replies of a model to a question → an answer with citations, or the reason why it is none.
 
 Pure. Accepts the JSON that was asked for, JSON in a fence or cut in the middle, and plain text.
 """

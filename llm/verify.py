@@ -22,8 +22,7 @@ from ..text import salience
 from ..text.salience import Item, lazy
 from . import prompts
 from .client import Reply
-from .haystack import Haystack, recall, with_more
-from .source import RUN, Evidence, Source
+from .source import RUN, Evidence, Haystack, Source, recall, with_more
 
 Count = Callable[[str], int]
 
@@ -85,6 +84,11 @@ _SEVERAL: Final = 20
 _WORDS = lazy(r"\w{4,}")
 
 
+#: Of what users said, so much is quoted where there is room for it.
+_QUOTED_SHARE: Final = 0.4
+_MOST_QUOTED: Final = 2_400
+
+
 class Verdict(NamedTuple):
     """What was found. ``reasons`` refuse the answer; ``suspects`` ask for a retry and may be struck.
 
@@ -103,7 +107,7 @@ class Verdict(NamedTuple):
     recall_with_anchors: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """What is kept with the node; bounded."""
+        """The checks that are kept with the node; bounded."""
         return {
             "ok": self.ok,
             "reasons": list(self.reasons),
@@ -129,7 +133,7 @@ class Band(NamedTuple):
 def band(task: SummaryTask) -> Band:
     """More than a phrase, and clearly smaller than the source."""
     source, target = max(1, task.source_tokens), max(1, task.target_tokens)
-    floor = min(max(24, int(source * 0.015)), 200, max(24, target // 3))
+    floor = min(max(24, int(source * 0.005)), 120, max(24, target // 3))
     smaller = min(int(source * 0.75) + 40, int(source * 0.95))
     return Band(floor, max(1, min(smaller, 3 * target + 200)))
 
@@ -202,7 +206,7 @@ _MARK = lazy(
     r"<what was left out|<(?:start|end)_of_turn>|\[/?INST\]|<<SYS>>",
     re.MULTILINE,
 )
-_CALL = lazy(r"^\[calls [^\]\s]{1,80}\] \{", re.MULTILINE)
+_CALL = lazy(r"^\[calls [^\]\s]{1,80}\] \S", re.MULTILINE)
 #: Records of which that much is left were not condensed.
 _NEARLY_ALL: Final = 0.8
 
@@ -232,7 +236,7 @@ def _without(prompt: str, texts: Iterable[str]) -> str:
 
 
 def _is_echo(text: str, source: Source, prompt: str) -> bool:
-    """Is it the source, or the prompt, instead of an account of it? What came before may be taken up in the same words."""
+    """Is it the source, or the prompt, instead of an account of it? The summary before it may be taken up in the same words."""
     windows = _windows(text)
     task = source.task
     if task.depth > 0:
@@ -303,7 +307,7 @@ def _is_unrelated(answer: Haystack, share: float, source: Source) -> bool:
 
 
 def _form_reasons(reply: Reply, text: str, source: Source) -> list[str]:
-    """What is wrong with the answer as such, whatever its size is."""
+    """Faults of the answer as such, apart from its size."""
     out = []
     finish = reply.finish_reason.lower()
     if finish in _BAD_ENDS:
@@ -410,7 +414,13 @@ def anchor_line(missing: Iterable[Item], *, room: int, count: Count) -> str:
 
 def anchor_room(task: SummaryTask, tokens: int) -> int:
     """Tokens that anchors may add to a text of ``tokens``: the node must stay clearly smaller than its source."""
-    return min(max(60, task.target_tokens // 2), band(task).ceiling - tokens)
+    return min(max(60, task.target_tokens // 4), band(task).ceiling - tokens)
+
+
+def quotes_room(task: SummaryTask, tokens: int, said: int) -> int:
+    """Tokens that quotations may add to a text of ``tokens`` and its anchors: more where users said much."""
+    wanted = max(task.target_tokens, min(_MOST_QUOTED, int(said * _QUOTED_SHARE)))
+    return min(wanted, band(task).ceiling + wanted - tokens - anchor_room(task, tokens))
 
 
 # ----------------------------------------------------------------------------------------------------------- check

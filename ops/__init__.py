@@ -1,1 +1,1 @@
-"""What an operator asks for."""
+"""Operator verbs: status, backup, repair, and everything else that ``/lcm`` and ``hermes lcm`` can do."""

@@ -1,5 +1,5 @@
 """
-What a verb gets and gives: parsed words in, an answer out. Shared by all groups of verbs.
+Verbs: parsed words in, an answer out. Shared by all groups of verbs.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ..db.files import Progress, silent
 from ..errors import BadRequest
+from ..storage.files import Progress, silent
 
 if TYPE_CHECKING:
+    from ..recall.access import Access
     from ..session import Sessions
-    from .status import OpsDeps
 
 OK, FOUND, REFUSED, FAILED = 0, 1, 2, 3
 _NAMED: Final = 5  # sessions to choose from
@@ -21,38 +21,62 @@ _NAMED: Final = 5  # sessions to choose from
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What was typed behind the verb ``name``: its free words, and the flags among them."""
+    """What was typed behind the verb ``name``: its free words, and the flags among them.
+
+    ``session``: the session that was named at a terminal. ``limit``: results to show, 0 for the verb's own number.
+    ``output``: the file that an export goes to, "-" for stdout.
+    """
 
     rest: tuple[str, ...] = ()
     apply: bool = False
     dry: bool = False
     deep: bool = False
+    files: bool = False
+    verbose: bool = False
+    output: str = ""
     progress: Progress = silent
     name: str = ""
+    session: str = ""
+    limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What to show, what a machine gets, and the exit code of a terminal."""
+    """What to show, what a machine gets, and the exit code of a terminal.
+
+    ``foot``: our own words below what a verb quotes. ``file``: the text is a file's content, and goes into a pipe as it is.
+    """
 
     text: str
     data: Mapping[str, Any] = field(default_factory=dict)
     code: int = OK
+    foot: str = ""
+    file: bool = False
+
+    @property
+    def whole(self) -> str:
+        """Text and foot."""
+        return "\n".join(filter(None, [self.text, self.foot]))
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """``name``: one or two words; ``usage``: what may follow; ``changes``: has an apply.
+    """``name``: one or two words; ``usage``: what may follow; ``changes``: has an apply; ``example``: its words behind the name.
 
-    ``quotes``: shows what somebody said, so nothing in its answer may be reworded.
+    ``quotes``: shows what somebody said, so nothing in its answer may be reworded. ``own``: tells of, and changes, only what
+    whoever asks may read; the others are the operator's. ``check``: refuses wrong words, also where
+    nothing is stored yet.
     """
 
     name: str
-    run: Callable[[OpsDeps, Words], Answer]
+    run: Callable[[Access, Words], Answer]
     help: str
     usage: str = ""
     changes: bool = False
     quotes: bool = False
+    example: str = ""
+    own: bool = False
+    check: Callable[[Access, Words], object] | None = None
 
 
 def one(words: Words, what: str, most: int = 1) -> str:

@@ -1,43 +1,78 @@
 """
-Copies of the database: making, checking, keeping the newest, putting one back.
+Copies of the database: making, checking, keeping, putting one back.
 
-A backup is one self-contained file beside the database, made by SQLite's backup API while writers go on, checked before it
-counts, and readable by its owner only. Files with large outputs stay where they are; the backup's manifest names them with
-their digests.
+A backup is one self-contained file beside the database, made by SQLite's backup API while writers go on, readable by its owner
+only. What it is (which database it is of, when it was made, which payload files there were) is noted inside it. It is checked by
+reading every row back against its seal; one that is not as it was written keeps a mark in its name. ``with_files``: an archive of
+the copy and of the payload files.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+import tarfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..db import files
-from ..db.files import Progress, silent
-from ..db.upgrade import BACKUPS
-from ..errors import BadRequest, NotFound, StoreCorrupt, StoreError, StoreTooNew, StoreTooOld
-
-if TYPE_CHECKING:
-    from .status import OpsDeps
+from ..errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError, StoreTooNew, StoreTooOld
+from ..recall.access import Access
+from ..records import Flag
+from ..storage import durable, files
+from ..storage.connection import Database
+from ..storage.files import Facts, Progress, silent
+from ..storage.foreign import HOST, Foreign
+from ..storage.meta import Meta
+from ..storage.upgrade import BACKUPS
+from .survey import exists, unsound
 
 KEEP = 10
-_NAME = re.compile(r"lcm-\d{8}-\d{6}(?:-\d+)?\.sqlite3")
-_MANIFEST = ".payloads.json"
+HOST_FILE = "state.db"
+#: Beside the newest ten: of so many days, weeks and months the newest one each.
+KEPT_BY_AGE = (("%Y-%m-%d", 7), ("%G-%V", 4), ("%Y-%m", 12))
+KEPT_UNSOUND = 3
+_NAME = re.compile(r"(?P<of>.+)-\d{8}-\d{6}(?:-\d+)?(?P<unsound>\.unsound)?\.(?:sqlite3|tar)")
+#: What lies in the same folder for another reason, by the end of its name before the date.
+_OTHERS = ("-before-restore", "-damaged", "hermes-lcm")
+_ABOUT, _COPY = "backup.json", "database.sqlite3"  # in an archive; the payload files are in a folder beside it
+_FILES = "payloads/"
+_STALE_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A file in the backup folder. ``of``: how the database was called; ``facts``: None where it cannot be read."""
+
+    path: Path
+    of: str
+    sound: bool
+    made_at: float
+    facts: Facts | None = None
+
+    @property
+    def messages(self) -> int:
+        """How many it holds; 0 where that cannot be read."""
+        return self.facts.messages if self.facts is not None else 0
+
+    def __str__(self) -> str:
+        when = f"{datetime.fromtimestamp(self.made_at, UTC):%Y-%m-%d %H:%M:%SZ}"
+        return f"{self.path.name} of {when}, {self.messages:,} messages" + ("" if self.sound else ", not sound")
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A backup that was made and checked. ``dropped``: older ones that gave way.
+    """A backup that was made. ``dropped``: older ones that gave way; ``problems``: why it is marked as not sound.
 
-    ``payloads``: files that the manifest names; ``missing``: files that messages show and that are not there.
+    ``payloads``: files that it names; ``missing``: files that messages show and that are not there.
     """
 
     path: Path
@@ -46,17 +81,22 @@ class Made:
     dropped: tuple[Path, ...] = ()
     payloads: int = 0
     missing: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    with_files: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """What putting a backup back means. ``newer``: messages that are stored now and not in it (None: cannot be told)."""
+    """Putting a backup back. ``newer``: messages that are stored now and not in it (None: cannot be told).
+
+    ``notes``: what to know before: it is of another database, or newer ones are not sound.
+    """
 
     source: Path
     counts: Mapping[str, int]
-    now: Mapping[str, int]
     newer: int | None
     missing_payloads: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     kept: Path | None = None
 
 
@@ -71,98 +111,286 @@ def rotate_path(database: Path) -> Path:
     return backup_folder(database) / f"{database.stem}-rotate-latest.sqlite3"
 
 
-def backups(database: Path) -> list[Path]:
-    """The timestamped backups of a database, oldest first. Raises StoreError for a folder that cannot be looked into."""
-    folder = backup_folder(database)
+def all_backups(database: Path, folder: Path | None = None) -> list[Backup]:
+    """Every backup in the folder (another one, if it is named), of any database, by the time it was made."""
+    folder = folder or backup_folder(database)
     try:
-        return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+        found = [(path, _NAME.fullmatch(path.name)) for path in folder.iterdir()]
     except OSError as exc:
         if isinstance(exc, FileNotFoundError | NotADirectoryError) and not folder.exists():
             return []
         closed = StoreError(f"{folder}: {exc.strerror or exc}; which backups there are cannot be told")
         closed.remedy = f"make {folder} a folder that the account Hermes runs as may read"
         raise closed from exc
+    known = [_looked_at(path, name) for path, name in found if name and not name["of"].endswith(_OTHERS)]
+    return sorted(known, key=lambda each: (each.made_at, each.path.name))
 
 
-def stamped(database: Path, now: float, word: str = "lcm") -> Path:
+def _looked_at(path: Path, name: re.Match[str]) -> Backup:
+    try:
+        facts: Facts | None = _packed_facts(path) if path.suffix == ".tar" else files.facts(path)
+    except (StoreError, OSError):
+        facts = None
+    made_at = facts.made_at if facts is not None and facts.made_at else _written_at(path)
+    return Backup(path, name["of"], not name["unsound"] and facts is not None, made_at, facts)
+
+
+def _written_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def backups(deps: Access) -> list[Backup]:
+    """The backups of this database, oldest first: by its identity, or by its name where either has none."""
+    mine = _identity(deps)
+    return [each for each in all_backups(deps.db.path) if _belongs(each, deps.db.path.stem, mine)]
+
+
+def _identity(deps: Access) -> Facts | None:
+    """Which database this is; None where there is none that can be read."""
+    try:
+        return files.facts_of(deps.db) if exists(deps.db) else None
+    except StoreError:
+        return None
+
+
+def _belongs(backup: Backup, stem: str, mine: Facts | None) -> bool:
+    if mine is None or backup.facts is None or not (mine.identity or mine.nonce):
+        return backup.of == stem
+    return mine.is_of(backup.facts)
+
+
+def stamped(database: Path, now: float, stem: str = "", end: str = ".sqlite3") -> Path:
     """A file name in the backup folder that nobody has taken yet."""
     folder = backup_folder(database)
-    stem = f"{word}-{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}"
-    path, n = folder / f"{stem}.sqlite3", 2
-    while path.exists():
-        path, n = folder / f"{stem}-{n}.sqlite3", n + 1
-    return path
+    stem = f"{stem or database.stem}-{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}"
+    taken = {path.name.partition(".")[0] for path in folder.glob(f"{stem}*")} if folder.is_dir() else set()
+    name, n = stem, 2
+    while name in taken:
+        name, n = f"{stem}-{n}", n + 1
+    return folder / f"{name}{end}"
+
+
+def left_over(database: Path, *, now: float) -> list[Path]:
+    """Files that a backup, a restore or a repair left half-made when it was killed."""
+    names = [*database.parent.glob(f".{database.name}.*"), *backup_folder(database).glob(".*.partial*")]
+    return [path for path in names if _abandoned(path, now)]
+
+
+def _abandoned(path: Path, now: float) -> bool:
+    """Is the process gone whose number is in the name?"""
+    number = re.search(r"\.(\d+)\.(?:partial|restored|work|rescued)", path.name)
+    if number is None:
+        return False
+    try:
+        os.kill(int(number[1]), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        pass
+    return int(number[1]) != os.getpid() and now - _written_at(path) > _STALE_S
+
+
+def swept(database: Path) -> None:
+    """Remove what was left half-made."""
+    for path in left_over(database, now=time.time()):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 # -- making ----------------------------------------------------------------------------------------------
-def back_up(deps: OpsDeps, progress: Progress = silent) -> Made:
-    """A new backup with a name of its own; the oldest ones beyond the newest ten go."""
-    made = _copied(deps, stamped(deps.db.path, deps.clock()), progress)
-    old = backups(deps.db.path)[:-KEEP]
+def back_up(deps: Access, progress: Progress = silent, *, with_files: bool = False, marked: bool = False) -> Made:
+    """A new backup with a name of its own; older ones go as ``_spare`` says.
+
+    One that is not sound is kept with a mark; one of a damaged file only where the operator asked for a backup (``marked``),
+    otherwise it raises StoreCorrupt.
+    """
+    end = ".tar" if with_files else ".sqlite3"
+    made = _copied(deps, stamped(deps.db.path, deps.clock(), end=end), progress, with_files=with_files, marked=marked)
+    old = [each.path for each in _spare(backups(deps))]
     for path in old:
         path.unlink(missing_ok=True)
-        _manifest_of(path).unlink(missing_ok=True)
     return replace(made, dropped=tuple(old))
 
 
-def roll(deps: OpsDeps, progress: Progress = silent) -> Made:
+def copy_to(deps: Access, made: Made, folder: Path) -> tuple[Path, tuple[Path, ...]]:
+    """Copy a backup to another folder, such as another disk's, and compare; the copy, and older ones there that gave way."""
+    target = folder / made.path.name
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copyfile(made.path, partial)
+        partial.chmod(0o600)
+        durable.sync(partial)
+        if digest_of(partial) != digest_of(made.path):
+            raise StoreError(f"{folder}: the copy is not what was copied; that disk, or the way to it, changes bytes")
+        partial.replace(target)
+        durable.sync(folder)
+    except OSError as exc:
+        raise StoreError(f"{target}: {exc.strerror or exc}; the backup itself is {made.path}") from exc
+    finally:
+        files.discard(partial)
+    mine = _identity(deps)
+    there = [each for each in all_backups(deps.db.path, folder) if _belongs(each, deps.db.path.stem, mine)]
+    old = tuple(each.path for each in _spare(there))
+    for path in old:
+        path.unlink(missing_ok=True)
+    return target, old
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Messages of a restored database beside those here. ``changed``: redacted, purged or removed since; ``newer``: only here."""
+
+    same: int
+    changed: int
+    differing: tuple[int, ...]
+    newer: int
+
+
+def compared(deps: Access, restored: Access) -> Compared:
+    """Read every message of a restored database, and the one of the same address here."""
+    same = changed = last = 0
+    differing: list[int] = []
+    for rows in restored.store.every(damaged=differing):
+        here = {row.store_id: row for row in deps.store.legible([row.store_id for row in rows])[0]}
+        for row in rows:
+            present = here.get(row.store_id)
+            if present is not None and present.envelope == row.envelope:
+                same += 1
+            elif present is None or present.head.flags & Flag.REDACTED & ~row.head.flags:
+                changed += 1
+            else:
+                differing.append(row.store_id)
+            last = row.store_id
+    newer = int(deps.db.query("SELECT count(*) FROM messages WHERE store_id > ?", (last,))[0][0])
+    return Compared(same, changed, tuple(sorted(differing)), newer)
+
+
+def _spare(known: Sequence[Backup]) -> list[Backup]:
+    """Backups that may go: never one that holds more than every newer one that stays."""
+    sound = [each for each in known if each.sound]
+    kept = {each.path for each in [each for each in known if not each.sound][-KEPT_UNSOUND:]}
+    kept |= _kept([(each.made_at, each.path) for each in sound])
+    out, largest, of_sound = [], -1, -1  # of the newer ones that stay
+    for each in reversed(known):
+        if each.path in kept or each.messages > (of_sound if each.sound else largest):
+            largest = max(largest, each.messages)
+            of_sound = max(of_sound, each.messages if each.sound else -1)
+        else:
+            out.append(each)
+    return out[::-1]
+
+
+def _kept(dated: Sequence[tuple[float, Path]]) -> set[Path]:
+    """Of files, oldest first, the newest ones and the newest of each day, week and month."""
+    kept = {path for _, path in dated[-KEEP:]}
+    for form, most in KEPT_BY_AGE:
+        newest_of = {f"{datetime.fromtimestamp(at, UTC):{form}}": path for at, path in dated}
+        kept |= {path for _, path in sorted(newest_of.items())[-most:]}
+    return kept
+
+
+def prune_stand_ins(database: Path) -> None:
+    """Remove old stand-ins whose messages are in the database, as old backups are."""
+    dated = sorted(
+        (_written_at(path), path) for path in backup_folder(database).glob(f"{database.stem}.standby-*.sqlite3")
+    )
+    for path in {path for _, path in dated} - _kept(dated):
+        path.unlink(missing_ok=True)
+
+
+def roll(deps: Access, progress: Progress = silent) -> Made:
     """The backup that belongs to rotations: the same file each time, replaced as a whole."""
     return _copied(deps, rotate_path(deps.db.path), progress)
 
 
-def _copied(deps: OpsDeps, target: Path, progress: Progress) -> Made:
+def _copied(deps: Access, target: Path, progress: Progress, *, with_files: bool = False, marked: bool = False) -> Made:
     database = deps.db.path
     if not database.exists() or database.stat().st_size == 0:
         raise BadRequest(f"{database}: nothing is stored yet, so there is nothing to back up")
     deps.db.open()  # refuses a file of a newer release or of another program
     before = deps.db.query("SELECT coalesce(max(store_id), 0) FROM messages")[0][0]
-    partial = target.with_name(f".{target.name}.partial")
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    packed = partial.with_name(f".{target.name}.{os.getpid()}.partial.tar")
+    swept(database)
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial.unlink(missing_ok=True)
-        progress("copying", 0, 0)
-        deps.db.backup(partial)
-        files.seal(partial)
+        deps.db.backup(partial, progress)
+        found = _payload_digests(deps.payloads.folder)
         progress("checking", 0, 0)
-        verdict = files.verify(partial)
-        if not verdict.sound or verdict.newest < before:
-            why = "; ".join(verdict.problems[:3]) or "it lacks messages that were stored before it began"
-            raise StoreCorrupt(f"the copy is not sound, so it was not kept: {why}")
+        problems = _checked(partial, _note(deps, found), progress)
+        facts = files.facts(partial)
+        if facts.newest < before:
+            problems = (*problems, "it lacks messages that were stored before it began")
+        if problems and not marked and files.quick_check(partial):
+            raise StoreCorrupt(f"the copy is not sound, so it was not kept: {'; '.join(problems[:3])}")
+        counts = files.counts(partial)
+        if with_files:
+            _pack(packed, partial, deps.payloads.folder, facts)
+            packed.replace(partial)
+        if problems:
+            target = target.with_name(target.name.replace(target.suffix, f".unsound{target.suffix}"))
+        durable.sync(partial)
         partial.replace(target)
-    except OSError as exc:
-        raise StoreError(f"{target}: {exc.strerror or exc}") from exc
+        durable.sync(target.parent)
+    except (StoreError, OSError) as exc:
+        raise _not_written(exc, target) from exc
     finally:
-        with suppress(OSError):  # why it was not written is what matters
-            partial.unlink(missing_ok=True)
-    payloads = _write_manifest(deps, target)
-    missing = deps.payloads.survey().missing if deps.payloads is not None else ()
-    return Made(target, target.stat().st_size, verdict.counts, payloads=payloads, missing=missing)
+        files.discard(partial, packed)
+    missing = deps.payloads.survey().missing
+    return Made(target, target.stat().st_size, counts, (), len(found), missing, problems, with_files)
+
+
+def _not_written(exc: StoreError | OSError, target: Path) -> StoreError:
+    """Why there is no backup; nothing else was changed."""
+    if isinstance(exc, StoreError) and not durable.no_room(target.parent):
+        return exc
+    said = StoreError(
+        f"{target}: the copy could not be written: {durable.no_room(target.parent) or exc}; nothing was changed"
+    )
+    said.remedy = f"make room where {target.parent} is (or raise the limit), then run the command again"
+    return said
+
+
+def _note(deps: Access, found: Mapping[str, str]) -> dict[str, Any]:
+    return {"made_at": deps.clock(), "payloads": dict(found)}
+
+
+def _checked(copy: Path, note: Mapping[str, Any], progress: Progress) -> tuple[str, ...]:
+    """Note inside a copy what it is, and read all of it back; what is wrong with it."""
+    try:
+        db = Database(copy)
+        try:
+            Meta(db).note(files.NOTE, note)
+            problems = unsound(db, progress)
+        finally:
+            db.close()
+        files.seal(copy)
+    except StoreCorrupt as exc:
+        return (str(exc),)
+    return problems
 
 
 # -- payload files ---------------------------------------------------------------------------------------
-def _manifest_of(backup: Path) -> Path:
-    return backup.with_name(backup.name + _MANIFEST)
-
-
-def _write_manifest(deps: OpsDeps, backup: Path) -> int:
-    found = _payload_digests(deps.payload_dir)
-    if found:
-        _manifest_of(backup).write_text(json.dumps(found, indent=1, sort_keys=True), encoding="utf-8")
-        _manifest_of(backup).chmod(0o600)
-    return len(found)
-
-
-def _payload_digests(folder: Path | None) -> dict[str, str]:
+def _payload_digests(folder: Path) -> dict[str, str]:
     """Every finished payload file. One that a running agent is writing belongs to no message of the copy yet."""
-    if folder is None or not folder.is_dir():
+    if not folder.is_dir():
         return {}
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    digests = ((path.relative_to(folder).as_posix(), _digest(path)) for path in paths)
+    paths = _payload_names(folder)
+    digests = ((path.relative_to(folder).as_posix(), digest_of(path)) for path in paths)
     return {name: digest for name, digest in digests if digest is not None}
 
 
-def _digest(path: Path) -> str | None:
-    """None: another process has just removed it."""
+def _payload_names(folder: Path) -> list[Path]:
+    found = folder.rglob("*") if folder.is_dir() else ()
+    return sorted(path for path in found if path.is_file() and not path.name.startswith("."))
+
+
+def digest_of(path: Path) -> str | None:
+    """SHA-256 of a file. None: another process has just removed it."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -170,87 +398,194 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def _missing_payloads(deps: OpsDeps, backup: Path) -> tuple[str, ...]:
-    """Files the backup's manifest names that are gone or not what they were."""
+def _pack(target: Path, copy: Path, folder: Path, facts: Facts) -> None:
+    """One archive of a copy and its payload files; first of all what it is."""
+    about = json.dumps(asdict(facts)).encode("utf-8")
+    with tarfile.open(target, "w") as archive:
+        target.chmod(0o600)
+        member = tarfile.TarInfo(_ABOUT)
+        member.size = len(about)
+        archive.addfile(member, io.BytesIO(about))
+        archive.add(copy, _COPY)
+        for name in facts.payloads:
+            archive.add(folder / name, _FILES + name)
+
+
+def _packed_facts(path: Path) -> Facts:
     try:
-        named: dict[str, Any] = json.loads(_manifest_of(backup).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        with tarfile.open(path) as archive:
+            about = archive.extractfile(archive.next() or _ABOUT)
+            return Facts(**json.loads(about.read() if about is not None else b""))
+    except (tarfile.TarError, KeyError, ValueError, TypeError) as exc:
+        raise StoreCorrupt(f"{path} is not a backup archive: {exc}") from exc
+
+
+@contextmanager
+def _database_in(path: Path) -> Iterator[Path]:
+    """The database of a backup as a file: itself, or for a while what is in its archive."""
+    if path.suffix != ".tar":
+        yield path
+        return
+    copy = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with tarfile.open(path) as archive, copy.open("wb") as out:
+            copy.chmod(0o600)
+            found = archive.extractfile(_COPY)
+            if found is not None:
+                shutil.copyfileobj(found, out)
+    except (tarfile.TarError, KeyError) as exc:
+        files.discard(copy)
+        raise StoreCorrupt(f"{path} is not a backup archive: {exc}") from exc
+    try:
+        yield copy
+    finally:
+        files.discard(copy)
+
+
+def _unpack_files(path: Path, folder: Path) -> None:
+    """Payload files of an archive into the folder of the database; those that are there stay."""
+    if path.suffix != ".tar":
+        return
+    with tarfile.open(path) as archive:
+        for member in archive.getmembers():
+            name = member.name.removeprefix(_FILES)
+            target = folder / name
+            if not member.isfile() or name == member.name or ".." in Path(name).parts or target.exists():
+                continue
+            data = archive.extractfile(member)
+            if data is not None:
+                durable.write(target, data.read(), within=folder)
+
+
+def _missing_payloads(deps: Access, facts: Facts, source: Path) -> tuple[str, ...]:
+    """Files that the backup names, that are gone or not what they were, and that are not in it."""
+    if source.suffix == ".tar":
         return ()
-    present = _payload_digests(deps.payload_dir)
-    return tuple(name for name, digest in named.items() if present.get(name) != digest)
+    present = _payload_digests(deps.payloads.folder)
+    return tuple(name for name, digest in facts.payloads.items() if present.get(name) != digest)
+
+
+def named_payloads(database: Path) -> frozenset[str]:
+    """Payload files (by their path in the folder) that some backup in the folder names: none of them may be removed."""
+    known = all_backups(database)
+    return frozenset(name for each in known if each.facts is not None for name in each.facts.payloads)
 
 
 # -- putting one back ------------------------------------------------------------------------------------
-def way_back(database: Path) -> str:
+def best(deps: Access) -> Backup | None:
+    """The backup to go back to: the newest sound one of this database, or the newest at all."""
+    known = backups(deps)
+    return next(reversed([each for each in known if each.sound] or known), None)
+
+
+def way_back(deps: Access) -> str:
     """What to do about a database that cannot be saved."""
     try:
-        known = backups(database)
+        found = best(deps)
     except StoreError as exc:
         return str(exc)
-    if known:
-        return f"restore a backup, the newest is {known[-1].name}: `/lcm restore latest`"
-    return f"there is no backup in {backup_folder(database)}; one from elsewhere is put back by `/lcm restore PATH`"
+    if found is not None:
+        return f"restore a backup, the best is {found}: `/lcm restore {found.path.name}`"
+    return f"there is no backup in {backup_folder(deps.db.path)}; one from elsewhere is put back by `/lcm restore PATH`"
 
 
-def chosen(database: Path, name: str) -> Path:
-    """The backup that an operator means: a path, a file name in the folder, or ``latest``."""
+def around(deps: Access) -> str:
+    """What lies around a database that says that there was one: backups, payload files, conversations of the host."""
+    told = [f"a backup, {found}"] if (found := best(deps)) is not None else []
+    if count := len(_payload_names(deps.payloads.folder)):
+        told.append(f"{count:,} payload files")
+    if count := _host_messages(deps.home / HOST_FILE):
+        told.append(f"{count:,} messages in sessions of Hermes")
+    return "; ".join(told)
+
+
+def _host_messages(path: Path) -> int:
+    """How many messages the host's own session database holds."""
+    if not path.is_file():
+        return 0
+    try:
+        with Foreign(path, shared=True) as host:
+            return int(host.one("SELECT count(*) FROM messages") or 0) if host.kind.name == HOST else 0
+    except LcmError:
+        return 0
+
+
+def chosen(deps: Access, name: str) -> tuple[Path, tuple[str, ...]]:
+    """The backup that an operator means (a path, a file name in the folder, or ``latest``), and notes about it."""
+    known, folder = backups(deps), backup_folder(deps.db.path)
     if name == "latest":
-        if known := backups(database):
-            return known[-1]
-        raise NotFound(f"there is no backup in {backup_folder(database)}; `/lcm backup` makes one")
-    for path in (Path(name).expanduser(), backup_folder(database) / name):
+        found = best(deps)
+        if found is not None:
+            newer = known[known.index(found) + 1 :]
+            return found.path, tuple(f"newer, and not sound: {each}" for each in newer)
+        raise NotFound(f"there is no backup of this database in {folder}; {_others(deps)}")
+    for path in (Path(name).expanduser(), folder / name):
         if os.path.isfile(path):  # Path.is_file raises where a folder is closed
-            return path
-    known = backups(database)
-    have = ", ".join(path.name for path in known[:-6:-1]) or "none"
-    raise NotFound(f"no backup {name!r}; the newest in {backup_folder(database)}, newest first: {have}")
+            return path, ()
+    have = ", ".join(each.path.name for each in known[:-6:-1]) or "none"
+    raise NotFound(f"no backup {name!r}; the newest in {folder}, newest first: {have}")
 
 
-def plan_restore(deps: OpsDeps, name: str) -> Restore:
-    """What is in a backup and what would be gone after putting it back. Changes nothing."""
-    source = chosen(deps.db.path, name)
+def _others(deps: Access) -> str:
+    """Backups of other databases, where there are none of this one."""
+    others = [str(each) for each in all_backups(deps.db.path)][:-4:-1]
+    return f"of other databases there are, by name: {'; '.join(others)}" if others else "`/lcm backup` makes one"
+
+
+def plan_restore(deps: Access, name: str) -> Restore:
+    """Contents of a backup, and what would be gone after putting it back. Changes nothing."""
+    source, notes = chosen(deps, name)
     if source.exists() and deps.db.path.exists() and source.samefile(deps.db.path):
         raise BadRequest(f"{source} is the database itself")
-    verdict = files.verify(source)
+    with _database_in(source) as copy:
+        return _planned(deps, source, copy, notes)
+
+
+def _planned(deps: Access, source: Path, copy: Path, notes: tuple[str, ...]) -> Restore:
+    verdict = files.verify(copy)
     if not verdict.sound:
         damaged = StoreCorrupt(f"{source} is no sound backup: {'; '.join(verdict.problems[:3])}")
         damaged.remedy = "name another backup: `/lcm restore` lists them; nothing was changed"
         raise damaged
-    head = files.header(source)
+    head = files.header(copy)
     if head.too_new:
         raise StoreTooNew(f"{source} was written by a newer release")
     if head.too_old:
         raise StoreTooOld(f"{source} has schema {head.schema} of an early development version")
-    now, newest = _now(deps)
+    facts, mine = files.facts(copy), _identity(deps)
+    if mine is not None and mine.messages and not mine.is_of(facts):
+        notes = (*notes, "it is of another database than the present one: their conversations have nothing in common")
+    newest = _newest(deps)
     newer = None if newest is None else max(0, newest - verdict.newest)
-    return Restore(source, verdict.counts, now, newer, _missing_payloads(deps, source))
+    return Restore(source, verdict.counts, newer, _missing_payloads(deps, facts, source), notes)
 
 
-def _now(deps: OpsDeps) -> tuple[dict[str, int], int | None]:
-    if not deps.db.path.exists():
-        return {}, 0
-    try:
-        row = deps.db.query("SELECT count(*), coalesce(max(store_id), 0) FROM messages")[0]
-    except StoreError:
-        return {}, None
-    return {"messages": int(row[0])}, int(row[1])
+def _newest(deps: Access) -> int | None:
+    """The newest message's address; None where that cannot be read."""
+    mine = _identity(deps)
+    if mine is not None:
+        return mine.newest
+    return None if deps.db.path.exists() and deps.db.path.stat().st_size else 0
 
 
-def restore(deps: OpsDeps, name: str, progress: Progress = silent) -> Restore:
+def restore(deps: Access, name: str, progress: Progress = silent) -> Restore:
     """Put a backup back. What was there is kept under a name of its own; nothing else may have the database open."""
     plan = plan_restore(deps, name)
     database = deps.db.path
-    fresh = database.with_name(f".{database.name}.restored")
-    kept = stamped(database, deps.clock(), "lcm-before-restore")
+    fresh = database.with_name(f".{database.name}.{os.getpid()}.restored")
+    kept = stamped(database, deps.clock(), f"{database.stem}-before-restore")
+    swept(database)
     try:
         progress("copying", 0, 0)
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copyfile(plan.source, fresh)
+        with _database_in(plan.source) as copy:
+            shutil.copyfile(copy, fresh)
         fresh.chmod(0o600)
         files.upgraded(fresh, beside=(plan.source, database))
-        files.exchange(deps.db, fresh, kept)
+        _unpack_files(plan.source, deps.payloads.folder)
+        files.exchange(deps.db, fresh, kept if database.exists() and database.stat().st_size else None)
     except OSError as exc:
         raise StoreError(f"{fresh}: {exc.strerror or exc}") from exc
     finally:
-        fresh.unlink(missing_ok=True)
+        files.discard(fresh)
     return replace(plan, kept=kept if kept.exists() else None)

@@ -1,64 +1,106 @@
 """
-What an address stands for, what covers it, and finding one: for operators, within the rights of the session they type
-in.
+Explanation of an address: its content, what covers it, and a search for one; for operators, within their rights.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, NotFound
-from ..indexing import stored_index_row
 from ..records import Assembly, Flag, Node, Row, Scope, Stored
-from ..scope import Reach
-from ..session import LOCAL
-from ..text import excerpt, words
+from ..search import query as words
+from ..search import snippets
+from ..search.documents import stored_index_row
+from ..search.rights import own_scope
+from ..search.scope import Scopes
 from .orders import Orders
 from .render import counted, moment
 
 if TYPE_CHECKING:
-    from .status import OpsDeps
+    from ..recall.access import Access
 
 _ADDRESS = re.compile(r"(msg|sum)_(\d{1,18})")
 _EXCERPT_CHARS, _TEXT_CHARS, _FOUND = 160, 600, 10
 
 
-def readable(deps: OpsDeps) -> Scope:
+def readable(deps: Access) -> Scope:
     """What may be shown here: a terminal sees everything, a chat what belongs to its partner."""
     if not deps.db.path.exists():
         raise NotFound(f"{deps.db.path}: nothing is stored yet")
-    if deps.trusted or (deps.session is not None and deps.session.principal == LOCAL):
+    if deps.all:
         return Scope()
-    if deps.session is None:
-        raise BadRequest("no session is bound here yet, so it is not known what may be shown; send a message first")
-    return Scope(principal=deps.session.principal)
+    if deps.rights.principal is not None:
+        return Scope(principal=deps.rights.principal, apart=True)
+    if deps.session is None or deps.rights.shown:
+        raise BadRequest("no session is bound here whose owner is known, so nothing can be shown; send a message first")
+    return replace(own_scope(deps.sessions, deps.session.conversation_id), apart=True)
 
 
-def explain(deps: OpsDeps, address: str) -> dict[str, Any]:
+def explain(deps: Access, address: str) -> dict[str, Any]:
     """One message or summary with its relations."""
-    kind, number = _parsed(address)
-    scope, reach = readable(deps), Reach(deps.db)
-    if kind == "msg" and reach.messages([number], scope):
+    kind, number = parsed(address)
+    scope, scopes = readable(deps), Scopes(deps.db)
+    if kind == "msg" and scopes.messages([number], scope):
         return _message(deps, deps.store.rows([number])[0])
-    if kind == "sum" and reach.nodes([number], scope):
+    if kind == "sum" and scopes.nodes([number], scope):
         node = deps.dag.node(number)
         if node is not None:
             return _node(deps, node)
-    raise NotFound(f"nothing that may be read here has the address {address}")
+    raise NotFound(f"{address} does not exist, or you may not read it here")
 
 
-def _parsed(address: str) -> tuple[str, int]:
+def data(deps: Access, address: str) -> dict[str, Any]:
+    """The same for programs, of an address that may be read: numbers, lists, times in seconds, the whole text."""
+    kind, number = parsed(address)
+    if kind == "msg":
+        row = deps.store.rows([number])[0]
+        head = row.head
+        return {
+            "address": f"msg_{number}", "kind": "message", "role": head.role, "tool": head.tool_name or None,
+            "session_id": head.session_id, "conversation_id": head.conversation_id, "seq": head.seq,
+            "chars": head.chars, "tokens": head.tokens, "said_at": head.said_at, "stored_at": head.stored_at,
+            "source": head.source or None, "flags": _flags(head.flags),
+            "revises": f"msg_{head.revises}" if head.revises else None,
+            "covered_by": [f"sum_{each}" for each in deps.dag.covering(number)], "text": row.text,
+        }  # fmt: skip
+    node = deps.dag.node(number)
+    if node is None:
+        raise NotFound(f"{address} does not exist, or you may not read it here")
+    below = "msg" if node.depth == 0 else "sum"
+    return {
+        "address": node.address, "kind": "summary", "quality": node.quality, "depth": node.depth, "tokens": node.tokens,
+        "source_tokens": node.source_tokens, "conversation_id": node.conversation_id, "messages": node.message_count,
+        "first": f"msg_{node.first_store_id}", "last": f"msg_{node.last_store_id}", "earliest_at": node.earliest_at,
+        "latest_at": node.latest_at, "sources": [f"{below}_{each}" for each in deps.dag.sources(number)],
+        "condensed_into": [f"sum_{each}" for each in deps.dag.parents(number)],
+        "replaces": f"sum_{node.replaces}" if node.replaces else None, "created_at": node.created_at,
+        "model": node.model or None, "rung": node.rung or None, "checks": _json(node.checks),
+        "dissolved": number in Orders(deps.db).dissolved(), "text": node.text,
+    }  # fmt: skip
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def parsed(address: str) -> tuple[str, int]:
+    """("msg" or "sum", number) of an address. Raises BadRequest for anything else."""
     found = _ADDRESS.fullmatch(address.strip().lower())
     if found is None:
         likely = (
             f"did you mean msg_{address} or sum_{address}?" if address.isdecimal() else "it looks like msg_12 or sum_3"
         )
-        raise BadRequest(f"{address!r} is no address of a message or summary; {likely}")
+        raise BadRequest(f"{address!r} is not the address of a message or summary; {likely}")
     return found[1], int(found[2])
 
 
-def _message(deps: OpsDeps, row: Row) -> dict[str, Any]:
+def _message(deps: Access, row: Row) -> dict[str, Any]:
     head = row.head
     covering = [f"sum_{node_id}" for node_id in deps.dag.covering(head.store_id)]
     tool = f" ({head.tool_name})" if head.tool_name else ""
@@ -78,7 +120,7 @@ def _message(deps: OpsDeps, row: Row) -> dict[str, Any]:
     }
 
 
-def _shown_by(deps: OpsDeps, root: Node, store_id: int) -> dict[str, Any]:
+def _shown_by(deps: Access, root: Node, store_id: int) -> dict[str, Any]:
     """Which summary the prompt shows instead of a message, and the leaf over it: who wrote them, which checks they passed."""
     leaf = next((n for n in deps.dag.nodes(deps.dag.covering(store_id)) if _below(deps, n.node_id, root)), root)
     out = {"shown by": _origin(root), "checks": root.checks}
@@ -89,7 +131,7 @@ def _shown_by(deps: OpsDeps, root: Node, store_id: int) -> dict[str, Any]:
     )
 
 
-def _below(deps: OpsDeps, node_id: int, root: Node) -> bool:
+def _below(deps: Access, node_id: int, root: Node) -> bool:
     """Is a node the root, or among what it was condensed from?"""
     level = {root.node_id}
     while level:
@@ -107,12 +149,12 @@ def _origin(node: Node) -> str:
     )
 
 
-def _assembly(deps: OpsDeps, conversation: int) -> Assembly | None:
+def _assembly(deps: Access, conversation: int) -> Assembly | None:
     """The prompt that an address of a conversation is looked for in: that of the session asked from if it shows that
     conversation (a branch shows its parent's messages), else the newest of the conversation itself."""
     session = deps.session
     if session is not None and conversation in {each for each, _ in deps.sessions.lineage(session.conversation_id)}:
-        return deps.engine.assembly or deps.dag.latest_assembly(session.conversation_id)
+        return deps.assembly()
     return deps.dag.latest_assembly(conversation)
 
 
@@ -120,7 +162,7 @@ def _flags(bits: int) -> list[str]:
     return [name.lower() for name, bit in vars(Flag).items() if name.isupper() and bit & bits]
 
 
-def _message_place(deps: OpsDeps, head: Stored) -> tuple[str, Node | None]:
+def _message_place(deps: Access, head: Stored) -> tuple[str, Node | None]:
     """Where the newest prompt has a message, and the summary that stands for it there."""
     assembly = _assembly(deps, head.conversation_id)
     if head.flags & Flag.RETRACTED:
@@ -135,7 +177,7 @@ def _message_place(deps: OpsDeps, head: Stored) -> tuple[str, Node | None]:
     return "not in the newest prompt, or stored since", None
 
 
-def _node(deps: OpsDeps, node: Node) -> dict[str, Any]:
+def _node(deps: Access, node: Node) -> dict[str, Any]:
     sources = deps.dag.sources(node.node_id)
     kind = "msg" if node.depth == 0 else "sum"
     return {
@@ -155,7 +197,7 @@ def _node(deps: OpsDeps, node: Node) -> dict[str, Any]:
     }
 
 
-def _node_place(deps: OpsDeps, node: Node) -> str:
+def _node_place(deps: Access, node: Node) -> str:
     """Whether the newest prompt shows a summary, and if not, why not."""
     if deps.session is not None and node.node_id in deps.sessions.carried(deps.session.conversation_id):
         return "yes, carried over from an earlier conversation"
@@ -178,18 +220,27 @@ def _short(text: str, chars: int) -> str:
 
 
 # -- searching -----------------------------------------------------------------------------------------
-def search(deps: OpsDeps, typed: str) -> dict[str, Any]:
-    """The best messages for some words, with a line of each: where the words stand in it."""
+def search(deps: Access, typed: str, *, session_id: str = "", limit: int = 0) -> dict[str, Any]:
+    """The best messages for some words, with a line of each: where the words stand in it.
+
+    ``session_id``: only messages of this session. ``near`` marks a neighbour of a hit, which need not hold the words itself.
+    """
     query = words.parse(typed)
-    found = deps.search.search(query, scope=readable(deps), limit=_FOUND)
+    scope = readable(deps)
+    if session_id:
+        scope = replace(scope, session_id=session_id)
+    limit = limit or _FOUND
+    found = deps.index.search(query, scope=scope, limit=limit)
     rows, damaged = deps.store.legible([hit.store_id for hit in found.hits])
     place = {hit.store_id: n for n, hit in enumerate(found.hits)}
+    near = {hit.store_id for hit in found.hits if hit.rung == "near"}
     results = [
         {
             "address": f"msg_{row.store_id}",
             "session_id": row.head.session_id,
             "role": row.head.role,
             "when": moment(row.head.said_at or row.head.stored_at),
+            "near": row.store_id in near,
             "excerpt": _found(row, query),
         }
         for row in sorted(rows, key=lambda row: place[row.store_id])
@@ -200,7 +251,8 @@ def search(deps: OpsDeps, typed: str) -> dict[str, Any]:
     if found.nearest and not results:
         notes.append(f"near: {', '.join(found.nearest)}")
     if found.total > len(found.hits):
-        notes.append(f"{'at least ' if found.total_is_bound else ''}{counted(found.total, 'message')} in all")
+        at_least = "at least " if found.total_is_bound else ""
+        notes.append(f"{at_least}{counted(found.total, 'message')} in all; --limit {5 * limit} shows more")
     return {"query": typed, "results": results, "notes": notes}
 
 
@@ -208,19 +260,19 @@ def _found(row: Row, query: words.Query) -> str:
     """The piece of what was indexed of a message, calls of tools included, that holds what was looked for."""
     entry = stored_index_row(row, "")
     text = words.searchable(entry.text, entry.extra)
-    start, stop = excerpt.window(text, excerpt.first(text, query.literal, query.stems), _EXCERPT_CHARS, query.stems)
+    start, stop = snippets.window(text, snippets.first(text, query.literal, query.stems), _EXCERPT_CHARS, query.stems)
     return f"{'…' if start else ''}{' '.join(text[start:stop].split())}{'…' if stop < len(text) else ''}"
 
 
 # -- dissolving ----------------------------------------------------------------------------------------
-def dissolve(deps: OpsDeps, address: str, *, apply: bool, undo: bool = False) -> dict[str, Any]:
+def dissolve(deps: Access, address: str, *, apply: bool, undo: bool = False) -> dict[str, Any]:
     """Order that a summary is used no more, or take the order back. Deletes nothing."""
-    kind, number = _parsed(address)
+    kind, number = parsed(address)
     if kind != "sum":
         raise BadRequest(f"{address} is a message; only summaries can be dissolved")
-    node = deps.dag.node(number) if Reach(deps.db).nodes([number], readable(deps)) else None
+    node = deps.dag.node(number) if Scopes(deps.db).nodes([number], readable(deps)) else None
     if node is None:
-        raise NotFound(f"nothing that may be read here has the address {address}")
+        raise NotFound(f"{address} does not exist, or you may not read it here")
     orders = Orders(deps.db)
     already = number in orders.dissolved()
     data: dict[str, Any] = {"address": node.address, "dissolved": (already or apply) and not undo, "applied": apply}

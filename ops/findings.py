@@ -1,5 +1,5 @@
 """
-What a check of the doctor answers.
+Findings: the answers of the doctor's checks.
 
 A finding that is not "pass" says what it means, what to do, and the exact command, if there is one.
 """

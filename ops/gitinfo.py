@@ -1,5 +1,5 @@
 """
-Which commit a checkout is at, read from the files of ``.git`` alone.
+Commit of a checkout, read from the files of ``.git`` alone.
 
 No subprocess: the status is asked for in the middle of a turn. Best effort: whatever cannot be read is None.
 """

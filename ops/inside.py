@@ -1,5 +1,5 @@
 """
-What fills the database file: its bytes by kind of content.
+Bytes of the database file by kind of content.
 
 Exact, and therefore slow: SQLite looks at every page (about a second a gigabyte), so it is only done when asked for. Reads only.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..db.connection import Database
 from ..errors import StoreBusy, StoreError
+from ..storage.connection import Database
 from .survey import Survey
 
 #: By the table that pages belong to, or its beginning where that ends in "_"; what is in none of these is "other".

@@ -1,103 +1,81 @@
 """
-What was imported, row by row, and which rows are duplicates.
-
-Owns tables ``import_sources``, ``imported`` and ``duplicates``. A row here and its note in the ledger are one fact: an import
-that was interrupted goes on where it stopped, and one that is done again adds nothing.
+``/lcm ledger``: the facts that were stated, and what an operator says of them: strike, pin, correct, clear.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING
 
-from ..db.connection import Database
+from ..errors import BadRequest
+from ..ledger.table import CORRECTED, PINNED, STRUCK
+from ..recall import ledger
+from ..recall.paging import Room
+from .answers import Answer, Verb, Words, one
+from .explain import readable
+from .render import counted
 
-MESSAGE: Final = "message"
-NODE: Final = "node"
-#: A message that was here before the import, as a live session had stored it.
-PRESENT: Final = "present"
+if TYPE_CHECKING:
+    from ..recall.access import Access
 
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Something that was imported. ``about``: what was known of it when the import began."""
-
-    source_id: int
-    import_id: str
-    kind: str
-    about: Mapping[str, Any]
-    started_at: float
-    finished_at: float | None
+_TOKENS = 6000
 
 
-class Ledger:
-    """The imports of one database."""
+def _list(deps: Access, words: Words) -> Answer:
+    readable(deps)  # refuses who is known to own nothing
+    data = ledger.view(deps, " ".join(words.rest), 0, Room.of(_TOKENS))
+    lines = [f"{counted(data['total'], 'fact')} stated in this conversation, pinned ones and the newest first:"]
+    for each in data["entries"]:
+        became = [f"{name.replace('_', ' ')} {each[name]}" for name in _BECAME if name in each]
+        lines.append(f"{each['entry']}  {each['what']}  {each['at'][:10]}  {each['said_by']}: {each['quote']}")
+        lines += [f"    {'; '.join(became)}"] if became else []
+    lines += [
+        f"contradiction: {each['subject']}: {each['entry']} and {each['contradicts']}"
+        for each in data["contradictions"]
+    ]
+    return Answer("\n".join([*lines, *data.get("notes", ())]), data)
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
 
-    def find(self, import_id: str) -> Source | None:
-        """A source by its name, or None."""
-        found = [each for each in self.sources() if each.import_id == import_id]
-        return found[0] if found else None
+_BECAME = ("mark", "correction", "replaces", "replaced_by", "contradicts")
 
-    def sources(self) -> list[Source]:
-        """Everything that was imported, oldest first."""
-        rows = self._db.query(
-            "SELECT source_id, import_id, kind, about, started_at, finished_at FROM import_sources ORDER BY source_id"
+
+def _mark(mark: str, deps: Access, words: Words) -> Answer:
+    """Put a mark on an entry, or take it off."""
+    readable(deps)
+    name = one(words, "an entry as `/lcm ledger` names it", most=1_000 if mark == CORRECTED else 1)
+    said = " ".join(words.rest[1:])
+    if mark == CORRECTED and not said:
+        raise BadRequest("`/lcm ledger correct` needs the entry and what is right instead")
+    entry = ledger.find(deps, name)
+    deps.ledger.mark(entry, mark, deps.filters.text(said), now=deps.clock())
+    became = mark or "as it was said"
+    return Answer(
+        f"{entry.name} is {became}: {entry.fact.text}", {"entry": entry.name, "mark": mark, "correction": said}
+    )
+
+
+VERBS = (
+    Verb(
+        "ledger",
+        _list,
+        "rules, decisions, names, values and dates that were stated here",
+        "[<words>]",
+        quotes=True,
+        own=True,
+    ),
+    *(
+        Verb(f"ledger {word}", partial(_mark, mark), text, usage, quotes=True, own=True, example=example)
+        for word, mark, text, usage, example in (
+            ("strike", STRUCK, "an entry that is wrong: prompts do not show it as a rule", "<entry>", "12.a3f1"),
+            ("pin", PINNED, "keep an entry in the prompt", "<entry>", "12.a3f1"),
+            (
+                "correct",
+                CORRECTED,
+                "say what is right instead; prompts show both",
+                "<entry> <words>",
+                "12.a3f1 the port is 81",
+            ),
+            ("clear", "", "take back what was said of an entry", "<entry>", "12.a3f1"),
         )
-        return [Source(row[0], row[1], row[2], json.loads(row[3]), row[4], row[5]) for row in rows]
-
-    def begin(self, import_id: str, kind: str, about: Mapping[str, Any], *, now: float) -> Source:
-        """The source of this name, noted if it is new."""
-        with self._db.transaction():
-            self._db.execute(
-                "INSERT INTO import_sources(import_id, kind, about, started_at) VALUES (?,?,?,?) "
-                "ON CONFLICT(import_id) DO NOTHING",
-                (import_id, kind, json.dumps(dict(about), ensure_ascii=False), now),
-            )
-        found = self.find(import_id)
-        assert found is not None
-        return found
-
-    def finish(self, source: Source, about: Mapping[str, Any], *, now: float) -> None:
-        """Note that everything of a source is here, and what it turned out to be."""
-        with self._db.transaction():
-            self._db.execute(
-                "UPDATE import_sources SET finished_at = ?, about = ? WHERE source_id = ?",
-                (now, json.dumps(dict(about), ensure_ascii=False), source.source_id),
-            )
-
-    # -- rows ---------------------------------------------------------------------------------------
-    def note(self, source: Source, kind: str, rows: Iterable[tuple[str, int]]) -> None:
-        """Which rows here some rows of a source became; inside the transaction that wrote them."""
-        with self._db.transaction():
-            self._db.executemany(
-                "INSERT INTO imported(source_id, kind, key, here) VALUES (?,?,?,?) ON CONFLICT DO NOTHING",
-                [(source.source_id, kind, key, here) for key, here in rows],
-            )
-
-    def known(self, source: Source | None, kind: str) -> dict[str, int]:
-        """Rows here by the row of the source."""
-        if source is None:
-            return {}
-        sql = "SELECT key, here FROM imported WHERE source_id = ? AND kind = ?"
-        return {str(key): int(here) for key, here in self._db.query(sql, (source.source_id, kind))}
-
-    def brought(self, kind: str) -> set[int]:
-        """All rows here that any import brought."""
-        return {int(row[0]) for row in self._db.query("SELECT here FROM imported WHERE kind = ?", (kind,))}
-
-    # -- duplicates ---------------------------------------------------------------------------------
-    def mark(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """(row, the row that it repeats) of duplicates."""
-        with self._db.transaction():
-            self._db.executemany(
-                "INSERT INTO duplicates(store_id, original_id) VALUES (?,?) ON CONFLICT DO NOTHING", list(pairs)
-            )
-
-    def duplicates(self) -> dict[int, int]:
-        """The row that each duplicate repeats."""
-        return {int(a): int(b) for a, b in self._db.query("SELECT store_id, original_id FROM duplicates")}
+    ),
+)

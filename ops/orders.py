@@ -1,5 +1,5 @@
 """
-What an operator ordered and the next compaction carries out.
+Orders of an operator that the next compaction carries out, and what a chat wants to hear of it.
 
 The prompt changes only where the host asks for a compaction, so ``/lcm rotate apply`` and ``/lcm dissolve`` cannot act by
 themselves: they leave an order here, and ``compact`` reads it. Orders are additive facts in table ``meta``.
@@ -7,13 +7,16 @@ themselves: they leave an order here, and ``compact`` reads it. Orders are addit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..db.connection import Database
-from ..db.meta import Meta
+from ..storage.connection import Database
+from ..storage.meta import Meta
 
 _ROTATE = "rotate:"
 _DISSOLVED = "dissolved:"
+_NOTICES = "notices:"
+_PULLED = "pulled:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +60,24 @@ class Orders:
     def dissolved(self) -> frozenset[int]:
         """The nodes that are not to be used."""
         return frozenset(int(key) for key in self._meta.under(_DISSOLVED) if key.isdigit())
+
+    def notices(self, principal: str) -> bool | None:
+        """Does this chat want a line at each compaction? None: nobody said, so the setting decides."""
+        found = self._meta.value(_NOTICES + principal)
+        return found if isinstance(found, bool) else None
+
+    def say_notices(self, principal: str, *, wanted: bool) -> None:
+        """The choice of a chat; it holds for its later conversations too."""
+        self._meta.note(_NOTICES + principal, wanted)
+
+    def pull(self, session_id: str, addresses: Sequence[str]) -> None:
+        """What goes along with the next message of a session; a second order replaces the first."""
+        self._meta.note(_PULLED + session_id, list(addresses))
+
+    def pulled(self, session_id: str) -> list[str]:
+        """What was ordered for this message, and then no more."""
+        found = self._meta.value(_PULLED + session_id)
+        if not found:
+            return []
+        self._meta.forget(_PULLED + session_id)
+        return [str(each) for each in found]

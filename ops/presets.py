@@ -7,6 +7,7 @@ setting that the operator chose is never overridden, one that was refused is rep
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,12 +119,47 @@ PRESETS: tuple[Preset, ...] = (
 )
 
 
+_MEASURED = "measured with real transcripts: benchmarks/bill.py, docs/tuning.md"
+#: What to spend, whatever the window: from the least money to the most that is known raw.
+CHOICES: tuple[Preset, ...] = (
+    Preset(
+        "economy", "any", "The least money: every conversation is compacted at a quarter of its window.",
+        (("context_threshold", 0.25), ("low_water", 0.6), ("prefix_share", 0.45)), 0, 10_000_000, _MEASURED,
+    ),
+    Preset(
+        "balanced", "any", "The defaults: a compaction comes where the prices say that it pays, at three quarters at the latest.",
+        (("fold_early", "auto"),), 0, 10_000_000, _MEASURED,
+    ),
+    Preset(
+        "memory", "any", "The most raw context: no compaction before the threshold, and a long raw tail after it.",
+        (("fold_early", "off"), ("tail_share", 0.2), ("low_water", 0.5)), 0, 10_000_000, _MEASURED,
+    ),
+)  # fmt: skip
+_EVERY = (*PRESETS, *CHOICES)
+
+
 def named(name: str) -> Preset:
     """The preset of that name."""
-    for preset in PRESETS:
+    for preset in _EVERY:
         if preset.name == name:
             return preset
-    raise NotFound(f"there is no preset {name!r}; there are: {', '.join(each.name for each in PRESETS)}")
+    raise NotFound(f"there is no preset {name!r}; there are: {', '.join(each.name for each in _EVERY)}")
+
+
+def would_have_cost(turns: Sequence[int], window: int, prices: tuple[float, float, float]) -> dict[str, float]:
+    """Dollars for the prompts of a conversation of turns of so many tokens under each choice, by arithmetic."""
+    read, cached, written = prices
+    out = {}
+    for name, begins, keeps in (("economy", 0.25, 0.08), ("balanced", 0.3, 0.1), ("memory", 0.75, 0.35)):
+        prompt, spent = 0.0, 0.0
+        for tokens in turns:
+            if prompt + tokens > begins * window:
+                folded, prompt = prompt - keeps * window, keeps * window
+                spent += prompt * (read - cached) + max(0.0, folded) * (0.4 * read + 0.04 * written)
+            spent += prompt * cached + tokens * read
+            prompt += tokens
+        out[name] = round(spent / 1e6, 3)
+    return out
 
 
 def suggestion(config: Config, *, context_length: int, model: str = "", provider: str = "") -> dict[str, Any]:

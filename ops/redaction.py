@@ -1,7 +1,8 @@
 """
-What redaction would take out of what is stored: a preview. Changes nothing, and shows no secret.
+Redaction of what is stored: a preview, and the removal itself with its proof. Shows no secret.
 
-Redaction works on the way in only; whoever switches it on wants to know what is there already, and where it would be wrong.
+Redaction by itself works on the way in only; whoever switches it on wants to know what is there already, and where it would be
+wrong, and to take it out of rows, summaries, archives, names, files and indexes.
 """
 
 from __future__ import annotations
@@ -9,27 +10,36 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..config import SENSITIVE_PATTERNS
-from ..door import clean_message, redacted
-from ..errors import BadRequest
-from ..scope import Reach
+from ..errors import BadRequest, StoreError
+from ..ingest.filters import clean_message, redacted
+from ..records import Flag, Message, Row, Stored
+from ..search.scope import Scopes
+from ..storage import columns
+from ..storage.payloads import unpacked
+from ..storage.upgrade import BACKUPS
 from ..text import content
 from ..text.redact import CATALOGUE, Redactor
 from . import render
-from .answers import Answer, Verb, Words
+from .answers import FOUND, OK, Answer, Verb, Words
 from .explain import readable
+from .survey import Survey
 
 if TYPE_CHECKING:
-    from ..db.files import Progress
-    from .status import OpsDeps
+    from ..recall.access import Access
+    from ..storage.files import Progress
 
 _DONE = re.compile(r"\[redacted:([a-z_]+)(?::[0-9a-f]{12})?\]")
 _SAMPLES: Final = 3
 _ADDRESSES: Final = 20
 _AROUND: Final = 24
+_LEAST_SEARCHED: Final = 8  # characters: shorter ones stand in any file by chance
+_PART_BYTES, _OVERLAP_BYTES = 4_000_000, 8_000
 #: A secret inside base64: what stands for it is encoded too, so that its kind is not seen.
 ENCODED: Final = "encoded"
 
@@ -55,11 +65,12 @@ class Preview:
     damaged: int = 0
 
 
-def preview(deps: OpsDeps, names: Sequence[str], progress: Progress) -> Preview:
+def preview(deps: Access, names: Sequence[str], progress: Progress) -> Preview:
     """Read every message and summary that may be shown here, as redaction would. ``names``: kinds; none: those configured."""
     redactor = _redactor(deps, names)
     found: dict[str, Found] = {}
     read = changed = 0
+    total = sum(Survey(deps.db).total(*each) for each in (("messages", "store_id"), ("nodes", "node_id")))
     damaged: list[int] = []
     for address, message in _texts(deps, damaged):
         read += 1
@@ -68,13 +79,13 @@ def preview(deps: OpsDeps, names: Sequence[str], progress: Progress) -> Preview:
             changed += 1
             _note(found, address, content.encode(message)[0], new)
         if read % 1000 == 0:
-            progress("reading", read, 0)
+            progress("reading", min(read, total), total)
     return Preview(
-        redactor.kinds, redactor.unknown, read, changed, found, len(Reach(deps.db).messages(damaged, readable(deps)))
+        redactor.kinds, redactor.unknown, read, changed, found, len(Scopes(deps.db).messages(damaged, readable(deps)))
     )
 
 
-def _redactor(deps: OpsDeps, names: Sequence[str]) -> Redactor:
+def _redactor(deps: Access, names: Sequence[str]) -> Redactor:
     """For the kinds that are named, or configured. Raises BadRequest where none of the names is a kind."""
     redactor = Redactor(names or deps.config.sensitive_patterns or SENSITIVE_PATTERNS)
     if names and len(redactor.unknown) == len(names):
@@ -93,15 +104,15 @@ def _redacted(message: dict[str, Any], redactor: Redactor) -> str | None:
         return None if after is before else after.envelope.decode("utf-8")
 
 
-def _texts(deps: OpsDeps, damaged: list[int]) -> Iterator[tuple[str, dict[str, Any]]]:
-    scope, reach = readable(deps), Reach(deps.db)
+def _texts(deps: Access, damaged: list[int]) -> Iterator[tuple[str, dict[str, Any]]]:
+    scope, scopes = readable(deps), Scopes(deps.db)
     for rows in deps.store.every(damaged=damaged):
-        allowed = reach.messages([row.store_id for row in rows], scope)
+        allowed = scopes.messages([row.store_id for row in rows], scope)
         for row in rows:
             if row.store_id in allowed:
                 yield f"msg_{row.store_id}", row.envelope
     for nodes in deps.dag.every():
-        owned = set(reach.conversations(sorted({node.conversation_id for node in nodes}), scope))
+        owned = set(scopes.conversations(sorted({node.conversation_id for node in nodes}), scope))
         for node in nodes:
             if node.conversation_id in owned:
                 yield node.address, {"text": node.text, "hint": node.expand_hint}
@@ -120,11 +131,8 @@ def _note(found: dict[str, Found], address: str, before: str, after: str) -> Non
             each.samples.append(" ".join(after[max(0, at.start() - _AROUND) : at.end()].split()))
 
 
-def _preview(deps: OpsDeps, words: Words) -> Answer:
-    names = [name for word in words.rest for name in word.split(",") if name]
-    if not deps.db.path.exists():
-        _redactor(deps, names)  # a mistyped kind is told before there is anything to read
-        return Answer("Nothing is stored yet.", {"found": {}})
+def _preview(deps: Access, words: Words) -> Answer:
+    names = _kinds(deps, words)
     made = preview(deps, names, words.progress)
     data = {
         "kinds": list(made.kinds), "unknown": list(made.unknown), "read": made.read, "would_change": made.changed,
@@ -146,15 +154,165 @@ def _preview(deps: OpsDeps, words: Words) -> Answer:
     lines += [f"{render.counted(made.damaged, 'damaged message')} could not be read"] if made.damaged else []
     lines += [f"not a kind of secret: {', '.join(made.unknown)}"] if made.unknown else []
     lines += render.table(rows) if rows else []
+    switch = (
+        "it is on" if deps.config.sensitive_patterns_enabled else "LCM_SENSITIVE_PATTERNS_ENABLED=true switches it on"
+    )
     lines.append(
-        "Redaction works on what comes in; what is stored stays as it is. LCM_SENSITIVE_PATTERNS_ENABLED=true switches it on"
-        + ("." if not deps.config.sensitive_patterns_enabled else " (it is on).")
+        f"Redaction works on what comes in ({switch}). Dry run. At the terminal `redact apply` takes it out of what is stored."
     )
     return Answer("\n".join(lines), data)
 
 
+def _kinds(deps: Access, words: Words) -> list[str]:
+    """The kinds that were named; a mistyped one is told before anything is read."""
+    names = [name for word in words.rest for name in word.split(",") if name]
+    _redactor(deps, names)
+    return names
+
+
+# -- taking it out -----------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class Applied:
+    """How many messages and other texts lost a secret; which files still hold one, and which messages could not be read."""
+
+    messages: int = 0
+    texts: int = 0
+    secrets: int = 0
+    holding: list[str] = field(default_factory=list)
+    backups: list[str] = field(default_factory=list)
+    unread: list[int] = field(default_factory=list)
+
+
+def apply(deps: Access, names: Sequence[str], progress: Progress) -> Applied:
+    """Take secrets out of everything that is stored, as one transaction; then write indexes and file anew, and look."""
+    redactor, out = _redactor(deps, names), Applied()
+    redactor.seen = set()
+    files: set[str] = set()
+    with deps.db.transaction():
+        for rows in deps.store.every(damaged=out.unread):
+            changed = [each for row in rows if (each := _without(deps, row, redactor, files, out)) is not None]
+            deps.store.rewrite(changed)
+            out.messages += len(changed)
+            progress("reading", rows[-1].store_id, 0)
+        out.texts = columns.rewrite(deps.db, redactor.text)
+    deps.index.rebuild(deps.store.index_rows())
+    deps.node_index.rebuild(deps.dag.index_rows())
+    files |= {path.stem for path, text in deps.payloads.each() if redactor.text(text) != text}
+    deps.payloads.remove(files)
+    progress("writing the file anew", 0, 0)
+    deps.db.renew()
+    out.secrets = len(redactor.seen)
+    out.holding, out.backups = _proof(deps, redactor, progress)
+    return out
+
+
+def _without(
+    deps: Access, row: Row, redactor: Redactor, files: set[str], out: Applied
+) -> tuple[Stored, Message] | None:
+    """A stored message without its secrets; None where it has none, or a file of it cannot be read."""
+    if deps.payloads.lacks(row):
+        out.unread.append(row.store_id)
+        return None
+    read = content.read(deps.payloads.whole(row).envelope)
+    clean = redacted(read, redactor)
+    if clean is read:
+        return None
+    files.update(deps.payloads.forget(row.head.digest))
+    kept = replace(clean, flags=row.head.flags | Flag.REDACTED, tokens=row.head.tokens, digest=row.head.digest)
+    return row.head, deps.filters.again(kept)
+
+
+def _proof(deps: Access, redactor: Redactor, progress: Progress) -> tuple[list[str], list[str]]:
+    """(files of ours, backups and exports) in whose bytes, or in what they unpack to, a secret still is."""
+    known = sorted({secret for secret in redactor.seen or () if len(secret) >= _LEAST_SEARCHED}, key=len, reverse=True)
+    pattern = (
+        re.compile(b"|".join(re.escape(each.encode("utf-8", "replace")) for each in known), re.IGNORECASE)
+        if known
+        else None
+    )
+    database, folder = deps.db.path, deps.db.path.parent
+    ours = [database, *(database.with_name(database.name + end) for end in ("-wal", "-shm"))]
+    ours += [path for path in deps.payloads.folder.rglob("*") if path.is_file()]
+    others = [
+        path for name in (BACKUPS, "lcm-exports") for path in sorted((folder / name).rglob("*")) if path.is_file()
+    ]
+    held = []
+    for n, path in enumerate((*ours, *others)):
+        progress("searching files", n, len(ours) + len(others))
+        if path.exists() and _holds(path, pattern, redactor):
+            held.append(path)
+    named = {path: redactor.text(str(path)) for path in held}  # an export is named after its session
+    return [named[path] for path in held if path in ours], [named[path] for path in held if path in others]
+
+
+def _holds(path: Path, pattern: re.Pattern[bytes] | None, redactor: Redactor) -> bool:
+    """Is a secret in the bytes of a file, or in what it says once it is unpacked?"""
+    if pattern is not None:
+        tail = b""
+        with path.open("rb") as file:
+            while part := file.read(_PART_BYTES):
+                if pattern.search(tail + part):
+                    return True
+                tail = part[-_OVERLAP_BYTES:]
+    if path.name.endswith((".sqlite3", ".db")):
+        with suppress(StoreError):
+            return any(redactor.text(text) != text for text in columns.texts(path))
+    if path.suffix in (".jsonl", ".md", ".z"):
+        text = unpacked(path) if path.suffix == ".z" else path.read_text("utf-8", "replace")
+        return redactor.text(text) != text
+    return False
+
+
+def _redact(deps: Access, words: Words) -> Answer:
+    if not words.apply:
+        return _preview(deps, words)
+    if not deps.trusted:
+        raise BadRequest(
+            "redact apply changes what everybody said, so it is done at the terminal: `hermes lcm redact apply`"
+        )
+    names = _kinds(deps, words)
+    done = apply(deps, names, words.progress)
+    counts = render.counted(done.messages, "message"), render.counted(done.texts, "other text")
+    lines = [
+        f"{render.counted(done.secrets, 'secret')} taken out of {counts[0]} and {counts[1]} (summaries, archives, names)."
+    ]
+    lines.append("Indexes and file were written anew.")
+    if not deps.config.sensitive_patterns_enabled:
+        lines.append("Redaction is off: set LCM_SENSITIVE_PATTERNS_ENABLED=true, or the next ones are stored again.")
+    if done.unread:
+        lines.append(f"not read, so not changed: {', '.join(f'msg_{n}' for n in sorted(set(done.unread))[:20])}")
+    lines += [f"still in it: {path}" for path in done.holding]
+    if not done.holding:
+        lines.append(
+            "Searched: the bytes of the database, its log and its payload files, and all that they unpack to: no secret."
+        )
+    lines += [
+        f"a backup or export that still holds one; remove it when you need it no more: {path}" for path in done.backups
+    ]
+    lines.append("No backup was made: it would hold them. Hermes' own session database (state.db) was not touched.")
+    data = {
+        "messages": done.messages, "texts": done.texts, "secrets": done.secrets, "unread": sorted(set(done.unread)),
+        "still_in": done.holding, "backups_with_secrets": done.backups,
+    }  # fmt: skip
+    return Answer("\n".join(lines), data, FOUND if done.holding or done.unread else OK)
+
+
 VERBS: Final = (
     Verb(
-        "redact preview", _preview, "what redaction would take out of what is stored", "[<kind>,... | all]", quotes=True
+        "redact",
+        _redact,
+        "take secrets out of what is stored; shows first what it would take",
+        "[<kind>,... | all] [apply]",
+        changes=True,
+        quotes=True,
+        check=_kinds,
+    ),
+    Verb(
+        "redact preview",
+        _preview,
+        "what redaction would take out of what is stored",
+        "[<kind>,... | all]",
+        quotes=True,
+        check=_kinds,
     ),
 )

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ..config import shown
+from ..config import MODE_SETTINGS, shown
+from ..text.printable import one_line
 from .findings import FAIL, PASS, WARN
 
 _MARK = {PASS: "ok", WARN: "warning", FAIL: "FAILED"}
@@ -52,7 +53,7 @@ def moment(seconds: float | None) -> str:
 
 def table(rows: Iterable[Sequence[object]], indent: str = "  ") -> list[str]:
     """Rows with their columns under each other; the last column is free."""
-    texts = [[str(cell) for cell in row] for row in rows]
+    texts = [[one_line(str(cell)) for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in texts) for n in range(min(map(len, texts)) - 1)] if texts else []
     return [
         indent
@@ -78,7 +79,10 @@ _MODES = {
 # -- status --------------------------------------------------------------------------------------------
 def status_text(data: Mapping[str, Any]) -> str:
     """The status in some thirty lines; everything is in the data."""
-    lines = ["LCM status", *table(_session(data)), "", "Stored", *table(_store(data))]
+    lines = ["LCM status", *_archive(data)]
+    if data["database"]["state"] != "empty" or data["agent_runs_here"]:
+        lines += ["", "Session", *table(_session(data))]
+    lines += ["", "Stored", *table(_store(data))]
     lines += ["", "Settings that are not defaults", *(table(_changed(data)) or ["  none"])]
     lines += ["", "Plugin", *table(_plugin(data))]
     lines += [f"  {each}" for each in data["disabled_features"]]
@@ -94,6 +98,23 @@ def status_text(data: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _archive(data: Mapping[str, Any]) -> list[str]:
+    """The archive as a whole, in a sentence or two."""
+    if data["database"]["state"] == "empty":
+        used = data["host"]["engine_in_use"] in ("lcm", "", None)
+        active = "Installed and active" if used else "Installed, but Hermes uses another engine (see `/lcm doctor`)"
+        return [f"  {active}. Nothing is stored yet: send a message."]
+    found = data.get("archive")
+    if not found:
+        return []
+    what = (
+        (found["conversations"], "conversation"), (found["sessions"], "session"),
+        (data["store"]["total_messages"], "message"), (data["dag"]["total_nodes"], "summary"),
+    )  # fmt: skip
+    counts = ", ".join(counted(count, name) for count, name in what)
+    return [f"  {counts}; since {moment(found['since'])[:10]}"]
+
+
 def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     known = data["context_length"] > 0
     pressure = data["prompt_pressure"]
@@ -103,7 +124,7 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     length = f"{data['context_length']:,}{source}" if known else note
     uninitialised = not known and not data["bound"]
     rows = [
-        ("session_id", data["session_id"] or "(unbound)"),
+        ("session_id", _named(data)),
         ("context_length", length),
         (
             "threshold_tokens",
@@ -116,6 +137,8 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
             else "no agent runs here; known in a chat, after its first message",
         ),
         *([("last_prompt_tokens", f"{data['last_prompt_tokens']:,}")] if live else []),
+        *_next_fold(data["background"]),
+        *_fleet(data["background"]),
         ("compression_count", str(data["compression_count"])),
         *_tokens(data["token_calibration"]),
     ]
@@ -128,10 +151,40 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows.append(("rotate backup", data["rotate_backup_path"]))
     if life.get("rotate_ordered"):
         rows.append(("rotate", "ordered; it happens at the next message"))
+    if data.get("exam"):
+        rows.append(("last exam", exam_line(data["exam"])))
     suggestion = data["preset_suggestion"]
     if suggestion["preset"]:
         rows.append(("preset suggestion", f"{suggestion['preset']} ({suggestion['match']}); /lcm preset suggest"))
     return rows
+
+
+def exam_line(last: Mapping[str, Any]) -> str:
+    """The last grade of `/lcm exam` in a few words."""
+    counts = last["all"]
+    prompt, look, lost = (f"{counts[grade] / max(1, counts['n']):.0%}" for grade in ("prompt", "look", "lost"))
+    when = moment(last["at"])
+    return f"{prompt} in the prompt, {look} one look away, {lost} lost of {counted(counts['n'], 'probe')} ({when})"
+
+
+def _named(data: Mapping[str, Any]) -> str:
+    """The session, and which setting keeps it out of the archive."""
+    filters = data["session_filters"]
+    out = next((mode for mode in MODE_SETTINGS if filters[mode]), "")
+    return f"{data['session_id'] or '(unbound)'}{f', {out} ({MODE_SETTINGS[out]})' if out else ''}"
+
+
+def _next_fold(background: Mapping[str, Any]) -> list[tuple[str, str]]:
+    fold = background.get("next_fold")
+    return [("next compaction", f"at {fold['due']:,} tokens: {fold['why']}")] if fold else []
+
+
+def _fleet(background: Mapping[str, Any]) -> list[tuple[str, str]]:
+    fleet = background.get("fleet")
+    if not fleet:
+        return []
+    said = "the server has everything" if not fleet["behind"] else f"the server lacks {fleet['behind']} rows"
+    return [("fleet", f"{said}{'; ' if fleet['error'] else ''}{fleet['error']}")]
 
 
 def _tokens(said: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -158,6 +211,8 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
             rows.append(("summaries", f"{dag['nodes']} ({depths or 'none'}), {dag['provisional']} provisional"))
         else:
             rows += [("messages", f"{store['total_messages']:,}"), ("summaries", f"{dag['total_nodes']:,}")]
+    if data.get("lcm_map"):
+        rows.append(("lcm_map", data["lcm_map"]))
     archives = data.get("archives", {})
     if any(archives.values()):
         rows.append(("archives", ", ".join(f"{count} {state}" for state, count in archives.items())))
@@ -167,6 +222,9 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows.append(("disk", disk_said(data["disk"])))
     if inside := data.get("inside_database"):
         rows.append(("inside the database", disk_said(inside) if isinstance(inside, Mapping) else inside))
+    if retention := data.get("retention"):
+        waiting = ", ".join(f"{step}: {counted(n, 'session')}" for step, n in retention["sessions_due"].items())
+        rows.append(("retention due", f"{waiting or 'nothing'} (`/lcm retention` says what that frees)"))
     filters = data["session_filters"]
     rows.append(("ignored messages", f"{filters['ignored_message_count']} since the start of this process"))
     return rows
@@ -176,7 +234,11 @@ def _changed(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     sources = data["config_sources"]
     if not isinstance(sources, Mapping):
         return []
-    return [(name, f"{shown(data['config'][name])} ({source})") for name, source in sources.items()]
+    return [
+        (name, f"{shown(data['config'][name])} ({source})")
+        for name, source in sources.items()
+        if name in data["config"]
+    ]
 
 
 def _plugin(data: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -206,7 +268,7 @@ def checks_said(text: str) -> str:
     said = [f"{each['rung'] or 'attempt'} by {each['route']}: {each['outcome']}" for each in found.get("attempts", ())]
     for part in found.get("parts", ()):
         said.append(
-            f"keeps {part['recall']:.0%} of names and numbers, {part['recall_with_anchors']:.0%} with the anchor line"
+            f"keeps {part['recall']:.0%} of the names and numbers, {part['recall_with_anchors']:.0%} with its list of them"
         )
         said += [f"struck, because the source lacks it: {', '.join(part['struck'])}"] if part["struck"] else []
     if not found.get("attempts"):
@@ -261,19 +323,26 @@ def _figure(value: float) -> str:
 
 
 # -- doctor --------------------------------------------------------------------------------------------
-def doctor_text(data: Mapping[str, Any]) -> str:
-    """What is wrong first, with what it means and what to do; then what is well, one line each."""
+def doctor_text(data: Mapping[str, Any], *, verbose: bool = False) -> str:
+    """The doctor's report: failures first, with meaning and remedy; what passed in one line, or each (``verbose``)."""
     counts = data["counts"]
     lines = [
         f"LCM doctor: {data['overall']} ({counts[FAIL]} failed, {counted(counts[WARN], 'warning')}, {counts[PASS]} passed)"
     ]
     order = {FAIL: 0, WARN: 1, PASS: 2}
     for each in sorted(data["checks"], key=lambda item: order[item["status"]]):
+        if each["status"] == PASS and not verbose:
+            break
         first, *more = each["detail"].split("\n")
         lines += [f"  {_MARK[each['status']]:8}{each['check']}: {first}", *(f"          {line}" for line in more)]
         lines += [f"          it means: {each['meaning']}"] if each.get("meaning") else []
         lines += [f"          what to do: {each['remedy']}"] if each.get("remedy") else []
         lines += [f"          command: {each['command']}"] if each.get("command") else []
+    if not verbose:
+        lines.append(f"  {counted(counts[PASS], 'check')} passed; `/lcm doctor verbose` lists them.")
+    if data.get("sessions", 0) > 1:
+        about = f"the newest of {data['sessions']:,} sessions; `hermes lcm doctor --session ID` looks at another one"
+        lines.append(f"  Prompt and session checks are about {data['session_id']}, {about}.")
     if data.get("not_checked"):
         lines.append(f"  not checked without a readable database: {', '.join(data['not_checked'])}")
     if not data["deep"]:

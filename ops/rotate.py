@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..db.files import Progress, silent
+from ..config import MODE_SETTINGS
 from ..errors import BadRequest
+from ..storage.files import Progress, silent
 from . import backup
 from .answers import newest
 from .orders import Orders, Rotation
+from .survey import exists
 
 if TYPE_CHECKING:
+    from ..recall.access import Access
     from ..session import Session
-    from .status import OpsDeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Rotated:
     backup: Path | None = None
 
 
-def preview(deps: OpsDeps) -> Rotated:
+def preview(deps: Access) -> Rotated:
     """What a rotation of the session typed in would do. Changes nothing."""
     session = _rotatable(deps)
     if Orders(deps.db).rotation(session.session_id) is not None:
@@ -48,7 +50,7 @@ def preview(deps: OpsDeps) -> Rotated:
     )
 
 
-def apply(deps: OpsDeps, progress: Progress = silent) -> Rotated:
+def apply(deps: Access, progress: Progress = silent) -> Rotated:
     """Order the rotation, after the rolling backup was made. Nothing to do: nothing is written, the last backup stays."""
     plan = preview(deps)
     if plan.status == "noop":
@@ -66,32 +68,32 @@ def apply(deps: OpsDeps, progress: Progress = silent) -> Rotated:
     )
 
 
-def _rotatable(deps: OpsDeps) -> Session:
-    session = deps.session
+def _rotatable(deps: Access) -> Session:
+    session, mode = deps.session, deps.mode()
+    name = session.session_id if session is not None else deps.engine.session_id
+    if mode in MODE_SETTINGS:
+        raise BadRequest(
+            f"{name} is {mode} ({MODE_SETTINGS[mode]}): its messages are not stored now, so none may leave its prompt"
+        )
     if session is None:
         raise BadRequest(_which(deps))
-    if session.mode != "full":
-        setting = f"LCM_{'IGNORE' if session.mode == 'ignored' else 'STATELESS'}_SESSION_PATTERNS"
-        raise BadRequest(
-            f"{session.session_id} is {session.mode} ({setting}): there is nothing of ours in its prompt to rotate"
-        )
     return session
 
 
-def _which(deps: OpsDeps) -> str:
+def _which(deps: Access) -> str:
     """What to do where no session is bound."""
     if not deps.trusted:
         return "no session is bound here; type this into the session that is to be rotated"
-    if not deps.db.path.exists() or not deps.sessions.recent(principal=None, limit=1):
+    if not exists(deps.db) or not deps.sessions.recent(principal=None, limit=1):
         return "nothing is stored yet, so there is no session to rotate"
     return (
         f"no session is named; name one: `/lcm rotate --session ID`. The newest, newest first: {newest(deps.sessions)}"
     )
 
 
-def _outside_the_tail(deps: OpsDeps, session: Session, count: int) -> int:
+def _outside_the_tail(deps: Access, session: Session, count: int) -> int:
     """Raw messages of the prompt before the newest ``count``."""
-    assembly = deps.engine.assembly or deps.dag.latest_assembly(session.conversation_id)
+    assembly = deps.assembly()
     newest = deps.store.last_seq(session.conversation_id)
     if assembly is None:
         return newest - count

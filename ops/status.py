@@ -1,5 +1,5 @@
 """
-What is going on: one read-only answer for the tool, the slash command and the terminal.
+Status: one read-only answer for the tool, the slash command and the terminal.
 
 Owns nothing and changes nothing; a database that cannot be read is part of the answer. Every part costs the same on a million
 rows as on ten.
@@ -11,34 +11,28 @@ import importlib.util
 import os
 import re
 import shutil
-import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..archives import ARCHIVED, RESTORED, Archives
-from ..config import KNOBS, Config, shown
-from ..errors import LcmError, StoreError
-from ..session import LOCAL
+from ..archive.table import ARCHIVED, RESTORED, Archives
+from ..config import KNOBS, MODE_SETTINGS, Config, shown
+from ..errors import LcmError, StoreCorrupt, StoreError
+from ..recall.access import Access
+from ..storage.meta import Meta
 from ..text.redact import CATALOGUE
 from . import gitinfo, presets
 from .backup import backup_folder, rotate_path
 from .inside import free_bytes, inside
 from .orders import Orders
-from .survey import Survey
+from .retention import by_step, due
+from .survey import Survey, exists
 
 if TYPE_CHECKING:
-    from ..dag import SummaryDag
-    from ..db.connection import Database
-    from ..door import Door
-    from ..health import Health, Problem
-    from ..payloads import Payloads
-    from ..records import Assembly
-    from ..search import MessageIndex, NodeIndex
-    from ..session import Session, Sessions
-    from ..store import MessageStore
+    from ..storage.health import Problem
 
+PLUGIN = Path(__file__).resolve().parents[1]
 PLACEHOLDER_FORMAT = "[redacted:<kind>:<12 hex digits of SHA-256>]; passwords without digest"
 _LINEAGE_ROWS = 2000
 #: Files of a folder that the status looks at before it says "at least".
@@ -52,76 +46,31 @@ OPTIONAL_PACKAGES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EngineFacts:
-    """What only the running engine knows. The defaults say "no engine runs": a terminal, or a chat before its first turn.
-
-    ``breaker`` and ``spend`` are what ``Breaker.dump()`` and ``SpendGuard.dump()`` return; ``background`` is shown as it is.
-    """
-
-    context_length: int = 0
-    context_source: str = ""  # where the window is known from, if not from an engine that runs here
-    threshold_tokens: int = 0
-    threshold_source: str = ""
-    last_prompt_tokens: int = 0
-    model: str = ""
-    provider: str = ""
-    mode: str = "full"  # of a session of which nothing is stored: stateless or ignored
-    compactions: int = 0
-    assembly: Assembly | None = None
-    fallback_context: bool = False
-    last_compression: Mapping[str, Any] = field(default_factory=dict)
-    engine_name_in_use: str | None = None
-    host_version: str | None = None
-    missing_hooks: tuple[str, ...] = ()  # of those that the plugin registers, what the host does not know
-    background: Mapping[str, Any] = field(default_factory=dict)
-    breaker: Mapping[str, Any] = field(default_factory=dict)
-    spend: Mapping[str, Any] = field(default_factory=dict)
-    calibration: Mapping[str, Any] = field(default_factory=dict)  # as ``Calibration.shown`` tells it
-    cache: Mapping[str, int] = field(default_factory=dict)  # requests, prompt_tokens, cache_read_tokens of this engine
-
-    @property
-    def live(self) -> bool:
-        """Is there an engine that the host drives?"""
-        return not self.context_source and (self.context_length > 0 or self.fallback_context or bool(self.model))
+Part = Callable[[Access], dict[str, Any]]
+#: Settings that may name other chats or places of the machine.
+_OPERATORS = frozenset(
+    {
+        *("ignore_session_patterns", "stateless_session_patterns", "ignore_message_patterns", "custom_instructions"),
+        *("database_path", "metrics_path"),
+    }
+)
+#: The problem of tables that are lost.
+TABLES = "tables"
+#: Problems that no conversation causes; of the others a chat sees those whose topic names its own session.
+_EVERYBODYS = ("setting ", "sensitive pattern ", TABLES, "search index", "write-ahead log", "upkeep", "metrics file")
 
 
-@dataclass(frozen=True, slots=True)
-class OpsDeps:
-    """Everything an operator's command works on; made anew for each call."""
-
-    db: Database
-    store: MessageStore
-    dag: SummaryDag
-    sessions: Sessions
-    health: Health
-    search: MessageIndex
-    nodes: NodeIndex
-    config: Config
-    session: Session | None
-    engine: EngineFacts
-    plugin_dir: Path
-    home: Path
-    clock: Callable[[], float] = time.time
-    payload_dir: Path | None = None
-    payloads: Payloads | None = None
-    door: Door | None = None
-    trusted: bool = False  # asked at a terminal of this machine: may read every conversation
-
-
-Part = Callable[[OpsDeps], dict[str, Any]]
-
-
-def status(deps: OpsDeps, *, deep: bool = False) -> dict[str, Any]:
+def status(deps: Access, *, deep: bool = False) -> dict[str, Any]:
     """Everything an operator or an agent may want to know; never raises for a reason of the database.
 
     ``deep``: also what fills the database file, which reads all of it.
     """
+    deps = deps.told()
     out: dict[str, Any] = {"engine": "lcm", **_runtime(deps)}
     database = database_state(deps)
     out["database"] = database
     if database["state"] == "ready":
-        for part in (_stored, _lifecycle):
+        for part in (_owners, _stored, _lifecycle, _exam):
             try:
                 out.update(part(deps))
             except LcmError as exc:
@@ -132,17 +81,37 @@ def status(deps: OpsDeps, *, deep: bool = False) -> dict[str, Any]:
     out.update(_work(deps))
     out.update(plugin(deps))
     out["disk"] = disk(deps)
-    if deep and database["state"] == "ready":
+    if deps.config.retention and deps.all and database["state"] == "ready":
+        out["retention"] = _due(deps)
+    if deep and deps.all and database["state"] == "ready":
         try:
             out["inside_database"] = inside(deps.db) or "not known: this Python's SQLite has no dbstat"
         except LcmError as exc:
             database.update(state="failed", **_said(exc))
     out["problems"] = problems(deps, database)
-    return out
+    return out if deps.all else _narrowed(out)
+
+
+def _narrowed(out: dict[str, Any]) -> dict[str, Any]:
+    """A status for a chat: without figures, times and names that others have a part in."""
+    own = {name: value for name, value in out["config"].items() if name not in _OPERATORS}
+    filters = {name: out["session_filters"][name] for name in ("ignored", "stateless")}
+    nothing: dict[str, Any] = {
+        name: {} for name in ("background", "summary_routes", "summary_spend", "counters", "disk", "token_calibration")
+    }
+    return {
+        **out,
+        **nothing,
+        "last_rotate_at": None,
+        "rotate_backup_path": None,
+        "config": own,
+        "session_filters": {**filters, "ignored_message_count": 0},
+        "problems_of_others": "left out, as are figures of the whole archive: they are the operator's (`hermes lcm status`)",
+    }
 
 
 # -- runtime -------------------------------------------------------------------------------------------
-def window(deps: OpsDeps) -> tuple[int, int]:
+def window(deps: Access) -> tuple[int, int]:
     """(context window to reckon with, threshold in tokens)."""
     facts = deps.engine
     return deps.config.window(facts.context_length), facts.threshold_tokens or deps.config.threshold_tokens(
@@ -150,7 +119,7 @@ def window(deps: OpsDeps) -> tuple[int, int]:
     )
 
 
-def context_note(deps: OpsDeps) -> str:
+def context_note(deps: Access) -> str:
     """What to say when the context window is not known; "" when it is."""
     facts = deps.engine
     if facts.context_length > 0 and not facts.fallback_context:
@@ -164,11 +133,13 @@ def context_note(deps: OpsDeps) -> str:
     return f"context length is 0: {why}, so the fallback of {assumed:,} tokens is assumed (LCM_FALLBACK_CONTEXT_TOKENS)"
 
 
-def _runtime(deps: OpsDeps) -> dict[str, Any]:
+def _runtime(deps: Access) -> dict[str, Any]:
     facts, session = deps.engine, deps.session
     size, threshold = window(deps)
+    running = deps.readers.progress.get(session.session_id) if session is not None else None
     out: dict[str, Any] = {
-        "session_id": session.session_id if session else None,
+        "lcm_map": f"{running[0]} of {running[1]} messages asked" if running else "",
+        "session_id": session.session_id if session else facts.session_id if deps.mode() in MODE_SETTINGS else None,
         "bound": session is not None,
         "context_length": facts.context_length,
         "context_length_source": facts.context_source or ("the running agent" if facts.context_length else "unknown"),
@@ -195,40 +166,45 @@ def _runtime(deps: OpsDeps) -> dict[str, Any]:
 
 
 # -- database ------------------------------------------------------------------------------------------
-def database_state(deps: OpsDeps) -> dict[str, Any]:
+def database_state(deps: Access) -> dict[str, Any]:
     """Where the database is and whether it answers. Asking creates nothing."""
     out: dict[str, Any] = {"path": str(deps.db.path), "state": "ready"}
-    if not exists(deps):
+    if not exists(deps.db):
         out.update(state="empty", note="nothing has been stored yet; the file is made with the first message")
         return out
     try:
         out["schema"] = Survey(deps.db).pragma("user_version")
+        Survey(deps.db).touch()
     except LcmError as exc:
         out.update(state="failed", **_said(exc))
     return out
-
-
-def exists(deps: OpsDeps) -> bool:
-    """Is there a database file with something in it?"""
-    try:
-        return deps.db.path.stat().st_size > 0
-    except OSError:
-        return False
 
 
 def _said(exc: LcmError) -> dict[str, str]:
     return {"error": f"{type(exc).__name__}: {exc}", "remedy": str(getattr(exc, "remedy", StoreError.remedy))}
 
 
-def _stored(deps: OpsDeps) -> dict[str, Any]:
+def _owners(deps: Access) -> dict[str, Any]:
+    """Nothing, where messages have sessions: without any no search finds them."""
+    if Survey(deps.db).ownerless():
+        raise StoreCorrupt(f"{deps.db.path} holds messages and no session that can be read")
+    return {}
+
+
+def _stored(deps: Access) -> dict[str, Any]:
     survey = Survey(deps.db)
     session = deps.session
-    if deps.trusted or session is None or session.principal == LOCAL:
+    if deps.all:
         messages, nodes = survey.total("messages", "store_id"), survey.total("nodes", "node_id")
-    else:  # in a chat, what others have said is not counted either
-        messages, nodes = survey.belonging_to(session.principal)
+    elif deps.principal is None:  # what others have said is not counted either
+        messages = deps.store.last_seq(session.conversation_id) if session and not deps.rights.shown else 0
+        nodes = 0
+    else:
+        messages, nodes = survey.belonging_to(deps.principal)
     out: dict[str, Any] = {"store": {"total_messages": messages}, "dag": {"total_nodes": nodes}}
-    if session is None:
+    if deps.all:
+        out["archive"] = dict(zip(("conversations", "sessions", "since"), survey.archive(), strict=True))
+    if session is None or deps.rights.shown:
         return out
     conversation = session.conversation_id
     rows = deps.store.last_seq(conversation)
@@ -246,7 +222,7 @@ def _stored(deps: OpsDeps) -> dict[str, Any]:
     }
     states = Archives(deps.db).states(conversation)
     out["archives"] = {state: states.get(state, 0) for state in (ARCHIVED, RESTORED)}
-    assembly = deps.engine.assembly
+    assembly = deps.assembly()
     if assembly is not None:
         out["dag"] |= {"assembly": assembly.assembly_id, "active_nodes": len(assembly.roots)}
     sources = survey.sources_of(session.session_id, newest=_LINEAGE_ROWS)
@@ -254,7 +230,7 @@ def _stored(deps: OpsDeps) -> dict[str, Any]:
     return out
 
 
-def _lifecycle(deps: OpsDeps) -> dict[str, Any]:
+def _lifecycle(deps: Access) -> dict[str, Any]:
     session = deps.session
     if session is None:
         return {"lifecycle": {}}
@@ -263,7 +239,7 @@ def _lifecycle(deps: OpsDeps) -> dict[str, Any]:
             "conversation_id": session.conversation_id,
             "origin": session.origin,
             "platform": session.platform,
-            "mode": session.mode,
+            "mode": deps.mode(),
             "parent_session_id": session.parent_session_id,
             "branched_from": session.parent_id,
             "started_at": session.started_at,
@@ -276,7 +252,12 @@ def _lifecycle(deps: OpsDeps) -> dict[str, Any]:
     }
 
 
-def _rotation(deps: OpsDeps) -> dict[str, Any]:
+def _exam(deps: Access) -> dict[str, Any]:
+    """The last grade of the exam; a chat hears nothing of other chats."""
+    return {"exam": Meta(deps.db).value("exam:last") if deps.all else None}
+
+
+def _rotation(deps: Access) -> dict[str, Any]:
     path = rotate_path(deps.db.path)
     try:
         when: float | None = path.stat().st_mtime
@@ -286,14 +267,14 @@ def _rotation(deps: OpsDeps) -> dict[str, Any]:
 
 
 # -- settings ------------------------------------------------------------------------------------------
-def _settings(deps: OpsDeps) -> dict[str, Any]:
-    config, session = deps.config, deps.session
+def _settings(deps: Access) -> dict[str, Any]:
+    config = deps.config
     patterns = ("ignore_session_patterns", "stateless_session_patterns", "ignore_message_patterns")
     filters: dict[str, Any] = {}
     for name in patterns:
         filters[name] = list(getattr(config, name))
         filters[f"{name}_source"] = config.provenance(name)
-    mode = session.mode if session else deps.engine.mode
+    mode = deps.mode()
     filters |= {
         "ignored": mode == "ignored",
         "stateless": mode == "stateless",
@@ -336,7 +317,7 @@ def changed_settings(config: Config) -> list[tuple[str, str, str]]:
 
 
 # -- everything else -----------------------------------------------------------------------------------
-def _work(deps: OpsDeps) -> dict[str, Any]:
+def _work(deps: Access) -> dict[str, Any]:
     facts = deps.engine
     return {
         "background": dict(facts.background),
@@ -352,24 +333,34 @@ def _work(deps: OpsDeps) -> dict[str, Any]:
     }
 
 
-def spend(deps: OpsDeps) -> dict[str, Any]:
-    """Model calls and tokens of the running window, and their limit."""
-    config = deps.config
-    limits = {"max_calls": config.summary_spend_max_calls, "window_seconds": config.summary_spend_window_seconds}
-    buckets = deps.engine.spend.get("buckets")
+def spend(deps: Access) -> dict[str, Any]:
+    """Model calls and tokens of the running window, with the limits for one chat and for all."""
+    config, state = deps.config, deps.engine.spend
+    most = config.summary_spend_max_calls
+    limits = {
+        "max_calls": config.spend_in_all,
+        "max_calls_of_a_chat": most,
+        "window_seconds": config.summary_spend_window_seconds,
+    }
+    buckets, chats = state.get("buckets"), state.get("chats")
     if not isinstance(buckets, Mapping):
-        return {**deps.engine.spend, **limits}
+        return {**state, **limits}
     pairs = [pair for pair in buckets.values() if isinstance(pair, Sequence) and len(pair) == 2]
-    return {"calls": sum(pair[0] for pair in pairs), "tokens": sum(pair[1] for pair in pairs), **limits}
-
-
-def plugin(deps: OpsDeps) -> dict[str, Any]:
-    """Which release runs, from where, and at which commit as far as that can be read."""
-    folder = deps.plugin_dir.resolve()
-    git = gitinfo.identity(folder)
+    by_chat = Counter[str]()
+    for bucket in [each for each in chats.values() if isinstance(each, Mapping)] if isinstance(chats, Mapping) else ():
+        by_chat.update({chat: calls for chat, calls in bucket.items() if isinstance(calls, int)})
     return {
-        "plugin_version": version_of(folder),
-        "plugin_path": str(deps.plugin_dir),
+        "calls": sum(pair[0] for pair in pairs), "tokens": sum(pair[1] for pair in pairs),
+        "chats_at_their_limit": sum(1 for calls in by_chat.values() if most and calls >= most), **limits,
+    }  # fmt: skip
+
+
+def plugin(deps: Access) -> dict[str, Any]:
+    """Which release runs, from where, and at which commit as far as that can be read."""
+    git = gitinfo.identity(PLUGIN)
+    return {
+        "plugin_version": version(),
+        "plugin_path": str(PLUGIN),
         "plugin_git_commit": git.commit,
         "plugin_git_branch": git.branch,
         "plugin_git_dirty": git.dirty,
@@ -377,25 +368,35 @@ def plugin(deps: OpsDeps) -> dict[str, Any]:
     }
 
 
-def version_of(folder: Path) -> str | None:
+def version() -> str | None:
+    """The release that runs, as ``plugin.yaml`` says."""
     try:
-        found = re.search(r"^version:\s*(\S+)", (folder / "plugin.yaml").read_text(encoding="utf-8"), re.MULTILINE)
+        found = re.search(r"^version:\s*(\S+)", (PLUGIN / "plugin.yaml").read_text(encoding="utf-8"), re.MULTILINE)
     except (OSError, UnicodeDecodeError):
         return None
     return found[1].strip("'\"") if found else None
 
 
-def disk(deps: OpsDeps) -> dict[str, Any]:
-    """Bytes by kind of file, what of the database nothing uses, and what is free."""
-    out = disk_of(deps.db.path, deps.payload_dir)
+def _due(deps: Access) -> dict[str, Any]:
+    """The policy, and how many sessions it would do what to; what that frees is `hermes lcm retention`'s answer."""
     try:
-        out["free_pages"] = free_bytes(deps.db) if exists(deps) else 0
+        found = by_step(due(deps.db, deps.config.retention, now=deps.clock()))
+    except LcmError:  # ``database`` says why
+        found = {}
+    return {"policy": list(deps.config.retention), "sessions_due": found}
+
+
+def disk(deps: Access) -> dict[str, Any]:
+    """Bytes by kind of file, what of the database nothing uses, and what is free."""
+    out = disk_of(deps.db.path, deps.payloads.folder)
+    try:
+        out["free_pages"] = free_bytes(deps.db) if exists(deps.db) else 0
     except LcmError:  # ``database`` says why
         out["free_pages"] = None
     return out
 
 
-def disk_of(path: Path, payload_dir: Path | None) -> dict[str, Any]:
+def disk_of(path: Path, payload_dir: Path) -> dict[str, Any]:
     """The same for a database file and the folder of its payloads. Every backup folder's file counts as a backup."""
     out: dict[str, Any] = {"database": _size(path), "write_ahead_log": _size(path.with_name(path.name + "-wal"))}
     folders = {
@@ -421,13 +422,13 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _folder_size(folder: Path | None) -> tuple[int, bool, str]:
+def _folder_size(folder: Path) -> tuple[int, bool, str]:
     """Bytes of the files in a folder and below, whether all were looked at, and which place does not let us look.
 
     So many files would take too long.
     """
     total, seen, closed = 0, 0, ""
-    waiting = [folder] if folder is not None else []
+    waiting = [folder]
     while waiting:
         try:
             with os.scandir(waiting.pop()) as entries:
@@ -446,14 +447,18 @@ def _folder_size(folder: Path | None) -> tuple[int, bool, str]:
     return total, True, closed
 
 
-def remembered(deps: OpsDeps) -> list[Problem]:
+def remembered(deps: Access) -> list[Problem]:
     """What health remembers. What earlier processes left is not asked for where asking would make the database file."""
     path = deps.db.path
-    made = path.exists() or (path.parent.exists() and not os.access(path.parent, os.W_OK))
-    return deps.health.problems(may_open=made)
+    made = exists(deps.db) or (path.parent.exists() and not os.access(path.parent, os.W_OK))
+    found = deps.health.problems(may_open=made)
+    if deps.all:
+        return found
+    own = f" {deps.session.session_id}" if deps.session is not None else None
+    return [each for each in found if each.topic.startswith(_EVERYBODYS) or (own and each.topic.endswith(own))]
 
 
-def problems(deps: OpsDeps, database: Mapping[str, Any]) -> list[dict[str, Any]]:
+def problems(deps: Access, database: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Everything that went wrong and is not resolved, with what to do about it."""
     out: list[dict[str, Any]] = []
     if database["state"] == "failed":

@@ -8,21 +8,26 @@ the same on a million rows as on ten; what scans says how far.
 from __future__ import annotations
 
 import json
+import stat
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..blocks import UNREADABLE, Blocks
-from ..db.connection import Database
-from ..db.files import Progress, silent
-from ..db.meta import Meta
-from ..db.migrations import TABLES
-from ..records import ARCHIVE_RUNG
+from ..records import ARCHIVE_RUNG, EXTRACT_RUNG
 from ..session import ID_OF, KEY_OF
+from ..storage import seals
+from ..storage.connection import Database
+from ..storage.envelopes import UNREADABLE, Blocks
+from ..storage.files import Progress, quick_check, silent
+from ..storage.meta import Meta
+from ..storage.packing import unpack, unpack_block
+from ..storage.schema import TABLES
+from ..storage.upgrade import Reference
 from ..text import content
-from ..text.packing import Block, unpack
 
+#: In ``meta``, and the name of a check: what of it an operator has accepted.
+ACCEPTED = "accepted:"
 #: Rows that a count may touch before it says "at least".
 COUNT_LIMIT = 50_000
 #: How many of the newest rows a scan of the doctor looks at, unless a deep check was asked for.
@@ -44,9 +49,34 @@ def intact(envelope: object) -> bool:
 def intact_block(data: object) -> bool:
     """Is this a block of envelopes?"""
     try:
-        return isinstance(data, bytes) and bool(dict(Block(data)))  # all of it is inflated
+        return isinstance(data, bytes) and bool(unpack_block(data))  # all of it is inflated
     except (zlib.error, ValueError, TypeError):
         return False
+
+
+def readable(table: str, row: Mapping[str, Any]) -> bool:
+    """Can the row be used? A page that was overwritten may still look like rows to SQLite."""
+    if table == "blocks":
+        return intact_block(row["data"])
+    if table == "sessions":
+        return isinstance(row["session_id"], str)
+    if table != "messages":
+        return True
+    kept = intact(row["envelope"]) or Reference.of(row["envelope"]) is not None
+    return kept and isinstance(row["seq"], int) and isinstance(row["session_key"], int)
+
+
+def unsound(db: Database, progress: Progress = silent) -> tuple[str, ...]:
+    """Faults of a database as a file, read as a whole: every page, every message, every seal, every reference."""
+    survey = Survey(db)
+    if lost := survey.lost_tables():
+        return (f"tables are missing: {', '.join(lost)}",)
+    found = quick_check(db.path) or tuple(f"msg_{store_id} holds garbage" for store_id in survey.unreadable(progress))
+    accepted = Meta(db).under(ACCEPTED)
+    gaps = survey.gaps() if "ingest_gaps" not in accepted else []
+    broken = [f"{count} {name}" for name, count in survey.orphans().items() if count and "links" not in accepted]
+    missing = [f"{count} messages of conversation {number} are missing" for number, count in gaps]
+    return found or (*seals.broken(db), *missing, *broken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +124,19 @@ class Survey:
             return 0
         return max(0, int(row[0] if row else newest[0]) - (removed if isinstance(removed, int) else 0))
 
+    def ownerless(self) -> bool:
+        """Are there messages, and no session at all? Both tables are asked for one row."""
+        sql = "SELECT EXISTS (SELECT 1 FROM messages LIMIT 1) AND NOT EXISTS (SELECT 1 FROM sessions LIMIT 1)"
+        row = self._db.query_one(sql)
+        return bool(row and row[0])
+
+    def given(self, table: str) -> int:
+        """The last key that a table ever gave."""
+        row = self._db.query_one("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
+        return int(row[0]) if row else 0
+
     def belonging_to(self, principal: str) -> tuple[int, int]:
-        """(messages, summaries) of one principal: a look-up for each conversation, whatever they hold."""
+        """(messages, summaries) of one principal: a look-up for each conversation, of any size."""
         row = self._db.query(_BELONGING, (principal,))[0]
         return int(row[0] or 0), int(row[1] or 0)
 
@@ -104,6 +145,12 @@ class Survey:
         sql = f"SELECT count(*) FROM (SELECT 1 FROM messages WHERE session_key = {KEY_OF.format('?')} LIMIT ?)"
         count = int(self._db.query(sql, (session_id, COUNT_LIMIT))[0][0])
         return Amount(count, count == COUNT_LIMIT)
+
+    def archive(self) -> tuple[int, int, float | None]:
+        """(conversations, sessions, when the first of them began) of the whole database."""
+        sql = "SELECT (SELECT count(*) FROM conversations), count(*), min(started_at) FROM sessions"
+        row = self._db.query(sql)[0]
+        return int(row[0]), int(row[1]), row[2]
 
     def sessions_of(self, conversation_id: int) -> int:
         """Host sessions that a conversation went through."""
@@ -197,12 +244,11 @@ class Survey:
     def provisional(self, *, limit: int) -> list[tuple[int, int, str, str]]:
         """(node, conversation, rung, checks) of provisional nodes that nothing has replaced yet, newest first.
 
-        Not those that an import brought: nobody will replace them, and no prompt shows them.
+        Not those that an import brought, which no prompt shows, nor those that the operator chose (extracts instead of a model).
         """
         return self._db.query(
             "SELECT n.node_id, n.conversation_id, n.rung, n.checks FROM nodes n WHERE n.quality = 'provisional' "
-            "AND n.rung <> 'imported' "
-            f"AND n.rung <> '{ARCHIVE_RUNG}' "
+            f"AND n.rung NOT IN ('imported', '{ARCHIVE_RUNG}', '{EXTRACT_RUNG}') "
             "AND NOT EXISTS (SELECT 1 FROM nodes b WHERE b.conversation_id = n.conversation_id "
             "AND b.fingerprint = n.fingerprint AND b.quality <> 'provisional') ORDER BY n.node_id DESC LIMIT ?",
             (limit,),
@@ -227,6 +273,8 @@ class Survey:
             "(SELECT conversation_id FROM conversations)",
             "summaries without sources": "SELECT count(*) FROM nodes n WHERE NOT EXISTS "
             "(SELECT 1 FROM node_sources s WHERE s.node_id = n.node_id)",
+            "summaries above themselves": "SELECT count(*) FROM node_sources s JOIN nodes p ON p.node_id = s.node_id "
+            "JOIN nodes c ON c.node_id = s.child_id WHERE c.depth >= p.depth",
         }
         return {name: int(self._db.query(sql)[0][0]) for name, sql in questions.items()}
 
@@ -239,7 +287,21 @@ class Survey:
         row = self._db.query_one(f"PRAGMA {name}")
         return row[0] if row else None
 
+    def touch(self) -> None:
+        """Read the first page of every table. Raises StoreCorrupt where one of them is none."""
+        for name in self.tables():
+            self._db.query(f'SELECT 1 FROM "{name}" NOT INDEXED LIMIT 1')
+
     def tables(self) -> Sequence[str]:
         """Names of all tables."""
         rows = self._db.query("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
         return [row[0] for row in rows]
+
+
+def exists(db: Database) -> bool:
+    """Is there a database file with something in it?"""
+    try:
+        found = db.path.stat()
+    except OSError:
+        return False
+    return found.st_size > 0 or not stat.S_ISREG(found.st_mode)

@@ -31,6 +31,7 @@ from host.model_server import ModelServer, Reply, Request, text_of  # noqa: E402
 TARGET = "docs/design.md"
 COMPACTIONS = 3
 DISTANCE = 100  # messages between the line and the question for it
+SAMPLE_LINES = 8
 MOST_TURNS = 60
 ROUNDS = 5  # of tools in a turn
 PAGE = 160  # lines
@@ -110,7 +111,7 @@ class Script:
 
     def search(self) -> Reply:
         """Search for what is remembered of the line."""
-        return Reply("I look it up.", [("lcm_grep", {"query": memory_of(self.wanted), "limit": 10})])
+        return Reply("I look it up.", [("lcm_grep", {"query": memory_of(self.wanted), "limit": 10, "format": "json"})])
 
     def recover(self, answer: dict[str, Any]) -> Reply:
         """Expand what was hit, page by page and hit by hit, until the line is there."""
@@ -119,7 +120,7 @@ class Script:
         else:
             self.evidence += answer.get("content") or ""
             if answer.get("content_truncated"):
-                more = {"store_id": self._hits[0], "content_offset": answer["next_content_offset"]}
+                more = {"store_id": self._hits[0], "content_offset": answer["next_content_offset"], "format": "json"}
                 return Reply("It goes on.", [("lcm_expand", more)])
             self.found = next((line for line in lines_of(self.evidence) if line.startswith(self.wanted[:40])), None)
             self._hits.pop(0)
@@ -128,7 +129,7 @@ class Script:
         if not self._hits:
             return Reply("I cannot find it.")
         self.evidence = ""
-        return Reply("It may be in here.", [("lcm_expand", {"store_id": self._hits[0]})])
+        return Reply("It may be in here.", [("lcm_expand", {"store_id": self._hits[0], "format": "json"})])
 
 
 def memory_of(line: str) -> str:
@@ -233,7 +234,7 @@ class Demo:
         """Progress as the agent's process reports it."""
         if event["event"] == "compaction":
             self._pending = event
-        else:
+        elif event["event"] != "status":
             before, after = self._pending["before"], event["tokens"]
             self.compactions.append((before, after, self._pending["seconds"]))
             live = "{} messages became {}".format(*self._pending["messages"])
@@ -259,6 +260,7 @@ class Demo:
             self.compare(rows)
             spent = host.spent()
             self.figures(host, spent)
+            self.sample()
             self.recover(host)
             rows = stored_rows(host, self.session)
             self.compare(rows)
@@ -284,7 +286,7 @@ class Demo:
         raise DemoFailedError(f"only {len(self.compactions)} compactions in {MOST_TURNS} turns")
 
     def compare(self, rows: Sequence[dict[str, Any]]) -> None:
-        """What is stored is what was said."""
+        """Stored messages equal those that were said."""
         difference = compare(self.home.transcript(self.model.truth), rows)
         check(not difference, f"what is stored is not what was said:\n{difference}")
         check(not self.model.refused, f"the provider refused {self.model.refused} requests as too long")
@@ -301,7 +303,7 @@ class Demo:
         self.screen.table(
             [
                 ("messages stored", f"{len(self.model.truth)}, each exactly once"),
-                *depths(status),
+                summaries(status),
                 *(
                     (f"compaction {n}", f"{before:,} -> {after:,} prompt tokens, {seconds:.2f} s")
                     for n, (before, after, seconds) in enumerate(self.compactions, 1)
@@ -310,6 +312,15 @@ class Demo:
                 ("time in all", f"{took:.1f} s"),
             ]
         )
+
+    def sample(self) -> None:
+        """The beginning of what stands in the prompt for the messages that left it."""
+        request = self.model.of_kind("chat")[-1]
+        own = next((text_of(m) for m in request.messages if "sum_" in text_of(m) and m["role"] == "user"), "")
+        check(own, "no summary stands in the prompt after a compaction")
+        self.screen.heading(f"What the model sees instead of the old messages (first lines of {len(own):,} characters)")
+        for line in [line for line in own.split("\n") if line.strip()][:SAMPLE_LINES]:
+            self.screen.say(f"  {line[:110]}{'…' if len(line) > 110 else ''}")
 
     def recover(self, host: Process) -> None:
         """Ask for the line, and compare what comes back with the file and with what the tool had said."""
@@ -323,7 +334,10 @@ class Demo:
         shown = [text_of(message) for message in self.model.of_kind("chat")[-1].messages]
         check(not any(text_of(self.model.truth[told]) in text for text in shown), "the line was still in the prompt")
         self.script.wanted = line
-        self.screen.say(f"asked for: {memory_of(line)}")
+        self.screen.say(
+            "It has left the prompt. The user remembers four words of it, and the agent searches the archive for them."
+        )
+        self.screen.say(f"searched for: {memory_of(line)}")
         answer = self.turn(
             host, f"In what you read first there was a line about {memory_of(line)}. What does it say exactly?"
         )
@@ -334,9 +348,10 @@ class Demo:
         found, evidence = str(self.script.found).encode(), self.script.evidence.encode()
         check(found == line.encode(), f"the line came back changed:\n{self.script.found!r}\ninstead of\n{line!r}")
         check(evidence == text_of(self.model.truth[told]).encode(), "the tool result came back changed")
-        self.screen.say(f"came back: {self.script.found}", "green")
+        self.screen.say(f"came back:    {self.script.found}", "green")
         self.screen.say(
-            f"           {len(found)} bytes equal the file's, {len(evidence):,} bytes of its tool result too"
+            f"              equal to the file byte for byte ({len(found)} bytes);"
+            f" so is the whole page it was read in ({len(evidence):,} bytes)"
         )
 
     def restart(self, before: Sequence[dict[str, Any]]) -> None:
@@ -357,14 +372,15 @@ class Demo:
         )
 
 
-def depths(status: dict[str, Any]) -> list[tuple[str, str]]:
-    """Depth and number of nodes by quality, from what ``lcm_status`` says."""
+def summaries(status: dict[str, Any]) -> tuple[str, str]:
+    """How many summaries there are and what was found of them, from what ``lcm_status`` says."""
     by_depth: dict[str, dict[str, int]] = status["dag"]["by_depth"]
-    check(by_depth, "lcm_status shows no nodes after a compaction")
-    return [
-        (f"nodes of depth {depth}", ", ".join(f"{count} {quality}" for quality, count in sorted(counts.items())))
-        for depth, counts in sorted(by_depth.items())
-    ]
+    check(by_depth, "lcm_status shows no summary after a compaction")
+    checked = sum(counts.get("verified", 0) for counts in by_depth.values())
+    return (
+        "summaries written",
+        f"{sum(sum(counts.values()) for counts in by_depth.values())}, {checked} of them checked against their messages",
+    )
 
 
 def explore(home: Home, session: str) -> str:
@@ -372,9 +388,10 @@ def explore(home: Home, session: str) -> str:
     hermes = f"HERMES_HOME={home.path} {Path(sys.executable).parent}/hermes"
     return f"""
 The agent's home is {home.path}
-  {hermes} lcm status
-  {hermes} lcm doctor
-  {hermes} sessions list
+  {hermes} lcm sessions
+  {hermes} lcm search {memory_of(telling_line())}
+  {hermes} lcm show sum_1
+  {hermes} lcm explain sum_1
 To talk to this agent, name a model of your own in {home.path}/config.yaml, then
   {hermes} chat --resume {session}"""
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """
-Write docs/configuration.md from config.py, docs/tools.md from schemas.py, docs/metrics.md from metrics.py and
-docs/doctor.md from ops/checks.py.
+Write docs/configuration.md from config.py, docs/tools.md from schemas.py, docs/metrics.md from ops/metrics.py and
+docs/doctor.md from ops/doctor/checks.py.
 
     scripts/gen-docs.py            write what changed
     scripts/gen-docs.py --check    change nothing; exit code 1 when something is out of date
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ SECTIONS = {  # title, by the first setting of the section
     "expansion_model": "Reading back",
     "ignore_session_patterns": "What is stored, and how",
     "database_path": "Files and commands",
+    "fleet_dsn": "Several hosts",
 }
 
 CONFIGURATION = """\
@@ -53,16 +55,32 @@ expected and the nearest right name. Settings are read when Hermes starts.
 as `true`, `yes`, `on`, `1` and their opposites; lists separated by commas or as YAML lists. A comma inside brackets
 does not separate, so that `x{{1,3}}` is one pattern.
 
+**For some models and platforms only**: rules under `overrides`, in `config.yaml`. A key is a glob of the model's name, `@` and a
+platform, or both. The most specific rule wins: a model's name before a platform alone, a longer name before a shorter one.
+Settings that may stand there: {overridable}. `lcm_status` and `hermes lcm status` name the rule that decided. The host's own
+`compression.model_thresholds` count where no threshold of ours is set.
+
+```yaml
+lcm:
+  overrides:
+    "claude-haiku*": {{context_threshold: 0.4}}
+    "@cron": {{summary_model: extractive}}
+    "gpt-5*@telegram": {{context_threshold: 60k, low_water: 0.25}}
+```
+
 **Session patterns** are compared with the session's id, its platform, and `platform:session_id`. `*` stays within one
 colon-delimited segment, `**` spans several: `cron:*` matches each cron session, `telegram:**` all of Telegram.
 """
+
+FORM = "# settings: written by scripts/gen-docs.py"
 
 TOOLS = """\
 # Tools
 
 {note}
 
-What the agent can call while the context engine `lcm` is selected.
+What the agent can call while the context engine `lcm` is selected. Where `format` is offered, answers are lines of text within a
+budget; `format="json"` gives everything there is to know. Errors are JSON in both forms.
 """
 
 METRICS = """\
@@ -123,7 +141,8 @@ def row(*cells: str) -> str:
 def configuration() -> str:
     """The text of docs/configuration.md."""
     config = load("config")
-    lines = [CONFIGURATION.format(note=NOTE.format(source="config.py"))]
+    names = ", ".join(f"`{each}`" for each in config.OVERRIDABLE)
+    lines = [CONFIGURATION.format(note=NOTE.format(source="config.py"), overridable=names)]
     for knob in config.KNOBS.values():
         if knob.name in SECTIONS:
             lines += [
@@ -173,12 +192,12 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 def metrics() -> str:
     """The text of docs/metrics.md."""
-    known = load("metrics")
+    known = load("ops.metrics")
     rows = [
         row(f"`{known.PREFIX}{each.name}`", each.kind, ", ".join(f"`{label}`" for label in each.labels), each.help)
         for each in known.METRICS
     ]
-    return METRICS.format(note=NOTE.format(source="metrics.py"), rows="\n".join(rows))
+    return METRICS.format(note=NOTE.format(source="ops/metrics.py"), rows="\n".join(rows))
 
 
 def doctor() -> str:
@@ -188,9 +207,25 @@ def doctor() -> str:
             f"`{check.name}`" + (" *" if check.reads else ""),
             " ".join((check.run.__doc__ or "").replace("``", "`").split()),
         )
-        for check in load("ops.checks").CHECKS
+        for check in load("ops.doctor.checks").CHECKS
     ]
-    return DOCTOR.format(note=NOTE.format(source="ops/checks.py"), rows="\n".join(rows))
+    return DOCTOR.format(note=NOTE.format(source="ops/doctor/checks.py"), rows="\n".join(rows))
+
+
+def manifest() -> str:
+    """The text of plugin.yaml with the form of settings that newer hosts show.
+
+    Without defaults: a form that wrote them all back would make each of them the user's own choice.
+    """
+    kinds = {bool: "bool", int: "int", float: "float", tuple: "list"}
+    own = (ROOT / "plugin.yaml").read_text(encoding="utf-8").partition(FORM)[0]
+    lines = [own + FORM, "config_schema:"]
+    for knob in load("config").KNOBS.values():
+        if isinstance(knob.default, str | bool | int | float | tuple):
+            default = ",".join(map(str, knob.default)) if isinstance(knob.default, tuple) else str(knob.default)
+            said = json.dumps(f"{knob.meaning} Default: {default or 'empty'}.", ensure_ascii=False)
+            lines.append(f"  {knob.name}:\n    type: {kinds.get(type(knob.default), 'str')}\n    description: {said}")
+    return "\n".join(lines) + "\n"
 
 
 def pages() -> dict[Path, str]:
@@ -200,6 +235,7 @@ def pages() -> dict[Path, str]:
         found[ROOT / "docs" / "tools.md"] = tools()
     found[ROOT / "docs" / "metrics.md"] = metrics()
     found[ROOT / "docs" / "doctor.md"] = doctor()
+    found[ROOT / "plugin.yaml"] = manifest()
     return found
 
 

@@ -46,8 +46,8 @@ class Run:
 
 def drive() -> Run:
     """One conversation from its first message to its last."""
-    from hermes_lcm import host
-    from hermes_lcm.text import own
+    from hermes_lcm.host import facts
+    from hermes_lcm.text import markup
 
     out = Run()
     whole = 0
@@ -59,16 +59,16 @@ def drive() -> Run:
         out.threshold = agent.engine.threshold_tokens
 
         def request(messages: list[kit.Chat]) -> None:
-            first = own.read_context(str(messages[0].get("content") or ""))
-            summaries = host.rough(messages[:1]) if first is not None else 0
-            out.requests.append((whole, summaries, host.rough(messages) - summaries))
+            first = markup.read_context(str(messages[0].get("content") or ""))
+            summaries = facts.rough(messages[:1]) if first is not None else 0
+            out.requests.append((whole, summaries, facts.rough(messages) - summaries))
 
         talk, turn = kit.Talk(21).history(TURNS * 4), []
         for message in [*talk, {"role": "user"}]:
             if message["role"] == "user" and turn:
                 agent.turn(turn, request)
                 turn = []
-            whole += host.rough([message])
+            whole += facts.rough([message])
             turn.append(message)
         assembly = agent.runtime.dag.latest_assembly(1)
         out.nodes = [node for batch in agent.runtime.dag.every() for node in batch]

@@ -165,7 +165,7 @@ def written(text: str, results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def read_results() -> dict[str, dict[str, Any]]:
-    """What is known of environments that tox.ini still has."""
+    """Results of environments that tox.ini still has."""
     known: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     return {name: known[name] for name in environments() if name in known}
 

@@ -56,11 +56,11 @@ def arguments() -> argparse.ArgumentParser:
 
 def main() -> int:
     args = arguments().parse_args()
-    verbs = plugin("ops.import_verbs")
+    verbs = plugin("importers.verbs")
     command = plugin("command")
     try:
         deps = dependencies(args.target_db.expanduser())
-        mapped = plugin("ops.import_openclaw").Mapped(
+        mapped = plugin("importers.openclaw").Mapped(
             args.agent, args.namespace, args.session_identity, args.import_id, args.summaries
         )
         answer = verbs.lossless_claw(
@@ -74,8 +74,8 @@ def main() -> int:
 
 def dependencies(target: Path) -> Any:
     """What a command at a terminal works with, on this database."""
-    runtime = plugin("runtime").Runtime(target, plugin("config").load(None), plugin("db.connection").Databases())
-    return replace(plugin("binding").ops_deps(runtime, None, None), trusted=True)
+    runtime = plugin("runtime").Runtime(target, plugin("config").load(None), plugin("storage.connection").Databases())
+    return replace(plugin("command").operator_access(runtime, None, None), trusted=True)
 
 
 def progress(args: argparse.Namespace) -> Any:
@@ -84,7 +84,7 @@ def progress(args: argparse.Namespace) -> Any:
     def show(what: str, done: int, total: int) -> None:
         print(f"\r{what} {done:,}{f' of {total:,}' if total else ''}   ", end="", file=sys.stderr, flush=True)
 
-    return plugin("db.files").silent if args.json or not sys.stderr.isatty() else show
+    return plugin("storage.files").silent if args.json or not sys.stderr.isatty() else show
 
 
 if __name__ == "__main__":

@@ -6,6 +6,12 @@
 #   HERMES_HOME=/srv/hermes scripts/install.sh    /srv/hermes/plugins/hermes-lcm
 set -euo pipefail
 
+if (($#)); then
+    printf 'usage (no arguments):\n' >&2
+    sed -n 's/^#  //p' "${BASH_SOURCE[0]}" >&2
+    exit 2
+fi
+
 fail() { printf 'install: %s\n' "$*" >&2; exit 1; }
 
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)

@@ -2,6 +2,11 @@
 # Update the checkout behind Hermes' plugins folder (git pull --ff-only). HERMES_HOME and HERMES_PROFILE as in install.sh.
 set -euo pipefail
 
+if (($#)); then
+    printf 'usage (no arguments): scripts/update.sh, with HERMES_HOME and HERMES_PROFILE as for install.sh; updates the checkout\n' >&2
+    exit 2
+fi
+
 fail() { printf 'update: %s\n' "$*" >&2; exit 1; }
 
 main() { # a function, because bash reads a script line by line and the pull may replace this file

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from world import Chat, World
 
-from hermes_lcm import archiving
-from hermes_lcm.archiving import Live
-from hermes_lcm.caller import Caller
-from hermes_lcm.prices import PriceList, Prices
-from hermes_lcm.reading import Room
-from hermes_lcm.request_view import Shown, shown
+from hermes_lcm.archive.costs import CostList, TokenCosts
+from hermes_lcm.prompt.rewrite import Shown, shown
+from hermes_lcm.recall import archive, arguments
+from hermes_lcm.recall.access import Access, EngineState, LiveList
+from hermes_lcm.recall.paging import Room
 from hermes_lcm.schemas import TOOLS
-from hermes_lcm.text import arguments
+from hermes_lcm.search.rights import Rights
 
 SYSTEM = {"role": "system", "content": "You are an agent."}
 
@@ -34,30 +34,26 @@ class Agent:
         self.used = self.window = self.threshold = 0
         self.dear = False  # every message costs so much that archiving it pays
 
-    def live(self, messages: Sequence[dict[str, Any]]) -> Live:
-        runtime = self.world.runtime
-        lineage = self.world.take(messages, self.session_id)
-        prices = PriceList(tuple(range(0, 1000 * len(messages) + 1, 1000)), 0.0) if self.dear else Prices().of(messages)
-        return Live(
-            runtime.archives, runtime.archived, self.world.session(self.session_id), messages, lineage,
-            lambda: prices, self.used, self.window, self.threshold, self.rewritable, self._changed, lambda: self.now,
-        )  # fmt: skip
-
     def _changed(self) -> None:
         self.changes += 1
 
-    def caller(self) -> Caller:
+    def caller(self, messages: Sequence[dict[str, Any]] | None = None) -> Access:
+        """The rights of this agent; with its live list where one is given."""
         runtime = self.world.runtime
-        return Caller(
-            store=runtime.view_store, dag=runtime.dag, sessions=runtime.sessions, reach=runtime.reach, index=runtime.index,
-            node_index=runtime.node_index, config=runtime.config, session=self.world.session(self.session_id),
-            principal=self.principal, archives=runtime.archives,
-        )  # fmt: skip
+        engine = EngineState(context_length=self.window, counted_tokens=self.used, threshold_tokens=self.threshold)
+        live = None
+        if messages is not None:
+            lineage = self.world.take(messages, self.session_id)
+            flat = CostList(tuple(range(0, 1000 * len(messages) + 1, 1000)), 0.0)
+            costs = flat if self.dear else TokenCosts().of(messages)
+            live = LiveList(messages, lineage, lambda: costs, self.rewritable, self._changed)
+        access = runtime.access(self.world.session(self.session_id), engine=engine, live=live)
+        return replace(access, rights=Rights(self.principal), clock=lambda: self.now)
 
     def call(self, messages: Sequence[dict[str, Any]], operation: str, room: int = 8000, **args: Any) -> dict[str, Any]:
         """The answer of one operation; raises what the tool would put into words."""
         checked = arguments.read(TOOLS["lcm_archive"], {"operation": operation, **args})
-        return archiving.answer(self.caller(), self.live(messages), checked, Room.of(room))
+        return archive.answer(self.caller(messages), checked, Room.of(room))
 
     def store(self, messages: Sequence[dict[str, Any]], first: int, last: int, **args: Any) -> str:
         return str(self.call(messages, "store", start_index=first, end_index=last, **args)["memory_handle"])

@@ -17,13 +17,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from world import Chat, Script, digests
 
-from hermes_lcm import binding, command, runtime
+from hermes_lcm import command, runtime
 from hermes_lcm.records import Lineage
-from hermes_lcm.text import own, pairs
+from hermes_lcm.text import groups, markup
+from recall import as_json
 
 #: How a statement may fail, by SQLite's primary result codes.
 KINDS = {
@@ -55,7 +57,7 @@ class Faults:
         return self.fired
 
     def due(self, sql: str) -> bool:
-        if not self.at or (self.late and sql != "COMMIT"):
+        if not self.at or (self.late and sql != "COMMIT") or sql == "PRAGMA synchronous=OFF":  # which only tests send
             return False
         self.seen += 1
         if self.seen == self.at or (self.lasting and self.seen > self.at):
@@ -133,11 +135,16 @@ class Connection(sqlite3.Connection):
         return super().backup(*args, **kwargs)
 
 
+def terminal_db() -> Any:
+    """A host's session database that knows every session as one of its terminal."""
+    return SimpleNamespace(get_session=lambda name: {"id": name, "source": "cli"})
+
+
 class Host:
     """One process with one engine. The model follows a script; the worker works when it is waited for."""
 
     def __init__(self, home: Path, script: Script | None = None, *, window: int = 5_333, session_id: str = "s") -> None:
-        from hermes_lcm import hooks
+        from hermes_lcm.plugin import hooks
 
         fresh_process()
         os.environ["HERMES_HOME"] = str(home)  # the test's fixture puts it back
@@ -153,6 +160,7 @@ class Host:
 
         engine: Any = LCMEngine()
         engine.update_model("m", self.window)
+        engine.bind_session_state(terminal_db(), self.session_id)
         engine.on_session_start(self.session_id, hermes_home=str(self.home), platform="cli")
         engine.runtime.compactor._summarise = self.script
         engine.runtime.ladder.summarise = self.script
@@ -189,11 +197,11 @@ class Host:
         return out
 
     def tool(self, name: str, **arguments: Any) -> str:
-        return str(self.engine.handle_tool_call(name, arguments, session_id=self.session_id))
+        return str(self.engine.handle_tool_call(name, as_json(name, arguments), session_id=self.session_id))
 
     def command(self, words: str) -> command.Answer:
-        session = binding.caller(self.runtime, self.session_id)
-        return command.answer(words, binding.ops_deps(self.runtime, session, self.engine))
+        session = command.caller(self.runtime, self.session_id)
+        return command.answer(words, command.operator_access(self.runtime, session, self.engine))
 
     # -- what is there ---------------------------------------------------------------------------------------
     def stored(self) -> list[dict[str, Any]]:
@@ -239,9 +247,11 @@ def lost_or_doubled(host: Host, said: Sequence[dict[str, Any]]) -> tuple[list[by
 def valid(messages: Sequence[dict[str, Any]]) -> bool:
     """P3, and nothing of ours that is only half there."""
     whole = (
-        not messages or own.read_context(str(messages[0].get("content"))) is not None or messages[0]["role"] == "user"
+        not messages
+        or markup.read_context(str(messages[0].get("content"))) is not None
+        or messages[0]["role"] == "user"
     )
-    return whole and not [text for text in pairs.problems(messages) if "begins with" not in text]
+    return whole and not [text for text in groups.problems(messages) if "begins with" not in text]
 
 
 def template(folder: Path, build: Callable[[Host], Any], **facts: Any) -> Path:

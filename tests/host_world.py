@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from ops_world import World
 
-from hermes_lcm.ops import import_host
-from hermes_lcm.ops.status import OpsDeps
+from hermes_lcm.importers import host_sessions
+from hermes_lcm.ingest.transcript import Transcripts
+from hermes_lcm.recall.access import Access
 from hermes_lcm.records import Row
 from hermes_lcm.runtime import Runtime
-from hermes_lcm.thread import Threads
 
 Message = dict[str, Any]
 SUMMARY = "[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted into this summary:\nwhat was before"
@@ -103,20 +103,18 @@ def host_db(home: Path, monkeypatch: pytest.MonkeyPatch) -> HostDb:
     return HostDb(home, clock)
 
 
-def deps_of(runtime: Runtime, world: World) -> OpsDeps:
-    return replace(
-        world.deps(None, trusted=True), store=runtime.view_store, payloads=runtime.payloads, door=runtime.door
-    )
+def deps_of(runtime: Runtime, world: World) -> Access:
+    return replace(world.deps(None, trusted=True), store=runtime.view_store)
 
 
-def take(world: World, session: str | None = None) -> import_host.HostImport:
-    return import_host.take_in(deps_of(world.runtime, world), session)
+def take(world: World, session: str | None = None) -> host_sessions.HostImport:
+    return host_sessions.take_in(deps_of(world.runtime, world), session)
 
 
 def thread(world: World, session: str) -> list[Row]:
     found = world.runtime.sessions.find(session)
     assert found is not None
-    shown = Threads(world.runtime.store, world.runtime.sessions).expected(found, None)
+    shown = Transcripts(world.runtime.store, world.runtime.sessions).expected(found, None)
     return world.runtime.store.rows([item.store_id for item in shown])
 
 

@@ -17,15 +17,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from world import owner_rights
+
 from hermes_lcm.config import load
 from hermes_lcm.dag import fingerprint
-from hermes_lcm.db import connection
-from hermes_lcm.db.connection import Databases
 from hermes_lcm.errors import LcmError
-from hermes_lcm.ops.status import EngineFacts, OpsDeps
+from hermes_lcm.recall.access import Access, EngineState
 from hermes_lcm.records import Assembly, NewNode, Node
 from hermes_lcm.runtime import Runtime
-from hermes_lcm.session import Session
+from hermes_lcm.session import Session, principal_of
+from hermes_lcm.storage import connection
+from hermes_lcm.storage.connection import Databases
 from hermes_lcm.store import NewRow
 from hermes_lcm.text import content
 
@@ -37,19 +39,20 @@ PAGE_BYTES = connection.PAGE_BYTES
 class World:
     """One home, one process."""
 
-    def __init__(self, home: Path, **settings: str) -> None:
+    def __init__(self, home: Path, *, database: str = "lcm", **settings: str) -> None:
         home.mkdir(exist_ok=True)
         self.home = home
         self.spared = b""  # what is stored of a message that a corruption spared
         self.now = 1_700_000_000.0
-        self.path = home / "lcm.db"
+        self.path = home / f"{database}.db"
         self.config = load({f"LCM_{name.upper()}": value for name, value in settings.items()})
         self.runtime = Runtime(self.path, self.config, Databases())
 
     # -- content ----------------------------------------------------------------------------------------
     def say(self, *texts: str, session: str = "s1", platform: str = "cli", source: str = "cli") -> Session:
         """A conversation of these texts, user and assistant in turn."""
-        self.runtime.announce(session, platform=platform)
+        key = self.runtime.announce(session, platform=platform).host_key
+        self.runtime.announce(session, owner=principal_of(platform, key, session))
         roles = ("user", "assistant")
         live = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
         self.runtime.take(session, live, source=source)
@@ -91,7 +94,7 @@ class World:
         connection.close()
 
     # -- asking -----------------------------------------------------------------------------------------
-    def deps(self, session: str | None = "s1", *, trusted: bool = False, **facts: Any) -> OpsDeps:
+    def deps(self, session: str | None = "s1", *, trusted: bool = False, **facts: Any) -> Access:
         """What a command works with. ``facts`` are those of the engine."""
         runtime = self.runtime
         found = None
@@ -100,26 +103,13 @@ class World:
                 found = runtime.sessions.find(session)
             except LcmError:
                 found = None
-        return OpsDeps(
-            db=runtime.db,
-            store=runtime.store,
-            dag=runtime.dag,
-            sessions=runtime.sessions,
-            health=runtime.health,
-            search=runtime.index,
-            nodes=runtime.node_index,
-            config=runtime.config,
-            session=found,
-            engine=EngineFacts(**{"context_length": 200_000, "engine_name_in_use": "lcm", **facts}),
-            plugin_dir=ROOT,
-            home=self.home,
-            clock=lambda: self.now,
-            trusted=trusted,
-        )
+        engine = EngineState(**{"context_length": 200_000, "engine_name_in_use": "lcm", **facts})
+        access = runtime.access(found, owner_rights(found), engine=engine, home=self.home, trusted=trusted)
+        return replace(access, store=runtime.store, clock=lambda: self.now)
 
-    def idle(self, **facts: Any) -> OpsDeps:
+    def idle(self, **facts: Any) -> Access:
         """The same where no engine runs and no session is bound."""
-        return replace(self.deps(None), engine=EngineFacts(**facts))
+        return replace(self.deps(None), engine=EngineState(**facts))
 
     def close(self) -> None:
         """Close the connections; the next use opens them again."""

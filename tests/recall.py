@@ -11,18 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from world import owner_rights
+
 from hermes_lcm import tools
-from hermes_lcm.answer import Desk
+from hermes_lcm.archive.costs import TokenCosts
 from hermes_lcm.config import load
-from hermes_lcm.dag import SummaryDag, fingerprint
-from hermes_lcm.db.connection import Database
+from hermes_lcm.dag import fingerprint
 from hermes_lcm.llm.client import Reply
+from hermes_lcm.recall.access import Access, LiveList
 from hermes_lcm.records import Lineage, NewNode, Node
+from hermes_lcm.runtime import Runtime
 from hermes_lcm.schemas import TOOLS
-from hermes_lcm.scope import Reach
-from hermes_lcm.search import MessageIndex, NodeIndex, prepare
-from hermes_lcm.session import LOCAL, Session, Sessions
-from hermes_lcm.store import SEARCH_WAITS_S, MessageStore, NewRow
+from hermes_lcm.session import Session
+from hermes_lcm.storage.connection import Databases
+from hermes_lcm.store import NewRow
 from hermes_lcm.text import content
 
 NOW = 1_760_000_000.0
@@ -75,20 +77,15 @@ class Archive:
     """One database and the tools on it. ``me`` is the session that the tools are called from."""
 
     def __init__(self, folder: Path, *messages: dict[str, Any], room: int = 6000, **settings: Any) -> None:
-        self.db = Database(folder / "lcm.db", on_open=prepare)
-        self.index = MessageIndex(self.db, behind=lambda: self.store.index_waiting(seconds=SEARCH_WAITS_S))
-        self.node_index = NodeIndex(self.db)
-        self.store = MessageStore(self.db, self.index)
-        self.dag = SummaryDag(self.db, self.node_index)
-        self.sessions = Sessions(self.db)
-        self.reach = Reach(self.db)
         self.config = replace(load({}), **settings)
+        self.runtime = runtime = Runtime(folder / "lcm.db", self.config, Databases())
+        self.db, self.index, self.node_index = runtime.db, runtime.index, runtime.node_index
+        self.store, self.dag, self.sessions, self.scopes = runtime.store, runtime.dag, runtime.sessions, runtime.scopes
         self.room = room
         self.model = Model()
-        self.desk = Desk()
         self.lineage: Lineage | None = None
         self.clock: Callable[[], float] = time.time
-        self.me = self.sessions.open("main", now=NOW)
+        self.me = self.sessions.open("main", now=NOW, platform="cli")
         if messages:
             self.say(*messages)
 
@@ -101,7 +98,7 @@ class Archive:
         return self.store.append(session.conversation_id, session.session_id, last, rows, source=source, now=at)
 
     def open(self, session_id: str, **facts: Any) -> Session:
-        return self.sessions.open(session_id, now=NOW, **facts)
+        return self.sessions.open(session_id, now=NOW, **{"platform": "cli", **facts})
 
     def node(
         self, text: str, sources: Sequence[int], *, depth: int = 0, quality: str = "verified", **facts: Any
@@ -114,21 +111,22 @@ class Archive:
         )  # fmt: skip
         return self.dag.add(made, now=NOW)
 
-    def deps(self, session: Session | None = None) -> tools.ToolDeps:
+    def deps(self, session: Session | None = None) -> Access:
         session = session or self.me
-        return tools.ToolDeps(
-            store=self.store, dag=self.dag, sessions=self.sessions, search=self.index, nodes=self.node_index,
-            config=self.config, session=session, principal=None if session.principal == LOCAL else session.principal,
-            room_tokens=self.room, model=self.model, lineage=self.lineage, status=lambda: {"state": "fine"},
-            doctor=lambda deep: {"overall": "pass", "deep": deep}, clock=self.clock, reach=self.reach, desk=self.desk,
+        live = None
+        if self.lineage is not None:
+            live = LiveList((), self.lineage, lambda: TokenCosts().of(()))
+        return replace(
+            self.runtime.access(session, owner_rights(session), live=live), store=self.store, config=self.config,
+            model=self.model, answer_tokens=self.room, clock=self.clock,
         )  # fmt: skip
 
     def raw(self, name: str, session: Session | None = None, **args: Any) -> str:
-        return tools.call(self.deps(session), name, args)
+        return tools.call(self.deps(session), name, args).text
 
     def call(self, name: str, session: Session | None = None, **args: Any) -> dict[str, Any]:
-        """The parsed answer of a tool."""
-        answer = json.loads(self.raw(name, session, **args))
+        """The structured answer of a tool."""
+        answer = json.loads(self.raw(name, session, **as_json(name, args)))
         assert isinstance(answer, dict)
         return answer
 
@@ -186,6 +184,12 @@ class Archive:
             )  # fmt: skip
             handle.pop("recursive", None)
             at = handle
+
+
+def as_json(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that ask for a structured answer where lines are the default."""
+    offered = name in TOOLS and any(param.name == "format" for param in TOOLS[name].params)
+    return {"format": "json", **args} if offered else dict(args)
 
 
 ALL_TOOLS = tuple(TOOLS)

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import earlier_world
@@ -32,11 +33,10 @@ from ops_world import (
     wrecked,
 )
 
-from hermes_lcm import cli, hooks, registration
-from hermes_lcm.command import answer, run
+from hermes_lcm.command import FAILED, FOUND, OK, REFUSED, VERBS, Answer, answer, flagged, operator_access, parsed, run
 from hermes_lcm.config import load
-from hermes_lcm.db import connection
-from hermes_lcm.ops.verbs import FAILED, FOUND, OK, REFUSED, VERBS, Answer, flagged, parsed
+from hermes_lcm.plugin import cli, hooks, registration
+from hermes_lcm.storage import connection
 
 STATES = {
     "empty": empty, "healthy": healthy, "corrupt": corrupt, "wrecked": wrecked, "no-database": no_database, "newer": newer,
@@ -48,6 +48,7 @@ LOOKS = {
     "status": ("", "status"),
     "doctor": ("doctor", "doctor deep"),
     "backup": (),
+    "exam": (),  # it keeps its grade
     "restore": ("restore", "restore latest"),
     "export": ("export", "export markdown", "export nobody jsonl"),
     "import": ("import nowhere.jsonl",),
@@ -59,6 +60,7 @@ LOOKS = {
 }
 CHANGES = {
     "backup": ("backup",),
+    "exam": ("exam",),
     "restore": ("restore latest apply",),
     "import": ("import nowhere.jsonl apply",),
     "dissolve": ("dissolve sum_1 apply", "dissolve sum_1 undo"),
@@ -72,8 +74,8 @@ CHANGING = tuple(
 )
 
 
-#: Verbs that read files of this machine, and are refused in a chat.
-TERMINAL = ("import", "import host", "adopt")
+#: Verbs that read or write other files of this machine, and are refused in a chat.
+TERMINAL = ("import", "import host", "adopt", "rescue", "install", "uninstall")
 
 
 def clear(said: Answer) -> None:
@@ -208,12 +210,18 @@ def test_a_million_messages_are_answered_and_kept(words: str, million: World) ->
 def test_a_second_apply_changes_nothing_more(verb: object, tmp_path: Path) -> None:
     """Every apply is safe to repeat."""
     world = healthy(tmp_path)
+    trusted = verb.name in ("redact", "purge", "retention")  # type: ignore[attr-defined]  # which a chat is refused
     run("backup", world.deps())
-    words = {"restore": "restore latest apply", "dissolve": "dissolve sum_1 apply"}.get(verb.name, f"{verb.name} apply")  # type: ignore[attr-defined]
-    run(words, world.deps())
+    given = {
+        "restore": "restore latest apply",
+        "dissolve": "dissolve sum_1 apply",
+        "purge": "purge messages msg_12 apply",
+    }
+    words = given.get(verb.name, f"{verb.name} apply")  # type: ignore[attr-defined]
+    run(words, world.deps(trusted=trusted))
     rows = world.runtime.store.count()
     world.now += 1
-    again = answer(words, world.deps())
+    again = answer(words, world.deps(trusted=trusted))
 
     assert again.code == OK
     assert world.runtime.store.count() == rows == 100
@@ -237,6 +245,7 @@ def engine(hermes_home: Path) -> Iterator[Any]:
     from hermes_lcm.engine import LCMEngine
 
     made = LCMEngine()
+    made.bind_session_state(SimpleNamespace(get_session=lambda name: {"id": name, "source": "cli"}), "s1")
     made.on_session_start("s1", platform="cli")
     made.update_model(model="m", context_length=64_000)
     made.runtime.take("s1", [{"role": "user", "content": "hello zebra"}])
@@ -254,7 +263,7 @@ def test_typed_into_a_chat_with_a_locked_database(words: str, engine: Any, held:
     said = registration.answer(words)
 
     assert said.strip()
-    assert words == "nonsense" or "locked" in said or "no session" in said
+    assert words == "nonsense" or "locked" in said or "no session" in said or "it is the operator's" in said
 
 
 @pytest.mark.host
@@ -262,7 +271,7 @@ def test_a_chat_whose_agent_is_not_in_memory_is_known_by_its_key(engine: Any, mo
     """After a restart of the gateway: its own newest session, and nobody else's."""
     keys = {name: f"agent:main:telegram:dm:{name}" for name in ("anna", "bert")}
     for name, key in keys.items():
-        engine.runtime.announce(f"{name}-1", platform="telegram", host_key=key)
+        engine.runtime.announce(f"{name}-1", platform="telegram", host_key=key, owner=f"telegram:dm:{name}")
         engine.runtime.take(f"{name}-1", [{"role": "user", "content": f"the secret of {name}"}])
     monkeypatch.setattr(hooks, "command_key", lambda: keys["bert"])
 
@@ -308,7 +317,7 @@ def test_where_no_database_is_none_is_called_sound(words: str, tmp_path: Path) -
     answer("backup", world.deps())
     world.close()
     world.path.unlink()
-    assert "`/lcm restore latest`" in answer(words, world.deps()).text
+    assert re.search("`/lcm restore lcm-.*[.]sqlite3 apply`", answer(words, world.deps()).text)
     assert not world.path.exists()
 
 
@@ -317,7 +326,9 @@ def test_an_unknown_word_leads_to_help(tmp_path: Path) -> None:
     world = empty(tmp_path)
 
     assert "/lcm help" in run("docter", world.deps())
-    assert all(f"/lcm {verb.name}" in run("help", world.deps()) for verb in VERBS)
+    said = run("help", world.deps())
+    assert all(re.search(rf"\b{verb.name.split()[-1]}\b", said) for verb in VERBS)
+    assert max(map(len, said.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -432,7 +443,10 @@ def test_somebody_elses_address_and_none_are_the_same_answer(shared: World) -> N
 
 def test_without_a_session_nothing_is_shown(shared: World) -> None:
     """A gateway may not know yet which chat it is."""
-    assert answer("search zebra", shared.deps(None)).code == REFUSED
+    unknown = operator_access(shared.runtime, None, None)
+
+    assert answer("search zebra", unknown).code == REFUSED
+    assert answer("search zebra", replace(unknown, trusted=True)).code == OK
 
 
 def test_the_status_of_a_chat_shows_no_other_session(shared: World) -> None:
@@ -447,22 +461,21 @@ def test_the_status_of_a_chat_shows_no_other_session(shared: World) -> None:
 def test_a_message_says_what_covers_it(tmp_path: Path) -> None:
     """And where the prompt has it."""
     world = healthy(tmp_path)
-    assembly = world.runtime.dag.latest_assembly(1)
-    deps = world.deps(assembly=assembly)
+    deps = world.deps()
 
-    assert answer("explain msg_5", deps).data["in the prompt"] == "under sum_1"
-    assert answer("explain msg_50", deps).data["in the prompt"] == "raw, in the kept tail"
-    assert answer("explain msg_5", deps).data["covered by"] == "sum_1"
+    assert answer("explain msg_5", deps).data["in_prompt"] == "under sum_1"
+    assert answer("explain msg_50", deps).data["in_prompt"] == "raw, in the kept tail"
+    assert answer("explain msg_5", deps).data["covered_by"] == ["sum_1"]
 
 
 def test_a_summary_says_what_it_was_made_of(tmp_path: Path) -> None:
     """By whom, and how it was checked."""
     world = healthy(tmp_path)
-    data = answer("explain sum_1", world.deps(assembly=world.runtime.dag.latest_assembly(1))).data
+    data = answer("explain sum_1", world.deps()).data
 
-    assert data["sources"].startswith("msg_1, msg_2")
-    assert "a-model" in data["written"]
-    assert data["in the prompt"] == "yes"
+    assert data["sources"][:2] == ["msg_1", "msg_2"]
+    assert data["model"] == "a-model"
+    assert data["in_prompt"] == "yes"
 
 
 # -- documentation -------------------------------------------------------------------------------------
@@ -473,7 +486,9 @@ def shown() -> Iterator[tuple[str, str]]:
     """(page, line) of every command in a block."""
     for page in PAGES:
         for block in re.findall(r"^```text\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
-            yield from ((page.name, line) for line in block.splitlines() if line.startswith(("/lcm", "hermes lcm")))
+            lines = [line for line in block.splitlines() if line.startswith(("/lcm", "hermes lcm"))]
+            # The fleet's need a server: tests/fleet and the demonstration run them.
+            yield from ((page.name, line) for line in lines if "lcm fleet" not in line)
 
 
 def mentioned() -> Iterator[tuple[str, str]]:
@@ -494,16 +509,19 @@ def test_every_command_in_a_sentence_exists(page: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(("page", "line"), sorted(set(shown())), ids=lambda value: str(value).replace(" ", "-"))
-def test_every_command_in_the_documentation_works(page: str, line: str, tmp_path: Path) -> None:
+def test_every_command_in_the_documentation_works(
+    page: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Copied from the page, on a database with something in it."""
     world = home_for(line, tmp_path)
+    monkeypatch.chdir(tmp_path)  # an export may be written to a file
     if line.startswith("/lcm"):
         assert answer(line.removeprefix("/lcm"), world.deps()).code == OK, page
         return
     parser = argparse.ArgumentParser()
     cli.setup(parser)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli, "ops_deps", lambda *_: world.deps())
+        patch.setattr(cli, "operator_access", lambda *_: world.deps())
         assert cli.main(parser.parse_args(shlex.split(line)[2:]), world.runtime) == OK, page
 
 

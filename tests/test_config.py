@@ -23,7 +23,7 @@ SPEC: dict[str, object] = {
     "stateless_session_patterns": (),
     "ignore_message_patterns": (),
     "sensitive_patterns_enabled": False,
-    "sensitive_patterns": ("api_key", "bearer_token", "password_assignment", "private_key"),
+    "sensitive_patterns": ("api_key", "bearer_token", "password_assignment", "private_key", "aws_key", "github_token"),
     "large_output_externalization_enabled": False,
     "large_output_externalization_threshold_chars": 12_000,
     "large_output_transcript_gc_enabled": False,
@@ -199,7 +199,7 @@ def test_shares_that_leave_no_room_are_refused_together() -> None:
     """Tail and summaries cannot both have most of the threshold."""
     read = load({"LCM_TAIL_SHARE": "0.8", "LCM_PREFIX_SHARE": "0.5"})
 
-    assert (read.tail_share, read.prefix_share, len(read.problems)) == (0.35, 0.25, 1)
+    assert (read.tail_share, read.prefix_share, len(read.problems)) == (0.06, 0.25, 1)
 
 
 @pytest.mark.parametrize(("enabled", "problems"), [("true", 1), ("false", 0)])
@@ -326,3 +326,52 @@ def test_session_globs(pattern: str, session: str, platform: str | None, matches
 def test_the_first_matching_pattern_is_named() -> None:
     """Status says which pattern excludes a session."""
     assert matches_session(("x", "cron:*", "cron:n*"), "nightly", "cron") == "cron:*"
+
+
+# -- settings for some models and platforms --------------------------------------------------------------------------------
+RULES = {
+    "overrides": {
+        "claude-*": {"context_threshold": 0.4, "low_water": 0.2},
+        "@telegram": {"context_threshold": "50%"},
+        "claude-haiku*@telegram": {"summary_model": "extractive"},
+        "claude-haiku*": {"context_threshold": 0.3},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "platform", "threshold", "rule"),
+    [
+        ("gpt-5", "cli", 0.75, "default"),
+        ("gpt-5", "telegram", 0.5, 'lcm.overrides "@telegram"'),
+        ("claude-opus", "telegram", 0.4, 'lcm.overrides "claude-*"'),
+        ("anthropic/Claude-Haiku-9", "telegram", 0.3, 'lcm.overrides "claude-haiku*"'),
+    ],
+)
+def test_the_most_specific_rule_decides(model: str, platform: str, threshold: float, rule: str) -> None:
+    """A longer name of a model before a shorter one, a model before a platform; and it is told which."""
+    narrowed = load({}, RULES).of(model, platform)
+
+    assert narrowed.context_threshold == threshold
+    assert narrowed.provenance("context_threshold") == rule
+    assert narrowed.summary_model == ("extractive" if "Haiku" in model else "")
+
+
+def test_the_hosts_own_threshold_of_a_model_is_respected() -> None:
+    """Where nobody set ours; a rule of ours wins over both."""
+    assert load({}).of("m", "cli", 0.6).context_threshold == 0.6
+    assert load({"LCM_CONTEXT_THRESHOLD": "0.5"}).of("m", "cli", 0.6).context_threshold == 0.5
+    assert load({}, RULES).of("m", "telegram", 0.6).context_threshold == 0.5
+    assert load({}).of("m", "cli", 0.6).threshold_is_exact()
+
+
+def test_a_wrong_rule_is_told_and_loses_nothing_else() -> None:
+    """Each part of it by its name."""
+    rules = {"@cli": {"context_threshold": "much", "low_water": 0.2, "database_path": "/x"}, "gpt*": 5}
+    made = load({}, {"overrides": rules})
+
+    assert made.of("gpt-5", "cli").low_water == 0.2
+    assert made.of("gpt-5", "cli").context_threshold == 0.75
+    names = [each.name for each in made.problems]
+    assert names == ["lcm.overrides.@cli.context_threshold", "lcm.overrides.@cli.database_path", "lcm.overrides.gpt*"]
+    assert [each.name for each in load({}, {"overrides": [1]}).problems] == ["lcm.overrides"]

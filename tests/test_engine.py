@@ -12,9 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from world import Chat, Script, chat, texts, tokens_of
+from world import Chat, Script, alternates, chat, texts, tokens_of
 
-from hermes_lcm import outgoing
+from hermes_lcm import runtime as runtime_module
+from hermes_lcm.plugin import hooks
 from hermes_lcm.records import Flag
 
 
@@ -22,7 +23,8 @@ class Host:
     """The real engine on a home of its own, with a scripted summariser, called as the host calls it."""
 
     def __init__(self, home: Path, script: Script | None = None) -> None:
-        from hermes_lcm import engine, hooks
+        from hermes_lcm import engine
+        from hermes_lcm.plugin import hooks
 
         self.home = home
         self.hooks = hooks
@@ -64,11 +66,11 @@ SESSION_HOOKS = {
 
 def nobody_runs(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The hooks of a process without an agent of ours. Was anything asked of the runtime? It would be in the registry."""
-    from hermes_lcm import hooks
+    from hermes_lcm.plugin import hooks
     from hermes_lcm.runtime import Runtimes
 
     runtimes = Runtimes()
-    monkeypatch.setattr(hooks, "ENGINES", hooks.Engines())
+    monkeypatch.setattr(hooks, "ENGINES", runtime_module.Engines())
     monkeypatch.setattr(hooks, "RUNTIMES", runtimes)
     return hooks, runtimes
 
@@ -89,20 +91,20 @@ def test_hooks_store_nothing_while_another_engine_is_in_use(hermes_home: Path, m
 def test_a_hook_that_fails_while_another_engine_is_in_use_leaves_no_database(
     hermes_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The key of a chat is noted for `/lcm` whatever engine there is; where that fails the log says so and nothing else."""
+    """The key of a chat is noted for `/lcm` whatever engine there is; where that fails the log says so."""
     hooks, runtimes = nobody_runs(hermes_home, monkeypatch)
     event = SimpleNamespace(source="chat")
     hooks.pre_gateway_dispatch(event=event, session_store=SimpleNamespace(get_session_key=lambda _: "key of the chat"))
     hooks.pre_gateway_dispatch(event=event, session_store=SimpleNamespace(get_session_key=lambda _: 1 / 0))
 
-    assert hooks.command_key() == "key of the chat"
+    assert hooks.command_key() == ""  # it is not the chat of the message before
     assert runtimes.all() == []
 
 
 def test_a_session_may_end_before_an_agent_begins(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """`/new` is the first thing somebody types in a gateway that was started again: the old session gets its end."""
     host.says(chat().turns(3))
-    monkeypatch.setattr(host.hooks, "ENGINES", host.hooks.Engines())
+    monkeypatch.setattr(host.hooks, "ENGINES", runtime_module.Engines())
     (host.home / "config.yaml").write_text("context:\n  engine: lcm\n")
     host.hooks.on_session_finalize(**SESSION_HOOKS["on_session_finalize"])
 
@@ -159,11 +161,29 @@ def test_a_failure_inside_gives_the_list_back(host: Host, monkeypatch: Any, wher
     def broken(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(host.runtime.ingest if where == "take" else host.runtime.swap, where, broken)
-    messages = chat().turns(30)
+    monkeypatch.setattr(host.runtime.ingest if where == "take" else host.runtime.compress_pass, where, broken)
+    messages = chat().turns(9)
 
     assert host.engine.compress(messages) is messages
     assert host.engine._last_compress_aborted is True
+    assert "compaction" in host.topics()
+
+
+def test_a_failure_inside_keeps_the_request_in_its_window(host: Host, monkeypatch: Any) -> None:
+    """A list that is as large as the window is cut even where nothing can be stored: extracts stand for its oldest messages."""
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("bug")
+
+    monkeypatch.setattr(host.runtime.ingest, "take", broken)
+    messages = chat().turns(30).user("what was question 3 about?")
+    compacted = host.engine.compress(messages)
+
+    assert tokens_of(compacted) <= host.engine.threshold_tokens
+    assert compacted[-1]["content"] == "what was question 3 about?"
+    assert alternates(compacted)
+    assert host.engine._last_compress_aborted is False
+    assert host.engine.get_active_compression_failure_cooldown() is None
     assert "compaction" in host.topics()
 
 
@@ -235,7 +255,7 @@ def test_notes_of_a_gateway_shift_no_message(host: Host, monkeypatch: Any) -> No
         met.append((len(request.messages), len(request.lineage.entries)))
         return True
 
-    monkeypatch.setattr(host.runtime.swap, "has_backlog", meets)
+    monkeypatch.setattr(host.runtime.compress_pass, "has_backlog", meets)
     monkeypatch.setattr(host.runtime.preparer, "after_turn", meets)
     host.engine.has_content_to_compress(live)
     host.engine.on_turn_complete(live)
@@ -254,7 +274,7 @@ def test_hooks_take_no_note_of_a_gateway_for_a_message(host: Host, monkeypatch: 
     said = chat().turns(8, words=150)
     met: list[int] = []
     monkeypatch.setattr(host.runtime.preparer, "after_turn", lambda _, request, **__: met.append(len(request.messages)))
-    monkeypatch.setattr(outgoing, "sent", lambda _, __, messages, ___: met.append(len(messages)))
+    monkeypatch.setattr(hooks, "sent", lambda _, __, messages, ___: met.append(len(messages)))
     host.hooks.HOOKS[name](session_id="s", conversation_history=Chat([note, *said]), platform="cli")
 
     assert host.stored() == said
@@ -358,8 +378,7 @@ def test_the_background_review_is_not_stored(host: Host) -> None:
     messages = chat().turns(2)
     host.says(messages)
     review = messages.copy().user("Review the conversation above and update the skill library.").says("noted")
-    host.says(review)
-    thread = threading.Thread(target=lambda: host.says(messages.copy().user("hidden")), name="bg-review-1")
+    thread = threading.Thread(target=lambda: host.says(review), name="bg-review-1")
     thread.start()
     thread.join()
     host.engine.on_session_end("s", [])
@@ -369,8 +388,10 @@ def test_the_background_review_is_not_stored(host: Host) -> None:
 
 def test_a_user_who_says_what_the_review_says_is_stored(host: Host) -> None:
     """In the user's own thread, words like the review's are the user's."""
-    messages = chat().turns(1).user("Review the conversation above and tell me what we forgot.").says("this")
-    host.says(messages)
+    messages = (
+        chat().turns(1).user("Review the conversation above and consider saving to memory what I said.").says("this")
+    )
+    host.says(messages.turns(3, first=50))
 
     assert host.stored() == messages
 
@@ -451,7 +472,7 @@ def test_a_database_that_cannot_be_used_costs_no_turn(host: Host, monkeypatch: A
     def full(*_: Any, **__: Any) -> None:
         raise StoreFull("no room")
 
-    messages = chat().turns(30)
+    messages = chat().turns(9)
     with monkeypatch.context() as patch:
         patch.setattr(host.runtime.db, "transaction", full)
         host.says(messages)
@@ -475,3 +496,31 @@ def test_a_tool_that_works_again_is_no_problem_any_more(host: Host, monkeypatch:
 
     assert told == ["tool lcm_status"]
     assert host.runtime.health.problems() == []
+
+
+def test_a_platform_has_its_own_threshold_and_summaries(hermes_home: Path, monkeypatch: Any) -> None:
+    """A rule of ``lcm.overrides``: no model is asked for this platform, and status says which rule decided."""
+    from hermes_lcm import command
+
+    rules = {"@telegram": {"context_threshold": 0.5, "summary_model": "extractive"}}
+    monkeypatch.setattr(runtime_module.host, "config_block", lambda: {"overrides": rules})
+    host = Host(hermes_home)
+    asked: list[Any] = []
+    host.runtime.model.complete = lambda *args, **kwargs: asked.append(args)
+    del host.runtime.ladder.summarise
+    host.runtime.compactor._summarise = host.runtime.summarise
+    here = host.engine.threshold_tokens
+    host.engine.on_session_start(
+        "t", hermes_home=str(hermes_home), platform="telegram", conversation_id="agent:main:telegram:dm:1"
+    )
+    live = chat().turns(30)
+    host.hooks.pre_api_request(session_id="t", conversation_history=live, platform="telegram")
+    out = host.engine.compress(list(live), current_tokens=tokens_of(live), force=True)
+    state = command.engine_state(host.runtime, host.runtime.known("t"), host.engine)
+    host.runtime.preparer.stop()
+    host.runtime.db.close()
+
+    assert (here, host.engine.threshold_tokens) == (int(5_333 * 0.75), 5_333 // 2)
+    assert len(out) < len(live)
+    assert not asked
+    assert state.threshold_source == 'lcm.overrides "@telegram"'

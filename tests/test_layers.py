@@ -7,68 +7,84 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[1]
 
-# A folder's name stands for all modules in it. A new module at the top needs a place in here and in docs/design.md.
-LAYERS = {
-    8: "__init__ registration prototype",
-    7: "engine hooks",
-    6: "tools command cli binding outgoing boundary",
-    5: "runtime swap plain views",
-    4: "ingest door compact prepare collect upkeep stubbing assemble state retrieve answer caller evidence finding overview"
-    " archive archiving sources ops",
-    3: "store blocks cold logs search indexing bounds dag archives session health metrics payloads scope reading"
-    " opening thread llm",
-    2: "db",
-    1: "config schemas text host align plan calibration columns windows crew request_view late patience prices",
-    0: "errors records durable",
+# Room: the rooms that it may import. A room is a package, or a module of the root. The order is that of the floors.
+MAY_IMPORT = {
+    "__init__": "host plugin",
+    "dashboard": "archive command compaction config errors host ops plugin prompt recall records runtime session store storage "
+    "text tools",
+    "plugin": "command config engine errors host ops recall records runtime search session storage text",
+    "engine": "archive compaction config errors host llm records runtime schemas search session tools",
+    "tools": "command errors ops ops.doctor recall records runtime schemas search",
+    "command": "config errors exam fleet host importers ops ops.doctor ops.forget recall runtime search session text",
+    "ops.forget": "compaction errors llm ops ops.doctor recall records search session storage store text",
+    "exam": "compaction dag errors ops prompt recall records session storage store text",
+    "ops.doctor": "config dag errors ingest ops recall records session storage store text",
+    "runtime": "archive compaction config dag errors fleet host importers ingest ledger llm ops prompt recall records search "
+    "session storage store text",
+    "fleet": "archive config errors importers ops recall records search session storage store text",
+    "importers": "archive config dag errors host ingest ops recall records search session storage store text",
+    "compaction": "archive config dag errors ingest llm prompt records search session storage store text",
+    "ops": "archive config dag errors ingest ledger recall records search session storage store text",
+    "recall": "archive config dag errors ingest ledger llm prompt records schemas search session storage store text",
+    "archive": "dag prompt records search session storage store text",
+    "prompt": "ingest ledger records session store text",
+    "ledger": "records storage store text",
+    "ingest": "config dag errors records session storage store text",
+    "dag": "errors records search storage text",
+    "llm": "errors records search text",
+    "store": "errors records search session storage text",
+    "search": "errors records session storage text",
+    "session": "errors storage",
+    "host": "errors text",
+    "storage": "errors records text",
+    "text": "records",
+    "config": "",
+    "errors": "",
+    "records": "",
+    "schemas": "",
 }
-RANK = {name: layer for layer, names in LAYERS.items() for name in names.split()}
-FOLDERS = [name for name in RANK if (ROOT / name).is_dir()]
 
-# Composed by swap, tools and engine, never by each other.
-FLOWS = [{"ingest"}, {"compact"}, {"assemble"}, {"retrieve", "answer", "caller", "evidence", "finding", "overview"}]
 HOST = {
     *("agent", "cron", "gateway", "hermes_cli", "hermes_constants", "hermes_state", "model_tools", "run_agent"),
     *("tools", "toolsets", "utils"),
 }
 
-MAY_IMPORT_HOST = {"__init__", "prototype", "engine", "host", "llm.client"}
-MAY_READ_ENVIRONMENT = {"config", "host"}
-MAY_CATCH_ALL = {"boundary", "crew", "registration", "engine", "hooks", "llm.client"}
+MAY_IMPORT_HOST = {"__init__", "engine", "host", "plugin", "llm.client"}
+MAY_READ_ENVIRONMENT = {"config", "host.facts"}
+MAY_CATCH_ALL = {
+    *(
+        "engine",
+        "host.guard",
+        "host.system_prompt",
+        "compaction.workers",
+        "plugin.registration",
+        "plugin.hooks",
+        "llm.client",
+    ),
+}
+ROOT_FILES = 12
 
 
 def _modules() -> dict[str, Path]:
-    paths = [*ROOT.glob("*.py"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))]
+    packages = [path.parent for path in ROOT.glob("*/__init__.py") if path.parent.name not in ("tests", "benchmarks")]
+    paths = [*ROOT.glob("*.py"), *(path for folder in packages for path in folder.rglob("*.py"))]
     return {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(paths)}
 
 
 MODULES = _modules()
-every_module = pytest.mark.parametrize("module", MODULES)
+TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
 
 
-def rank(module: str) -> int:
-    """The layer of a module; what has none stands above everything."""
-    return RANK.get(module.partition(".")[0], 99)
-
-
-def _tree(module: str) -> ast.Module:
-    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
-
-
-def _runs(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those under ``if TYPE_CHECKING``, which do not exist at run time."""
-    for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
-            yield child
-            yield from _runs(child)
+def room(module: str) -> str:
+    """The package of a module; a module of the root is its own room."""
+    return module.rpartition(".")[0] or module
 
 
 def own_imports(module: str) -> Iterator[str]:
-    """Dotted names inside the package that a module imports, at the top or in functions."""
-    for node in _runs(_tree(module)):
+    """Dotted names inside the package that a module imports: at the top, in functions, under ``TYPE_CHECKING``."""
+    for node in ast.walk(TREES[module]):
         if not isinstance(node, ast.ImportFrom) or not node.level:
             continue
         package = module.split(".")[: -node.level]
@@ -78,13 +94,29 @@ def own_imports(module: str) -> Iterator[str]:
             yield deeper if deeper in MODULES or not base else ".".join(base)
 
 
-def foreign_imports(module: str) -> Iterator[str]:
-    """First parts of the names that a module imports from outside."""
-    for node in ast.walk(_tree(module)):
+def foreign_imports(module: str) -> set[str]:
+    """Dotted names that a module imports from outside."""
+    found = set[str]()
+    for node in ast.walk(TREES[module]):
         if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield (node.module or "").split(".")[0]
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def importers_of(names: set[str]) -> set[str]:
+    """Modules that import one of these packages."""
+    return {module for module in MODULES if names & {name.split(".")[0] for name in foreign_imports(module)}}
+
+
+def imported_rooms() -> dict[str, set[str]]:
+    """Rooms and the rooms that their modules import."""
+    found: dict[str, set[str]] = {}
+    for module in MODULES:
+        if not module.endswith(".__init__"):
+            found.setdefault(room(module), set()).update({room(name) for name in own_imports(module)} - {room(module)})
+    return found
 
 
 def _catches_all(handler: ast.ExceptHandler) -> bool:
@@ -101,119 +133,105 @@ def _reads_environment(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and ast.unparse(node) in ("os.environ", "os.getenv", "os.environb")
 
 
-@every_module
-def test_no_module_reaches_the_network(module: str) -> None:
-    """docs/security.md says so: models are reached through the host's client only."""
-    dotted = {
-        f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
-        for node in ast.walk(_tree(module))
-        if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0)
-        for alias in node.names
-    }
-    network = {
-        "aiohttp",
-        "ftplib",
-        "http",
-        "httpx",
-        "requests",
-        "smtplib",
-        "socket",
-        "ssl",
-        "urllib",
-        "urllib3",
-    }
-    assert {name for name in dotted if name.split(".")[0] in network} <= {"urllib.parse.quote"}
-
-
-@every_module
-def test_every_module_has_a_layer(module: str) -> None:
-    """A module that nobody placed has no rules."""
-    assert rank(module) < 99, f"add {module} to LAYERS and to docs/design.md"
-
-
-@every_module
-def test_a_module_name_stands_for_one_module(module: str) -> None:
-    """Whoever says a module's name need not say its folder."""
-    name = module.rpartition(".")[2]
-
-    assert name == "__init__" or [other for other in MODULES if other.rpartition(".")[2] == name] == [module]
-
-
-@every_module
-def test_imports_point_down(module: str) -> None:
-    """A module imports only from its own layer or the ones below."""
-    above = [name for name in own_imports(module) if rank(name) > rank(module)]
-
-    assert above == []
-
-
-@every_module
-def test_flows_never_know_each_other(module: str) -> None:
-    """Ingest, compact, assemble and retrieve never import each other."""
-    own = next((flow for flow in FLOWS if module in flow), None)
-    others = set().union(*(flow for flow in FLOWS if flow is not own)) if own else set()
-
-    assert others.isdisjoint(own_imports(module))
-
-
-@every_module
-def test_own_imports_are_relative(module: str) -> None:
-    """The host imports the folder under a name of its own, so `hermes_lcm` need not exist."""
-    assert "hermes_lcm" not in foreign_imports(module)
-
-
-@every_module
-def test_only_db_knows_sqlite(module: str) -> None:
-    """One package owns connections, transactions and the translation of SQLite's errors."""
-    assert module.startswith("db.") or "sqlite3" not in foreign_imports(module)
-
-
-@every_module
-def test_only_the_boundary_knows_the_host(module: str) -> None:
-    """Everything else works and is tested without the host."""
-    assert module in MAY_IMPORT_HOST or HOST.isdisjoint(foreign_imports(module))
-
-
-@every_module
-def test_only_config_and_host_read_the_environment(module: str) -> None:
-    """A setting that is read elsewhere is neither documented nor checked."""
-    found = [node for node in ast.walk(_tree(module)) if _reads_environment(node)]
-
-    assert module in MAY_READ_ENVIRONMENT or found == []
-
-
-@every_module
-def test_only_the_boundary_catches_everything(module: str) -> None:
-    """Inside, a failure has a type."""
-    handlers = [node for node in ast.walk(_tree(module)) if isinstance(node, ast.ExceptHandler)]
-    broad = [handler.lineno for handler in handlers if _catches_all(handler)]
-
-    assert module in MAY_CATCH_ALL or broad == []
-
-
-@every_module
-def test_budget(module: str) -> None:
-    """No file over 500 lines, no function over 50: when it hurts, a concept is missing."""
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    functions = [node for node in ast.walk(_tree(module)) if isinstance(node, kinds)]
-    long = [f"{each.name} ({_length(each)})" for each in functions if _length(each) > 50]
-    lines = len(MODULES[module].read_text(encoding="utf-8").splitlines())
-
-    assert long == []
-    assert lines <= 500
-
-
 def _length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (function.end_lineno or function.lineno) - function.lineno + 1
 
 
-def test_the_design_shows_the_same_layers() -> None:
-    """Whoever reads docs/design.md reads what is enforced here."""
-    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8").split("## Layers", 1)[1]
-    block = "\n".join(re.findall(r"^    (\d .*)$", text.replace("\n      ", " "), re.MULTILINE))
-    drawn = {
-        name.strip("/*"): int(layer) for layer, names in re.findall(r"(\d) ([^|\n]+)", block) for name in names.split()
-    }
+def test_rooms_import_what_the_table_says() -> None:
+    """A room that is not in the table fails, and so does an import that is not in it."""
+    found = imported_rooms()
 
-    assert {name: RANK.get(name) for name in drawn} == drawn
-    assert len(drawn) > 20
+    assert set(found) == set(MAY_IMPORT)
+    assert {name: extra for name, below in found.items() if (extra := below - set(MAY_IMPORT[name].split()))} == {}
+
+
+def test_imports_point_down() -> None:
+    """Each room imports rooms that stand below it in the table: so there is no circle."""
+    order = list(MAY_IMPORT)
+    pairs = [(name, other) for name, below in MAY_IMPORT.items() for other in below.split()]
+
+    assert [pair for pair in pairs if order.index(pair[1]) <= order.index(pair[0])] == []
+
+
+def test_modules_of_a_room_import_no_circle() -> None:
+    """Inside a package, too, imports have an order."""
+    graph = {module: set(own_imports(module)) for module in MODULES}
+    while free := {module for module, below in graph.items() if not below & set(graph)}:
+        graph = {module: below for module, below in graph.items() if module not in free}
+
+    assert graph == {}
+
+
+def test_the_root_holds_few_files() -> None:
+    """The design card's names and what everybody shares; all else is in packages."""
+    assert len(list(ROOT.glob("*.py"))) <= ROOT_FILES
+
+
+def test_a_package_says_in_one_line_what_it_is() -> None:
+    """``__init__.py`` holds that line and nothing else."""
+    texts = {module: MODULES[module].read_text(encoding="utf-8") for module in MODULES if module.endswith(".__init__")}
+
+    assert {module for module, text in texts.items() if not re.fullmatch(r'"""[A-Z][^"\n]+\."""\n', text)} == set()
+
+
+def test_own_imports_are_relative() -> None:
+    """The host imports the folder under a name of its own, so `hermes_lcm` need not exist."""
+    assert importers_of({"hermes_lcm"}) == set()
+
+
+def test_only_storage_knows_sqlite() -> None:
+    """One package owns connections, transactions and the translation of SQLite's errors."""
+    assert {room(module) for module in importers_of({"sqlite3"})} == {"storage"}
+
+
+def test_only_the_boundary_knows_the_host() -> None:
+    """Everything else works and is tested without the host."""
+    assert {module for module in importers_of(HOST) if not {module, room(module)} & MAY_IMPORT_HOST} == set()
+
+
+def test_no_module_reaches_the_network() -> None:
+    """docs/security.md says so: models are reached through the host's client only."""
+    network = {"aiohttp", "ftplib", "http", "httpx", "requests", "smtplib", "socket", "ssl", "urllib", "urllib3"}
+    found = {name for module in MODULES for name in foreign_imports(module) if name.split(".")[0] in network}
+
+    assert found <= {"urllib.parse.quote", "urllib.parse.unquote"}
+
+
+def test_only_the_fleet_knows_the_shared_server() -> None:
+    """Its driver is imported where a connection is asked for, and nowhere else."""
+    assert {room(module) for module in importers_of({"psycopg", "psycopg_pool"})} == {"fleet"}
+
+
+def test_only_config_and_host_read_the_environment() -> None:
+    """A setting that is read elsewhere is neither documented nor checked."""
+    found = {module for module, tree in TREES.items() if any(map(_reads_environment, ast.walk(tree)))}
+
+    assert found <= MAY_READ_ENVIRONMENT
+
+
+def test_only_the_boundary_catches_everything() -> None:
+    """Inside, a failure has a type."""
+    handlers = [
+        (module, node)
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ExceptHandler) and module not in MAY_CATCH_ALL
+    ]
+
+    assert [(module, each.lineno) for module, each in handlers if _catches_all(each)] == []
+
+
+def test_functions_are_short() -> None:
+    """No function over 50 lines: when it hurts, a concept is missing."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    functions = [(module, node) for module, tree in TREES.items() for node in ast.walk(tree) if isinstance(node, kinds)]
+
+    assert [f"{module}.{each.name}: {_length(each)}" for module, each in functions if _length(each) > 50] == []
+
+
+def test_the_map_of_the_design_shows_every_room() -> None:
+    """Whoever reads docs/design.md finds each package and each module of the root."""
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    drawn = set(re.findall(r"\w+(?:/\w+)?", page.split("```text", 1)[1].split("```", 1)[0]))
+
+    assert {name.replace(".", "/") for name in MAY_IMPORT} - {"__init__"} <= drawn

@@ -20,16 +20,17 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from hermes_lcm import host
-from hermes_lcm.compact import Request
+from hermes_lcm.compaction.compactor import Request
+from hermes_lcm.compaction.compress import Outcome
 from hermes_lcm.config import load
-from hermes_lcm.db.connection import Database, Databases
 from hermes_lcm.errors import StoreError, SummaryUnavailable
+from hermes_lcm.host import facts as host
 from hermes_lcm.records import Flag, Lineage, Summary, SummaryTask
 from hermes_lcm.runtime import Runtime
-from hermes_lcm.session import Session
-from hermes_lcm.swap import Outcome
-from hermes_lcm.text import content, own, tokens
+from hermes_lcm.search.rights import Rights
+from hermes_lcm.session import LOCAL, Session
+from hermes_lcm.storage.connection import Database, Databases
+from hermes_lcm.text import content, markup, tokens
 
 Messages = list[dict[str, Any]]
 PATIENCE_S = 10.0  # how long a test waits for what must happen; a failing test waits, a passing one does not
@@ -83,6 +84,11 @@ def _prose(seed: int, words: int) -> str:
     """Text that no other seed gives."""
     pool = "river stone table green engine window paper silver market garden bridge letter summer castle winter".split()
     return " ".join(f"{pool[(seed * 7 + n) % len(pool)]}{(seed * 31 + n) % 97}" for n in range(words))
+
+
+def owner_rights(session: Session | None) -> Rights:
+    """The rights of whoever a session belongs to; without one, those of the operator."""
+    return Rights(None if session is None or session.principal == LOCAL else session.principal)
 
 
 def chat() -> Chat:
@@ -183,9 +189,9 @@ class Script:
 class World:
     """One process: a database and everything that works on it. ``settings`` are fields of ``Config``."""
 
-    def __init__(self, folder: Path, script: Script | None = None, *, door: Any = None, **settings: Any) -> None:
+    def __init__(self, folder: Path, script: Script | None = None, *, filters: Any = None, **settings: Any) -> None:
         self.folder = folder
-        self.settings = {**settings, "door": door}
+        self.settings = {**settings, "filters": filters}
         self.model = script or Script()
         self.config = replace(load({}), **settings)
         with patch("hermes_lcm.runtime.Ladder", return_value=self.model):
@@ -197,10 +203,10 @@ class World:
         self.dag = self.runtime.dag
         self.ingest = self.runtime.ingest
         self.compactor = self.runtime.compactor
-        self.swap = self.runtime.swap
+        self.compress_pass = self.runtime.compress_pass
         self.preparer = self.runtime.preparer
-        if door is not None:
-            self.ingest._door = door
+        if filters is not None:
+            self.ingest._filters = filters
         prepare, self.db._on_open = self.db._on_open, self._opened
         assert prepare is not None
         self._prepare = prepare
@@ -231,7 +237,7 @@ class World:
 
     def swapped(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s", **wishes: Any) -> Outcome:
         """One compaction with all that came of it."""
-        return self.swap.compact(self.session(session_id), self.request(messages, session_id, **wishes))
+        return self.compress_pass.compact(self.session(session_id), self.request(messages, session_id, **wishes))
 
     def compact(self, messages: Messages, session_id: str = "s", **wishes: Any) -> Chat:
         """One compaction that must succeed; the new live list."""
@@ -326,7 +332,7 @@ def digests(messages: Iterable[Mapping[str, Any]]) -> list[bytes]:
 def texts(messages: Iterable[Mapping[str, Any]]) -> list[str]:
     """What a person would read of the messages that are not ours."""
     said = [content.text_of(message.get("content")) for message in messages]
-    return [text for text in said if own.read_context(text) is None and own.read_carrier(text) is None]
+    return [text for text in said if markup.read_context(text) is None and markup.read_carrier(text) is None]
 
 
 def run(*jobs: Callable[[], Any]) -> list[Any]:

@@ -15,10 +15,10 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 from ..records import Flag, Message, ToolCall
-from . import markers, recalled, tokens
+from . import markers, tokens
 from .markers import TODO_HEAD
 
 #: Names the canonical form inside the digest. Bump it when the form changes.
@@ -73,7 +73,7 @@ def images_in(content: Any) -> int:
 
 
 def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
-    """The tool calls of a message, whatever shape the provider gave them."""
+    """The tool calls of a message, in every shape that providers give them."""
     calls = message.get("tool_calls")
     if not calls or not isinstance(calls, Sequence) or isinstance(calls, str):
         return ()
@@ -110,7 +110,7 @@ def canonical_text(text: str) -> str:
     if TODO_HEAD in text:
         text = _TODO_TAIL.sub("", text)
     if "emory" in text or "EMORY" in text:
-        text = recalled.without(text)
+        text = markers.without_recalled(text)
     return text.strip()
 
 
@@ -144,9 +144,12 @@ def digest(role: str, text: str, calls: Sequence[ToolCall] = (), answers: str | 
     return state.digest()
 
 
-def storable(name: str | None) -> str | None:
-    """A name as a database column takes it (the envelope keeps the exact one)."""
-    return name if name is None or name.isascii() else _SURROGATE.sub("\ufffd", name)
+_Text = TypeVar("_Text", str, "str | None")
+
+
+def storable(text: _Text) -> _Text:
+    """A text as a database column takes it (the envelope keeps the exact one)."""
+    return text if text is None or text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,7 @@ class Said:
 
 
 def said(message: Mapping[str, Any], *, text: str | None = None) -> Said:
-    """Who said what. ``text`` overrides the content, for a part of a message that the host glued together."""
+    """Canonical core of a message. ``text`` overrides the content, for a part of a message that the host glued together."""
     role = str(message.get("role") or "unknown")
     body = message.get("content") if text is None else text
     words = body if isinstance(body, str) else text_of(body)
@@ -205,15 +208,20 @@ def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | No
         digest=core.digest,
         envelope=envelope,
         tokens=tokens.count_message(core.text, len(core.calls), arguments, images_in(message.get("content"))),
-        said_at=_time(message.get("timestamp")),
+        said_at=said_at(message),
         uid=str(message["message_uid"]) if message.get("message_uid") else None,
         flags=flags,
         value=None if quarantined else message,
     )
 
 
+def said_at(message: Mapping[str, Any]) -> float | None:
+    """When a message was said, in seconds, as the host noted it; None where it says nothing that is a time."""
+    return _time(message.get("timestamp"))
+
+
 def rewritten(read: Message, message: Mapping[str, Any], flags: int) -> Message:
-    """A message with other words in it, flagged. Who it is stays: its digest is that of what the host shows."""
+    """A message with other words in it, flagged. Its identity stays: the digest is that of what the host shows."""
     envelope, quarantined = _encoded(message)
     return replace(
         read,
@@ -405,3 +413,14 @@ def _odd(value: Any) -> str:
     if isinstance(value, int):
         return hex(value)
     return f"[{type(value).__name__} that cannot be shown as text]"
+
+
+def mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """The same value with changed strings; containers are fresh, everything else is shared."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(key) if isinstance(key, str) else key: mapped(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [mapped(item, change) for item in value]
+    return value

@@ -1,5 +1,5 @@
 """
-What a text that went into a file looks like, in a few lines, without a model: for the row that stands for it, and for summaries.
+Exploration of a text that went into a file: a few lines without a model, for its row and for summaries.
 
 Pure, deterministic and linear. Quotes lines exactly; says how much it left out.
 """
@@ -156,7 +156,7 @@ def _errors(lines: list[str], most: int) -> list[str]:
 
 
 def _speaking(lines: list[str]) -> Iterator[str]:
-    """Lines that may speak of errors: with the letters of such a word, whatever stands around them."""
+    """Lines that may speak of errors: with the letters of such a word, anything around them."""
     low = "\n".join(lines).lower()
     begins = list(accumulate((len(line) + 1 for line in lines), initial=0))
     if len(low) != max(0, begins[-1] - 1) or (not low.isascii() and any(odd in low for odd in _LIKE_ASCII)):

@@ -1,5 +1,5 @@
 """
-What the host writes in the user's name, told from what the user typed.
+Markers of text that the host writes in the user's name, told from what the user typed.
 
 Pure. Each kind of block is known by exact grammar: how it begins, how it ends, and what may stand between. A block counts where
 the host puts it: as the whole message, in front of the user's words (a blank line between), behind them, or, recalled memory,
@@ -79,15 +79,18 @@ _ALONE: tuple[tuple[str, str], ...] = (
 _BLANKS = re.compile(r"\s*")
 _LINE_ENDS = re.compile(r"\n*")
 _TODO_BEHIND = re.compile(re.escape("\n\n" + TODO_HEAD) + _ITEM + r"\s*\Z")
-_MEMORY_HEAD: Final = "<memory-context>\n[System note: The following is recalled memory context, NOT new user input. "
-_MEMORY_TAIL: Final = "\n</memory-context>"
+#: Fences of recalled memory, each alone on its line: the host's with the note that it always writes, those of memory plugins.
+_FENCE = re.compile(
+    r"(?m)^[ \t]*<(?:(memory-context)>\s*\[System note:\s*The following is recalled memory|"
+    r"(supermemory-(?:context|containers)|hindsight[-_]memories|relevant[-_]memories)>[ \t]*\r?$)",
+    re.IGNORECASE,
+)
 _SKILL_HEAD: Final = "[IMPORTANT: The user has invoked the "
 _SKILL_SINGLE: Final = "The full skill content is loaded below.]"
 _SKILL_SAID: Final = "The user has provided the following instruction alongside the skill invocation: "
 _SKILL_NOTE: Final = "\n\n[Runtime note:"
 _BUNDLE_FIRST: Final = "\n\n[Loaded as part of the "
 _BUNDLE_SAID: Final = "\nUser instruction: "
-_OPENING: Final = ("[", "<memory-context>")
 
 
 @lru_cache(maxsize=2)
@@ -99,7 +102,7 @@ def _compiled(alone: bool) -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 def pieces(text: str) -> tuple[Piece, ...]:
     """A message of the user, taken apart in order; one piece without a kind when all of it is the user's."""
-    if not any(mark in text for mark in _OPENING):
+    if "[" not in text and not _may_recall(text):
         return (Piece("", text),)
     begin = text.lstrip()
     for kind, pattern in _compiled(True):
@@ -145,17 +148,44 @@ def _behind(what: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _memories(text: str) -> Iterator[Piece]:
-    """Recalled memory between its tags; a block that is not closed is none."""
+    """Recalled memory between its tags, and what stands around it."""
     at = 0
-    while (start := text.find(_MEMORY_HEAD, at)) >= 0:
-        stop = text.find(_MEMORY_TAIL, start)
-        if stop < 0:
-            break
-        stop += len(_MEMORY_TAIL)
+    for start, stop in _recalled(text):
         yield Piece("", text[at:start])
         yield Piece("recalled memory", text[start:stop])
         at = stop
     yield Piece("", text[at:])
+
+
+def _may_recall(text: str) -> bool:
+    return "emor" in text or "EMOR" in text
+
+
+def _recalled(text: str) -> Iterator[tuple[int, int]]:
+    """Where blocks of recalled memory stand, tags included; one that is not closed is none. Linear."""
+    at, open_ended = 0, set[str]()
+    while _may_recall(text) and (head := _FENCE.search(text, at)):
+        tag = (head[1] or head[2]).lower()
+        tail = None if tag in open_ended else re.compile(rf"</\s*{tag}\s*>", re.IGNORECASE).search(text, head.end())
+        if tail is None:
+            open_ended.add(tag)
+        else:
+            yield head.start(), tail.end()
+        at = (tail or head).end()
+
+
+def unrecalled(role: str, text: str) -> str:
+    """A message's text with blanks for what a memory plugin recalled into it: every character keeps its place.
+
+    Nobody said these words here: searches go over this text.
+    """
+    if role not in ("user", "assistant"):
+        return text
+    out, at = list[str](), 0
+    for start, stop in _recalled(text):
+        out += [text[at:start], " " * (stop - start)]
+        at = stop
+    return "".join([*out, text[at:]]) if at else text
 
 
 def _skill(text: str) -> tuple[Piece, ...]:
@@ -193,3 +223,65 @@ def typed(text: str) -> str:
     return "\n".join(
         piece.text.strip("\n") if not piece.kind else f"[{piece.kind}: a note of the host]" for piece in found
     )
+
+
+# -- speakers ---------------------------------------------------------------------------------------------
+#: How a gateway begins a message of a chat that several people share: behind what was said before in the channel, and the time.
+_SPEAKER = re.compile(
+    r"(?:[\s\S]{0,20000}?\n\n\[New message\]\n)?(?:\[\w{3} \d{4}-\d\d-\d\d [^\]\n]{1,40}\] )?"
+    r"\[(?P<name>[^\[\]\n|]{1,300})(?:\|(?P<id>[^\]\n]{1,100}))?\][ \n]"
+)
+
+
+def speaker(text: str) -> tuple[str, str]:
+    """(name, id) of who said a message of a shared chat, as the gateway wrote them in front of it; "" for what it did not."""
+    found = _SPEAKER.match(text) if "[" in text[:20_000] and not whole(text) else None
+    return (found["name"].strip(), found["id"] or "") if found else ("", "")
+
+
+# -- recalled memory, which the host puts into messages and takes out again ------------------------------
+#: What the host's own cleaning takes out of user and assistant text, in its order: blocks, its note, stray tags. It says so with
+#: one expression each; two of these look through the rest of a text at every beginning that has no end, so they are taken apart.
+_BLOCK_HEAD = re.compile(r"<\s*memory-context\s*>", re.IGNORECASE)
+_BLOCK_TAIL = re.compile(r"</\s*memory-context\s*>", re.IGNORECASE)
+_RECALLED = re.compile(
+    r"\[System note:\s*The following is recalled memory context,\s*NOT new user input\.\s*"
+    r"Treat as (?:informational background data(?P<end>\.\]\s*)|authoritative reference data)",
+    re.IGNORECASE,
+)
+_RECALLED_TAIL = re.compile(r"\]\s*")
+_STRAY = re.compile(r"</?\s*memory-context\s*>", re.IGNORECASE)
+
+
+def without_recalled(text: str) -> str:
+    """The text without recalled memory, its note and its tags. Linear."""
+    low = text.lower()
+    if "memory-context" not in low and "recalled memory context" not in low:
+        return text
+    return _STRAY.sub("", "".join(_outside_notes("".join(_outside_blocks(text)))))
+
+
+def _outside_blocks(text: str) -> Iterator[str]:
+    """Text outside of closed blocks of recalled memory."""
+    at = 0
+    while (head := _BLOCK_HEAD.search(text, at)) and (tail := _BLOCK_TAIL.search(text, head.end())):
+        yield text[at : head.start()]
+        at = tail.end()
+    yield text[at:]
+
+
+def _outside_notes(text: str) -> Iterator[str]:
+    """Text outside of notes on recalled memory; one ends with the first bracket behind it, if that ends a sentence."""
+    at = bracket = 0
+    for head in _RECALLED.finditer(text):
+        tail = head if head["end"] else None
+        if head.start() >= at and tail is None:
+            bracket = bracket if bracket >= head.end() else text.find("]", head.end())
+            if bracket < 0:
+                break
+            if bracket > head.end() and text[bracket - 1] == ".":
+                tail = _RECALLED_TAIL.match(text, bracket)
+        if head.start() >= at and tail is not None:
+            yield text[at : head.start()]
+            at = tail.end()
+    yield text[at:]

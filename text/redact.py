@@ -1,9 +1,9 @@
 """
 Secrets in texts, and the placeholders that stand for them.
 
-Pure and linear: each kind of secret has literals that it cannot do without (``anchors`` finds them); only where one stands is
-anything tried, and every try is bounded. Finds secrets also where they are quoted inside JSON inside JSON, percent-encoded, or in
-base64.
+Pure and linear: each kind of secret has literals that it cannot do without; only where one stands is its pattern tried, and every
+try is bounded. Finds secrets also where they are quoted inside JSON inside JSON, percent-encoded, broken by the width of a
+terminal, or in base64.
 """
 
 from __future__ import annotations
@@ -11,24 +11,19 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import logging
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import pairwise
 from typing import Final
 
-from .anchors import Anchors, plain
-
-DEFAULT: Final = ("api_key", "bearer_token", "password_assignment", "private_key")
+DEFAULT: Final = ("api_key", "bearer_token", "password_assignment", "private_key", "aws_key", "github_token")
 _DEPTH = 2  # base64 inside base64 is opened this deep
 _WORD = 24  # shorter words of base64 hold no secret
-_MARK = ord("?")  # what stands for a character that is not ASCII
 _IN_WORD = bytes(0x31 if (chr(n).isalnum() and n < 128) or chr(n) in "+/_-" else 0x20 for n in range(256))
-_IN_RUN = _IN_WORD[:_MARK] + b"1" + _IN_WORD[_MARK + 1 :]  # the same, and what may be a letter that is not ASCII
-_TOKEN = 20  # no token in a run (see ``Rule.run``) is shorter
-_DOTTED = 36  # what may stand before a run with a dot between
 _PRINTED = bytes(n for n in range(256) if n >= 32 or 9 <= n <= 13)
 # Most long words (paths, names) cannot be base64 of text: a first character of g to v would be a byte in the middle of a UTF-8
 # character, every fourth one of A, B, E to H a control character, of + and / (- and _) none that UTF-8 has; and behind an ASCII
@@ -36,10 +31,9 @@ _PRINTED = bytes(n for n in range(256) if n >= 32 or 9 <= n <= 13)
 _FIRST = frozenset(b"CDIJKLMNOPQRSTUVWXYZabcdefwxyz0123456789")
 _SAYS = re.compile(rb"(?:[CDI-Za-f][^BI-LRYZabho-rx4-7]..|[g-z0-9]...){%d}" % (_WORD // 4))
 _DONE = "[redacted:"
-_DOT = ord(".")
 
 # What stands between a name and its value, and the value: quoted (at any depth of escaping) or not.
-_END = r"[\w.-]{0,40}+(?:\\{0,8}[\"'])?+\s{0,8}+(?::=|=>|[=:]|%3[dDaA])\s{0,8}+"
+_END = r"(?P<tail>[\w.-]{0,40}+)(?:\\{0,8}[\"'])?+\s{0,8}+(?::=|=>|[=:]|%3[dDaA])\s{0,8}+"
 _QUOTED = r"(?P<bs>\\{0,8}+)(?P<q>[\"'`])(?P<quoted>(?:(?!(?<!\\)(?P=bs)(?P=q))[^\r\n]){1,4096}+)"
 _BARE = r"(?P<bare>[^\s\"'`,;&<>(){}\[\]\\%|]{LEAST,4096}+)(?P<after>[\s\S]?)"
 
@@ -58,13 +52,11 @@ class Rule:
     digest: bool = True
     key: re.Pattern[str] | None = None  # names of JSON keys whose whole value is the secret
     needs: str = ""  # characters of which every match has one
-    #: Every match holds a run of at least ``_TOKEN`` letters, digits and signs of base64, and its anchor stands in that run, or
-    #: within ``_DOTTED`` characters before it when a dot stands directly before the run.
-    run: bool = False
+    #: How long one is, where it may go on behind the end of a line (0: nobody knows, ``_ENDS``: its form says where it ends).
+    size: int | None = None
 
 
-_Goal = tuple[tuple[int, int], Rule]  # a rule, and when it may name what it finds
-
+_ENDS: Final = -1
 #: What every match of ``_assigned`` has one of.
 _ASSIGNS = "=:%"
 
@@ -91,10 +83,12 @@ def _assigned(name: str, *, least: int, word_value: bool = False) -> Callable[[s
 
     def find(text: str, at: int) -> Match | None:
         found = compiled().match(text, at)
-        if found is None:
+        if found is None or _OF_ANOTHER.search(found["tail"]):
             return None
         if found["quoted"] is not None:
-            return found.span("quoted") if _is_value(found["quoted"]) else None
+            return (
+                found.span("quoted") if len(found["quoted"]) >= min(least, 3) and _is_value(found["quoted"]) else None
+            )
         return found.span("bare") if _plausible(found["bare"], found["after"], word_value) else None
 
     return find
@@ -104,6 +98,21 @@ _EMPTY = re.compile(
     r"(?i)(?:none|null|nil|true|false|undefined|str|string|int|bool|bytes|any|optional|required|secret|password|token|value|"
     r"x+|\*+|\.+|-+|_+|changeme|redacted|example|placeholder)\W?"
 )
+# Names that merely begin like that of a secret: `passwordError`, `API_KEY_PREFIX`.
+_OF_ANOTHER = re.compile(
+    r"(?i)(?:error|message|msg|label|text|textcontent|hint|placeholder|title|help|prompt|prefix|pattern|regex|length|policy|field|"
+    r"input|url|path|file|name)s?$"
+)
+# Values that stand for one in examples: `YOUR_API_KEY`, `my-secret-password`, `some_token`.
+_WORDS = (
+    r"(?:your|my|our|the|an?|some|any|new|old|test(?:ing)?|user(?:name)?|password|passphrase|passwd|pass|pwd|secret|secure|keys?|"
+    r"api|token|access|auth|bearer|client|app|here|goes|value|string|example|sample|dummy|fake|mock|demo|placeholder|wrong|"
+    r"invalid|valid|correct|incorrect|bad|good|very|long|short|weak|strong|hash(?:ed)?|plain|text|default|change|me|insert|replace|"
+    r"with|enter|put|this|is|not|real|slack|github|openai|aws|google)"
+)
+_EXAMPLE = re.compile(rf"(?i)[\W_]*(?:{_WORDS}[\W_]{{0,3}})+|(?:{_WORDS}[\W_]{{1,3}})+{_WORDS}\d{{1,4}}\W?")
+_EXAMPLE_CHARS = 60
+_VARIABLE = re.compile(r"\$[A-Za-z_]\w*")
 _CODE = re.compile(
     r"(?:self|this|os|process|env|config|settings|args|kwargs|request|req|data|params|options|props|ctx|event)\."
 )
@@ -114,7 +123,10 @@ _NAME = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+|[a-z]+(?:_[a-z]+)+|[A-Z]+(?:_[A
 def _is_value(text: str) -> bool:
     """Is this something that was filled in?"""
     text = text.strip()
-    return bool(text) and _DONE not in text and not _EMPTY.fullmatch(text) and text[:2] not in ("${", "{{", "<%", "$(")
+    if not any(map(str.isalnum, text)) or _DONE in text or text[:2] in ("${", "{{", "<%", "$("):
+        return False
+    example = len(text) <= _EXAMPLE_CHARS and _EXAMPLE.fullmatch(text)
+    return not (example or _EMPTY.fullmatch(text) or _VARIABLE.fullmatch(text))
 
 
 def _plausible(text: str, after: str, word_value: bool) -> bool:
@@ -146,25 +158,40 @@ def _private_key(text: str, at: int) -> Match | None:
     return (at, body.end()) if body else (at, head.end())
 
 
-_PEM_HEAD = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_HEAD = re.compile(r"-----BEGIN[ +][A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----")
 _PEM_BODY = re.compile(
-    r"(?:[A-Za-z0-9+/=\s]++|\\{1,8}[nrt/]|[\w-]{1,30}: [^\n\\-]{1,200}|[\"',+]\s{0,40})*+"
-    r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
+    r"(?:[A-Za-z0-9+/=\s│┃|]++|\\{1,8}[nrt/]|[\w-]{1,30}: [^\n\\-]{1,200}|[\"',+]\s{0,40})*+"
+    r"(?:-----END[ +][A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----)?"
 )
 _PHRASE = r"(?:password|passwd|passphrase|passcode|pwd)"
 _API = r"(?:api[\s_.-]?(?:key|token|secret)|access[\s_.-]?token|secret[\s_.-]?key|client[\s_.-]?secret|apikey)"
+_AWS = (
+    r"(?:aws[\s_.+-]?secret(?:[\s_.+-]?access)?(?:[\s_.+-]?key)?|secret[\s_.+-]?access[\s_.+-]?key|"
+    r"aws[\s_.+-]?session[\s_.+-]?token)"
+)
+_GITLAB = ("glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "glft-", "glsoat-", "gloas-", "glagent-")
 
 RULES: tuple[Rule, ...] = (
-    Rule("private_key", ("-----begin ",), _private_key),
-    Rule("aws_key", ("aws_…secret", "secret"), _assigned(r"(?:aws_secret_access_key|secretaccesskey)", least=16),
-         needs=_ASSIGNS),
+    Rule("private_key", ("-----begin",), _private_key, size=_ENDS),
+    Rule("aws_key", ("aws", "secret"), _assigned(_AWS, least=16), needs=_ASSIGNS),
     Rule(
-        "api_key", ("api…key|token|secret", "access…token", "secret", "client…secret"), _assigned(_API, least=6),
+        "aws_key", ("aws", "secret"), _shape(rf"(?i:{_AWS})\W{{1,8}}([A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+])", 1), size=_ENDS,
+    ),
+    Rule(  # an id and its secret, side by side
+        "aws_key", ("AKIA", "ASIA"),
+        _shape(
+            r"A[KS]IA[A-Z0-9]{16}[^A-Za-z0-9]{1,12}(?:[A-Za-z_ ]{2,30}[^A-Za-z0-9/+]{1,8})?"
+            r"((?=[a-z0-9/+]*[A-Z])(?=[A-Z0-9/+]*[a-z])(?=[A-Za-z/+]*\d)[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])", 1,
+        ),
+        size=_ENDS,
+    ),
+    Rule(
+        "api_key", ("api", "access", "secret", "client"), _assigned(_API, least=6),
         key=re.compile(rf"(?i)[\w.-]{{0,40}}{_API}[\w.-]{{0,20}}"), needs=_ASSIGNS,
     ),
     Rule(
         "bearer_token", ("bearer",),
-        _shape(r"(?i:bearer)(?:\s|%20|\+){1,4}(?P<v>(?=[A-Za-z._~+/=-]{0,400}+\d|[\w.~+/=-]{24})[\w.~+/=-]{8,4096})", 1),
+        _shape(r"(?i:bearer)(?:\s|%20|\+){1,4}(?P<v>(?=[A-Za-z._~+/=-]{0,400}+\d|[\w.~+/=-]{24})[\w.~+/=-]{8,4096})", 1), size=0,
     ),
     Rule(
         "bearer_token", ("token",), _assigned(r"token(?!s|i[sz])", least=12),
@@ -174,38 +201,47 @@ RULES: tuple[Rule, ...] = (
         "password_assignment", ("pass", "pwd"), _assigned(_PHRASE, least=3, word_value=True), digest=False,
         key=re.compile(rf"(?i)[\w.-]{{0,40}}{_PHRASE}[\w.-]{{0,20}}"), needs=_ASSIGNS,
     ),
-    Rule("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _shape(r"gh[pousr]_[A-Za-z0-9]{30,255}"), run=True),
-    Rule("github_token", ("github_pat_",), _shape(r"github_pat_\w{22,255}"), run=True),
-    Rule("gitlab_token", ("glpat-", "gldt-", "glrt-"), _shape(r"gl(?:pat|dt|rt)-[\w-]{20,255}"), run=True),
-    Rule("aws_key", ("AKIA", "ASIA", "ABIA", "ACCA"), _shape(r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])"), run=True),
+    Rule(  # of a connection string: there it has an end
+        "password_assignment", ("password=", "pwd="), _shape(r"(?<=;)(?i:password|pwd)=([^;\s\"']{3,128})(?=;)", 1), digest=False,
+        needs=";", size=_ENDS,
+    ),
+    Rule("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _shape(r"gh[pousr]_[A-Za-z0-9]{30,255}"), size=40),
+    Rule("github_token", ("github_pat_",), _shape(r"github_pat_\w{22,255}"), size=93),
+    Rule("gitlab_token", _GITLAB, _shape(r"gl[a-z]{2,6}-[\w-]{20,255}(?:\.[\w-]{2,40}){0,3}"), size=26),
+    Rule("aws_key", ("AKIA", "ASIA", "ABIA", "ACCA"), _shape(r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])"), size=20),
     Rule(
-        "slack_token", ("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-"),
-        _shape(r"xox[abeoprs]-[A-Za-z0-9-]{10,255}"),
+        "slack_token", ("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
+        _shape(r"(?:xox[abeoprs]|xapp)-(?!(?:your|my|some|slack|bot|xxx)-)[A-Za-z0-9-]{10,255}"), size=0,
     ),
     Rule(
-        "slack_token", ("hooks.slack.com/",), _shape(r"hooks\.slack\.com/(?:services|workflows)/([\w/+-]{20,255})", 1),
-        run=True,
+        "slack_token", ("hooks.slack.com",),
+        _shape(r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/+-]{20,255})", 1), size=0,
     ),
-    Rule("google_key", ("AIza",), _shape(r"AIza[\w-]{35}"), run=True),
-    Rule("google_key", ("ya29.",), _shape(r"ya29\.[\w-]{20,2048}"), run=True),
-    Rule("anthropic_key", ("sk-ant-",), _shape(r"sk-ant-[\w-]{20,255}"), run=True),
+    Rule("google_key", ("AIza",), _shape(r"AIza[\w-]{35}"), size=39),
+    Rule("google_key", ("ya29.",), _shape(r"ya29\.[\w-]{20,2048}"), size=0),
+    Rule("google_key", ("GOCSPX-",), _shape(r"GOCSPX-[\w-]{20,60}"), size=35),
+    Rule("anthropic_key", ("sk-ant-",), _shape(r"sk-ant-[\w-]{20,255}"), size=108),
     Rule(
         "openai_key", ("sk-",),
-        _shape(r"(?<![A-Za-z0-9])sk-(?!ant-)(?:proj-|svcacct-|or-v1-)?(?=[\w-]{0,60}\d)[\w-]{20,255}"), run=True,
+        _shape(r"(?<![A-Za-z0-9])sk-(?!ant-)(?:proj-|svcacct-|admin-|or-v1-)?(?=[\w-]{0,60}\d)[\w-]{20,255}"), size=164,
     ),
-    Rule("stripe_key", ("sk_", "rk_", "whsec_"), _shape(r"(?:[sr]k_(?:live|test)|whsec)_\w{16,255}"), run=True),
-    Rule("npm_token", ("npm_",), _shape(r"npm_[A-Za-z0-9]{36}"), run=True),
-    Rule("pypi_token", ("pypi-",), _shape(r"pypi-AgEIcHlwaS[\w-]{50,1024}"), run=True),
-    Rule("huggingface_token", ("hf_",), _shape(r"hf_[A-Za-z]{30,50}(?!\w)|hf_[A-Za-z0-9]{30,50}(?!\w)"), run=True),
-    Rule("sendgrid_key", ("SG.",), _shape(r"SG\.[\w-]{16,32}\.[\w-]{30,64}"), run=True),
-    Rule("jwt", ("eyJ",), _shape(r"eyJ[\w-]{8,400}+\.eyJ[\w-]{8,8192}+\.[\w-]{8,4096}")),
+    Rule("stripe_key", ("sk_", "rk_", "whsec_"), _shape(r"(?:[sr]k_(?:live|test)|whsec)_\w{16,255}"), size=0),
+    Rule("npm_token", ("npm_",), _shape(r"npm_[A-Za-z0-9]{36}"), size=40),
+    Rule("pypi_token", ("pypi-",), _shape(r"pypi-AgE[\w-]{50,1024}"), size=0),
+    Rule("huggingface_token", ("hf_",), _shape(r"hf_[A-Za-z]{30,50}(?!\w)|hf_[A-Za-z0-9]{30,50}(?!\w)"), size=37),
+    Rule("sendgrid_key", ("SG.",), _shape(r"SG\.[\w-]{16,32}\.[\w-]{30,64}"), size=69),
+    Rule("jwt", ("eyJ",), _shape(r"eyJ[\w-]{8,400}+\.eyJ[\w-]{8,8192}+\.[\w-]{8,4096}"), size=0),
     Rule(
-        "url_credentials", ("://",), _shape(r"://[^\s/:@\"'`<>\\]{0,256}:([^\s/@\"'`<>\\]{1,256})@[\w\[]", 1), digest=False,
-        needs="@",
+        "url_credentials", ("://",),
+        _shape(
+            r"://[^\s/:@\"'`<>\\]{0,256}:"
+            r"([^\s/?#\"'`<>\\]{1,256}|(?!\d{1,5}[/?#])[^\s\"'`<>\\]{1,256}?)@[\w\[]", 1,
+        ),
+        digest=False, needs="@", size=_ENDS,
     ),
     Rule(
         "connection_string", ("accountkey=", "sharedaccesskey=", "sharedsecret=", "sig="),
-        _shape(r"(?i:accountkey|sharedaccesskey|sharedsecret|sig)=([\w+/=%-]{16,512})", 1), needs="=",
+        _shape(r"(?i:accountkey|sharedaccesskey|sharedsecret|sig)=([\w+/=%-]{16,512})", 1), needs="=", size=0,
     ),
     Rule("basic_auth", ("basic ",),
         _shape(r"(?i:basic) ((?=[A-Za-z+/=]{0,200}\d|[\w+/]{0,200}=)[A-Za-z0-9+/]{8,1024}={0,2})(?![\w.])", 1),
@@ -216,14 +252,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "env_assignment", ("KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL", "DSN"),
-        _assigned(r"(?-i:KEY|TOKEN|SECRET|PASSW(?:OR)?D|CREDENTIALS?|DSN)", least=6), needs=_ASSIGNS,
+        _assigned(r"(?-i:(?:KEY|TOKEN|SECRET|PASSW(?:OR)?D|CREDENTIALS?|DSN)(?![A-Za-z]))", least=6), needs=_ASSIGNS,
     ),
 )  # fmt: skip
 CATALOGUE: Final = tuple(dict.fromkeys(rule.kind for rule in RULES))
 
 
 def placeholder(kind: str, secret: str, *, digest: bool = True) -> str:
-    """What stands for a secret. The digest lets equal secrets be recognised; passwords have none, they could be guessed."""
+    """Placeholder of a secret. The digest lets equal secrets be recognised; passwords have none, they could be guessed."""
     if not digest:
         return f"{_DONE}{kind}]"
     return f"{_DONE}{kind}:{hashlib.sha256(secret.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}]"
@@ -238,99 +274,91 @@ class Redactor:
         known = set(CATALOGUE) if "all" in wanted else set(wanted) & set(CATALOGUE)
         self.kinds = tuple(kind for kind in CATALOGUE if kind in (known or set(DEFAULT)))
         self._rules = [rule for rule in RULES if rule.kind in self.kinds]
+        #: Where somebody collects what was found, it is noted here.
+        self.seen: set[str] | None = None
         # Where two rules find the same, the first one names it: a shape says more than a name does.
-        first = sorted(self._rules, key=lambda rule: rule.needs == _ASSIGNS)
-        order: dict[str, int] = {}
-        anchors: list[tuple[str, str, _Goal]] = []
-        for n, rule in enumerate(first):
-            places = [(order.setdefault(anchor, len(order)), n) for anchor in rule.anchors]
-            anchors += [(anchor, rule.needs, (place, rule)) for anchor, place in zip(rule.anchors, places, strict=True)]
-        in_runs = [each for each in anchors if each[2][1].run]
-        self._anchors = Anchors([each for each in anchors if not each[2][1].run])
-        self._in_runs = Anchors(in_runs) if in_runs else None
+        self._in_order = sorted(self._rules, key=lambda rule: rule.needs == _ASSIGNS)
+
+    def may_find(self, text: str) -> bool:
+        """Does one of the literals stand in the text? Quick; secrets that are encoded are passed over."""
+        low = text.lower()
+        return any(anchor.lower() in low for rule in self._rules for anchor in rule.anchors)
 
     def text(self, text: str) -> str:
         """The text without its secrets; the same object when it has none."""
         return self._text(text, _DEPTH)
 
     def _text(self, text: str, depth: int) -> str:
-        view = _View(text)
-        edits = _merged(self._edits(view))
-        if depth and len(text) >= _WORD:
-            edits += self._decoded(view, edits, depth - 1)
-        return _replaced(text, edits)
+        clean = _replaced(text, self._edits(text))
+        return self._decoded(clean, depth - 1) if depth and len(clean) >= _WORD else clean
 
-    def _edits(self, view: _View) -> list[Edit]:
+    def _edits(self, text: str) -> list[Edit]:
+        """Placeholders for the secrets of a text, in order; none overlaps another."""
         known: dict[tuple[str, str], str] = {}  # the same secret often stands in a text more than once
         out: list[Edit] = []
-        for start, stop, rule in self._found(view):
-            secret = view.text[start:stop]
+        found = [*self._found(text, self._in_order), *self._elsewhere(text)]
+        for start, stop, rule in found:
+            secret = text[start:stop]
             new = known.get((rule.kind, secret))
+            if self.seen is not None:
+                self.seen.add(secret)
             if new is None:
                 new = known[rule.kind, secret] = placeholder(rule.kind, secret, digest=rule.digest)
             out.append((start, stop, new))
-        return out
+        return _merged(out)
 
-    def _found(self, view: _View) -> Iterator[tuple[int, int, Rule]]:
+    def _elsewhere(self, text: str) -> Iterator[tuple[int, int, Rule]]:
+        """The same of what is there only when escapes are undone, or lines that a terminal broke are joined."""
+        if any(sign in text for sign in _ESCAPE_SIGNS):
+            plain = _View(text, _escapes(text))
+            for start, stop, rule in self._found(plain.text, self._in_order):
+                yield *plain.span(start, stop), rule
+        if "\n" in text or "\\n" in text:
+            joined = _View(text, _breaks(text))
+            for start, stop, rule in self._found(
+                joined.text, [rule for rule in self._in_order if rule.size is not None]
+            ):
+                end = joined.continued(start, stop, rule)
+                if end > start:
+                    yield *joined.span(start, end), rule
+
+    @staticmethod
+    def _found(text: str, rules: Sequence[Rule]) -> Iterator[tuple[int, int, Rule]]:
         """(start, stop, rule) of every secret; they may overlap."""
-        text = view.text
-        clean: bool | None = None
-        for places, (_, rule) in self._places(view):
-            done = 0
-            find = rule.find
-            for at in places:
-                if at < done:
-                    continue
-                match = find(text, at)
-                if match:
-                    done = match[1]
-                    if clean is None:
-                        clean = _DONE not in text
-                    if clean or not (_is_placeholder(text, at) or _is_placeholder(text, match[0])):
-                        yield match[0], match[1], rule
+        clean = _DONE not in text
+        raw = _one_byte(text)
+        low = raw.lower()
+        for rule in rules:
+            if rule.needs and not any(each in text for each in rule.needs):
+                continue
+            for anchor in rule.anchors:
+                done = 0
+                for at in _places(low if anchor == anchor.lower() else raw, anchor.encode("ascii")):
+                    match = rule.find(text, at) if at >= done else None
+                    if match:
+                        done = match[1]
+                        if clean or not (_is_placeholder(text, at) or _is_placeholder(text, match[0])):
+                            yield match[0], match[1], rule
 
-    def _places(self, view: _View) -> list[tuple[list[int], _Goal]]:
-        """Where anchors stand, in the order in which rules may name what they find."""
-        places = list(self._anchors.places(view.text, view.raw))
-        if self._in_runs is not None:
-            joined, starts, offsets = view.joined()
-            for hits, goal in self._in_runs.places(joined, plain(joined)):
-                each = {at + offsets[bisect_right(starts, at) - 1] for at in hits}
-                places.append((sorted(each), goal))
-            places.sort(key=lambda found: found[1][0])
-        return places
-
-    def _decoded(self, view: _View, taken: Sequence[Edit], depth: int) -> list[Edit]:
-        """Secrets in what base64 words of the text say, outside of those that are known."""
-        text = view.text
-        spans = view.words(taken) if taken else view.words()
-        words = [(start, stop, said) for start, stop in spans if (said := _said(text[start:stop])) is not None]
-        if len(words) > 1:
-            wanted = self._promising([said for *_, said in words], depth)
-            words = [words[n] for n in sorted(wanted)]
+    def _decoded(self, text: str, depth: int) -> str:
+        """The text without the secrets in what its base64 words say."""
         edits: list[Edit] = []
-        for start, stop, said in words:
-            clean = self._text(said, depth)
-            if clean != said:
+        for start, stop in _words(_one_byte(text)):
+            said = _said(text[start:stop])
+            clean = self._text(said, depth) if said is not None else None
+            if said is not None and clean is not None and clean != said:
                 data = clean.encode()
                 # Filled up with blanks: signs of equality behind letters would be looked at as an assignment the next time.
                 edits.append((start, stop, base64.b64encode(data + b" " * (-len(data) % 3)).decode()))
-        return edits
-
-    def _promising(self, texts: Sequence[str], depth: int) -> set[int]:
-        """Which of many short texts hold an anchor, or words to decode: looked for in all of them at once."""
-        joined = "\n".join(texts)
-        starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
-        view = _View(joined)
-        hits = [at for places, _ in self._places(view) for at in places]
-        hits += [start for start, _ in view.words()] if depth else []
-        return {bisect_right(starts, at) - 1 for at in hits}
+        return _replaced(text, edits)
 
     def value(self, key: str, text: str) -> str:
         """The value of a JSON key: the whole of it when the key names a secret."""
         if len(key) <= 80 and text:
             for rule in self._rules:
                 if rule.key is not None and rule.key.fullmatch(key) and _is_value(text):
+                    if self.seen is not None:
+                        self.seen.add(text)
                     return placeholder(rule.kind, text, digest=rule.digest)
         return self.text(text)
 
@@ -338,9 +366,84 @@ class Redactor:
         """Texts that follow each other (streamed parts): a secret may begin in one and end in a later one."""
         out = list(texts)
         if len(out) > 1:
-            joined = "".join(out)
-            out = _split(out, _merged(self._edits(_View(joined))))
+            out = _split(out, self._edits("".join(out)))
         return [self.text(text) for text in out]
+
+
+# What says a character in another way: percent-encoding, escapes of JSON.
+_ESCAPE: Final = re.compile(r"%(0[9AaDd]|[2-7][0-9A-Fa-f])|\\{1,8}u00([2-7][0-9A-Fa-f])|\\{1,8}/")
+_ESCAPE_SIGNS: Final = ("%", "\\u00", "\\/")
+# The end of a line within a token, as such or escaped, with what indents and borders the next one.
+_BREAK: Final = re.compile(
+    r"(?:\n|\r\n|\\(?:\\{0,7}(?:r\\{1,8})?n|\r?\n))[ \t]{0,40}(?:[│┃|>][ \t]{0,8})?(?=[\w./+=~@-])"
+)
+_BORDER: Final = " \t│┃|"
+_BEFORE_BREAK: Final = re.compile(r"[\w./+=~:@-]")
+_ODD: Final = re.compile(r"\d|[a-z][A-Za-z]*[A-Z]|[A-Z]{2}[A-Z]*[a-z]")
+
+
+def _escapes(text: str) -> Iterator[Edit]:
+    """Escapes, and the character that each stands for."""
+    for found in _ESCAPE.finditer(text):
+        yield found.start(), found.end(), chr(int(found[1] or found[2] or "2f", 16))
+
+
+def _breaks(text: str) -> Iterator[Edit]:
+    """Ends of lines within words, with the borders around them."""
+    for found in _BREAK.finditer(text):
+        start = found.start()
+        before = text[max(0, start - 16) : start].rstrip(_BORDER)
+        if before and _BEFORE_BREAK.match(before[-1]):
+            yield max(0, start - 16) + len(before), found.end(), ""
+
+
+class _View:
+    """A text with some of its stretches as one other character each, or as none, and the way back."""
+
+    def __init__(self, text: str, changes: Iterable[tuple[int, int, str]]) -> None:
+        parts: list[str] = []
+        # Runs of the view: where each begins here and there, and how wide its one character is there (0: as wide as here).
+        self._here, self._there, self._width = [0], [0], [0]
+        self._changes: list[int] = []
+        here = there = 0
+        for start, stop, new in changes:
+            parts += [text[there:start], new]
+            here += start - there
+            self._changes.append(here)
+            if new:
+                self._run(here, start, stop - start)
+            here, there = here + len(new), stop
+            self._run(here, there, 0)
+        self.text = "".join([*parts, text[there:]])
+
+    def _run(self, here: int, there: int, width: int) -> None:
+        self._here.append(here)
+        self._there.append(there)
+        self._width.append(width)
+
+    def span(self, start: int, stop: int) -> Match:
+        """Where a stretch stands in the text itself."""
+        first, last = bisect_right(self._here, start) - 1, bisect_right(self._here, stop - 1) - 1
+        begin = self._there[first] + (0 if self._width[first] else start - self._here[first])
+        return begin, self._there[last] + (self._width[last] or stop - self._here[last])
+
+    def continued(self, start: int, stop: int, rule: Rule) -> int:
+        """Where a secret that goes over the ends of lines ends; ``start`` if it does not go over one.
+
+        The next line's first word is a part of it if it is as odd as one, or makes it as long as its kind is.
+        """
+        end, size = start, rule.size or 0
+        if size == _ENDS:
+            return stop
+        ends = self._changes[bisect_right(self._changes, start) : bisect_right(self._changes, stop - 1)]
+        for at, following in pairwise([*ends, stop]):
+            if size and at - start >= size:
+                break
+            whole = following - start == size or _ODD.search(self.text, at, following)
+            if not whole:
+                return start + size if size and following - start > size else end
+            end = following
+        return end
 
 
 def _is_placeholder(text: str, at: int) -> bool:
@@ -349,92 +452,32 @@ def _is_placeholder(text: str, at: int) -> bool:
     return begin >= 0 and text.find("]", begin, at) < 0
 
 
-class _View:
-    """A text as searches see it: one byte a character, and its long runs."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.raw = plain(text)
-        self._ascii = text.isascii()
-        self._found: list[Match] | None = None
-
-    def joined(self) -> tuple[str, list[int], list[int]]:
-        """The runs, with what stands before a dot before them; where each begins here, and how much later in the text."""
-        raw = self.raw
-        parts: list[bytes] = []
-        starts: list[int] = []
-        offsets: list[int] = []
-        size = 0
-        self._found = list(_runs(raw, _IN_WORD if self._ascii else _IN_RUN, _TOKEN))
-        for at, stop in self._found:
-            begin = max(0, at - _DOTTED) if raw[at - 1] == _DOT else at
-            starts.append(size)
-            offsets.append(begin - size)
-            parts.append(raw[begin:stop])
-            size += stop - begin + 1
-        return b" ".join(parts).decode("ascii"), starts, offsets
-
-    def words(self, taken: Sequence[Edit] = ()) -> Iterator[Match]:
-        """Runs of at least ``_WORD`` characters of base64 that may say text, with the signs that fill them up.
-
-        ``taken``: what goes from the text, in order; a word ends there, as no placeholder holds or joins one.
-        """
-        raw = self.raw
-        says = _SAYS.match
-        runs: Iterable[Match]
-        if self._found is None:
-            runs = _runs(raw, _IN_WORD, _WORD)
-        elif self._ascii:
-            runs = self._found
-        else:
-            runs = (part for run in self._found for part in _unmarked(raw, run))
-        begins = {edit[0] for edit in taken}
-        for at, stop in _outside(runs, taken) if taken else runs:
-            if raw[at] in _FIRST and stop - at >= _WORD and says(raw, at):
-                filled = 2 if raw.startswith(b"==", stop) else 1 if raw.startswith(b"=", stop) else 0
-                while filled and not begins.isdisjoint(range(stop, stop + filled)):
-                    filled -= 1
-                yield at, stop + filled
+def _one_byte(text: str) -> bytes:
+    """The text with one byte a character; what is not ASCII becomes a question mark."""
+    return text.encode("ascii", "replace")
 
 
-def _runs(raw: bytes, table: bytes, least: int) -> Iterator[Match]:
-    """Runs of bytes for which the table has a one."""
-    kinds = raw.translate(table)
-    find = kinds.find
-    run = b"1" * least
-    at = find(run)
+def _places(raw: bytes, literal: bytes) -> Iterator[int]:
+    """Everywhere a literal stands."""
+    at = raw.find(literal)
     while at >= 0:
-        stop = find(b" ", at + least)
+        yield at
+        at = raw.find(literal, at + 1)
+
+
+def _words(raw: bytes) -> Iterator[Match]:
+    """Runs of at least ``_WORD`` characters of base64 that may say text, with the signs that fill them up."""
+    kinds = raw.translate(_IN_WORD)
+    run = b"1" * _WORD
+    at = kinds.find(run)
+    while at >= 0:
+        stop = kinds.find(b" ", at + _WORD)
         if stop < 0:
             stop = len(kinds)
-        yield at, stop
-        at = find(run, stop)
-
-
-def _outside(runs: Iterable[Match], taken: Sequence[Edit]) -> Iterator[Match]:
-    """What is left of runs, both in order, where something goes."""
-    n = 0
-    for at, stop in runs:
-        while n < len(taken) and taken[n][1] <= at:
-            n += 1
-        for each in range(n, len(taken)):
-            begin, end, _ = taken[each]
-            if begin >= stop:
-                break
-            if begin > at:
-                yield at, begin
-            at = max(at, end)
-        if at < stop:
-            yield at, stop
-
-
-def _unmarked(raw: bytes, run: Match) -> Iterator[Match]:
-    """The parts of a run without the marks for what is not ASCII; short ones may be missing."""
-    start, stop = run
-    if raw.find(b"?", start, stop) < 0:
-        yield run
-    else:
-        yield from ((start + at, start + end) for at, end in _runs(raw[start:stop], _IN_WORD, _WORD))
+        if raw[at] in _FIRST and _SAYS.match(raw, at):
+            filled = 2 if raw.startswith(b"==", stop) else 1 if raw.startswith(b"=", stop) else 0
+            yield at, stop + filled
+        at = kinds.find(run, stop)
 
 
 def _said(word: str) -> str | None:
@@ -489,3 +532,41 @@ def _split(texts: Sequence[str], edits: Sequence[Edit]) -> list[str]:
         out.append(_replaced(text, mine))
         begin = end
     return out
+
+
+# -- the log of the plugin -------------------------------------------------------------------------------
+# One logger for all homes of a process: once redaction is on in one of them, it is on for the log.
+LOGGER: Final = "hermes_lcm"
+_UNSAID: Final = "a record of the log could not be made free of secrets and is left out"
+#: What a text may raise that is put together of anything: another number of arguments, an odd object, endless nesting.
+_UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError, RuntimeError)
+
+
+class Clean(logging.Filter):
+    """Takes secrets out of messages and tracebacks."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__()
+        self.redactor = redactor
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Every record passes, reworded where it must be."""
+        try:
+            said = self.redactor.text(record.getMessage())
+            trace = (
+                self.redactor.text(logging.Formatter().formatException(record.exc_info)) if record.exc_info else None
+            )
+        except _UNREADABLE as exc:  # a filter that raises would end the turn that logs; what is not clean is not shown
+            said, trace, record.exc_info = f"{_UNSAID} ({type(exc).__name__})", None, None
+        record.msg, record.args = said, ()
+        record.exc_text = trace or record.exc_text
+        return True
+
+
+def keep_clean(redactor: Redactor) -> None:
+    """From now on; a second call replaces what the first asked for."""
+    logger = logging.getLogger(LOGGER)
+    for each in list(logger.filters):
+        if type(each).__name__ == Clean.__name__:  # of this module, or of another copy of the plugin in this process
+            logger.removeFilter(each)
+    logger.addFilter(Clean(redactor))

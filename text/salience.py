@@ -1,5 +1,5 @@
 """
-What a summary must not lose and must not invent.
+Salient items: what a summary must not lose and must not invent.
 
 Reads paths, URLs, identifiers, numbers, hashes, dates, error codes, quoted strings, the user's directives and open
 questions out of text. Owns only the reading: which of them are kept, where, and at what price is decided in
@@ -110,9 +110,29 @@ _DIRECTIVE = lazy(
     re.IGNORECASE,
 )
 _STANDING = lazy(
-    r"\b(?:do not|don'?t|never|always|must(?:n'?t)?|prefer|from now on|no longer|not allowed|forbidden|remember|only use)\b|"
+    r"\b(?:do not|don'?t|never|always|must(?:n'?t)?|prefer|from now on|no longer|not allowed|forbidden|remember|only use|"
+    r"make sure|please use|instead|want (?:you to|it|this|that|the|all|them|every\w*)|"
+    r"should(?:n'?t| not)? (?:be|have|use|stay))\b|^no, |"
     r"不要|别再|不得|必须|务必|总是|始终|禁止|记住|以后|しないで|必ず|하지\s?마|항상|반드시",
     re.IGNORECASE,
+)
+_QUESTION = lazy(
+    r"[?？][\"'”)\]]*\s*$|^(?:why|what|how|do you|does|did|is|are|was|were|when|where|who|which)\b|"
+    r"\bi (?:really |just |also |still |actually )?(?:don[’']?t|do not|can[’']?t|cannot|never|haven[’']?t) "
+    r"(?:really |actually )?(?:know|think|see|remember|recall|understand|have|care|mind|get|feel)\b|"
+    r"\bi(?:'m| am) (?:not sure|trying|worried|thinking|considering)\b|[吗呢]\s*$|"
+    r"^(?:can|could|would|will) (?:you|we|i|it)\b|\bi(?:'ve| have) never\b|"
+    r"\b(?:it|he|she|they) (?:never|always|don'?t)\b|\bdon[’']?t (?:know|t?[hi]+n?k|we\b|you\b|they\b)|"
+    r"\bthere must be\b|\baccording to\b|\bnever ?mind\b|"
+    r"\b(?:i|we)(?:'d| would|'ll| will)? [^.]{0,30}\b(?:make|making|be|ensure) sure\b|"
+    r"\bmake sure (?:i|we|my|our|that (?:i|we|my|our))\b|\bshould have been\b",
+    re.IGNORECASE,
+)
+_ACKS: Final = frozenset(
+    """a again all alright amazing and appreciate are awesome can confirm continue cool correct do done everything exactly fine
+    for go good great hello help hey hi i is it its just let lets looks lot love me much nice no now ok okay on please perfect
+    proceed really right so sounds stop sure thank thanks that thats the then this very works would yeah yep yes you your
+    好 好的 谢谢 继续 是 对 行 可以""".split()
 )
 _VERBS_WORDS: Final = """
 add adjust allow apply ask attach book build call cancel change check clean clear close commit compare configure
@@ -124,7 +144,7 @@ remind remove rename repeat replace report reset restart restore revert review r
 skip sort split start stop store summarize switch take tell test translate try turn undo uninstall update upgrade
 upload use verify wait write
 """
-_VERBS: Final = frozenset(_VERBS_WORDS.split())
+VERBS: Final = frozenset(_VERBS_WORDS.split())
 _OPEN = lazy(
     r"\b(?:TODO|FIXME|still (?:need|needs|to do|open|missing|failing)|not yet|remaining|left to do|"
     r"pending|open question|"
@@ -329,7 +349,7 @@ def is_directive(sentence: str) -> bool:
     """Does the sentence tell somebody what to do or not to do?"""
     head = sentence[:_MAX_SENTENCE_CHARS]
     first = head[:24].split(None, 1)
-    if first and first[0].strip(",:;.!").lower() in _VERBS:
+    if first and first[0].strip(",:;.!").lower() in VERBS:
         return True
     return _may_match(head, _DIRECTIVE_CUES) and _DIRECTIVE.search(head) is not None
 
@@ -337,6 +357,22 @@ def is_directive(sentence: str) -> bool:
 def is_standing(sentence: str) -> bool:
     """Does a directive hold beyond the task at hand: a prohibition, a rule, a preference?"""
     return _STANDING.search(sentence[:_MAX_SENTENCE_CHARS]) is not None
+
+
+def is_question(sentence: str) -> bool:
+    """Does the sentence ask, or speak of its speaker, and so rule nothing?"""
+    return _QUESTION.search(sentence[:_MAX_SENTENCE_CHARS]) is not None
+
+
+def is_prose(sentence: str) -> bool:
+    """Is the sentence made of words rather than of code, figures or signs?"""
+    return sum(c.isalpha() or c == " " for c in sentence) >= 0.7 * len(sentence)
+
+
+def is_acknowledgement(text: str) -> bool:
+    """Does a message only agree, thank or send the other one on, so that it asks for nothing of its own?"""
+    words = [word for word in re.findall(r"\w+", text[:200].lower()) if word not in _ACKS]
+    return len(words) < 2 and VERBS.isdisjoint(words)
 
 
 def is_open(sentence: str) -> bool:
@@ -395,7 +431,7 @@ def telling_lines(text: str, *, limit: int) -> tuple[tuple[int, str], ...]:
 
 # ---------------------------------------------------------------------------------------------------- whole chunks
 class Reading:
-    """One line of a source; what is read out of it is read once, whoever asks."""
+    """One line of a source, read once."""
 
     def __init__(self, line: SourceLine) -> None:
         self.line = line
@@ -423,7 +459,7 @@ class Reading:
         return _thinned(self._found, limit)
 
     def items(self) -> dict[str, Item]:
-        """What is worth keeping of it, by key."""
+        """Items worth keeping, by key."""
         line = self.line
         if line.role == "tool":
             return self._told()

@@ -16,7 +16,6 @@ from host.drive import REPOSITORY
 
 pytestmark = pytest.mark.host
 
-PLACEHOLDERS = ("<this repository>", "<path or URL of this repository>")
 PLUGIN_ROW = re.compile(r"hermes-lcm.*enabled|enabled.*hermes-lcm")
 
 
@@ -52,8 +51,6 @@ class Machine:
 
     def types(self, line: str) -> str:
         """What the shell prints for a line; fails when the line does."""
-        for name in PLACEHOLDERS:
-            line = line.replace(name, str(self.origin))
         foreign = ("HERMES_", "LCM_", "GIT_", "PYTHON")
         env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         env |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
@@ -98,8 +95,8 @@ def environment(machine: Machine, tmp_path: Path) -> Iterator[None]:
 
 def test_the_two_commands_of_the_readme(machine: Machine) -> None:
     """And the program answers afterwards."""
-    clone, activate = lines("README.md")[:2]
-    machine.types(clone)
+    install, activate = lines("README.md")[:2]
+    machine.types(install)
     machine.types(activate)
 
     machine.works()

@@ -31,6 +31,7 @@ def test_each_message_is_stored_once(tmp_path: Path, in_place: bool) -> None:
                 last = done["session_id"]
             host.wait_reviews()
             compactions = host.compactions()
+            told = [event["text"] for event in host.events if event["event"] == "status"]
             before = all_rows(host, last)
             host.close()
         with home.process() as host:
@@ -40,6 +41,7 @@ def test_each_message_is_stored_once(tmp_path: Path, in_place: bool) -> None:
             after_turn = all_rows(host, done["session_id"])
 
     assert compactions >= 3
+    assert sum(text.startswith("Folded ") and "nothing lost" in text for text in told) == compactions
     assert (first == last) is in_place
     assert after_restart == before
     assert not (difference := compare(home.transcript(model.truth), after_turn)), difference

@@ -58,10 +58,15 @@ def test_children_of_a_turn(tmp_path: Path) -> None:
 
     assert len(set(ids)) == 3
     for kept, truth in zip((parent, *children), truths, strict=True):
-        assert_kept(kept, truth)
+        said = [
+            {**m, "content": text_of(m).partition("\n\nlcm: record of")[0]} if m["role"] == "user" else m for m in truth
+        ]
+        assert_kept(kept, said)
         assert kept.principal == "local"
     assert [each.origin for each in children] == ["subagent", "subagent"]
     assert [len(each.rows) for each in children] == [4, 4]
+    told = [text_of(m) for request in model.of_kind("chat") for m in request.messages if m["role"] == "user"]
+    assert any(f'record of the sub-agent "{GOALS["left"]}": lcm_expand(' in text for text in told)
     for request in model.of_kind("chat"):
         assert_valid(request)
         child = any(text_of(m).startswith(tuple(GOALS.values())) for m in request.messages if m["role"] == "user")

@@ -120,7 +120,7 @@ def test_a_chats_commands_are_about_that_chat(tmp_path: Path) -> None:
         assert ids[other] not in said[chat, "status"]
         assert f"I am chat {chat}." in said[chat, "search chat"]
         assert f"I am chat {other}." not in said[chat, "search chat"]
-        assert "checked: 4 messages" in said[chat, "backup"]
+        assert "it is the operator's: `hermes lcm backup`" in said[chat, "backup"]
         assert said[chat, "doctor"].startswith("LCM doctor: healthy")
     assert ids["1"] in said["1", "explain msg_1"]
     assert said["2", "explain msg_1"].startswith("Not done")
@@ -163,4 +163,4 @@ def test_the_terminal_works_beside_a_running_agent(tmp_path: Path) -> None:
     assert "No preset is suggested: the defaults suit this context window." in text
     assert refused.returncode == 2
     assert restore.returncode == 3
-    assert "open in another process" in restore.stdout
+    assert "close the other program that holds the database" in restore.stderr

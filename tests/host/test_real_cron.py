@@ -24,7 +24,10 @@ def script(request: Request) -> Reply:
 
 
 def test_a_scheduled_job(tmp_path: Path) -> None:
-    """A job runs twice between two turns of a person: four sessions, all local, each whole, none of them mixed."""
+    """A job runs twice between two turns of a person: a session each time, each whole, none of them mixed.
+
+    Who asked for a job is not told, so its session is nobody's but its own.
+    """
     with ModelServer(script, limit=WINDOW) as model:
         home = Home.make(tmp_path / "home", model.base_url)
         _, person = home.chat_once("Hello.")
@@ -43,7 +46,7 @@ def test_a_scheduled_job(tmp_path: Path) -> None:
         kept = look(home, person, *sessions)
 
     assert len(sessions) == 2
-    assert [each.principal for each in kept] == ["local"] * 3
+    assert [each.principal for each in kept] == ["local", *(f"session:{each}" for each in sessions)]
     for run, one in zip(runs, kept[1:], strict=True):
         assert len(run) == 4
         assert_kept(one, run)

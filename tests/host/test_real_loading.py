@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,38 @@ def test_without_the_plugin_the_host_says_so(tmp_path: Path, model: ModelServer)
 
     assert opened["engine"] == "compressor"
     assert not TOOLS & set(opened["tools"])
+
+
+@pytest.fixture
+def released(tmp_path: Path) -> Path:
+    """The tree that is released, as the plugin's folder of a home."""
+    folder = tmp_path / "home" / "plugins" / "hermes-lcm"
+    subprocess.run([REPOSITORY / "scripts" / "release", folder], check=True, capture_output=True)
+    (tmp_path / "home" / "config.yaml").write_text("plugins:\n  enabled: [hermes-lcm]\ncontext:\n  engine: lcm\n")
+    return folder
+
+
+def test_the_release_runs_without_tests_and_benchmarks(released: Path) -> None:
+    """It holds what users need, and the host finds it."""
+    home = Home(released.parents[1])
+    listed = json.loads(home.hermes("plugins", "list", "--user", "--json").stdout)
+
+    assert {path.name for path in released.iterdir()} & {"tests", "benchmarks", "tox.ini"} == set()
+    assert [plugin["status"] for plugin in listed if plugin["name"] == "hermes-lcm"] == ["enabled"]
+    assert "context.engine lcm" in home.hermes("lcm", "status").stdout
+
+
+def test_the_validator_of_newer_hosts_accepts_the_release(released: Path) -> None:
+    """Where the host has one: no dangerous pattern, no core override. Older hosts list no such command."""
+    home = Home(released.parents[1])
+    has_one = "validate" in home.hermes("plugins", "--help").stdout
+
+    assert (home.hermes("plugins", "validate", str(released)).returncode == 0) is has_one
+
+
+def test_newer_hosts_offer_one_engine_and_not_the_folder_as_well(released: Path) -> None:
+    """They take a folder for an engine whose first lines name the host's classes; loaded so, its tools would be dead."""
+    text = (released / "__init__.py").read_text(encoding="utf-8")[:8192]
+
+    assert "ContextEngine" not in text
+    assert "register_context_engine" not in text

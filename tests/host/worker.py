@@ -90,6 +90,8 @@ class Worker:
             tool_delay=0.0,
         )
         self.agent.suppress_status_output = True
+        self.agent.status_callback = lambda kind, text=None: self.send(event="status", kind=kind, text=text)
+        self.agent._ensure_db_session()  # as the first turn does: without a row nobody is known to be the terminal
         return {"session_id": self.agent.session_id, **self.do_engine()}
 
     def do_engine(self) -> Answer:
@@ -141,7 +143,10 @@ class Worker:
         """Call an engine tool the way the host's executor does, without the model asking for it."""
         agent = self._agent()
         live = self.cli.conversation_history if self.cli else self.history
-        return json.loads(agent.context_compressor.handle_tool_call(name, args, messages=list(live)))
+        engine = agent.context_compressor
+        offered = {each["name"]: each["parameters"]["properties"] for each in engine.get_tool_schemas()}
+        given = {"format": "json", **args} if "format" in offered.get(name, ()) else args
+        return json.loads(engine.handle_tool_call(name, given, messages=list(live)))
 
     def do_live(self) -> Answer:
         """The live list as the host holds it."""

@@ -1,0 +1,1 @@
+"""Archived ranges: message ranges that the agent replaced by a placeholder."""

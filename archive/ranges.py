@@ -1,0 +1,290 @@
+"""
+Archived ranges in a live list: where they are, what stands there instead, what of them came back.
+
+Owns no table and answers no tool call. Everything is derived from the list as the host shows it: an archive whose messages are in
+the list is hidden by its placeholder; one that a compaction took over stands in the record; a restored one is shown again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ..dag import SummaryDag, fingerprint
+from ..prompt import rewrite
+from ..prompt.rewrite import Instead, Replacement, Retold
+from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, Entry, Lineage, NewNode, Node, Unit, in_order
+from ..search.scope import Scopes
+from ..session import CLIENTS, Session
+from ..store import MessageStore
+from ..text import content, tokens
+from ..text import groups as pairs
+from .table import ARCHIVED, RESTORED, Archive, Archives
+
+Message = Mapping[str, Any]
+#: What is left of a record's block whose messages stand in the prompt again.
+_RESTORED: Final = "(archived messages that stood here were restored: they follow in full)"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Messages ``first`` to ``stop`` (exclusive) of the live list that an archive stands for."""
+
+    archive: Archive
+    first: int
+    stop: int
+
+
+def text_of(archive: Archive) -> str:
+    """The placeholder of an archive."""
+    return render(
+        archive.handle, archive.first_index, archive.last_index, messages=archive.messages, chars=archive.chars,
+        tokens=archive.tokens, summary=archive.summary, preview=archive.preview,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """Messages that an archive stands for when the list is compacted: neither raw nor in a summary."""
+
+    archive: Archive
+    ids: tuple[int, ...]
+    tokens: int
+
+    def node(self, conversation_id: int) -> NewNode:
+        """Node that the context message shows for them. No model is asked: the agent that archived them knew what to keep.
+
+        Provisional, for nothing has compared the words with the messages (P5); the rung keeps it from being replaced.
+        """
+        text = text_of(self.archive)
+        words = ARCHIVED_WORDS if self.archive.given else "heuristic"
+        return NewNode(
+            conversation_id, 0, "provisional", text, "", tokens.count(text), self.tokens, self.ids,
+            fingerprint(0, self.ids, variant=f"archive:{self.archive.handle}"), "", ARCHIVE_RUNG,
+            json.dumps({"archive": self.archive.handle, "words": words}),
+        )  # fmt: skip
+
+
+def handle_of(node: Node) -> str:
+    """The archive that a node came from, or ""."""
+    return str(node.facts.get("archive") or "") if node.rung == ARCHIVE_RUNG else ""
+
+
+def latest_request(messages: Sequence[Message], entries: Sequence[Entry]) -> int | None:
+    """Where the user's latest request stands; text that the host or we wrote in the user's name does not count."""
+    for n in range(min(len(messages), len(entries)) - 1, -1, -1):
+        message = messages[n]
+        if message.get("role") != "user" or (entries[n].own and not entries[n].ids):
+            continue
+        if not content.is_host_note("user", content.text_of(message.get("content")), message):
+            return n
+    return None
+
+
+class ArchivedRanges:
+    """One per process and database; holds nothing between calls."""
+
+    def __init__(self, archives: Archives, store: MessageStore, dag: SummaryDag, scopes: Scopes) -> None:
+        self._archives = archives
+        self._scopes = scopes
+        self._store = store
+        self._dag = dag
+
+    # -- where they are ---------------------------------------------------------------------------------
+    def waits(self, session: Session) -> bool:
+        """Is there anything that a request might have to show otherwise?"""
+        return bool(self._archives.of(session))
+
+    def of(self, session: Session, lineage: Lineage) -> list[Archive]:
+        """The archives that a list may have. Several people may share a session of the API server: those of its own history."""
+        found = self._archives.of(session)
+        if not found or session.platform.lower() != CLIENTS:
+            return found
+        shown = {store_id for entry in lineage.entries for store_id in entry.ids}
+        if lineage.assembly is not None:
+            shown.update(self._dag.messages_below(lineage.assembly.roots))
+        return [archive for archive in found if self._archives.request(archive.handle) in shown]
+
+    def runs(self, messages: Sequence[Message], entries: Sequence[Entry], archives: Sequence[Archive]) -> list[Run]:
+        """The archived ranges that the list shows as they are, in order, whole groups, never the latest request."""
+        raw = {store_id for entry in entries for store_id in entry.ids}
+        members = [(each, self.members(each)) for each in archives if each.state == ARCHIVED]
+        wanted = [(each, ids) for each, ids in members if not raw.isdisjoint(ids)]
+        if not wanted:
+            return []
+        request = latest_request(messages, entries)
+        groups = pairs.groups(messages[: len(entries)])
+        out: list[Run] = []
+        for archive, ids in wanted:
+            shown = [n for n, entry in enumerate(entries) if entry.ids and ids.issuperset(entry.ids)]
+            if not shown or any(entry.ids and not ids.issuperset(entry.ids) for entry in entries[shown[0] : shown[-1]]):
+                continue
+            stop = shown[-1] + 1
+            if request is not None and shown[0] <= request < stop:
+                stop = request  # after an /undo a request of the range may be the latest one again
+            whole = [g for g in groups if g.whole and g.start >= shown[0] and g.stop <= stop]
+            if whole:
+                out.append(Run(archive, whole[0].start, whole[-1].stop))
+        return sorted(out, key=lambda run: run.first)
+
+    def members(self, archive: Archive) -> frozenset[int]:
+        """The rows of an archive, and those that replaced one of them since (the host edits messages in place)."""
+        ids = set(archive.store_ids)
+        new = list(archive.store_ids)
+        while new:
+            new = [i for i in self._scopes.successors(new).values() if i not in ids]
+            ids.update(new)
+        return frozenset(ids)
+
+    def restored(self, session: Session, lineage: Lineage) -> list[tuple[Archive, Node]]:
+        """Archives that a compaction took over and that were restored since, with the nodes that stand for them."""
+        back = {archive.handle: archive for archive in self.of(session, lineage) if archive.state == RESTORED}
+        if not back or lineage.assembly is None:
+            return []
+        nodes = self._dag.nodes(lineage.assembly.roots)
+        return [(back[handle], node) for node in nodes if (handle := handle_of(node)) in back]
+
+    # -- what a compaction leaves out -------------------------------------------------------------------
+    def parted(
+        self, session: Session, lineage: Lineage, units: Sequence[Unit], asked: int | None
+    ) -> tuple[list[Unit], tuple[Archived, ...]]:
+        """(units that no archive stands for, what archives stand for). ``asked``: the unit of the latest request, never archived.
+
+        Messages under a node that was restored come back as units: from now on they are covered like any other.
+        """
+        live = [archive for archive in self.of(session, lineage) if archive.state == ARCHIVED]
+        members = [(archive.handle, self.members(archive)) for archive in live]
+        found: dict[str, list[Unit]] = {}
+        kept: list[Unit] = []
+        gap = False
+        for n, unit in enumerate(units):
+            owner = next((name for name, ids in members if unit.ids and unit.whole and ids.issuperset(unit.ids)), "")
+            if owner and n != asked:
+                found.setdefault(owner, []).append(unit)
+            else:
+                kept.append(replace(unit, behind_gap=True) if gap else unit)
+            gap = bool(owner) and n != asked
+        archived = tuple(
+            Archived(archive, tuple(i for unit in mine for i in unit.ids), sum(unit.tokens for unit in mine))
+            for archive in live
+            if (mine := found.get(archive.handle))
+        )
+        back = self._units_back(session, lineage)
+        if back and kept:  # other nodes stand between them
+            kept[0] = replace(kept[0], behind_gap=True)
+        return [*back, *kept], archived
+
+    def _units_back(self, session: Session, lineage: Lineage) -> list[Unit]:
+        nodes = in_order(node for _, node in self.restored(session, lineage))
+        ids = [i for node in nodes for i in self._dag.sources(node.node_id)]
+        heads = self._store.heads_of(ids)
+        return [Unit((i,), heads[i].tokens, heads[i].role, heads[i].said_at, -1, 0) for i in ids if i in heads]
+
+    # -- what a request shows ---------------------------------------------------------------------------
+    def replacements(self, session: Session, messages: Sequence[Message], lineage: Lineage) -> list[Replacement]:
+        """How a request differs from the list."""
+        archives = self.of(session, lineage)
+        if not archives:
+            return []
+        out: list[Instead] = []
+        before: Message | None = None
+        runs = self.runs(messages, lineage.entries, archives)
+        for n, run in enumerate(runs):
+            if not n or runs[n - 1].stop != run.first:
+                before = messages[run.first - 1] if run.first else None
+            touches = n + 1 < len(runs) and runs[n + 1].first == run.stop
+            after = messages[run.stop] if run.stop < len(messages) and not touches else None
+            mine = rewrite.placeholder(before, after, text_of(run.archive), session.nonce)
+            out.append(Instead(run.first, run.stop, mine))
+            before = mine[-1]
+        return [*out, *self._brought_back(session, messages, lineage, out)]
+
+    def _brought_back(
+        self, session: Session, messages: Sequence[Message], lineage: Lineage, hidden: Sequence[Instead]
+    ) -> list[Replacement]:
+        """Messages of restored nodes in their old place, and the record without their placeholders."""
+        body = messages[0].get("content") if messages else None
+        record = body if isinstance(body, str) else ""
+        inserts: dict[int, list[dict[str, Any]]] = {}
+        for _, node in sorted(self.restored(session, lineage), key=lambda item: item[1].first_pos):
+            place = self._place(messages, lineage, node, hidden)
+            rows, damaged = self._store.legible(self._dag.sources(node.node_id))
+            if place is None or damaged or pairs.unpaired(sent := [rewrite.as_sent(row.envelope) for row in rows]):
+                continue
+            inserts.setdefault(place, []).extend(sent)
+            record = _without(record, node)
+        last = {item.stop: item.messages[-1] for item in hidden}
+        first = {item.first: item.messages[0] for item in hidden}
+        out: list[Replacement] = [Retold(0, record)] if inserts and record else []
+        for place, sent in inserts.items():
+            before, after = last.get(place, messages[place - 1]), first.get(place, messages[place])
+            out.append(Instead(place, place, rewrite.inserted(before, sent, after, session.nonce)))
+        return out
+
+    def _place(
+        self, messages: Sequence[Message], lineage: Lineage, node: Node, hidden: Sequence[Instead]
+    ) -> int | None:
+        """In front of which live message the messages of a node belong."""
+        entries = lineage.entries
+        heads = self._store.heads_of([entry.ids[0] for entry in entries if entry.ids])
+        for group in pairs.groups(messages[: len(entries)]):
+            ids = entries[group.start].ids
+            inside = any(item.first < group.start < item.stop for item in hidden)
+            if ids and ids[0] in heads and heads[ids[0]].pos > node.last_pos and group.start and not inside:
+                return group.start
+        return None
+
+
+def _without(record: str, node: Node) -> str:
+    """A record's text without the block of one node."""
+    opening = f'<summary id="{node.address}" '
+    at = record.find(opening)
+    end = record.find("</summary>", at)
+    if at < 0 or end < 0 or record.count(opening) != 1:
+        return record
+    return f"{record[:at]}{_RESTORED}{record[end + len('</summary>') :]}"
+
+
+# -- placeholders: the text that stands in a prompt for archived messages --------------------------------
+# Everything in it is one line, so that a text which was archived cannot look like a placeholder of its own.
+_BLANKS = re.compile(r"\s+")
+_SUMMARY_CHARS: Final = 140
+_MOST_SUMMARY_CHARS: Final = 4000
+_CUT: Final = "...(truncated)"
+LEAST_PREVIEW, MOST_PREVIEW, PREVIEW = 40, 400, 200
+
+
+def render(
+    handle: str, first: int, last: int, *, messages: int, chars: int, tokens: int, summary: str, preview: str
+) -> str:
+    """The whole placeholder; ``first`` to ``last`` is the range of the live list, both included."""
+    facts = f"handle={handle} range={first}..{last} messages={messages} chars={chars} tokens={tokens}"
+    return f"[[memory archived {facts}]]\nSummary: {line(summary)}\nPreview: {line(preview)}"
+
+
+def heuristic(first_text: str, messages: int) -> str:
+    """A summary that nobody wrote: the first line that says something, and how much there is."""
+    said = next((each.strip() for each in first_text.splitlines() if each.strip()), "(no text)")
+    said = said if len(said) <= _SUMMARY_CHARS else said[: _SUMMARY_CHARS - 1] + "…"
+    return f"{said} ({messages} msgs)"
+
+
+def given(summary: str) -> str:
+    """What the agent wrote, as one line of bearable length."""
+    text = line(summary)
+    return text if len(text) <= _MOST_SUMMARY_CHARS else text[: _MOST_SUMMARY_CHARS - len(_CUT)] + _CUT
+
+
+def preview(lines: list[tuple[str, str]], most_chars: int) -> str:
+    """How the range begins: role and words, at most so many characters."""
+    most = max(LEAST_PREVIEW, min(MOST_PREVIEW, most_chars))
+    text = " ".join(f"{role.capitalize()}: {line(said[: most + 20])}" for role, said in lines if said.strip())
+    return text if len(text) <= most else text[:most] + _CUT
+
+
+def line(text: str) -> str:
+    """A text on one line; double brackets in it do not open or close a placeholder."""
+    return _BLANKS.sub(" ", text).replace("[[", "[ [").replace("]]", "] ]").strip()

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""
+What one long conversation costs, by settings: tokens that a provider bills, what a summariser reads, what the last request shows.
+
+    python benchmarks/bill.py [--quick] [--json FILE] [--data FOLDER]
+
+Real transcripts (--data, or LCM_DATA; none are part of this repository) are driven through the engine with an instant model;
+preparation is finished between turns, so that every number follows from the settings and not from the clock. Of each request the
+longest common beginning with the request before it counts as cached. Dollars: 3.00 / 0.30 / 15.00 for a million tokens read,
+read from the cache, written; summaries at the same prices. Tokens are characters / 4, so only ratios mean something.
+
+Shown at the end: of the user's messages those of which at least 80 % of the longer words stand in the last request, and of the
+error lines of tool results those that stand in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import kit
+import material
+from driving import Agent
+from kit import Chat, InstantModel, Report, home
+
+COLUMNS = ("compactions", "mean_request", "uncached_k", "cached_k", "summaries", "summary_in_k", "read_per_folded", "dollars",
+           "of_defaults_off", "asks", "errors")  # fmt: skip
+#: Settings beside the defaults.
+CHOICES: dict[str, dict[str, object]] = {
+    "at the threshold only": {"fold_early": "off"},
+    "defaults (balanced)": {},
+    "economy": {"context_threshold": 0.25, "low_water": 0.6, "prefix_share": 0.45},
+    "memory": {"fold_early": "off", "tail_share": 0.2, "low_water": 0.5},
+    "extractive": {"summary_model": "extractive"},
+    "threshold 0.5": {"context_threshold": 0.5},
+    "threshold 0.35": {"context_threshold": 0.35},
+}
+_READ, _CACHED, _WRITTEN = 3.0, 0.3, 15.0
+_WORD = re.compile(r"\w{4,}")
+_ERROR = re.compile(r"(?im)^.*\b(?:error|exception|failed|fatal|cannot|denied)\b.*$")
+
+
+def sets(quick: bool) -> dict[str, tuple[int, list[list[Chat]]]]:
+    """Window and turns by name."""
+    folder = kit.data_folder()
+    found = material.transcripts(folder) if folder is not None else {}
+    out: dict[str, tuple[int, list[list[Chat]]]] = {}
+    for chat in found.get("pi-sessions", [])[:1]:
+        out["coding session, 200k"] = 200_000, material.cut(chat)
+    tau = [turn for chat in found.get("tau-bench", [])[:40] for turn in material.cut(chat)]
+    if tau:
+        out["40 airline runs, 64k"] = 64_000, material.relabelled(tau)
+    for n, chat in enumerate(found.get("beam", [])[: 1 if quick else 4], 1):
+        out[f"chat {n}, 64k"] = 64_000, material.cut(chat)
+    return out
+
+
+def common(one: str, other: str) -> int:
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+class Meter:
+    """Adds up what the provider would bill."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        self.cached = self.uncached = 0
+        self.sizes: list[int] = []
+        self.shown: list[Chat] = []
+
+    def __call__(self, messages: Sequence[Chat]) -> None:
+        blob = json.dumps(list(messages), ensure_ascii=False)
+        same = common(self.last, blob)
+        self.cached += same
+        self.uncached += len(blob) - same
+        self.sizes.append(len(blob) // 4)
+        self.last, self.shown = blob, list(messages)
+
+
+def known(turns: Sequence[Sequence[Chat]], request: Sequence[Chat]) -> tuple[float, float]:
+    """Shares of the asks and of the error lines that a request still shows, of all turns but the last two."""
+    text = " ".join(
+        str(m.get("content") or "") + json.dumps(m.get("tool_calls") or "", ensure_ascii=False) for m in request
+    )
+    low = text.lower()
+    words = set(_WORD.findall(low))
+    asks = [set(_WORD.findall(str(turn[0]["content"]).lower())) for turn in turns[:-2]]
+    asks = [ask for ask in asks if len(ask) >= 3]
+    results = [str(m["content"]) for turn in turns[:-2] for m in turn if m["role"] == "tool"]
+    errors = {line.strip()[:120].lower() for text in results for line in _ERROR.findall(text)[:3]}
+    kept = [len(ask & words) >= 0.8 * len(ask) for ask in asks]
+    return sum(kept) / max(1, len(kept)), sum(error in low for error in errors) / max(1, len(errors))
+
+
+def drive(turns: Sequence[Sequence[Chat]], window: int, where: Path, settings: dict[str, object]) -> list[Any]:
+    model, meter = InstantModel().install(), Meter()
+    with home(where, summary_spend_max_calls=0, foreground_budget_ms=600_000, **settings):
+        agent = Agent("20260101_000000_bill", window)
+        for turn in turns:
+            agent.turn(turn, meter)
+            agent.runtime.preparer.idle(30)
+        folded = sum(each.get("before_tokens", 0) - each.get("after_tokens", 0) for each in agent.compactions)
+        many = len(agent.compactions)
+        agent.close()
+    written = sum(len(json.dumps(m.get("tool_calls") or "")) + len(str(m.get("content") or ""))
+                  for turn in turns for m in turn if m["role"] == "assistant")  # fmt: skip
+    dollars = (meter.uncached * _READ + meter.cached * _CACHED + written * _WRITTEN) / 4e6
+    dollars += (model.chars * _READ + model.written * _WRITTEN) / 4e6
+    asks, errors = known(turns, meter.shown)
+    return [
+        many, statistics.fmean(meter.sizes), meter.uncached // 4000, meter.cached // 4000, model.calls, model.chars // 4000,
+        round(model.chars / 4 / folded, 3) if folded else 0.0, round(dollars, 3), 0.0, round(asks, 3), round(errors, 3),
+    ]  # fmt: skip
+
+
+def main() -> int:
+    parser = kit.arguments(__doc__ or "")
+    parser.add_argument("--data", type=Path, help="folder of transcripts (default: LCM_DATA)")
+    parser.add_argument("--only", default="", help="regular expression: sets whose name it is found in")
+    args = parser.parse_args()
+    if args.data is not None:
+        os.environ["LCM_DATA"] = str(args.data.resolve())
+    report = Report("bill", "what one long conversation costs, by settings", args.quick)
+    shares: dict[str, list[float]] = {}
+    for name, (window, turns) in sets(args.quick).items():
+        if not re.search(args.only, name):
+            continue
+        rows = []
+        for choice, settings in CHOICES.items():
+            rows.append([choice, *drive(turns, window, args.where or Path(tempfile.gettempdir()), settings)])
+            rows[-1][9] = round(rows[-1][8] / rows[0][8], 3)
+            shares.setdefault(choice, []).append(rows[-1][9])
+        report.table(f"{name} ({len(turns)} turns)", ("", *COLUMNS), rows)
+    if not shares:
+        report.note("skipped: no transcripts on this machine (--data FOLDER)")
+    else:
+        report.table("Dollars of those without early compactions, mean of all sets", ("", "share"),
+                     [[choice, round(statistics.fmean(of), 3)] for choice, of in shares.items()])  # fmt: skip
+    report.note(
+        "the model here writes at once and keeps names and figures; a real one writes other summaries of like size"
+    )
+    return report.finish(args.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

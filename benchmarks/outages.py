@@ -1,0 +1,520 @@
+#!/usr/bin/env python3
+"""
+Two processes with four chats each on one database, and faults all the time: is anything lost, doubled, or too large?
+
+    python benchmarks/outages.py [--quick] [--json FILE] [--where FOLDER] [--faults N] [--messages N] [--seed N]
+
+The messages are those of real transcripts where there are any. As a host does, each process keeps what was said in files of its
+own before the plugin sees it, and begins with the list that it had when it was killed. Between two faults every chat says a few
+messages. Summaries are extracts, so that no model's mood is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import kit
+from kit import Chat
+
+PROCESSES, CHATS = 2, 4
+WINDOW = int(os.environ.get("OUTAGES_WINDOW", "32000"))
+LIMIT_BYTES = 400_000
+#: Where a chat may stop to let the faults catch up: the first number in the shared file, behind it what each chat has said.
+_SLOT = struct.Struct("<q")
+
+
+class Board:
+    """Numbers that all processes see."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            path.write_bytes(b"\0" * _SLOT.size * (1 + PROCESSES * CHATS))
+        self._file = path.open("r+b")
+        self._map = mmap.mmap(self._file.fileno(), 0)
+
+    def __getitem__(self, slot: int) -> int:
+        return int(_SLOT.unpack_from(self._map, slot * _SLOT.size)[0])
+
+    def __setitem__(self, slot: int, value: int) -> None:
+        _SLOT.pack_into(self._map, slot * _SLOT.size, value)
+
+
+# ------------------------------------------------------------------------------------------------ a process with chats
+class Talking(threading.Thread):
+    """One chat of a host: its transcript in files, its engine, its turns."""
+
+    def __init__(self, number: int, turns: Sequence[list[Chat]], folder: Path, board: Board) -> None:
+        super().__init__(daemon=True)
+        from hermes_lcm.engine import LCMEngine
+
+        self.number, self.turns, self.folder, self.board = number, turns, folder / f"chat{number}", board
+        self.folder.mkdir(exist_ok=True)
+        self.session_id = f"chat{number}"
+        self.said, self.live = self._resumed()
+        self.engine: Any = LCMEngine()
+        self.engine.on_session_start(self.session_id, platform="cli")
+        self.engine.update_model(model="m", context_length=WINDOW)
+        self.largest = 0
+
+    stopped = False  # nobody says anything new
+
+    def _resumed(self) -> tuple[int, list[Chat]]:
+        """What the transcript says: how many messages there are, and the list with which the chat goes on."""
+        live: list[Chat] = []
+        said = 0
+        for path in sorted(self.folder.glob("*.json")):
+            with suppress(ValueError):  # killed in the middle of writing it
+                record = json.loads(path.read_text(encoding="utf-8"))
+                live = record["list"] if "list" in record else [*live, record["message"]]
+                said += "message" in record
+        return said, live
+
+    def _record(self, record: dict[str, Any]) -> None:
+        name = self.folder / f"{time.monotonic_ns():020d}"
+        name.with_suffix(".tmp").write_text(json.dumps(record), encoding="utf-8")
+        name.with_suffix(".tmp").rename(name.with_suffix(".json"))
+
+    def run(self) -> None:
+        done = 0
+        for turn in self.turns:
+            for message in turn:
+                done += 1
+                if done > self.said and not self.stopped:
+                    self.say(message)
+            if done >= self.said:
+                self.hook("post_llm_call")
+        self.board[1 + self.number] = 1 << 40
+
+    def say(self, message: Chat) -> None:
+        while self.board[1 + self.number] >= self.board[0]:
+            time.sleep(0.005)
+        if self.stopped:
+            return
+        self._record({"message": message})
+        self.live.append(message)
+        self.said += 1
+        if message["role"] != "assistant":
+            self.request()
+        self.board[1 + self.number] = self.said
+
+    def request(self) -> None:
+        """What the host does before it sends a request."""
+        from hermes_lcm.host import facts
+
+        size = facts.rough(self.live)
+        for _ in range(3):
+            if not self.engine.should_compress(size):
+                break
+            out = self.engine.compress(list(self.live), current_tokens=size)
+            if out == self.live:
+                break
+            self.live = json.loads(json.dumps(out))
+            self._record({"list": self.live})
+            self.engine.on_session_start(
+                self.session_id, platform="cli", boundary_reason="compression", old_session_id=self.session_id
+            )
+            size = facts.rough(self.live)
+        self.hook("pre_api_request")
+        self.largest = max(self.largest, size)
+
+    def hook(self, name: str) -> None:
+        from hermes_lcm import runtime
+        from hermes_lcm.plugin import hooks
+
+        runtime.ENGINES.used = True
+        hooks.HOOKS[name](session_id=self.session_id, conversation_history=self.live, platform="cli", model="m")
+
+
+class Faulty(sqlite3.Cursor):
+    """Statements of which one fails."""
+
+    left = 0
+    code = sqlite3.SQLITE_IOERR
+
+    def execute(self, sql: str, *args: Any) -> Any:
+        if Faulty.left:
+            Faulty.left -= 1
+            if not Faulty.left:
+                error = sqlite3.OperationalError(
+                    "disk I/O error" if Faulty.code == sqlite3.SQLITE_IOERR else "disk is full"
+                )
+                error.sqlite_errorcode = Faulty.code
+                raise error
+        return super().execute(sql, *args)
+
+
+class Wired(sqlite3.Connection):
+    """Connections whose statements may be made to fail."""
+
+    def cursor(self, *_: Any) -> Any:
+        return super().cursor(Faulty)
+
+    def execute(self, sql: str, *args: Any) -> Any:
+        return self.cursor().execute(sql, *args)
+
+
+def wired() -> list[float]:
+    """Statements and the clock of this process as the supervisor wants them; by how much the clock is wrong."""
+    connect, now, shift = sqlite3.connect, time.time, [0.0]
+    sqlite3.connect = lambda *args, **facts: connect(*args, **{**facts, "factory": Wired})  # type: ignore[assignment]
+    time.time = lambda: now() + shift[0]  # type: ignore[assignment]
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    return shift
+
+
+def worker(number: int, folder: Path, seed: int, messages: int) -> None:
+    """The process: its chats, and what the supervisor tells it to break in itself."""
+    import resource
+
+    import material
+
+    from hermes_lcm import runtime
+
+    shift = wired()
+    board = Board(folder / "board")
+    turns, _ = material.turns(messages // 2, seed)
+    chats = [Talking(n, parts(turns, n, messages), folder, board) for n in range(number * CHATS, (number + 1) * CHATS)]
+    seen: set[str] = set()
+    for chat in chats:
+        chat.start()
+
+    def look() -> None:
+        while True:
+            for at in runtime.RUNTIMES.all():
+                seen.update(problem.topic for problem in at.health.problems(may_open=False))
+            time.sleep(0.02)
+
+    threading.Thread(target=look, daemon=True).start()
+    for line in sys.stdin:
+        what, _, value = line.strip().partition(" ")
+        if what in ("end", "stop"):
+            Talking.stopped = what == "stop"
+            break
+        if what == "fail":
+            Faulty.code, Faulty.left = (int(each) for each in value.split())
+        elif what == "clock":
+            shift[0] = float(value)
+        elif what == "limit":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (int(value), resource.RLIM_INFINITY))
+    finished(chats, seen)
+
+
+def finished(chats: Sequence[Talking], seen: set[str]) -> None:
+    """The chats say what is left; what was seen goes to the supervisor."""
+    for chat in chats:
+        chat.join()
+    for chat in chats:
+        chat.hook("post_llm_call")
+    print(json.dumps({"largest": max(chat.largest for chat in chats), "topics": sorted(seen)}), flush=True)
+
+
+def parts(turns: Sequence[list[Chat]], number: int, messages: int) -> list[list[Chat]]:
+    """The turns of one chat: as many as give it its share of the messages."""
+    share = messages // (PROCESSES * CHATS)
+    out: list[list[Chat]] = []
+    for turn in turns[number :: PROCESSES * CHATS]:
+        if sum(map(len, out)) >= share:
+            break
+        out.append(turn)
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ the supervisor
+class Run:
+    """The processes, and the faults that they meet."""
+
+    def __init__(self, folder: Path, faults: int, messages: int, seed: int) -> None:
+        self.folder, self.home = folder, folder / "home"
+        self.home.mkdir()
+        (self.home / "config.yaml").write_text("context:\n  engine: lcm\n", encoding="utf-8")
+        self.db = self.home / "lcm.db"
+        self.faults, self.messages, self.seed = faults, messages, seed
+        self.rng = random.Random(seed)
+        self.board = Board(folder / "board")
+        self.kinds: Counter[str] = Counter()
+        self.workers = [self.started(n) for n in range(PROCESSES)]
+        self.rest = False  # out of time: what is left is not said
+
+    def started(self, number: int) -> subprocess.Popen[str]:
+        env = {**os.environ, "HERMES_HOME": str(self.home), "LCM_SUMMARY_MODEL": "extractive"}
+        words = [
+            sys.executable,
+            __file__,
+            "--worker",
+            str(number),
+            str(self.folder),
+            str(self.seed),
+            str(self.messages),
+        ]
+        return subprocess.Popen(
+            words,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=(self.folder / "log").open("a"),
+            text=True,
+        )
+
+    def tell(self, words: str) -> None:
+        for each in self.workers:
+            assert each.stdin is not None
+            with suppress(OSError):
+                each.stdin.write(words + "\n")
+                each.stdin.flush()
+
+    def step(self, count: float) -> None:
+        """Let every chat say so many messages, and wait for the slowest one; no longer than a stuck one deserves."""
+        self.board[0] = int(count)
+        end = time.monotonic() + 60
+        while any(self.board[1 + n] < int(count) for n in range(PROCESSES * CHATS)):
+            if time.monotonic() > end:
+                raise TimeoutError(f"chats stand still at {[self.board[1 + n] for n in range(PROCESSES * CHATS)]}")
+            time.sleep(0.002)
+
+    def go(self, progress: Callable[[str], None], until: float) -> None:
+        share = self.messages / (PROCESSES * CHATS)
+        self.step(4)
+        acts = list(ACTS.items())
+        for n in range(self.faults):
+            if time.monotonic() > until:
+                self.rest = True
+                break
+            name, act = self.rng.choices(acts, [WEIGHTS.get(name, 10) for name, _ in acts])[0]
+            self.kinds[name] += 1
+            undo = act(self)
+            at = 4 + (share - 5) * (n + 1) / self.faults
+            try:
+                self.step(at if undo is None else at - (share / self.faults) / 2)
+            finally:
+                if undo is not None:
+                    undo()
+            self.step(at)
+            if n % 20 == 0:
+                progress(f"{n} faults, last {name}")
+
+    def end(self) -> list[dict[str, Any]]:
+        self.tell("stop" if self.rest else "end")
+        self.board[0] = 1 << 41
+        out = []
+        for each in self.workers:
+            said, _ = each.communicate(timeout=300)
+            out.append(json.loads(said.splitlines()[-1]))
+        return out
+
+
+Undo = Callable[[], None] | None
+
+
+def killed(run: Run) -> Undo:
+    n = run.rng.randrange(PROCESSES)
+    run.workers[n].kill()
+    run.workers[n].wait()
+    run.workers[n] = run.started(n)
+    return None
+
+
+def locked(run: Run) -> Undo:
+    """For as long as the chats go on; they wait once."""
+    try:
+        other = sqlite3.connect(run.db, isolation_level=None, timeout=1, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+    except sqlite3.Error:
+        return None
+    return other.close
+
+
+def failing(run: Run) -> Undo:
+    run.tell(f"fail {sqlite3.SQLITE_IOERR} {run.rng.randrange(1, 60)}")
+    return None
+
+
+def full(run: Run) -> Undo:
+    run.tell(f"fail {sqlite3.SQLITE_FULL} {run.rng.randrange(1, 60)}")
+    return None
+
+
+def limited(run: Run) -> Undo:
+    size = max((path.stat().st_size for path in run.home.glob("lcm.db*")), default=0)
+    run.tell(f"limit {max(LIMIT_BYTES, size)}")
+    return lambda: run.tell("limit -1")
+
+
+def overwritten(run: Run) -> Undo:
+    """A page of the file; a copy of before takes its place afterwards, as a backup would."""
+    good = run.home / "good"
+    good.unlink(missing_ok=True)
+    if not copied(run.db, good):
+        return None
+    size = run.db.stat().st_size
+    with run.db.open("r+b") as file:  # another process: nobody's locks here
+        file.seek(run.rng.randrange(0, max(1, size // 1024)) * 1024)
+        file.write(run.rng.randbytes(1024))
+    return lambda: exchanged(run.db, good)
+
+
+def exchanged(db: Path, good: Path) -> None:
+    for ending in ("-wal", "-shm"):
+        Path(f"{db}{ending}").unlink(missing_ok=True)
+    good.replace(db)
+
+
+def copied(db: Path, target: Path) -> bool:
+    try:
+        with (
+            closing(sqlite3.connect(f"file:{db}?mode=ro", uri=True, timeout=2)) as now,
+            closing(sqlite3.connect(target)) as copy,
+        ):
+            now.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE")
+    except sqlite3.Error:
+        return False
+    target.chmod(0o600)
+    return True
+
+
+def log_removed(run: Run) -> Undo:
+    for ending in run.rng.choice((("-wal",), ("-wal", "-shm"))):
+        Path(f"{run.db}{ending}").unlink(missing_ok=True)
+    return None
+
+
+def deleted(run: Run) -> Undo:
+    for ending in ("", "-wal", "-shm"):
+        Path(f"{run.db}{ending}").unlink(missing_ok=True)
+    return None
+
+
+def replaced(run: Run) -> Undo:
+    older = run.home / "older"
+    if run.rng.random() < 0.5 or not copied(run.db, older):
+        older.unlink(missing_ok=True)
+        older.touch(mode=0o600)
+    exchanged(run.db, older)
+    return None
+
+
+def renamed(run: Run) -> Undo:
+    away = run.home.with_name("away")
+    run.home.rename(away)
+
+    def back() -> None:
+        with suppress(OSError):
+            shutil.rmtree(run.home)
+        away.rename(run.home)
+
+    return back
+
+
+def clock(run: Run) -> Undo:
+    run.tell(f"clock {run.rng.choice((-86400, -60, 60, 86400))}")
+    return lambda: run.tell("clock 0")
+
+
+def closed(run: Run) -> Undo:
+    """Rights: without effect where everything runs as root."""
+    for path in run.home.glob("lcm.db*"):
+        path.chmod(0o400)
+    run.home.chmod(0o500)
+
+    def back() -> None:
+        run.home.chmod(0o700)
+        for path in run.home.glob("lcm.db*"):
+            path.chmod(0o600)
+
+    return back
+
+
+ACTS: dict[str, Callable[[Run], Undo]] = {
+    "process killed": killed, "lock held": locked, "I/O error at a statement": failing, "disk full at a statement": full,
+    "file size limit": limited, "page overwritten": overwritten, "log removed": log_removed, "file deleted": deleted,
+    "file replaced": replaced, "folder renamed": renamed, "clock jumps": clock, "rights taken": closed,
+}  # fmt: skip
+WEIGHTS = {"I/O error at a statement": 30, "disk full at a statement": 20, "process killed": 6, "lock held": 6}
+
+
+# ------------------------------------------------------------------------------------------------ what is there
+def judged(run: Run) -> dict[str, Any]:
+    """A new process: what is stored of each chat, beside what was said."""
+    os.environ["HERMES_HOME"] = str(run.home)
+    from hermes_lcm import command, runtime
+    from hermes_lcm.store import Segment
+    from hermes_lcm.text import content
+
+    at = runtime.RUNTIMES.at(run.home)
+    at.standby.settle()
+    lost = doubled = disordered = said = 0
+    for folder in sorted(run.folder.glob("chat*")):
+        records = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json")))
+        meant = [content.said(record["message"]).digest for record in records if "message" in record]
+        said += len(meant)
+        session = at.sessions.find(folder.name)
+        rows = at.store.heads([Segment(session.conversation_id)]) if session is not None else []
+        there = [row.digest for row in rows if not row.flags & 512]
+        lost += sum((Counter(meant) - Counter(there)).values())
+        doubled += sum((Counter(there) - Counter(meant)).values())
+        disordered += there != meant and Counter(there) == Counter(meant)
+    deep = command.answer("doctor deep", command.operator_access(at, None, None))
+    out = {
+        "messages": said, "lost": lost, "doubled": doubled, "chats out of order": disordered,
+        "doctor": [line for line in deep.text.splitlines() if "FAILED" in line],
+        "problems": [problem.topic for problem in at.health.problems()],
+        "stand-ins left": len(list(run.home.glob("lcm.standby-*.db"))),
+    }  # fmt: skip
+    at.preparer.stop()
+    at.db.close()
+    return out
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--worker"]:
+        number, folder, seed, messages = sys.argv[2:6]
+        worker(int(number), Path(folder), int(seed), int(messages))
+        return 0
+    parser = kit.arguments(__doc__)
+    parser.add_argument("--faults", type=int)
+    parser.add_argument("--messages", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1e9, help="no new fault after so many")
+    parser.add_argument("--keep", action="store_true")
+    given = parser.parse_args()
+    faults = given.faults or (30 if given.quick else 2000)
+    messages = given.messages or (640 if given.quick else 20_000)
+    folder = Path(tempfile.mkdtemp(prefix="outages-", dir=given.where))
+    began = time.monotonic()
+    run = Run(folder, faults, messages, given.seed)
+    try:
+        run.go(lambda said: print(said, file=sys.stderr, flush=True), began + given.seconds)
+        ends = run.end()
+        found = judged(run)
+    finally:
+        for each in run.workers:
+            each.kill()
+        if not given.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    largest = max(each["largest"] for each in ends)
+    topics = sorted({topic for each in ends for topic in each["topics"]})
+    print(json.dumps({**found, "faults": dict(run.kinds), "largest": largest, "topics": topics,
+                      "seconds": round(time.monotonic() - began)}, indent=1))  # fmt: skip
+    good = not (found["lost"] or found["doubled"] or found["doctor"] or found["stand-ins left"]) and largest <= WINDOW
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""
+Train the weights of the search's ranking and write them to search/weights.py.
+
+    pip install numpy && python benchmarks/train_ranking.py [--write] [--json FILE]
+
+Needs the data of benchmarks/recall.py. Every question is asked of the plugin itself; its candidates and their signals are what
+the ranking would see. Per kind of conversation a linear model is fitted with listwise loss (softmax over candidates). The
+figures are cross-validated: a conversation's questions are ranked by weights that were fitted without it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import kit
+from driving import Agent, hook
+from kit import InstantModel, Report, home
+
+import recall
+
+STEPS, RATE = 150, 0.05
+DECAY = {"dialogue": 0.001, "work": 0.01, "diary": 0.003}  # few conversations of a kind: weights closer to nothing
+DEPTHS = (10, 20, 40)
+TARGET = kit.ROOT / "search" / "weights.py"
+
+
+@dataclass
+class Question:
+    """What was asked, its candidates' signals, which of them are evidence, and in which order they came before."""
+
+    group: str
+    conversation: str
+    kind: str
+    signals: Any
+    evidence: Any
+    counted: Any  # candidates that are messages of the set, not what was put between them
+    before: list[bool]
+    wanted: int
+
+
+def ask_all(name: str, case: recall.Case, where: Path, out: list[Question], numpy: Any) -> None:
+    """All questions about one conversation."""
+    from hermes_lcm.search import ranking
+
+    conversation, docs, asked = case
+    chat, places = recall.as_chat(docs)
+    seen: dict[str, Any] = {}
+    rerank = ranking.Pool.rerank
+
+    def record(pool: Any, question: Any, texts: Any, literals: Any, when: Any) -> None:
+        seen.update(examples=pool.examples(question, texts), kind=pool.kind)
+        rerank(pool, question, texts, literals, when)
+
+    with home(where), patch.object(ranking.Pool, "rerank", record):
+        agent = Agent(f"20260101_{conversation}", 2_000_000)
+        hook("pre_api_request", agent.session_id, chat)
+        session = agent.runtime.session(agent.session_id)
+        rows = sorted(agent.runtime.store.heads([recall.segment(session.conversation_id)]), key=lambda row: row.seq)
+        ident = {row.store_id: places[at] for at, row in enumerate(rows) if at in places}
+        for each in asked:
+            seen.clear()
+            answer = agent.tool("lcm_grep", query=each.question, limit=40)
+            if not seen.get("examples"):
+                continue
+            names = [ident.get(hit.place.store_id) for hit, *_ in seen["examples"]]
+            hits = [ident.get(hit.get("store_id")) for hit in answer["results"] if hit["type"] == "message"]
+            out.append(
+                Question(
+                    name, conversation.rsplit("_", 1)[0] if name == "memdaily" else conversation, seen["kind"],
+                    numpy.array([values for *_, values in seen["examples"]], dtype=float),
+                    numpy.array([float(found in each.evidence) for found in names]),
+                    numpy.array([found is not None for found in names]),
+                    [found in each.evidence for found in dict.fromkeys(hits) if found is not None], len(each.evidence),
+                )
+            )  # fmt: skip
+        agent.close()
+
+
+class Model:
+    """Listwise softmax regression."""
+
+    def __init__(self, numpy: Any, questions: list[Question]) -> None:
+        self._numpy = numpy
+        every = numpy.concatenate([q.signals[q.counted] for q in questions])
+        self.scale = every.std(0)
+        self.scale[self.scale < 1e-3] = 1e6  # what never differs has no weight
+
+    def fit(self, questions: list[Question], decay: float) -> Any:
+        numpy = self._numpy
+        # What was put between messages of one role ("ok") is no example of what an assistant says.
+        real = [(q.signals[q.counted], q.evidence[q.counted]) for q in questions if q.evidence.sum()]
+        pairs = [(signals / self.scale, evidence / evidence.sum()) for signals, evidence in real]
+        weights = numpy.zeros(len(self.scale))
+        mean, square = weights.copy(), weights.copy()
+        for step in range(1, STEPS + 1):
+            gradient = decay * weights
+            for signals, evidence in pairs:
+                odds = numpy.exp(signals @ weights - (signals @ weights).max())
+                gradient = gradient + signals.T @ (odds / odds.sum() - evidence) / len(pairs)
+            mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+            weights = weights - RATE * (mean / (1 - 0.9**step)) / (numpy.sqrt(square / (1 - 0.999**step)) + 1e-8)
+        return weights / self.scale
+
+
+def recalls(numpy: Any, question: Question, weights: Any) -> list[float]:
+    order = numpy.argsort(-(question.signals @ weights), kind="stable")
+    found = question.evidence[order[question.counted[order]]]
+    return [float(found[:depth].sum()) / question.wanted for depth in DEPTHS]
+
+
+def main() -> int:
+    parser = kit.arguments(__doc__ or "")
+    parser.add_argument("--write", action="store_true", help="write search/weights.py")
+    args = parser.parse_args()
+    report = Report("train_ranking", "learned ranking, cross-validated by conversation", args.quick)
+    folder = kit.data_folder()
+    try:
+        numpy = importlib.import_module("numpy")
+    except ImportError:
+        numpy = None
+    if numpy is None or folder is None:
+        report.note("skipped: needs numpy and the data of benchmarks/recall.py")
+        return report.finish(args.json)
+    InstantModel().install()
+    questions: list[Question] = []
+    for name, read in recall.SETS.items():
+        for case in read(folder / name):
+            ask_all(name, case, args.where or Path(tempfile.gettempdir()), questions, numpy)
+    weights: dict[str, Any] = {}
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * (1 + 2 * len(DEPTHS)))
+    for kind, decay in DECAY.items():
+        of_kind = [q for q in questions if q.kind == kind]
+        model = Model(numpy, of_kind)
+        weights[kind] = model.fit(of_kind, decay)
+        for left_out in sorted({q.conversation for q in of_kind}):
+            fitted = model.fit([q for q in of_kind if q.conversation != left_out], decay)
+            for q in (q for q in of_kind if q.conversation == left_out):
+                now = [sum(q.before[:depth]) / q.wanted for depth in DEPTHS]
+                for n, value in enumerate([1.0, *recalls(numpy, q, fitted), *now]):
+                    sums[q.group][n] += value
+    rows = [[name, int(s[0]), *(round(value / s[0], 4) for value in s[1:])] for name, s in sums.items()]
+    head = ("", "questions", *(f"R@{d}" for d in DEPTHS), *(f"R@{d} as it is written" for d in DEPTHS))
+    report.table("Evidence recall of conversations left out", head, rows)
+    if args.write:
+        TARGET.write_text(written(weights, rows, questions), encoding="utf-8")
+        report.note(f"{TARGET} written")
+    return report.finish(args.json)
+
+
+def written(weights: Mapping[str, Any], rows: list[list[Any]], questions: list[Question]) -> str:
+    """The module with the weights and where they are from."""
+    from hermes_lcm.search.signals import NAMES
+
+    kinds = ", ".join(f"{kind}: {sum(q.kind == kind for q in questions)} questions" for kind in weights)
+    figures = "; ".join(f"{row[0]} {row[2]:.3f} of {row[1]} questions" for row in rows)
+    lines = [
+        '"""',
+        "Weights of the ranking's signals, by kind of conversation.",
+        "",
+        f"Written by benchmarks/train_ranking.py on {datetime.now(UTC):%Y-%m-%d}; change nothing by hand. Listwise softmax,",
+        "trained on parts of LoCoMo, BEAM and MemDaily, none of whose text is here. By the shape of the conversations:",
+        f"{kinds}.",
+        "Evidence among the first ten, each conversation ranked by weights fitted without it:",
+        f"{figures}.",
+        '"""',
+        "",
+        "from typing import Final",
+        "",
+        "#: In the order of ``signals.NAMES``.",
+        "WEIGHTS: Final[dict[str, tuple[float, ...]]] = {",
+    ]
+    for kind, values in weights.items():
+        lines += [
+            f'    "{kind}": (',
+            *(f"        {v:.4f},  # {name}" for v, name in zip(values, NAMES, strict=True)),
+            "    ),",
+        ]
+    return "\n".join([*lines, "}", ""])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

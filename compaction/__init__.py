@@ -1,0 +1,1 @@
+"""Compaction: from the backlog to summaries to a smaller message list."""

@@ -1,0 +1,329 @@
+"""
+Summaries ready before they are needed.
+
+Owns the worker threads of a database. After a turn they summarise what lies outside the tail into leaves and ask again about
+provisional ones; then comes ``upkeep``. The oldest job comes first; a chat gets a share of leaves at a time while others wait,
+and one worker. Nothing they do shows until a compaction adopts it; they can be killed at any statement.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ..config import Config
+from ..dag import SummaryDag
+from ..errors import StoreError, SummaryError
+from ..llm.ladder import SESSION
+from ..prompt.context_message import prefix_tokens
+from ..records import Lineage, Node, in_order
+from ..session import Session
+from ..storage.health import Health
+from ..storage.leases import Claims
+from . import planner
+from .backoff import Backoff
+from .compactor import Compactor, Request, View, repairable
+from .workers import Foreground
+
+_LEASE_S = 180.0
+_IDLE_S = 30.0
+_JOB_S = 600.0
+_MIN_NEW_ROWS = 4
+_SHARE = 3  # leaves of one chat, then it is the turn of those that wait
+#: Summaries are written from this share of the way to the next fold on, for so much of it at least; then for what came since,
+#: so that little is left raw. Earlier they would be for nothing where a conversation ends before.
+_AHEAD_SHARE, _AHEAD_PART = 0.7, 0.25
+_CLOSE_SHARE, _CLOSE_PART = 0.95, 0.03
+_LEAST_TOKENS = 2000  # what a call costs besides would be half of it
+_MOST_FOLDS = 1000
+
+
+Look = Callable[[Session, Sequence[Mapping[str, Any]], Lineage], object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    session: Session
+    request: Request
+    context: contextvars.Context
+    look: Look | None = None
+
+
+class Preparer:
+    """Takes turns in, works on them one at a time, newest state of each session only."""
+
+    def __init__(
+        self, leases: Claims, compactor: Compactor, dag: SummaryDag, health: Health, config: Config,
+        *, upkeep: Callable[[Callable[[], bool]], None] = lambda _: None,
+        measured: Callable[[str, Sequence[Mapping[str, Any]], int | None], None] = lambda *_: None,
+        foreground: Foreground | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._leases = leases
+        self._compactor = compactor
+        self._dag = dag
+        self._health = health
+        self._config = config
+        self._upkeep = upkeep
+        self._measured = measured
+        self._foreground = foreground or Foreground()
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._jobs: dict[str, _Job] = {}  # oldest first: a newer state of a session takes the place of the older one
+        self._seen: dict[str, int] = {}
+        self._working: set[int] = set()  # conversations
+        self._threads = self._waiting = 0
+        self._tidying = threading.Lock()
+        self._stopped = False
+        self._waits = Backoff[tuple[int, str, int]](monotonic)
+        self._folds: dict[str, tuple[planner.Fold, int]] = {}
+
+    # -- from the turn ----------------------------------------------------------------------------------
+    def after_turn(self, session: Session, request: Request, *, look: Look | None = None) -> None:
+        """Note that a session has a new state. Returns at once. ``look``: what else the worker should look at first."""
+        if not self._config.background_compaction or session.mode != "full":
+            return
+        key = session.session_id
+        waiting = request.lineage.assembly is not None and any(
+            repairable(node) for node in self._dag.nodes(request.lineage.assembly.roots)
+        )
+        if not waiting and request.lineage.last_seq < self._seen.get(key, 0) + _MIN_NEW_ROWS:
+            return
+        with self._wake:
+            if self._stopped:
+                return
+            self._jobs[key] = _Job(session, request, contextvars.copy_context(), look)
+            if not self._waiting and self._threads < self._config.summary_parallelism:
+                self._threads += 1
+                threading.Thread(target=self._run, name="lcm-prepare", daemon=True).start()
+            self._wake.notify()
+
+    def fold(self, session_id: str, threshold: int) -> planner.Fold | None:
+        """The next fold of a session as it was planned after its last turn, in the measure of this threshold."""
+        planned = self._folds.get(session_id)
+        if planned is None:
+            return None
+        fold, at = planned
+        return replace(fold, due=min(threshold, threshold * fold.due // max(1, at)))
+
+    def stop(self) -> None:
+        """Take nothing new and give up what is running at its next step."""
+        with self._wake:
+            self._stopped = True
+            self._jobs.clear()
+            self._wake.notify_all()
+
+    def state(self) -> dict[str, object]:
+        """For status."""
+        return {
+            "enabled": bool(self._config.background_compaction),
+            "running": bool(self._working),
+            "waiting_sessions": len(self._jobs),
+            "leaves_prepared": self._health.counters["leaves_prepared"],
+            "nodes_repaired": self._health.counters["nodes_repaired"],
+        }
+
+    def idle(self, timeout_s: float) -> bool:
+        """Wait until there is nothing to do; for tests and clean exits."""
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            with self._lock:
+                if not self._jobs and not self._working:
+                    return True
+            time.sleep(0.01)
+        return False
+
+    # -- in the worker ----------------------------------------------------------------------------------
+    def _run(self) -> None:
+        try:
+            while (job := self._next()) is not None:
+                self._one(job)
+        finally:
+            with self._wake:
+                self._threads -= 1
+
+    def _next(self) -> _Job | None:
+        """The oldest job of a conversation at which nobody works; None when none came for a while, or all ends."""
+        with self._wake:
+            self._waiting += 1
+            self._wake.wait_for(lambda: self._due() is not None or self._stopped, _IDLE_S)
+            self._waiting -= 1
+            key = self._due()
+            if self._stopped or key is None:
+                return None
+            job = self._jobs.pop(key)
+            self._working.add(job.session.conversation_id)
+            return job
+
+    def _due(self) -> str | None:
+        return next((k for k, job in self._jobs.items() if job.session.conversation_id not in self._working), None)
+
+    def _others_wait(self) -> bool:
+        with self._lock:
+            return self._due() is not None
+
+    def _one(self, job: _Job) -> None:
+        unfinished = False
+        try:
+            unfinished = job.context.run(self._work, job)
+            self._health.resolved("background worker")
+        except SummaryError:
+            pass  # stopped in the middle, or its sources are gone
+        except StoreError as exc:
+            self._health.degraded("background worker", exc, severity="warning")
+        except BaseException as exc:
+            self._health.degraded("background worker", exc)  # the thread ends here; the next turn starts another
+            raise
+        finally:
+            with self._wake:
+                self._working.discard(job.session.conversation_id)
+                if unfinished and not self._stopped:
+                    self._jobs.setdefault(job.session.session_id, job)
+                self._wake.notify_all()
+
+    def _work(self, job: _Job) -> bool:
+        """Leaves for the backlog, then better nodes for provisional ones. True: its share is used up, and more is to be done."""
+        session = job.session
+        SESSION.set(session.session_id)
+        request = replace(job.request, deadline=self._monotonic() + _JOB_S, cancelled=self._between_steps, ahead=True)
+        self._between_steps()
+        if job.look is not None:
+            job.look(session, request.messages, request.lineage)
+            self._between_steps()
+        self._measured(session.session_id, request.messages, request.current_tokens)
+        view = self._compactor.under(request).view(session, request)
+        fold = self._planned(session, view, request)
+        if fold.due < request.threshold:
+            request = replace(request, due=fold.due)
+            view = self._compactor.under(request).view(session, request)
+        # One lease for the conversation, not one a leaf: another process would cut what is left differently.
+        lease = f"prepare:{session.conversation_id}"
+        if not self._leases.take(lease, _LEASE_S):
+            return False
+        try:
+            if not self._prepare(session, view, request, lease):
+                return True
+            # What was not done is no reason to wait for new rows.
+            self._seen[session.session_id] = request.lineage.last_seq
+        finally:
+            self._leases.release(lease)
+        if self._tidying.acquire(blocking=False):
+            try:
+                self._upkeep(self._between_steps)
+            finally:
+                self._tidying.release()
+        return False
+
+    def _between_steps(self) -> bool:
+        """Let host calls go first. True: the process ends, or the host has loaded the plugin anew: no step is to follow."""
+        self._stopped = self._stopped or getattr(sys.modules.get(__name__), "Preparer", None) is not Preparer
+        if not self._stopped:
+            self._foreground.give_way()
+        return self._stopped
+
+    def _prepare(self, session: Session, view: View, request: Request, lease: str) -> bool:
+        """The work itself, while this process has the conversation's lease. False: its share is used up before its end."""
+        state = self._leaves(session, view, request, lease)
+        if state != "done":
+            return state == "refused"
+        roots = self._compactor.under(request).roots(session, request)
+        ready = self._dag.nodes(
+            [c.node_id for c in self._compactor.under(request).chunks(session, view.backlog) if c.node_id is not None]
+        )
+        shown = in_order([*roots, *ready])
+        self._compactor.under(request).condense(session, shown, view.budget.prefix, request)
+        self._repairs(roots, request, lease)
+        return True
+
+    def _leaves(
+        self, session: Session, view: View, request: Request, lease: str
+    ) -> Literal["done", "refused", "share"]:
+        """Leaves for the backlog if it is worth it, as many as there are while no other chat waits."""
+        made = 0
+        chunks = self._compactor.under(request).chunks(session, view.backlog)
+        waiting = sum(chunk.tokens for chunk in chunks if chunk.node_id is None)
+        if waiting < self._floor(view, request) and not (request.critical and waiting):
+            return "done"
+        for chunk in chunks:
+            if chunk.node_id is not None or request.cancelled():
+                continue
+            # What a chunk begins with is the same in the next turn; where it ends is not.
+            begins = (session.conversation_id, "message", chunk.ids[0])
+            if not self._waits.due(begins):
+                continue
+            if made >= _SHARE and self._others_wait():
+                return "share"
+            if not self._leases.take(lease, _LEASE_S):
+                return "refused"
+            if self._compactor.under(request).leaf_ahead(session, chunk, request) is None:
+                if not request.cancelled():
+                    self._waits.failed(begins)
+                return "refused"  # perhaps no model answers now: one refusal a turn is enough
+            made += 1
+            self._waits.succeeded(begins)
+            self._health.counters["leaves_prepared"] += 1
+        return "done"
+
+    def _repairs(self, roots: Sequence[Node], request: Request, lease: str) -> None:
+        """Better nodes for provisional ones; the next compaction shows them."""
+        poor = [root for root in roots if repairable(root) and self._compactor.under(request).better(root) is None]
+        # What was refused most often comes last: one that no model can write must not keep the others from being asked about.
+        for root in sorted(poor, key=lambda root: self._waits.failures(_place(root))):
+            place = _place(root)
+            if not self._waits.due(place) or request.cancelled() or not self._leases.take(lease, _LEASE_S):
+                continue
+            if self._compactor.under(request).repair(root, request).quality == "provisional":
+                if not request.cancelled():
+                    # While no model has any answer that passes, each turn asks once: the first after that mends it.
+                    self._waits.failed(place, if_others_succeed=True)
+                return
+            self._waits.succeeded(place)
+            self._health.counters["nodes_repaired"] += 1
+
+    def _planned(self, session: Session, view: View, request: Request) -> planner.Fold:
+        """When the next fold is due, and what for."""
+        roots = self._compactor.under(request).roots(session, request)
+        used = max(view.before_tokens, request.current_tokens or 0)
+        backlog = sum(unit.tokens for unit in view.backlog)
+        ready = sum(
+            c.tokens for c in self._compactor.under(request).chunks(session, view.backlog) if c.node_id is not None
+        )
+        asked = sum(unit.role == "assistant" for unit in view.units)
+        config = request.config or self._config
+        tail = min(view.tail.tokens, int(config.tail_share * used))
+        prompt = planner.Prompt(
+            used,
+            request.threshold,
+            request.window or request.threshold,
+            max(0, used - view.before_tokens)
+            + prefix_tokens(roots)
+            + self._compactor.under(request).leaf_tokens(backlog)
+            + tail,
+            (backlog + view.tail.tokens) / max(1, asked),
+            config.threshold_is_exact(),
+        )
+        requests = asked + sum(root.message_count for root in roots) // 2
+        fold = planner.plan(request.prices(), prompt, ready, max(planner.LEAST_REQUESTS, requests))
+        self._folds.pop(session.session_id, None)
+        self._folds[session.session_id] = fold, request.threshold
+        while len(self._folds) > _MOST_FOLDS:
+            self._folds.pop(next(iter(self._folds)))
+        return fold
+
+    def _floor(self, view: View, request: Request) -> int:
+        """From how many unprepared tokens on it is worth to ask a model: larger chunks are fewer calls."""
+        way = max(view.before_tokens, request.current_tokens or 0) / max(1, request.begins)
+        if way < _AHEAD_SHARE:
+            return sys.maxsize
+        part = _CLOSE_PART if way >= _CLOSE_SHARE else _AHEAD_PART
+        return min(self._config.leaf_chunk_tokens, max(_LEAST_TOKENS, int(part * request.begins)))
+
+
+def _place(root: Node) -> tuple[int, str, int]:
+    return root.conversation_id, "node", root.node_id

@@ -1,0 +1,356 @@
+"""
+Compress pass: one compaction from the host's list to the list it gets back.
+
+Composes ingest's lineage, the compactor's nodes and the assembly into a prompt that fits, and records it. Nothing takes effect
+until the host shows that prompt back: an assembly governs only the lists that bear it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..dag import SummaryDag
+from ..errors import SourcesChanged, SummaryUnavailable
+from ..ingest import filters
+from ..llm.ladder import SESSION
+from ..prompt import context_message
+from ..prompt import stubs as stubbing
+from ..prompt.present_state import PresentState
+from ..prompt.stubs import superseded
+from ..records import ARCHIVE_RUNG, Entry, Flag, Node, in_order
+from ..session import Session, Sessions
+from ..store import MessageStore, Segment
+from ..text import content
+from ..text import markup as own
+from .compactor import ENOUGH, Compactor, Request, View
+
+_CROWDED = 1.5
+_STUB_MIN_TOKENS = 600
+_STUB_KEEP_CHARS = (6000, 1500, 300)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A new prompt, or None and why there is none."""
+
+    messages: list[dict[str, Any]] | None
+    reason: str
+    before_tokens: int = 0
+    after_tokens: int = 0
+    provisional: int = 0
+    assembly_id: int = 0
+    over_limit: bool = False
+    folded: int = 0  # messages that left the prompt for summaries
+    leaves: int = 0  # those summaries
+
+
+_STATE_SHARE = 0.06  # of the threshold: the block of present state
+
+
+class CompressPass:
+    """One per process and database; holds nothing between calls."""
+
+    def __init__(
+        self,
+        compactor: Compactor,
+        store: MessageStore,
+        dag: SummaryDag,
+        sessions: Sessions,
+        state: PresentState,
+        *,
+        rough: Callable[[Sequence[Mapping[str, Any]]], int],
+        clean: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]] = list,
+        stub_chars: int = 4000,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._compactor = compactor
+        self._store = store
+        self._dag = dag
+        self._sessions = sessions
+        self._state = state
+        self._rough = rough
+        self._clean = clean
+        self._stub_chars = stub_chars
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._running: set[str] = set()
+
+    @contextmanager
+    def only_one(self, session_id: str) -> Iterator[bool]:
+        """True for the one caller that may compact the session; a second one is told so at once, not made to wait."""
+        with self._lock:
+            free = session_id not in self._running
+            self._running.add(session_id)
+        try:
+            yield free
+        finally:
+            if free:
+                self._running.discard(session_id)
+
+    def compact(self, session: Session, request: Request) -> Outcome:
+        """A new prompt for the session, or none when that would not make it smaller. Raises StoreError."""
+        SESSION.set(session.session_id)
+        request = self._without_own_text(request)
+        view = self._compactor.under(request).view(session, request)
+        if not view.units:
+            return Outcome(None, "nothing to compact", view.before_tokens)
+        try:
+            roots = [
+                *self._compactor.under(request).roots(session, request),
+                *self._compactor.under(request).archive_nodes(session, view),
+            ]
+            prepared = self._prepared(session, view, roots, request)
+            if prepared is not None:
+                view, fresh = prepared
+            else:
+                view = self._chunkwise(session, view, roots, request)
+                fresh = self._compactor.under(request).cover(session, view.backlog, request)
+            roots = in_order([*self._compactor.under(request).repaired(roots, request, ask=prepared is None), *fresh])
+            roots = self._compactor.under(request).condense(
+                session, roots, view.budget.prefix, request, ask=prepared is None
+            )
+        except SummaryUnavailable:
+            if not request.cancelled():
+                raise
+        if request.cancelled():
+            return Outcome(None, "cancelled by the host", view.before_tokens)
+        outcome = self.publish(session, view, roots, request)
+        return replace(outcome, folded=sum(node.message_count for node in fresh), leaves=len(fresh))
+
+    def _prepared(
+        self, session: Session, view: View, roots: Sequence[Node], request: Request
+    ) -> tuple[View, list[Node]] | None:
+        """Make do with the leaves that are ready, if that frees enough: then no model is asked while the user waits.
+
+        What is not prepared yet stays raw in front of the tail, and is covered next time.
+        """
+        if request.force or request.focus or request.narrow or request.critical:
+            return None
+        ready: list[Node] = []
+        taken: set[int] = set()
+        for chunk in self._compactor.under(request).chunks(session, view.backlog):
+            node = self._dag.node(chunk.node_id) if chunk.node_id is not None else None
+            if node is None:
+                break
+            ready.append(node)
+            taken.update(chunk.ids)
+        kept = _keeping(view, taken)
+        if not ready or kept is None:
+            return None
+        prefix = min(context_message.prefix_tokens([*roots, *ready]), view.budget.prefix)
+        if kept.tail.tokens + prefix + view.budget.overhead > view.budget.threshold * ENOUGH:
+            return None
+        return kept, ready
+
+    def _chunkwise(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> View:
+        """The view of a pass that covers no more of the oldest chunks than it takes to get down to the low-water mark."""
+        if (
+            not self._compactor.under(request).in_chunks
+            or request.force
+            or request.focus
+            or request.narrow
+            or request.critical
+        ):
+            return view
+        taken: set[int] = set()
+        prefix = context_message.prefix_tokens(roots)
+        for chunk in self._compactor.under(request).chunks(session, view.backlog):
+            taken.update(chunk.ids)
+            prefix += self._compactor.under(request).leaf_tokens(chunk.tokens)
+            kept = _keeping(view, taken)
+            if kept is not None and kept.tail.tokens + min(prefix, view.budget.prefix) <= view.budget.limit:
+                return replace(kept, backlog=tuple(u for u in view.backlog if taken.issuperset(u.ids)))
+        return view
+
+    def _without_own_text(self, request: Request) -> Request:
+        """Where the host glued a message to our context or carrier, go on with that message alone."""
+        glued = [
+            n for n, entry in enumerate(request.lineage.entries) if entry.own in ("context", "carrier") and entry.ids
+        ]
+        if not glued:
+            return request
+        messages = list(request.messages)
+        for n in glued:
+            messages[n] = {
+                **messages[n],
+                "content": self._without_ours(messages[n], request.lineage.entries[n].ids[-1]),
+            }
+        return replace(request, messages=messages)
+
+    def _without_ours(self, message: Mapping[str, Any], store_id: int) -> str:
+        """What was glued to text of ours, as it was stored; where that cannot be read, as the list shows it."""
+        rows, _ = self._store.legible([store_id])
+        if rows:
+            return rows[0].text
+        (said,) = self._clean([{"content": own.glued(content.text_of(message.get("content")))}])
+        return str(said["content"])
+
+    def has_backlog(self, session: Session, request: Request) -> bool:
+        """Would a pass find anything to cover?"""
+        view = self._compactor.under(request).view(session, request)
+        return bool(view.backlog or view.archived)
+
+    def publish(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> Outcome:
+        """Build the prompt that fits, record it as an assembly, hand it over; or nothing if it is no smaller."""
+        carried = self._dag.nodes(self._sessions.carried(session.conversation_id))
+        messages, entries = request.messages, request.lineage.entries
+        kept = [n for unit in view.units[view.tail.start :] if unit.index >= 0 for n in range(unit.index, unit.stop)]
+        pinned = view.units[view.tail.request].index if view.tail.request is not None else None
+        limit = max(256, view.budget.threshold - view.budget.overhead)
+        # What the summaries really take, not what they might: a tail with unprepared messages in front uses the rest.
+        prefix = min(context_message.prefix_tokens([*carried, *roots]), view.budget.prefix, limit // 3)
+        order = ([pinned] if pinned is not None else []) + kept
+        messages = self._redacted(messages, entries, order)
+        stubs = self._stubs(session, messages, entries, kept, pinned, limit - prefix)
+        if not roots and not stubs:
+            return Outcome(None, "nothing outside the protected tail", view.before_tokens)
+        tail_ids = [store_id for n in order for store_id in entries[n].ids]
+        state = self._present(session, tail_ids, state_tokens(request.threshold, roots))
+        first = messages[pinned] if pinned is not None else None
+
+        def built(assembly_id: int) -> tuple[str, list[dict[str, Any]], int]:
+            """(text of the context message, the prompt, its tokens) in the largest room that fits."""
+            for room, most in _rooms(view.budget.prefix, min(limit, view.budget.limit), limit):
+                text = context_message.context_text(session.nonce, assembly_id, roots, carried, room, state)
+                out = context_message.prompt(
+                    session.nonce, text, first, [messages[n] for n in kept],
+                    {kept.index(n): stub for n, stub in stubs.items()}, _gaps(pinned, kept),
+                )  # fmt: skip
+                after = self._rough(out)
+                if after <= most:
+                    break
+            return text, out, after
+
+        expected = self._dag.next_assembly()
+        text, out, after = built(expected)
+        if after >= view.before_tokens:
+            return Outcome(None, f"the prompt would not get smaller ({view.before_tokens} to {after} tokens)",
+                           view.before_tokens, after)  # fmt: skip
+        last_pos = self._last_pos(session, roots, tail_ids)
+        with self._dag.writing():
+            self._unchanged(session, roots)
+            assembly_id = self._dag.publish(
+                session.conversation_id, session.session_id, [node.node_id for node in roots], tail_ids,
+                last_seq=request.lineage.last_seq, last_pos=last_pos, now=self._clock(),
+            )  # fmt: skip
+            if assembly_id != expected:  # another process has published meanwhile; the text bears the number
+                text, out, after = built(assembly_id)
+            self._dag.seal(assembly_id, own.context_digest(text))
+        poor = sum(1 for node in roots if node.quality == "provisional" and node.rung != ARCHIVE_RUNG)
+        said = "compacted" if after <= limit else "compacted as far as possible; the prompt is above its threshold"
+        return Outcome(out, said, view.before_tokens, after, poor, assembly_id, after > limit)
+
+    def _unchanged(self, session: Session, roots: Sequence[Node]) -> None:
+        """Raises SourcesChanged where another file came in place of the one in which the roots were found."""
+        found = self._sessions.find(session.session_id)
+        if found is None or found.nonce != session.nonce or self._dag.nodes([n.node_id for n in roots]) != list(roots):
+            raise SourcesChanged(f"the database of session {session.session_id!r} was replaced during the compaction")
+
+    def _redacted(
+        self, messages: Sequence[Mapping[str, Any]], entries: Sequence[Entry], order: Sequence[int]
+    ) -> Sequence[Mapping[str, Any]]:
+        """The list with messages from which secrets were taken before they were stored as they were stored.
+
+        What cannot be read of them is taken from the list, where it is still whole, without what is secret by today's settings.
+        """
+        heads = self._store.heads_of([store_id for n in order for store_id in entries[n].ids])
+        secret = [n for n in order if any(heads[i].flags & Flag.REDACTED for i in entries[n].ids if i in heads)]
+        if not secret:
+            return messages
+        out = list(messages)
+        for n in secret:
+            rows, damaged = self._store.legible(entries[n].ids)
+            if damaged:
+                (out[n],) = self._clean([out[n]])
+                continue
+            text = None if len(rows) == 1 else "\n\n".join(row.text for row in rows)
+            out[n] = filters.shown(out[n], rows[0].envelope if text is None else {"content": text})
+        return out
+
+    def _last_pos(self, session: Session, roots: Sequence[Node], tail_ids: Sequence[int]) -> float:
+        """How far into its own conversation the new prompt reaches."""
+        tail = self._store.heads_of(tail_ids).values()
+        own = [row.pos for row in tail if row.conversation_id == session.conversation_id]
+        return max(
+            [*own, *(node.last_pos for node in roots if node.conversation_id == session.conversation_id)], default=0.0
+        )
+
+    def _present(self, session: Session, tail_ids: Sequence[int], room_tokens: int) -> str:
+        """The block of present state, for prompts that cover anything."""
+        segments = [Segment(*item) for item in self._sessions.lineage(session.conversation_id)]
+        return self._state.block(segments, shown=tail_ids, room_tokens=room_tokens)
+
+    def _stubs(
+        self,
+        session: Session,
+        messages: Sequence[Mapping[str, Any]],
+        entries: Sequence[Entry],
+        kept: Sequence[int],
+        pinned: int | None,
+        room: int,
+    ) -> dict[int, context_message.Stub]:
+        """Tool results of the tail to show by reference: those that a later one stands for, then largest first until it fits."""
+        sizes = {n: self._rough([messages[n]]) for n in ([pinned] if pinned is not None else []) + list(kept)}
+        used = sum(sizes.values())
+        stubs: dict[int, context_message.Stub] = {}
+        for n in superseded(messages, self._stub_chars):  # the prefix is new anyway, so this costs nothing
+            if n in sizes and n != pinned and len(entries[n].ids) == 1:
+                text = stubbing.stub(session.nonce, self._store, messages[n], entries[n].ids[0])
+                stubs[n] = context_message.Stub(entries[n].ids[0], text)
+                size = self._rough([{**messages[n], "content": text}])
+                used, sizes[n] = used + size - sizes[n], size
+        for keep_chars in _STUB_KEEP_CHARS:
+            for n in sorted(kept, key=lambda i: -sizes[i]):
+                if used <= room:
+                    return stubs
+                message = messages[n]
+                if message.get("role") != "tool" or sizes[n] < _STUB_MIN_TOKENS or len(entries[n].ids) != 1:
+                    continue
+                text = stubbing.text_of(self._store, message, entries[n].ids[0])
+                name = str(message.get("tool_name") or message.get("name") or "")
+                stub = context_message.stub_text(session.nonce, entries[n].ids[0], name, text, keep_chars)
+                size = self._rough([{**message, "content": stub.text}])
+                if size < sizes[n]:
+                    used += size - sizes[n]
+                    sizes[n] = size
+                    stubs[n] = stub
+        return stubs
+
+
+def _rooms(prefix: int, wanted: int, limit: int) -> tuple[tuple[int, int], ...]:
+    """Rooms for the summaries to try, with what the prompt may take then.
+
+    The first one is for summaries that will be condensed before the next compaction: to shorten them now and write them out again
+    then would break what a provider has cached twice.
+    """
+    return (int(prefix * _CROWDED), wanted), (prefix, limit), (prefix // 2, limit), (0, limit)
+
+
+def state_tokens(threshold: int, roots: Sequence[Node]) -> int:
+    """Room of the present state: where the summaries stand for little, it says little too."""
+    return int(min(threshold, 4 * sum(node.source_tokens for node in roots)) * _STATE_SHARE)
+
+
+def _gaps(pinned: int | None, kept: Sequence[int]) -> frozenset[int]:
+    """In front of which kept messages others of the list are left out."""
+    before = [pinned, *kept[:-1]]
+    return frozenset(
+        at for at, (last, n) in enumerate(zip(before, kept, strict=False)) if last is not None and n != last + 1
+    )
+
+
+def _keeping(view: View, taken: set[int]) -> View | None:
+    """The view when only these rows leave the prompt, oldest first; None when rows that are not shown would stay uncovered."""
+    left = [n for n, unit in enumerate(view.units) if not taken.issuperset(unit.ids) and unit.ids]
+    if any(view.units[n].index < 0 for n in left):
+        return None
+    asked = view.tail.request
+    start = next((n for n in left if n != asked), len(view.units))
+    raw = sum(view.units[n].tokens for n in {*left, *range(start, len(view.units))})
+    pinned = asked if asked is not None and asked < start else None
+    return replace(view, tail=replace(view.tail, start=start, request=pinned, tokens=raw))

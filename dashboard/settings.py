@@ -1,0 +1,30 @@
+"""
+Settings for the tab: each with its value, where that comes from, and what it does.
+"""
+
+from __future__ import annotations
+
+from ..config import KNOBS, shown
+from ..ops import presets
+from .look import Answer, Look
+
+#: Settings whose values may name chats, places of the machine, or what somebody wrote.
+_TELLING = frozenset((
+    "ignore_session_patterns", "stateless_session_patterns", "ignore_message_patterns", "custom_instructions", "database_path",
+    "metrics_path",
+))  # fmt: skip
+
+
+def settings(look: Look) -> Answer:
+    """Every setting, and the presets by name."""
+    config = look.deps.config
+    return {
+        "settings": [
+            {"name": name, "env": knob.env, "source": config.provenance(name), "default": shown(knob.default),
+             "expected": knob.expected, "meaning": knob.meaning,
+             "value": shown(getattr(config, name)) if look.full or name not in _TELLING else None}
+            for name, knob in KNOBS.items()
+        ],
+        "refused": [str(problem) for problem in config.problems],
+        "presets": [{"name": each.name, "summary": each.summary} for each in (*presets.CHOICES, *presets.PRESETS)],
+    }  # fmt: skip

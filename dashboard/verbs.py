@@ -1,0 +1,97 @@
+"""
+Verbs of ``hermes lcm`` and the search of the agent's tool, for the tab: the same words, functions and refusals.
+
+What changes something is shown first. To do it, the page sends back a digest of what it showed, and it is refused where the
+same question has another answer by then.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import Final
+
+from ..command import FOUND, OK, VERBS, Verb, Words, flagged, parsed, perform, refused
+from ..errors import BadRequest, LcmError
+from ..ops import journal as kept
+from ..ops.survey import exists
+from ..plugin.cli import at_terminal
+from ..text.printable import printable
+from ..tools import call
+from .look import Answer, Hidden, Look
+
+_FILTERS: Final = ("mode", "scope", "sort", "role", "source", "time_from", "time_to", "limit", "cursor")
+_PAGE: Final = 25
+#: Verbs that tell figures and settings only, their dry runs included.
+_FIGURES: Final = frozenset((
+    "status", "cost", "doctor", "doctor retention", "doctor clean", "doctor repair", "rotate", "dissolve", "restore", "help",
+    "preset", "preset show", "preset suggest",
+))  # fmt: skip
+_LOOKING_ONLY: Final = "LCM_DASHBOARD=metadata permits figures only; `hermes lcm {0}` at a terminal shows and does more"
+
+
+def listed(look: Look) -> Answer:
+    """Every verb: its words, what it does, whether it changes something."""
+    return {
+        "verbs": [
+            {"name": each.name, "usage": each.usage, "help": each.help, "changes": each.changes, "example": each.example}
+            for each in VERBS
+            if look.full or each.name in _FIGURES
+        ]
+    }  # fmt: skip
+
+
+def search(look: Look) -> Answer:
+    """The answer of ``lcm_grep``, with the reasons for the rank of each hit."""
+    asked: Answer = {name: look.text(name) for name in _FILTERS if look.text(name)}
+    asked |= {"query": look.text("query"), "format": "json", "reasons": True}
+    asked["session_scope"] = "current" if look.text("where") == "here" else "all"
+    found: Answer = json.loads(call(look.deps, "lcm_grep", asked).text)
+    if "error" in found:
+        raise BadRequest(str(found["error"]))
+    return found
+
+
+# -- verbs ---------------------------------------------------------------------------------------------
+def run(look: Look) -> Answer:
+    """One verb: what it says, or would do; with ``apply``, and the digest of what was shown, it is done."""
+    words = look.given.get("words")
+    if not isinstance(words, str) or not words.strip():
+        raise BadRequest("words: expected what would be typed behind `hermes lcm`")
+    verb, typed = parsed(words)
+    if not look.full and (verb.name not in _FIGURES or "undo" in typed.rest):
+        raise Hidden(_LOOKING_ONLY.format(verb.name))
+    if typed.apply:
+        raise BadRequest("leave `apply` out of the words: look first, then apply what you saw")
+    shown = _said(look, verb, typed)
+    if look.given.get("apply") is not True:
+        return shown
+    if not look.full:
+        raise Hidden(_LOOKING_ONLY.format(verb.name))
+    if not verb.changes:
+        raise BadRequest(f"`{verb.name}` changes nothing, so there is nothing to apply")
+    if look.given.get("seen") != shown["seen"]:
+        raise BadRequest("what this would do is not what you were shown: something changed meanwhile; look again")
+    return _said(look, verb, flagged(verb, list(typed.rest), ["apply"]))
+
+
+def _said(look: Look, verb: Verb, words: Words) -> Answer:
+    try:
+        told = perform(verb, look.deps, words)
+    except (LcmError, OSError) as exc:
+        told = refused(exc)
+    told = told if verb.quotes and told.code == OK else at_terminal(told, look.text("session") or None)
+    text = printable(told.text)
+    return {
+        "verb": verb.name, "words": " ".join([verb.name, *words.rest]), "text": text, "code": told.code,
+        "changes": verb.changes, "applied": told.code in (OK, FOUND) and (words.apply or "undo" in words.rest),
+        "data": json.loads(json.dumps(told.data, default=str)),
+        "seen": blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest(),
+    }  # fmt: skip
+
+
+def journal(look: Look) -> Answer:
+    """What operators did to this archive, newest first, a page of it."""
+    offset, limit = look.whole("offset"), look.whole("limit", _PAGE, most=200)
+    found = kept.entries(look.deps.db)[::-1] if exists(look.deps.db) else []
+    return {"entries": found[offset : offset + limit], "offset": offset, "more": len(found) > offset + limit}

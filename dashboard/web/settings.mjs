@@ -1,0 +1,39 @@
+// Settings: what each is, where its value comes from, what it does; and what a preset would set.
+
+import { Act, Facts, Loaded, Notice, Panel, h, useData, useState, useWords } from "./sdk.mjs";
+
+export function Settings({ place, profile }) {
+  const w = useWords();
+  const [typed, setTyped] = useState("");
+  const [changed, setChanged] = useState(false);
+  const [preset, setPreset] = useState("");
+  const list = useData("settings", { profile, session: place.session });
+  return h(Loaded, { of: list }, (said) => {
+    const words = typed.trim().toLowerCase().split(/\s+/);
+    const fits = (each) => words.every((word) => `${each.name} ${each.env} ${each.meaning}`.toLowerCase().includes(word)) && (!changed || each.source !== "default");
+    const shown = said.settings.filter(fits);
+    return h("div", null,
+      said.refused.map((each) => h(Notice, { key: each, kind: "error" }, each)),
+      h(Panel, { title: w.say("settings.presets") },
+        h("label", null, w.say("settings.preset"), " ",
+          h("select", { value: preset, onChange: (event) => setPreset(event.target.value) },
+            h("option", { value: "" }, "…"), said.presets.map((each) => h("option", { key: each.name, value: each.name }, each.name)))),
+        preset ? h("p", { className: "lcm-quiet" }, said.presets.find((each) => each.name === preset).summary) : null,
+        preset ? h(Act, { key: preset, words: `preset show ${preset}`, profile, session: place.session, open: true }) : null),
+      h(Panel, { title: w.say("view.settings") },
+        h("p", { className: "lcm-quiet" }, w.say("settings.how")),
+        h("div", { className: "lcm-row" },
+          h("input", { type: "search", value: typed, "aria-label": w.say("settings.filter"), placeholder: w.say("settings.filter"), onChange: (event) => setTyped(event.target.value) }),
+          h("label", null, h("input", { type: "checkbox", checked: changed, onChange: (event) => setChanged(event.target.checked) }), w.say("settings.changed")),
+          h("span", { className: "lcm-quiet", role: "status" }, w.say("of", { a: w.number(shown.length ? 1 : 0), b: w.number(shown.length), n: w.number(said.settings.length) }))),
+        h("ul", { className: "lcm-list" }, shown.map((each) => h("li", { key: each.name },
+          h("strong", null, each.name), " = ", each.value === null ? w.say("settings.hidden") : h("code", null, each.value),
+          h("div", null, each.meaning),
+          h(Facts, { rows: [
+            [w.say("settings.source"), each.source === "default" ? w.say("settings.default") : each.source],
+            [w.say("settings.expected"), each.expected],
+            [w.say("settings.otherwise"), each.value === each.default ? null : each.default],
+            [w.say("settings.env"), h("code", null, each.env)],
+          ] }))))));
+  });
+}

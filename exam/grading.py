@@ -1,0 +1,167 @@
+"""
+Grades: does the prompt say it, does the first look say it, or is it lost?
+
+Reads one conversation with the rights of whoever asks; writes only the last grade (``exam:last`` in ``meta``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Final
+
+from ..compaction.compress import state_tokens
+from ..errors import BadRequest, StoreError
+from ..ops.status import window
+from ..prompt.context_message import context_text, prefix_tokens, saved_tokens
+from ..prompt.present_state import HOLDS_HEAD, PresentState
+from ..recall import grep, lines
+from ..recall.access import Access
+from ..recall.paging import Room
+from ..records import Assembly, Flag, Row, in_order
+from ..session import Cut, Session
+from ..storage.meta import Meta
+from ..store import Segment
+from ..text import markup
+from .probes import WORD, Probe, finished_requests, probes, verbatim, words_of
+
+LAST: Final = "exam:last"
+GRADES: Final = ("prompt", "look", "lost")
+_MOST_ROWS: Final = 20_000  # of a conversation, the newest
+_LOOK_TOKENS: Final = 2000  # what lcm_grep answers with by default
+_LOOK_HITS: Final = 60
+_FEW_WORDS: Final = 4  # a request of so few is said again too often to be told apart
+_SHOWN_CHARS: Final = 300  # of an answer
+
+
+class Page:
+    """A text that can be asked where words stand."""
+
+    def __init__(self, text: str) -> None:
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for match in WORD.finditer(text.casefold()):
+            self._places[match[0]].append(match.start())
+
+    def says(self, probe: Probe) -> bool:
+        """Do enough of the answer's words stand close enough together?"""
+        marks = sorted(
+            (at, n) for n, group in enumerate(probe.groups) for word in group for at in self._places.get(word, ())
+        )
+        inside, kinds, first = Counter[int](), 0, 0
+        for at, n in marks:
+            kinds += not inside[n]
+            inside[n] += 1
+            while marks[first][0] < at - probe.stretch:
+                inside[marks[first][1]] -= 1
+                kinds -= not inside[marks[first][1]]
+                first += 1
+            if kinds >= probe.need:
+                return True
+        return False
+
+
+def exam(deps: Access) -> dict[str, Any]:
+    """The grades of the caller's conversation: by kind, of all, of what only summaries cover; and each probe.
+
+    Raises BadRequest where there is no conversation, StoreError.
+    """
+    if deps.session is None:
+        raise BadRequest("there is no conversation to ask about; name one with --session")
+    rows = _rows(deps, deps.session)
+    assembly = deps.dag.latest_assembly(deps.session.conversation_id)
+    shown = _raw_ids(assembly, rows)
+    record, state, exact = _record(deps, deps.session, assembly) if assembly is not None else ("", "", True)
+    page = Page("\n\n".join([record, *(_whole(row) for row in rows if row.store_id in shown)]))
+    graded = [(probe, _grade(deps, page, probe)) for probe in probes(rows)]
+    data = {
+        "session_id": deps.session.session_id,
+        "messages": len(rows),
+        "in_prompt": len(shown),
+        "prompt_exact": exact,
+        "kinds": {kind: _count(graded, kind) for kind in dict.fromkeys(probe.kind for probe, _ in graded)},
+        "all": _count(graded),
+        "covered": _count([each for each in graded if each[0].store_id not in shown]),
+        "finished_shown_as_open": _reopened(rows, state),
+        "probes": [_said(probe, grade) for probe, grade in graded],
+    }
+    return data | _kept(deps, data)
+
+
+def _rows(deps: Access, session: Session) -> list[Row]:
+    segments = [Segment(*each) for each in deps.sessions.lineage(session.conversation_id)]
+    ids = [head.store_id for head in deps.store.heads(segments) if not head.flags & Flag.RETRACTED]
+    return deps.store.legible(ids[-_MOST_ROWS:])[0]
+
+
+def _raw_ids(assembly: Assembly | None, rows: Sequence[Row]) -> frozenset[int]:
+    """Messages that the next request shows as they are."""
+    if assembly is None:
+        return frozenset(row.store_id for row in rows)
+    later = (row.store_id for row in rows if row.head.seq > assembly.last_seq)
+    return frozenset([*assembly.tail_ids, *later])
+
+
+def _record(deps: Access, session: Session, assembly: Assembly) -> tuple[str, str, bool]:
+    """(the context message, its present state, is it the very text that was built?)."""
+    end = Cut(assembly.last_seq)
+    segments = [
+        Segment(each, (cut or end).within(end)) for each, cut in deps.sessions.lineage(assembly.conversation_id)
+    ]
+    roots = in_order(deps.dag.nodes(assembly.roots))
+    room = state_tokens(window(deps)[1], roots)
+    state = PresentState(deps.store, deps.ledger).block(segments, shown=assembly.tail_ids, room_tokens=room)
+    carried = deps.dag.nodes(deps.sessions.carried(assembly.conversation_id))
+    every = [*carried, *roots]
+    text = ""
+    for saved in accumulate([0, *saved_tokens(every)]):  # one more summary shortened to a line each time
+        text = context_text(session.nonce, assembly.assembly_id, roots, carried, prefix_tokens(every) - saved, state)
+        if markup.context_digest(text) == assembly.digest:
+            return text, state, True
+    whole = context_text(session.nonce, assembly.assembly_id, roots, carried, prefix_tokens(every), state)
+    return whole, state, False
+
+
+def _whole(row: Row) -> str:
+    return "\n".join([row.text, *(f"{call.name} {call.arguments}" for call in row.calls)])
+
+
+def _grade(deps: Access, page: Page, probe: Probe) -> str:
+    if page.says(probe):
+        return "prompt"
+    ask = grep.Ask(query=probe.question, chosen=deps.choose(), limit=_LOOK_HITS, as_lines=True)
+    answer = lines.search(grep.grep(deps, ask, Room.of(deps.answer_tokens).capped(_LOOK_TOKENS)))
+    return "look" if Page(answer.replace(probe.question, "")).says(probe) else "lost"
+
+
+def _count(graded: Sequence[tuple[Probe, str]], kind: str = "") -> dict[str, int]:
+    counts = Counter(grade for probe, grade in graded if kind in ("", probe.kind))
+    return {"n": counts.total(), **{grade: counts[grade] for grade in GRADES}}
+
+
+def _reopened(rows: Sequence[Row], state: str) -> int:
+    """How many finished requests stand among the words that still hold."""
+    page = Page(state.partition(HOLDS_HEAD)[2])
+    asked = [each for each in finished_requests(rows) if len(set(words_of(each))) > _FEW_WORDS]
+    return sum(page.says(verbatim("", "", 0, each[:200])) for each in asked)
+
+
+def _kept(deps: Access, data: Mapping[str, Any]) -> dict[str, Any]:
+    """When it was graded; the grade is kept for the status, where the database may be written."""
+    at = deps.clock()
+    try:
+        Meta(deps.db).note(LAST, {"at": at, **{name: data[name] for name in ("session_id", "all", "kinds")}})
+    except StoreError as exc:
+        return {"at": at, "not_kept": str(exc)}
+    return {"at": at}
+
+
+def _said(probe: Probe, grade: str) -> dict[str, Any]:
+    answer = " ".join(probe.answer.split())[:_SHOWN_CHARS]
+    return {
+        "kind": probe.kind,
+        "grade": grade,
+        "question": probe.question,
+        "address": f"msg_{probe.store_id}",
+        "answer": answer,
+    }

@@ -1,0 +1,1 @@
+"""The fleet: one history of many hosts, shared through a PostgreSQL server."""

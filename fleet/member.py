@@ -1,0 +1,270 @@
+"""
+One database as a member of the fleet: joining, pushing, pulling, comparing, and how far behind it is.
+
+The local file is the truth of its host. Whatever the server does, nothing here is changed but what comes from it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import FleetError
+from ..storage.connection import Database
+from ..storage.health import Health
+from ..store import MessageStore
+from .outbox import BLOCK, NUMBERED, Outbox, State, new_file
+from .pull import Pulled, Puller
+from .push import Pushed, Pusher
+from .server import Server, refuse_other_versions
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from ..recall.access import Access
+
+TOPIC: Final = "fleet"
+_CONFLICTS: Final = "fleet conflicts"
+_UNREADABLE: Final = "fleet unreadable"
+_SAMPLE: Final = 2_000
+#: Messages that a search on the server names, and conversations that one search here fetches.
+_CANDIDATES, _CONVERSATIONS = 200, 5
+_LEASE_WAIT_S, _ALONE_S = 1.0, 30.0
+_LEASE: Final = """
+INSERT INTO lcm.leases(conversation, owner, until) VALUES (%s, %s, now() + make_interval(secs => %s))
+ON CONFLICT(conversation) DO UPDATE SET role = session_user, until = excluded.until
+ WHERE leases.role = session_user OR leases.until < now()
+"""
+
+
+@dataclass(slots=True)
+class Verified:
+    """A comparison of this database with the server: how many rows of each kind, and those that differ (``kind number``)."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    different: list[str] = field(default_factory=list)
+    waiting: int = 0
+
+    @property
+    def sound(self) -> bool:
+        return not self.missing and not self.different
+
+
+class Member:
+    """One per process and database. ``deps``: makes access to the whole of the database, messages as they were said."""
+
+    def __init__(
+        self,
+        db: Database,
+        dsn: str,
+        deps: Callable[[], Access],
+        health: Health,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._deps, self._health, self._monotonic = deps, health, monotonic
+        self.server = Server(dsn)
+        self._busy = threading.Lock()
+        self._outbox = Outbox(db)
+        self._alone_until = 0.0
+
+    def behind(self) -> int:
+        """How many rows the server lacks."""
+        return self._outbox.behind()
+
+    @contextmanager
+    def joined(self) -> Iterator[tuple[Connection[tuple[Any, ...]], State]]:
+        """A connection, and this database's numbers; asked for where it has none yet, or they are another role's."""
+        with self._busy, self.server.connected() as connection:
+            refuse_other_versions(connection)
+            yield connection, self._state(connection)
+
+    def _state(self, connection: Connection[tuple[Any, ...]]) -> State:
+        state = self._outbox.state()
+        if state is None:
+            file = new_file()
+            return self._outbox.join(file, _new_block(connection, file))
+        if not self._outbox.is_made():
+            state = self._outbox.remake(state)
+        sql = "SELECT max(block) FROM lcm.blocks WHERE file = %s AND role = session_user"
+        row = connection.execute(sql, (state.file,)).fetchone()
+        newest = row[0] if row and row[0] else 0
+        if state.blocks[-1] != newest or self._gone_back(
+            connection, state
+        ):  # the file is another role's, or older than what the server knows of it
+            state = self._outbox.take_block(state, _new_block(connection, state.file))
+        return state
+
+    def _gone_back(self, connection: Connection[tuple[Any, ...]], state: State) -> bool:
+        """Does the server have a greater number of the newest block than this file ever gave? Then an older file was put back."""
+        low = state.blocks[-1] * BLOCK
+        sql = "SELECT coalesce(max(id), 0) FROM lcm.messages WHERE id > %s AND id < %s"
+        row = connection.execute(sql, (low, low + BLOCK)).fetchone()
+        return row is not None and row[0] > max(self._outbox.last(), low + max(state.before.values()))
+
+    def push(self, between: Callable[[], object] = lambda: None) -> Pushed:
+        """Everything that the server lacks. Raises FleetError; then the next call goes on."""
+        with self.joined() as (connection, state):
+            pusher = Pusher(self._deps(), self._outbox, state, connection)
+            try:
+                pusher.all(between)
+            finally:
+                self._note(pusher.out)
+            connection.execute("SELECT lcm.seen(%s)", (self._outbox.behind(),))
+        self._health.resolved(TOPIC)
+        return pusher.out
+
+    def _note(self, out: Pushed) -> None:
+        if out.conflicts:
+            self._health.degraded(
+                _CONFLICTS,
+                f"{len(out.conflicts)} messages have numbers under which the fleet has others (the first: {out.conflicts[0]})",
+                remedy="an older file was put back, or two machines use one file; the messages are safe here, "
+                "and `hermes lcm export` takes them along",
+            )
+        if out.unreadable:
+            self._health.degraded(
+                _UNREADABLE, f"{len(out.unreadable)} messages cannot be read, so the fleet lacks them", severity="warning",
+                remedy="run `/lcm doctor deep`, which names them",
+            )  # fmt: skip
+
+    def pull(self, days: int, session_id: str = "") -> Pulled:
+        """What others wrote: of one session, or all that changed in conversations known here or in so many days."""
+        with self.joined() as (connection, state):
+            puller = self._puller(connection, state)
+            return puller.session(session_id) if session_id else puller.changes(days)
+
+    def elsewhere(self, terms: Sequence[str], principal: str | None, *, seconds: float) -> tuple[int, int]:
+        """Bring conversations here that a search would find on other hosts: (how many came, how many are left out).
+
+        ``principal``: whose they must be; None: all that this host may see. Takes about ``seconds``, or as long as one takes.
+        """
+        end = self._monotonic() + seconds
+        with self.server.session(wait_s=seconds) as cursor:
+            sql = (
+                "SELECT f.id, c.nonce FROM lcm.search(%s, %s, %s) f JOIN lcm.messages m USING(id) "
+                "JOIN lcm.conversations c USING(conversation) ORDER BY f.score DESC, f.id DESC"
+            )
+            found = cursor.execute(sql, (list(terms), principal, _CANDIDATES)).fetchall()
+        state = self._outbox.state()
+        if state is None:
+            return 0, 0
+        here = {state.to_here("messages", number): nonce for number, nonce in found}
+        for known in self._deps().store.heads_of(list(here)):
+            del here[known]
+        left = list(dict.fromkeys(here.values()))
+        came = 0
+        if left:
+            with self.joined() as (connection, state):
+                puller = self._puller(connection, state)
+                while left and came < _CONVERSATIONS and (not came or self._monotonic() < end):
+                    puller.conversation(left.pop(0))
+                    came += 1
+        return came, len(left)
+
+    def lease(self, conversation_id: int, seconds: float) -> bool:
+        """Claim the compaction of a conversation in the whole fleet; False while another host has it.
+
+        Without a server every host is alone: then, and for a while, nobody is asked.
+        """
+        if self._monotonic() < self._alone_until:
+            return True
+        nonce = self._deps().db.query_one(
+            "SELECT nonce FROM conversations WHERE conversation_id = ?", (conversation_id,)
+        )
+        try:
+            with self.server.session(wait_s=_LEASE_WAIT_S) as cursor:
+                found = cursor.execute(
+                    "SELECT conversation, owner FROM lcm.conversations WHERE nonce = %s", (nonce[0] if nonce else "",)
+                ).fetchone()
+                return found is None or cursor.execute(_LEASE, (*found, seconds)).rowcount == 1
+        except FleetError:
+            self._alone_until = self._monotonic() + _ALONE_S
+            return True
+
+    def release(self, conversation_id: int) -> None:
+        """Give a claim back; one that cannot be given back ends by itself."""
+        sql = (
+            "DELETE FROM lcm.leases l USING lcm.conversations c WHERE l.conversation = c.conversation "
+            "AND c.nonce = %s AND l.role = session_user"
+        )
+        nonce = self._deps().db.query_one(
+            "SELECT nonce FROM conversations WHERE conversation_id = ?", (conversation_id,)
+        )
+        with suppress(FleetError):
+            if nonce and self._monotonic() >= self._alone_until:
+                with self.server.session(wait_s=_LEASE_WAIT_S) as cursor:
+                    cursor.execute(sql, (nonce[0],))
+
+    def _puller(self, connection: Connection[tuple[Any, ...]], state: State) -> Puller:
+        return Puller(self._deps(), self._outbox, state, connection, lambda: _new_block(connection, state.file))
+
+    def verify(self, between: Callable[[], object] = lambda: None) -> Verified:
+        """Every message, summary and prompt of here against the server's, by number and digest. What it lacks is noted again."""
+        out = Verified(waiting=self._outbox.behind())
+        deps = self._deps()
+        with self.joined() as (connection, state):
+            for kind, key in NUMBERED.items():
+                digest = {"messages": "digest", "nodes": "fingerprint", "assemblies": "digest"}[kind]
+                sql = f"SELECT {key}, {digest} FROM {kind} WHERE {key} > ? ORDER BY {key} LIMIT {_SAMPLE}"
+                last = -1
+                while rows := deps.db.query(sql, (last,)):
+                    last = rows[-1][0]
+                    between()
+                    here = {state.to_fleet(kind, row[0]): row[1] for row in rows}
+                    asked = f"SELECT id, {digest} FROM lcm.{kind} WHERE id = ANY(%s)"
+                    there = dict(connection.execute(asked, (list(here),)).fetchall())
+                    out.rows[kind] = out.rows.get(kind, 0) + len(here)
+                    missing = [number for number in here if number not in there]
+                    out.missing += [f"{kind} {number}" for number in missing]
+                    if not out.waiting:
+                        self._outbox.note(kind, [state.to_here(kind, number) for number in missing])
+                    out.different += [
+                        f"{kind} {number}" for number, mine in here.items() if number in there and there[number] != mine
+                    ]
+        return out
+
+    def status(self) -> dict[str, Any]:
+        """What an operator asks about this host: numbers of here, and what the server says if it answers."""
+        state = self._outbox.state()
+        out: dict[str, Any] = {"joined": state is not None, "behind": self._outbox.behind()}
+        try:
+            with self.server.connected() as connection:
+                refuse_other_versions(connection)
+                row = connection.execute(
+                    "SELECT session_user, (SELECT realm FROM lcm.hosts WHERE role = session_user), "
+                    "(SELECT count(*) FROM lcm.conversations), (SELECT count(*) FROM lcm.messages), "
+                    "(SELECT count(*) FROM lcm.principals)"
+                ).fetchone()
+                tls = connection.pgconn.ssl_in_use
+                version = connection.info.server_version
+        except FleetError as exc:
+            return {**out, "server": "unreachable", "error": str(exc), "remedy": exc.remedy}
+        assert row is not None
+        names = ("role", "realm", "conversations", "messages", "principals")
+        return {
+            **out,
+            "server": f"PostgreSQL {version // 10000}.{version % 10000}",
+            "tls": tls,
+            **dict(zip(names, row, strict=True)),
+        }
+
+    def close(self) -> None:
+        """End the pool of connections."""
+        self.server.close()
+
+
+def exact(deps: Access) -> Access:
+    """The same access, messages exactly as they were said."""
+    return replace(deps, store=MessageStore(deps.db, deps.index, unfold=deps.payloads.whole))
+
+
+def _new_block(connection: Connection[tuple[Any, ...]], file: str) -> int:
+    row = connection.execute("SELECT lcm.new_block(%s)", (file,)).fetchone()
+    assert row is not None
+    return int(row[0])

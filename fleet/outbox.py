@@ -1,0 +1,201 @@
+"""
+The outbox of one database: which rows the shared server has not got yet; and the numbers under which the fleet knows its rows.
+
+Owns ``fleet`` among the small facts; what is written is noted by ``storage/changes``. Rows from before the host joined follow
+behind newer ones.
+
+Addresses mean the same on every host: the server gives each database blocks of a hundred million numbers. New rows get numbers of
+its newest block; a row from before has, in the fleet, the start of its first block added to its own number.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Final
+
+from ..storage import changes
+from ..storage.changes import KINDS
+from ..storage.connection import Database
+from ..storage.meta import COUNT_REMOVED, Meta
+from ..storage.standby import give_numbers
+
+BLOCK: Final = 100_000_000
+#: Kinds of rows whose numbers are the fleet's, with their tables' keys.
+NUMBERED: Final = {"messages": "store_id", "nodes": "node_id", "assemblies": "assembly_id"}
+_STATE: Final = "fleet"
+_NOTE: Final = "INSERT INTO fleet_outbox(kind, id, fresh) VALUES (?, ?, 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a database knows of itself as a part of the fleet.
+
+    ``blocks``: its own, oldest first. ``before``: of each table, the last number before it joined. ``filled``: up to which number
+    such rows were noted. ``pulled``: the server's transaction up to which changes of others were looked at.
+    """
+
+    file: str
+    blocks: tuple[int, ...]
+    before: dict[str, int]
+    filled: dict[str, int]
+    pulled: int = 0
+
+    def to_fleet(self, kind: str, number: int) -> int:
+        """The fleet's number of a row that has this one here."""
+        return number + self.blocks[0] * BLOCK if number <= self.before[kind] else number
+
+    def to_here(self, kind: str, number: int) -> int:
+        """The number here of a row that the fleet knows by this one."""
+        small = number - self.blocks[0] * BLOCK
+        return small if 0 < small <= self.before[kind] else number
+
+    def is_own(self, number: int) -> bool:
+        """Was a number (of the fleet) given by this database?"""
+        return number // BLOCK in self.blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the outbox. ``fresh``: it was inserted; else it changed."""
+
+    n: int
+    kind: str
+    id: int
+    fresh: bool
+
+
+class Outbox:
+    """The outbox of one database."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._meta = Meta(db)
+
+    def state(self) -> State | None:
+        """None: the database has not joined a fleet yet."""
+        found = self._meta.value(_STATE)
+        return State(**{**found, "blocks": tuple(found["blocks"])}) if found else None
+
+    def keep(self, state: State) -> None:
+        """Note a state."""
+        self._meta.note(_STATE, asdict(state))
+
+    def join(self, file: str, block: int) -> State:
+        """Begin to take notes, under a block of numbers that the server gave for this file."""
+        with self._db.transaction():
+            self._make()
+            before = {kind: self._last(kind) for kind in KINDS}
+            state = State(file, (block,), before, dict.fromkeys(KINDS, 0))
+            self._number(block)
+            self.keep(state)
+        return state
+
+    def take_block(self, state: State, block: int) -> State:
+        """Give out the numbers of another block from now on."""
+        state = replace(state, blocks=(*state.blocks, block))
+        with self._db.transaction():
+            self._number(block)
+            self.keep(state)
+        return state
+
+    def recount(self) -> None:
+        """Rows of other blocks came: how many addresses have no row is counted anew."""
+        with self._db.transaction():
+            for statement in COUNT_REMOVED:
+                self._db.execute(statement)
+
+    def _number(self, block: int) -> None:
+        give_numbers(self._db, block * BLOCK + max(self._last(kind) % BLOCK for kind in NUMBERED))
+        self.recount()
+
+    def _last(self, kind: str) -> int:
+        key = KINDS[kind]
+        return int(self._db.fetch(f"SELECT coalesce(max({key}), 0) FROM {kind}")[0][0])
+
+    def last(self) -> int:
+        """The greatest number that a table of this file would not give out again."""
+        rows = self._db.query("SELECT max(seq) FROM sqlite_sequence WHERE name IN ('messages', 'nodes', 'assemblies')")
+        return int(rows[0][0] or 0)
+
+    def is_made(self) -> bool:
+        """Does the file note what changes? One that was salvaged has lost that. If it does, this process does from now on."""
+        with self._db.transaction():
+            if not self._db.fetch("SELECT 1 FROM sqlite_master WHERE name = ?", (changes.TABLE,)):
+                return False
+            for statement in changes.triggers():
+                self._db.execute(statement)
+        return True
+
+    def remake(self, state: State) -> State:
+        """Notes were lost: everything is noted again, once."""
+        with self._db.transaction():
+            self._make()
+            now = {kind: max(self._last(kind), state.before[kind]) for kind in KINDS}
+            state = replace(state, filled={**dict.fromkeys(KINDS, 0), "until": max(now.values())})
+            self.keep(state)
+        return state
+
+    def _make(self) -> None:
+        self._db.execute(changes.CREATE)
+        for statement in changes.triggers():
+            self._db.execute(statement)
+
+    def note(self, kind: str, numbers: Iterable[int]) -> None:
+        """The server lacks these rows (numbers of here)."""
+        with self._db.transaction():
+            self._db.executemany(_NOTE, [(kind, number) for number in numbers])
+
+    # -- taking and giving --------------------------------------------------------------------------------
+    def take(self, most: int) -> list[Entry]:
+        """The oldest entries, left where they are."""
+        rows = self._db.query("SELECT n, kind, id, fresh FROM fleet_outbox ORDER BY n LIMIT ?", (most,))
+        return [Entry(n, kind, number, bool(fresh)) for n, kind, number, fresh in rows]
+
+    def done(self, entries: Sequence[Entry]) -> None:
+        """The server has these."""
+        with self._db.transaction():
+            self._db.executemany("DELETE FROM fleet_outbox WHERE n = ?", [(entry.n,) for entry in entries])
+
+    def drop_fresh(self, kind: str, numbers: Iterable[int]) -> None:
+        """These rows came from the server."""
+        with self._db.transaction():
+            self._db.executemany(
+                "DELETE FROM fleet_outbox WHERE kind = ? AND id = ? AND fresh", [(kind, number) for number in numbers]
+            )
+
+    def fill(self, most: int) -> bool:
+        """Note some of the rows from before the database joined; False: none are left."""
+        state = self.state()
+        assert state is not None
+        for kind, key in KINDS.items():
+            until = state.filled.get("until", state.before[kind])
+            rows = self._db.query(
+                f"SELECT DISTINCT {key} FROM {kind} WHERE {key} > ? AND {key} <= ? ORDER BY {key} LIMIT ?",
+                (state.filled[kind], until, most),
+            )
+            if rows:
+                with self._db.transaction():
+                    self.note(kind, [row[0] for row in rows])
+                    self.keep(replace(state, filled={**state.filled, kind: rows[-1][0]}))
+                return True
+        return False
+
+    def behind(self) -> int:
+        """How many rows the server lacks."""
+        state = self.state()
+        if state is None:
+            return sum(int(self._db.query(f"SELECT count(*) FROM {kind}")[0][0]) for kind in KINDS)
+        count = int(self._db.query("SELECT count(*) FROM fleet_outbox")[0][0])
+        for kind, key in KINDS.items():
+            until = state.filled.get("until", state.before[kind])
+            if state.filled[kind] < until:
+                sql = f"SELECT count(*) FROM {kind} WHERE {key} > ? AND {key} <= ?"
+                count += int(self._db.query(sql, (state.filled[kind], until))[0][0])
+        return count
+
+
+def new_file() -> str:
+    """A name for a database that joins."""
+    return uuid.uuid4().hex

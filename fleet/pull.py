@@ -1,0 +1,265 @@
+"""
+Pulling: a conversation of the shared server into the local file, exactly: rows, summaries, prompts and archives.
+
+What comes is written into a database of its own first, in a temporary folder, and merged from there like a stand-in's file; so
+what is here already stays as it is, and an interrupted pull is done again.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..archive.table import ARCHIVED, Archive
+from ..importers.adopt import parts_on
+from ..importers.merge import merge
+from ..storage.connection import Database
+from .outbox import BLOCK, NUMBERED, Outbox, State
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from ..recall.access import Access
+
+_CHANGED: Final = """
+SELECT conversation, nonce FROM lcm.conversations
+ WHERE changed >= %(since)s AND changed < %(until)s AND writers <> ARRAY[session_user]::name[]
+   AND (nonce = ANY(%(known)s) OR changed_at > now() - make_interval(days => %(days)s))
+ ORDER BY created_at
+"""
+_NOW: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+_CONVERSATION: Final = """
+SELECT c.conversation, c.nonce, p.name, c.parent, c.fork_seq, c.created_at, c.inherits
+  FROM lcm.conversations c JOIN lcm.principals p USING(owner) WHERE c.nonce = ANY(%s)
+"""
+_INHERITS: Final = "inherits:{}"
+
+
+@dataclass(slots=True)
+class Pulled:
+    """Counts of one call."""
+
+    conversations: int = 0
+    messages: int = 0
+    nodes: int = 0
+
+
+class Puller:
+    """Pulls into one database over one connection. ``new_block``: asks the server for numbers."""
+
+    def __init__(
+        self,
+        deps: Access,
+        outbox: Outbox,
+        state: State,
+        connection: Connection[tuple[Any, ...]],
+        new_block: Callable[[], int],
+    ) -> None:
+        self._deps, self._outbox, self.state, self._server = deps, outbox, state, connection
+        self._new_block = new_block
+        self.out = Pulled()
+
+    def changes(self, days: int) -> Pulled:
+        """What others wrote since the last call, in conversations that are known here or changed in so many days."""
+        until = self._one(_NOW)
+        known = [row[0] for row in self._deps.db.query("SELECT nonce FROM conversations")]
+        given = {"since": self.state.pulled, "until": until, "known": known, "days": days}
+        for _, nonce in self._server.execute(_CHANGED, given).fetchall():
+            self.conversation(nonce)
+        self.state = replace(self.state, pulled=until)
+        self._outbox.keep(self.state)
+        return self.out
+
+    def session(self, session_id: str) -> Pulled:
+        """The conversations of a session. None where no row of it may be read."""
+        sql = "SELECT DISTINCT c.nonce FROM lcm.sessions s JOIN lcm.conversations c USING(conversation) WHERE s.session_id = %s"
+        for (nonce,) in self._server.execute(sql, (session_id,)).fetchall():
+            self.conversation(nonce)
+        return self.out
+
+    def conversation(self, nonce: str) -> None:
+        """One conversation and those that it rests on."""
+        with self._server.transaction():
+            self._server.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            chain = self._chain(nonce)
+            keys = [row[0] for row in chain]
+            tables = {table: self._rows(sql, keys) for table, sql in _TABLES.items()}
+        if not self._lacks(tables, keys):
+            return
+        self._make_room(tables)
+        with tempfile.TemporaryDirectory(prefix="lcm-pull-") as folder:
+            other = Database(Path(folder) / "pulled.db")
+            try:
+                there = parts_on(self._deps, other)
+                self._write(other, chain, tables)
+                with self._deps.db.steady():
+                    done = merge(self._deps, there)
+            finally:
+                other.close()
+        for kind in NUMBERED:
+            self._outbox.drop_fresh(kind, (self.state.to_here(kind, row[1]) for row in tables[kind]))
+        self._archives(tables["archives"])
+        self._outbox.recount()
+        self.out.conversations += 1
+        self.out.messages += done.messages
+        self.out.nodes += done.nodes
+
+    def _one(self, sql: str) -> Any:
+        row = self._server.execute(sql).fetchone()
+        return row[0] if row else None
+
+    def _rows(self, sql: str, keys: Sequence[int]) -> list[tuple[Any, ...]]:
+        return self._server.execute(sql, (list(keys),)).fetchall()
+
+    def _chain(self, nonce: str) -> list[tuple[Any, ...]]:
+        """Rows of a conversation, of those that it branched off, and of those whose summaries it carries; these first."""
+        found: dict[str, tuple[Any, ...]] = {}
+        waiting = [nonce]
+        while waiting:
+            for row in self._server.execute(_CONVERSATION, (waiting,)).fetchall():
+                found[row[1]] = row
+            keys = [row[0] for row in found.values()]
+            carried = self._rows(
+                "SELECT DISTINCT c.nonce FROM lcm.carried k JOIN lcm.nodes n USING(id) JOIN lcm.conversations c "
+                "ON c.conversation = n.conversation WHERE k.conversation = ANY(%s)",
+                keys,
+            )
+            wanted = {row[3] for row in found.values() if row[3]} | {row[0] for row in carried}
+            waiting = sorted(wanted - set(found)) if wanted - set(found) != set(waiting) else []
+        return sorted(found.values(), key=lambda row: (row[5], row[0]))
+
+    def _lacks(self, tables: dict[str, list[tuple[Any, ...]]], keys: Sequence[int]) -> bool:
+        """Is there a row that is not here?"""
+        for kind, key in NUMBERED.items():
+            wanted = [self.state.to_here(kind, row[1]) for row in tables[kind]]
+            sql = f"SELECT count(*) FROM {kind} WHERE {key} IN (SELECT value FROM json_each(?))"
+            if int(self._deps.db.query(sql, (json.dumps(wanted),))[0][0]) < len(wanted):
+                return True
+        handles = [row[1] for row in tables["archives"] if row[12] == ARCHIVED]
+        sql = "SELECT count(DISTINCT handle) FROM archives WHERE handle IN (SELECT value FROM json_each(?))"
+        return bool(keys) and int(self._deps.db.query(sql, (json.dumps(handles),))[0][0]) < len(set(handles))
+
+    def _make_room(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:
+        """SQLite counts on from the greatest number that a table ever had: it must be one of this database's own."""
+        greatest = max((row[1] for kind in NUMBERED for row in tables[kind]), default=0)
+        if greatest // BLOCK > self.state.blocks[-1]:
+            self.state = self._outbox.take_block(self.state, self._new_block())
+
+    # -- the file that is merged -----------------------------------------------------------------------------
+    def _write(
+        self, other: Database, chain: Sequence[tuple[Any, ...]], tables: dict[str, list[tuple[Any, ...]]]
+    ) -> None:
+        here = self.state.to_here
+        homes = {row[0]: n for n, row in enumerate(chain, 1)}
+        by_nonce = {row[1]: homes[row[0]] for row in chain}
+        with other.unreferenced():
+            for row in chain:
+                _insert(other, "conversations", _OF_CONVERSATIONS, [
+                    (homes[row[0]], by_nonce.get(row[3]), row[4], row[2], row[1], row[5])])  # fmt: skip
+                if row[6]:
+                    other.execute("INSERT INTO meta(key, value) VALUES (?, ?)", (
+                        _INHERITS.format(homes[row[0]]), self._inherits(row[6], by_nonce)))  # fmt: skip
+            whose = {homes[row[0]]: row[2] for row in chain}
+            sessions = [
+                (n, homes[row[0]], *row[1:6], whose[homes[row[0]]], *row[6:])
+                for n, row in enumerate(tables["sessions"], 1)
+            ]
+            _insert(other, "sessions", _OF_SESSIONS, sessions)
+            keys = {(row[1], row[2]): row[0] for row in sessions}
+            _insert(other, "messages", _OF_MESSAGES, _numbered_by_place([
+                (here("messages", row[1]), homes[row[0]], keys[homes[row[0]], row[2]], *row[3:15],
+                 None if row[15] is None else here("messages", row[15]), row[16]) for row in tables["messages"]]))  # fmt: skip
+            self._write_nodes(other, homes, tables["nodes"])
+            _insert(other, "assemblies", _OF_ASSEMBLIES, [
+                (here("assemblies", row[1]), homes[row[0]], row[2], json.dumps([here("nodes", n) for n in row[3]]),
+                 json.dumps([here("messages", n) for n in row[4]]), *row[5:]) for row in tables["assemblies"]])  # fmt: skip
+            _insert(other, "carried", "conversation_id node_id", [
+                (homes[row[0]], here("nodes", row[1])) for row in tables["carried"]])  # fmt: skip
+
+    def _inherits(self, text: str, by_nonce: dict[str, int]) -> str:
+        known = json.loads(text)
+        cuts = {
+            key: [[by_nonce.get(c, 0), *rest] for c, *rest in known[key]] for key in ("cuts", "full") if key in known
+        }
+        gone = {
+            key: [self.state.to_here("messages", n) for n in known[key]] for key in ("without", "gone") if key in known
+        }
+        return json.dumps({**cuts, **gone})
+
+    def _write_nodes(self, other: Database, homes: dict[int, int], rows: Sequence[tuple[Any, ...]]) -> None:
+        here = self.state.to_here
+        first, last = rows and min(row[1] for row in rows), rows and max(row[1] for row in rows)
+        _insert(other, "nodes", _OF_NODES, [
+            (here("nodes", row[1]), homes[row[0]], *row[2:13], None if row[13] is None else here("nodes", row[13]),
+             0, first, last, 0.0, 0.0) for row in rows])  # fmt: skip
+        edges = []
+        for row in rows:
+            leaf = row[2] == 0
+            kind = "messages" if leaf else "nodes"
+            for position, number in enumerate(row[14]):
+                number = here(kind, number)
+                edges.append((here("nodes", row[1]), position, number if leaf else None, None if leaf else number))
+        _insert(other, "node_sources", "node_id position store_id child_id", edges)
+
+    def _archives(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        for row in rows:
+            session = self._deps.sessions.find(row[2])
+            sql = "SELECT 1 FROM archives WHERE conversation_id = ? AND handle = ?"
+            if session is None or row[12] != ARCHIVED or self._deps.db.query(sql, (session.conversation_id, row[1])):
+                continue
+            ids = tuple(self.state.to_here("messages", n) for n in row[3])
+            facts: list[Any] = [0, row[1], session.conversation_id, row[2], ids, *row[4:8], bool(row[8]), *row[9:]]
+            self._deps.archives.add(Archive(*facts))
+
+
+def _numbered_by_place(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Messages with sequence numbers that no two have: hosts that wrote at the same time gave the same ones."""
+    out, used = [], set[tuple[int, int]]()
+    for row in sorted(rows, key=lambda row: (row[1], row[3], row[0])):
+        seq = row[3]
+        while (row[1], seq) in used:
+            seq += 1
+        used.add((row[1], seq))
+        out.append((*row[:3], seq, row[4] if seq == row[3] else float(seq), *row[5:]))
+    return out
+
+
+def _insert(db: Database, table: str, columns: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    names = columns.split()
+    db.executemany(f"INSERT INTO {table}({', '.join(names)}) VALUES ({', '.join('?' * len(names))})", rows)
+
+
+_OF_CONVERSATIONS: Final = "conversation_id parent_id fork_seq principal nonce created_at"
+_OF_SESSIONS: Final = (
+    "session_key conversation_id session_id parent_session_id origin platform host_key principal mode model started_at ended_at "
+    "end_reason compactions"
+)
+_OF_MESSAGES: Final = (
+    "store_id conversation_id session_key seq pos role tool_name answers digest tokens chars said_at stored_at source flags "
+    "revises envelope"
+)
+_OF_NODES: Final = (
+    "node_id conversation_id depth quality text expand_hint tokens source_tokens fingerprint model rung checks created_at "
+    "replaces message_count first_store_id last_store_id first_pos last_pos"
+)
+_OF_ASSEMBLIES: Final = "assembly_id conversation_id session_id roots tail_ids last_seq last_pos created_at digest"
+#: What is read of each table of some conversations; the number comes second.
+_TABLES: Final = {
+    table: f"SELECT conversation, {columns} FROM lcm.{table} WHERE conversation = ANY(%s) ORDER BY 1, 2"
+    for table, columns in {
+        "sessions": "session_id, parent_session_id, origin, platform, host_key, mode, model, started_at, ended_at, end_reason, "
+        "compactions",
+        "messages": "id, session_id, seq, pos, role, tool_name, answers, digest, tokens, chars, said_at, stored_at, source, "
+        "flags, revises, envelope",
+        "nodes": "id, depth, quality, text, expand_hint, tokens, source_tokens, fingerprint, model, rung, checks, created_at, "
+        "replaces, sources",
+        "assemblies": "id, session_id, roots, tail_ids, last_seq, last_pos, created_at, digest",
+        "carried": "id",
+        "archives": "handle, session_id, store_ids, first_index, last_index, messages, summary, given, preview, chars, tokens, "
+        "state, created_at, changed_at",
+    }.items()
+}

@@ -1,0 +1,314 @@
+"""
+Pushing: rows of the outbox to the shared server, in order and in batches; each batch is one transaction there.
+
+A row that the server has under its number and digest is not stored again; so an interrupted batch is pushed again. Payload files
+travel inside the messages that show them. Nothing here waits for anything but the server, and no transaction of the local
+file is open meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import FleetError
+from ..records import Flag, Row
+from ..search.documents import stored_index_row
+from ..search.query import index_text, searchable, stems
+from ..storage.connection import marks, padded
+from ..storage.meta import Meta
+from ..storage.packing import pack
+from ..text.content import encode
+from .outbox import Entry, Outbox, State
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from ..recall.access import Access
+
+_BATCH: Final = 1_000
+_BATCH_CHARS: Final = 8_000_000
+_MOST_WORDS, _MOST_WORD_CHARS = 5_000, 64
+_INHERITS: Final = "inherits:{}"
+
+_CONVERSATION: Final = """
+SELECT c.conversation_id, c.nonce, c.principal, p.nonce, c.fork_seq, c.created_at
+  FROM conversations c LEFT JOIN conversations p ON p.conversation_id = c.parent_id WHERE c.conversation_id IN ({})
+"""
+_SESSIONS: Final = """
+SELECT session_key, conversation_id, session_id, parent_session_id, origin, platform, host_key, mode, model, started_at, ended_at,
+       end_reason, compactions FROM sessions WHERE session_key IN ({})
+"""
+_NODES: Final = """
+SELECT node_id, conversation_id, depth, quality, text, expand_hint, tokens, source_tokens, fingerprint, model, rung, checks,
+       created_at, replaces FROM nodes WHERE node_id IN ({})
+"""
+_SOURCES: Final = (
+    "SELECT node_id, store_id, child_id FROM node_sources WHERE node_id IN ({}) ORDER BY node_id, position"
+)
+_ASSEMBLIES: Final = """
+SELECT assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at, digest
+  FROM assemblies WHERE assembly_id IN ({})
+"""
+_ARCHIVES: Final = """
+SELECT archive_id, conversation_id, handle, session_id, store_ids, first_index, last_index, messages, summary, given, preview,
+       chars, tokens, state, created_at, changed_at FROM archives WHERE archive_id IN ({})
+"""
+_CARRIED: Final = "SELECT conversation_id, conversation_id, node_id FROM carried WHERE conversation_id IN ({})"
+
+# One statement for a batch: the policies' question is asked once for it. {0}: columns, {1}: their arrays.
+_OPEN: Final = """
+INSERT INTO lcm.conversations(nonce, owner, parent, fork_seq, created_at, inherits, changed)
+VALUES (%(nonce)s, %(owner)s, %(parent)s, %(fork_seq)s, %(created_at)s, %(inherits)s, pg_current_xact_id()::text::bigint)
+ON CONFLICT(nonce) DO UPDATE SET fork_seq = excluded.fork_seq, inherits = coalesce(excluded.inherits, conversations.inherits),
+  owner = CASE WHEN %(whose)s = (SELECT name FROM lcm.principals p WHERE p.owner = conversations.owner)
+          THEN conversations.owner ELSE excluded.owner END,
+  changed = excluded.changed, changed_at = now(),
+  writers = CASE WHEN session_user = ANY(conversations.writers) THEN conversations.writers
+            ELSE conversations.writers || session_user::name END
+RETURNING conversation, owner
+"""
+_ON_CONFLICT: Final = {
+    "sessions": "ON CONFLICT(conversation, session_id) DO UPDATE SET platform = excluded.platform, host_key = excluded.host_key, "
+    "mode = excluded.mode, model = excluded.model, ended_at = excluded.ended_at, end_reason = excluded.end_reason, "
+    "compactions = greatest(sessions.compactions, excluded.compactions)",
+    "messages": "ON CONFLICT(conversation, id) DO UPDATE SET flags = excluded.flags, revises = excluded.revises, "
+    "envelope = excluded.envelope, words = excluded.words WHERE messages.digest = excluded.digest",
+    "assemblies": "ON CONFLICT(conversation, id) DO UPDATE SET digest = excluded.digest",
+    "archives": "ON CONFLICT(conversation, handle) DO UPDATE SET state = excluded.state, changed_at = excluded.changed_at",
+}
+_TYPES: Final = (
+    dict.fromkeys("id conversation seq revises replaces last_seq".split(), "bigint")
+    | dict.fromkeys(
+        "owner tokens chars flags depth source_tokens compactions first_index last_index messages given".split(), "int"
+    )
+    | dict.fromkeys("pos said_at stored_at created_at changed_at last_pos started_at ended_at".split(), "float8")
+    | dict.fromkeys(("digest", "envelope", "fingerprint"), "bytea")
+)
+#: Columns that travel as text, and what the server makes of them.
+_MADE: Final = {"words": "array_to_tsvector(string_to_array({}, ' '))"} | dict.fromkeys(
+    ("sources", "roots", "tail_ids", "store_ids"), "{}::bigint[]"
+)
+
+
+@dataclass(slots=True)
+class Pushed:
+    """Counts of one call. ``conflicts``: numbers under which the server has other rows; ``unreadable``: rows of here."""
+
+    rows: int = 0
+    messages: int = 0
+    conflicts: list[int] = field(default_factory=list)
+    unreadable: list[int] = field(default_factory=list)
+
+
+class Pusher:
+    """Pushes one database over one connection."""
+
+    def __init__(self, deps: Access, outbox: Outbox, state: State, connection: Connection[tuple[Any, ...]]) -> None:
+        self._deps, self._outbox, self._state, self._server = deps, outbox, state, connection
+        self._opened: dict[int, tuple[int, int]] = {}
+        self.out = Pushed()
+
+    def all(self, between: Callable[[], object] = lambda: None) -> Pushed:
+        """Everything that waits. ``between``: called after each batch."""
+        while self.step():
+            between()
+        return self.out
+
+    def step(self) -> bool:
+        """One batch; False: nothing waits."""
+        entries = self._outbox.take(_BATCH)
+        if not entries:
+            return self._outbox.fill(_BATCH)
+        rows, entries = self._within_chars(entries)
+        with self._server.transaction():
+            self._opened = {}
+            self._write(entries, rows)
+        self._outbox.done(entries)
+        return True
+
+    # -- reading here ---------------------------------------------------------------------------------------
+    def _within_chars(self, entries: list[Entry]) -> tuple[list[Row], list[Entry]]:
+        """The messages of a batch, and as many of its entries as are not too much for one transaction."""
+        numbers = [entry.id for entry in entries if entry.kind == "messages" and self._is_news(entry)]
+        heads = self._deps.store.heads_of(numbers)
+        total = 0
+        for n, entry in enumerate(entries):
+            total += heads[entry.id].chars if entry.kind == "messages" and entry.id in heads else 0
+            if total > _BATCH_CHARS and n:
+                entries = entries[:n]
+                break
+        wanted = {entry.id for entry in entries if entry.kind == "messages"}
+        rows, damaged = self._deps.store.legible([n for n in dict.fromkeys(numbers) if n in wanted and n in heads])
+        self.out.unreadable += damaged
+        return rows, entries
+
+    def _is_news(self, entry: Entry) -> bool:
+        """Not a row that came from the server and has not changed since."""
+        number = self._state.to_fleet(entry.kind, entry.id) if entry.kind in self._state.before else entry.id
+        return not entry.fresh or self._state.is_own(number)
+
+    def _read(self, sql: str, numbers: Iterable[int]) -> list[tuple[Any, ...]]:
+        wanted = padded(sorted(set(numbers)))
+        return self._deps.db.query(sql.format(marks(len(wanted))), wanted) if wanted else []
+
+    # -- writing there --------------------------------------------------------------------------------------
+    def _write(self, entries: Sequence[Entry], messages: Sequence[Row]) -> None:
+        ids: dict[str, list[int]] = {}
+        for entry in entries:
+            if entry.kind not in ("nodes", "assemblies") or self._is_news(entry):
+                ids.setdefault(entry.kind, []).append(entry.id)
+        read = {kind: self._read(sql, ids.get(kind, ())) for kind, sql in _READS.items()}
+        rows = [row for each in read.values() for row in each]
+        self._open(
+            {*ids.get("conversations", ()), *(row[1] for row in rows), *(row.head.conversation_id for row in messages)}
+        )
+        self._sessions(read["sessions"])
+        self._messages(messages)
+        self._nodes(read["nodes"])
+        self._assemblies(read["assemblies"])
+        self._archives(read["archives"])
+        self._put("carried", "id", [(*self._place(row), self._number("nodes", row[2])) for row in read["carried"]])
+        self.out.rows += len(entries)
+
+    def _open(self, conversations: Iterable[int]) -> None:
+        """The server's keys of conversations, made where they are new."""
+        meta = Meta(self._deps.db)
+        for row in sorted(self._read(_CONVERSATION, conversations)):
+            inherits = meta.value(_INHERITS.format(row[0]))
+            owner = self._server.execute("SELECT lcm.owner_of(%s)", (row[2],)).fetchone()
+            given = {
+                "nonce": row[1], "whose": row[2], "parent": row[3], "fork_seq": row[4], "created_at": row[5],
+                "owner": owner[0] if owner else None, "inherits": self._inherits(inherits),
+            }  # fmt: skip
+            found = self._server.execute(_OPEN, given).fetchone()
+            if found is None:
+                raise FleetError(f"the fleet's server has conversation {row[1]} and shows it to other roles only")
+            self._opened[row[0]] = (int(found[0]), int(found[1]))
+
+    def _inherits(self, known: Any) -> str | None:
+        """What a branch inherits, in numbers of the fleet; conversations by their nonces."""
+        if not known:
+            return None
+        nonces = {
+            row[0]: row[1]
+            for row in self._read(_CONVERSATION, [c for key in ("cuts", "full") for c, *_ in known.get(key, ())])
+        }
+        cuts = {key: [[nonces.get(c), *rest] for c, *rest in known[key]] for key in ("cuts", "full") if key in known}
+        gone = {key: [self._number("messages", n) for n in known[key]] for key in ("without", "gone") if key in known}
+        return json.dumps({**cuts, **gone})
+
+    def _number(self, kind: str, number: int | None) -> int | None:
+        return None if number is None else self._state.to_fleet(kind, number)
+
+    def _numbers(self, kind: str, numbers: Iterable[int]) -> str:
+        """A PostgreSQL array."""
+        return _array(self._state.to_fleet(kind, number) for number in numbers)
+
+    def _place(self, row: Sequence[Any]) -> tuple[int, int]:
+        return self._opened[row[1]]
+
+    def _sessions(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        columns = "session_id parent_session_id origin platform host_key mode model started_at ended_at end_reason compactions"
+        self._put("sessions", columns, [(*self._place(row), *row[2:]) for row in rows])
+
+    def _messages(self, rows: Sequence[Row]) -> None:
+        columns = "id session_id seq pos role tool_name answers digest tokens chars said_at stored_at source flags"
+        columns += " revises envelope words"
+        out = []
+        for row in rows:
+            h = row.head
+            out.append((
+                *self._opened[h.conversation_id], self._number("messages", h.store_id), h.session_id, h.seq, h.pos, h.role,
+                h.tool_name, h.answers, h.digest, h.tokens, h.chars, h.said_at, h.stored_at, h.source, h.flags & ~Flag.COLLECTED,
+                self._number("messages", h.revises), pack(encode(row.envelope)[0]), _words(row),
+            ))  # fmt: skip
+        if self._put("messages", columns, out) < len(out):
+            self._note_conflicts(out)
+        self.out.messages += len(out)
+
+    def _note_conflicts(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Numbers under which the server has another message: this file was restored, or copied to another machine."""
+        sql = "SELECT id, digest FROM lcm.messages WHERE id = ANY(%s)"
+        there = dict(self._server.execute(sql, ([row[2] for row in rows],)).fetchall())
+        self.out.conflicts += [row[2] for row in rows if there.get(row[2]) != row[8]]
+
+    def _nodes(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        columns = "id depth quality text expand_hint tokens source_tokens fingerprint model rung checks created_at"
+        columns += " replaces sources"
+        below: dict[int, list[int]] = {}
+        for node_id, store_id, child_id in self._read(_SOURCES, (row[0] for row in rows)):
+            number = self._number("messages", store_id) if child_id is None else self._number("nodes", child_id)
+            below.setdefault(node_id, []).append(number or 0)
+        out = [
+            (
+                *self._place(row),
+                self._number("nodes", row[0]),
+                *row[2:13],
+                self._number("nodes", row[13]),
+                _array(below.get(row[0], ())),
+            )
+            for row in rows
+        ]
+        self._put("nodes", columns, out)
+
+    def _assemblies(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        columns = "id session_id roots tail_ids last_seq last_pos created_at digest"
+        out = [
+            (
+                *self._place(row), self._number("assemblies", row[0]), row[2], self._numbers("nodes", json.loads(row[3])),
+                self._numbers("messages", json.loads(row[4])), *row[5:],
+            )
+            for row in rows
+        ]  # fmt: skip
+        self._put("assemblies", columns, out)
+
+    def _archives(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        columns = (
+            "handle session_id store_ids first_index last_index messages summary given preview chars tokens state created_at "
+            "changed_at"
+        )
+        out = [(*self._place(row), *row[2:4], self._numbers("messages", json.loads(row[4])), *row[5:]) for row in rows]
+        self._put("archives", columns, out)
+
+    def _put(self, table: str, columns: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Insert rows as one statement; how many are new or were changed."""
+        if not rows:
+            return 0
+        names = ("conversation", "owner", *columns.split())
+        rows = (
+            list({(row[0], row[2]): row for row in rows}.values()) if table != "carried" else list(dict.fromkeys(rows))
+        )
+        arrays = ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in names)
+        values = ", ".join(_MADE.get(name, "{}").format(f"t.{name}") for name in names)
+        sql = (
+            f"INSERT INTO lcm.{table}({', '.join(names)}) SELECT {values} FROM unnest({arrays}) AS t({', '.join(names)}) "
+            f"{_ON_CONFLICT.get(table, 'ON CONFLICT DO NOTHING')}"
+        )
+        columns_of = [[_plain(value) for value in column] for column in zip(*rows, strict=True)]
+        return self._server.execute(sql, columns_of).rowcount
+
+
+_READS: Final = {
+    "sessions": _SESSIONS, "nodes": _NODES, "assemblies": _ASSEMBLIES, "archives": _ARCHIVES, "carried": _CARRIED,
+}  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """PostgreSQL keeps no NUL in a text."""
+    return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
+
+
+def _array(numbers: Iterable[int]) -> str:
+    return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def _words(row: Row) -> str:
+    """The stems of a message as the search index has them, each once; "" for what no search finds."""
+    if row.head.flags & Flag.FILTERED:
+        return ""
+    entry = stored_index_row(row, "")
+    found = dict.fromkeys(stems(index_text(searchable(entry.text, entry.extra))))
+    return " ".join([word for word in found if len(word) <= _MOST_WORD_CHARS][:_MOST_WORDS])

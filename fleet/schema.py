@@ -1,0 +1,275 @@
+"""
+The schema of the shared database: SQL steps, each applied once, in order, in one transaction with its number.
+
+Every row of history names its owner, and row level security lets a role see the owners that ``grants`` names for it or for a role
+that it is a member of (a team). Hosts have no right to any partition, sequence or table but those below. A search goes through
+``lcm.search``: operators of full-text search are not leakproof, so below a policy PostgreSQL would not use their index.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: ``server_version_num`` of the oldest server that the steps and tests know.
+LEAST_SERVER: Final = 150000
+#: The group role of all hosts.
+MEMBER: Final = "lcm_member"
+#: The realm that a host has for itself begins so.
+PRIVATE: Final = "~"
+
+_CORE: Final = """
+CREATE SCHEMA lcm;
+CREATE TABLE lcm.meta(key text PRIMARY KEY, value text NOT NULL);
+DO $$ BEGIN
+  IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'lcm_member') THEN CREATE ROLE lcm_member NOLOGIN; END IF;
+END $$;
+
+CREATE TABLE lcm.hosts(
+  role name PRIMARY KEY,
+  realm text NOT NULL,
+  joined_at timestamptz NOT NULL DEFAULT now(),
+  seen_at timestamptz,
+  behind bigint
+);
+CREATE TABLE lcm.blocks(
+  block bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  role name NOT NULL DEFAULT session_user,
+  file text NOT NULL
+);
+CREATE TABLE lcm.principals(
+  owner int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  realm text NOT NULL,
+  name text NOT NULL,
+  UNIQUE(realm, name)
+);
+CREATE TABLE lcm.grants(
+  role name NOT NULL,
+  realm text NOT NULL,
+  pattern text NOT NULL,
+  PRIMARY KEY(role, realm, pattern)
+);
+
+CREATE TABLE lcm.conversations(
+  conversation bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  nonce text NOT NULL UNIQUE,
+  owner int NOT NULL REFERENCES lcm.principals,
+  parent text,
+  fork_seq bigint,
+  created_at float8 NOT NULL,
+  inherits text,
+  changed bigint NOT NULL DEFAULT 0,
+  changed_at timestamptz NOT NULL DEFAULT now(),
+  writers name[] NOT NULL DEFAULT ARRAY[session_user]::name[],
+  UNIQUE(conversation, owner)
+);
+CREATE INDEX conversations_changed ON lcm.conversations(changed_at);
+CREATE TABLE lcm.sessions(
+  conversation bigint NOT NULL,
+  owner int NOT NULL,
+  session_id text NOT NULL,
+  parent_session_id text,
+  origin text NOT NULL,
+  platform text NOT NULL,
+  host_key text NOT NULL,
+  mode text NOT NULL,
+  model text NOT NULL,
+  started_at float8 NOT NULL,
+  ended_at float8,
+  end_reason text,
+  compactions int NOT NULL,
+  PRIMARY KEY(conversation, session_id),
+  FOREIGN KEY(conversation, owner) REFERENCES lcm.conversations(conversation, owner) ON UPDATE CASCADE
+);
+CREATE INDEX sessions_by_id ON lcm.sessions(session_id);
+
+CREATE TABLE lcm.messages(
+  conversation bigint NOT NULL,
+  owner int NOT NULL,
+  id bigint NOT NULL,
+  session_id text NOT NULL,
+  seq bigint NOT NULL,
+  pos float8 NOT NULL,
+  role text NOT NULL,
+  tool_name text,
+  answers text,
+  digest bytea NOT NULL,
+  tokens int NOT NULL,
+  chars int NOT NULL,
+  said_at float8,
+  stored_at float8 NOT NULL,
+  source text NOT NULL,
+  flags int NOT NULL,
+  revises bigint,
+  envelope bytea NOT NULL,
+  words tsvector,
+  PRIMARY KEY(conversation, id),
+  FOREIGN KEY(conversation, owner) REFERENCES lcm.conversations(conversation, owner) ON UPDATE CASCADE
+) PARTITION BY HASH(conversation);
+DO $$ BEGIN
+  FOR n IN 0..7 LOOP
+    EXECUTE format('CREATE TABLE lcm.messages_%s PARTITION OF lcm.messages FOR VALUES WITH (MODULUS 8, REMAINDER %s)', n, n);
+    EXECUTE format('ALTER TABLE lcm.messages_%s ALTER COLUMN envelope SET STORAGE EXTERNAL', n);
+  END LOOP;
+END $$;
+CREATE INDEX messages_by_id ON lcm.messages(id);
+CREATE INDEX messages_words ON lcm.messages USING gin(words);
+
+CREATE TABLE lcm.nodes(
+  conversation bigint NOT NULL,
+  owner int NOT NULL,
+  id bigint NOT NULL,
+  depth int NOT NULL,
+  quality text NOT NULL,
+  text text NOT NULL,
+  expand_hint text NOT NULL,
+  tokens int NOT NULL,
+  source_tokens int NOT NULL,
+  fingerprint bytea NOT NULL,
+  model text NOT NULL,
+  rung text NOT NULL,
+  checks text NOT NULL,
+  created_at float8 NOT NULL,
+  replaces bigint,
+  sources bigint[] NOT NULL,
+  PRIMARY KEY(conversation, id),
+  FOREIGN KEY(conversation, owner) REFERENCES lcm.conversations(conversation, owner) ON UPDATE CASCADE
+);
+CREATE INDEX nodes_by_id ON lcm.nodes(id);
+CREATE TABLE lcm.assemblies(
+  conversation bigint NOT NULL,
+  owner int NOT NULL,
+  id bigint NOT NULL,
+  session_id text NOT NULL,
+  roots bigint[] NOT NULL,
+  tail_ids bigint[] NOT NULL,
+  last_seq bigint NOT NULL,
+  last_pos float8 NOT NULL,
+  created_at float8 NOT NULL,
+  digest bytea,
+  PRIMARY KEY(conversation, id),
+  FOREIGN KEY(conversation, owner) REFERENCES lcm.conversations(conversation, owner) ON UPDATE CASCADE
+);
+CREATE TABLE lcm.carried(
+  conversation bigint NOT NULL,
+  owner int NOT NULL,
+  id bigint NOT NULL,
+  PRIMARY KEY(conversation, id),
+  FOREIGN KEY(conversation, owner) REFERENCES lcm.conversations(conversation, owner) ON UPDATE CASCADE
+);
+CREATE TABLE lcm.archives(
+  conversation bigint NOT NULL,
+  owner int NOT NULL,
+  handle text NOT NULL,
+  session_id text NOT NULL,
+  store_ids bigint[] NOT NULL,
+  first_index int NOT NULL,
+  last_index int NOT NULL,
+  messages int NOT NULL,
+  summary text NOT NULL,
+  given int NOT NULL,
+  preview text NOT NULL,
+  chars int NOT NULL,
+  tokens int NOT NULL,
+  state text NOT NULL,
+  created_at float8 NOT NULL,
+  changed_at float8 NOT NULL,
+  PRIMARY KEY(conversation, handle),
+  FOREIGN KEY(conversation, owner) REFERENCES lcm.conversations(conversation, owner) ON UPDATE CASCADE
+);
+CREATE TABLE lcm.leases(
+  conversation bigint PRIMARY KEY,
+  owner int NOT NULL,
+  role name NOT NULL DEFAULT session_user,
+  until timestamptz NOT NULL,
+  FOREIGN KEY(conversation, owner) REFERENCES lcm.conversations(conversation, owner) ON UPDATE CASCADE
+);
+"""
+
+# Who may see what. Functions that bypass the policies name their schema, and ask for ``session_user``: inside of them
+# ``current_user`` is the operator's role.
+_RIGHTS: Final = """
+CREATE FUNCTION lcm.mine() RETURNS SETOF int LANGUAGE sql STABLE SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+  SELECT p.owner FROM lcm.principals p JOIN lcm.grants g ON g.realm = p.realm AND p.name LIKE g.pattern
+   WHERE pg_has_role(session_user, to_regrole(quote_ident(g.role)), 'MEMBER')
+$$;
+
+CREATE FUNCTION lcm.owner_of(whose text) RETURNS int LANGUAGE plpgsql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+DECLARE home text; found int;
+BEGIN
+  SELECT h.realm INTO home FROM lcm.hosts h JOIN lcm.grants g ON g.role = h.role AND g.realm = h.realm AND whose LIKE g.pattern
+   WHERE h.role = session_user LIMIT 1;
+  IF home IS NULL THEN home := '~' || session_user; END IF;
+  INSERT INTO lcm.principals(realm, name) VALUES (home, whose) ON CONFLICT DO NOTHING;
+  SELECT p.owner INTO found FROM lcm.principals p WHERE p.realm = home AND p.name = whose;
+  RETURN found;
+END $$;
+
+CREATE FUNCTION lcm.new_block(of_file text) RETURNS bigint LANGUAGE sql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+  INSERT INTO lcm.blocks(role, file) VALUES (session_user, of_file) RETURNING block
+$$;
+
+CREATE FUNCTION lcm.seen(rows_behind bigint) RETURNS void LANGUAGE sql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+  UPDATE lcm.hosts SET seen_at = now(), behind = rows_behind WHERE role = session_user
+$$;
+
+CREATE FUNCTION lcm.search(terms text[], whose text, most int) RETURNS TABLE(id bigint, score float8) LANGUAGE sql STABLE
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  WITH visible AS MATERIALIZED (
+    SELECT p.owner FROM lcm.principals p WHERE p.owner IN (SELECT lcm.mine()) AND (whose IS NULL OR p.name = whose)
+  ), words AS MATERIALIZED (
+    SELECT to_tsquery('simple', quote_literal(t)) AS q, (SELECT count(*) FROM (
+      SELECT 1 FROM lcm.messages m WHERE m.words @@ to_tsquery('simple', quote_literal(t))
+         AND m.owner IN (SELECT owner FROM visible) LIMIT 5001) few) AS n
+      FROM unnest(terms[1:32]) AS t
+  ), every AS (
+    SELECT string_agg(q::text, ' & ')::tsquery AS q FROM words
+  ), found AS (
+    SELECT m.id, ln(2 + 5000.0 / w.n) AS score FROM words w CROSS JOIN LATERAL (
+      SELECT x.id FROM lcm.messages x WHERE x.words @@ w.q AND x.owner IN (SELECT owner FROM visible) AND x.flags & 1028 = 0
+    ) m WHERE w.n BETWEEN 1 AND 5000
+    UNION ALL
+    SELECT m.id, 3.0 FROM (
+      SELECT x.id FROM lcm.messages x WHERE x.words @@ (SELECT q FROM every) AND x.owner IN (SELECT owner FROM visible)
+         AND x.flags & 1028 = 0 LIMIT 1000
+    ) m
+  )
+  SELECT f.id, sum(f.score) FROM found f GROUP BY f.id ORDER BY 2 DESC, 1 DESC LIMIT least(most, 1000)
+$$;
+
+DO $$
+DECLARE t text;
+BEGIN
+  FOREACH t IN ARRAY ARRAY['conversations', 'sessions', 'messages', 'nodes', 'assemblies', 'carried', 'archives', 'leases']
+  LOOP
+    EXECUTE format('ALTER TABLE lcm.%I ENABLE ROW LEVEL SECURITY', t);
+    EXECUTE format('CREATE POLICY own ON lcm.%I USING (owner IN (SELECT lcm.mine())) '
+                   'WITH CHECK (owner IN (SELECT lcm.mine()))', t);
+  END LOOP;
+END $$;
+ALTER TABLE lcm.principals ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON lcm.principals FOR SELECT USING (owner IN (SELECT lcm.mine()));
+ALTER TABLE lcm.hosts ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON lcm.hosts FOR SELECT USING (role = session_user);
+ALTER TABLE lcm.blocks ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON lcm.blocks FOR SELECT USING (role = session_user);
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA lcm FROM PUBLIC;
+GRANT USAGE ON SCHEMA lcm TO lcm_member;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA lcm TO lcm_member;
+GRANT SELECT ON lcm.meta, lcm.principals, lcm.hosts, lcm.blocks TO lcm_member;
+GRANT SELECT, INSERT ON lcm.conversations, lcm.sessions, lcm.messages, lcm.nodes, lcm.assemblies, lcm.carried, lcm.archives,
+  lcm.leases TO lcm_member;
+GRANT UPDATE(owner, parent, fork_seq, inherits, changed, changed_at, writers) ON lcm.conversations TO lcm_member;
+GRANT UPDATE(platform, host_key, mode, model, ended_at, end_reason, compactions) ON lcm.sessions TO lcm_member;
+GRANT UPDATE(flags, pos, revises, envelope, words) ON lcm.messages TO lcm_member;
+GRANT UPDATE(digest) ON lcm.assemblies TO lcm_member;
+GRANT UPDATE(state, changed_at) ON lcm.archives TO lcm_member;
+GRANT UPDATE(role, until), DELETE ON lcm.leases TO lcm_member;
+"""
+
+STEPS: Final = (_CORE + _RIGHTS,)
+VERSION: Final = len(STEPS)

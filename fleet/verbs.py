@@ -1,0 +1,124 @@
+"""
+Verbs of the fleet: init, status, push, pull, verify.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import BadRequest
+from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most
+from ..ops.render import counted, table
+from .member import Member, exact
+from .schema import PRIVATE
+from .server import add_host, migrate
+
+if TYPE_CHECKING:
+    from ..recall.access import Access
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,40}")
+_SHOWN: Final = 10
+
+
+def member_of(deps: Access) -> Member:
+    """The fleet's side of a database. Raises BadRequest where no server is named, or somebody else than the operator asks."""
+    if not deps.trusted:
+        raise BadRequest("the fleet is the operator's: `hermes lcm fleet status` at a terminal")
+    if not deps.config.fleet_dsn:
+        raise BadRequest("LCM_FLEET_DSN names no server; docs/fleet.md says how to begin")
+    return Member(deps.db, deps.config.fleet_dsn, lambda: exact(deps), deps.health)
+
+
+def _init(deps: Access, words: Words) -> Answer:
+    member = member_of(deps)
+    with member.server.connected() as connection:
+        before, now = migrate(connection)
+        lines = [f"schema: version {now}" + ("" if before == now else f" (it was {before})")]
+        if words.rest:
+            name, realm, *principals = [*words.rest, ""][: max(2, len(words.rest))]
+            path = deps.home / f"fleet-{name}.dsn"
+            _add(member, connection, name, realm, principals or ["*"], path)
+            lines.append(f"host {name}: role lcm_{name}, realm {realm or 'of its own'}")
+            lines.append(
+                f"its connection string: {path} (readable for you only); there set LCM_FLEET_DSN=file:<its path>"
+            )
+    return Answer("\n".join(lines), {"schema_before": before, "schema": now})
+
+
+def _add(member: Member, connection: Any, name: str, realm: str, principals: list[str], path: Path) -> None:
+    for what in filter(None, (name, realm)):
+        if not _NAME.fullmatch(what):
+            raise BadRequest(f"{what!r} is no name for a host or a realm: lower-case letters, digits and _, 40 at most")
+    role, password = f"lcm_{name}", secrets.token_urlsafe(24)
+    like = tuple(_like(each) for each in principals) if realm else ()
+    add_host(connection, role, password, realm or f"{PRIVATE}{role}", like)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(member.server.dsn_of(role, password) + "\n")
+
+
+def _like(pattern: str) -> str:
+    """A pattern of principals (``telegram:*``) as LIKE reads it."""
+    for sign in ("\\", "%", "_"):
+        pattern = pattern.replace(sign, f"\\{sign}")
+    return pattern.replace("*", "%")
+
+
+def _status(deps: Access, _words: Words) -> Answer:
+    found = member_of(deps).status()
+    shown = [(key, str(value)) for key, value in found.items()]
+    return Answer("\n".join(table(shown, indent="")), found, FOUND if "error" in found else OK)
+
+
+def _push(deps: Access, words: Words) -> Answer:
+    member = member_of(deps)
+    done = 0
+
+    def between() -> None:
+        nonlocal done
+        done += 1
+        words.progress("pushing", done, 0)
+
+    out = member.push(between)
+    lines = [f"pushed {counted(out.messages, 'message')}, {counted(out.rows, 'row')} in all"]
+    lines += [f"conflict: the fleet has another message under {number}" for number in out.conflicts[:_SHOWN]]
+    lines += [f"cannot be read here: msg_{number}" for number in out.unreadable[:_SHOWN]]
+    data = {"messages": out.messages, "rows": out.rows, "conflicts": out.conflicts, "unreadable": out.unreadable}
+    return Answer("\n".join(lines), data, FOUND if out.conflicts or out.unreadable else OK)
+
+
+def _pull(deps: Access, words: Words) -> Answer:
+    at_most(words, 1, "one session, or none for all that changed")
+    out = member_of(deps).pull(deps.config.fleet_pull_days, words.rest[0] if words.rest else "")
+    said = f"{counted(out.conversations, 'conversation')}: {counted(out.messages, 'message')}, {counted(out.nodes, 'summary')}"
+    return Answer(
+        f"pulled {said}", {"conversations": out.conversations, "messages": out.messages, "summaries": out.nodes}
+    )
+
+
+def _verify(deps: Access, _words: Words) -> Answer:
+    out = member_of(deps).verify()
+    lines = [
+        f"compared by number and digest: {', '.join(counted(n, kind[:-1]) for kind, n in out.rows.items()) or 'nothing'}"
+    ]
+    lines += [f"the fleet lacks {each}" for each in out.missing[:_SHOWN]]
+    lines += [f"differs: {each}" for each in out.different[:_SHOWN]]
+    if out.waiting:
+        lines.append(f"{counted(out.waiting, 'row')} wait to be pushed")
+    data = {"rows": out.rows, "missing": out.missing, "different": out.different, "waiting": out.waiting}
+    return Answer("\n".join(lines), data, OK if out.sound else FOUND)
+
+
+VERBS: tuple[Verb, ...] = (
+    Verb(
+        "fleet init", _init, "make the schema on the server, and a role for a host", "[<host> [<realm> [<principals>]]]",
+        example="laptop anna",
+    ),
+    Verb("fleet status", _status, "the shared server, and how far behind it is"),
+    Verb("fleet push", _push, "send what the server lacks, now"),
+    Verb("fleet pull", _pull, "fetch what other hosts wrote, or one session", "[<session>]"),
+    Verb("fleet verify", _verify, "compare this host's rows with the server's"),
+)  # fmt: skip

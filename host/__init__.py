@@ -1,0 +1,1 @@
+"""Knowledge of Hermes: versions, paths, session rows, and failures at its boundary."""

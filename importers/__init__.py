@@ -1,0 +1,1 @@
+"""Import and export: archives of other engines, the host's own sessions, transcripts as files."""

@@ -1,0 +1,547 @@
+"""
+Taking the messages of another store in: each once, in their places, beside what is here already.
+
+Rows come in the order in which the other store has them. What repeats earlier rows there is found by ``replays``; what is here
+already (because the session was live here) is found by aligning, as ingest does; the rest is appended in short transactions, each
+with its notes in the ledger. Never takes anything back, and never changes a row that is here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import Overtaken
+from ..ingest import host_compressor
+from ..ingest.align import Core, Expected, Live, Plan, align
+from ..ingest.transcript import Transcripts
+from ..records import Flag, Stored
+from ..session import Session
+from ..storage.files import Progress, silent
+from ..store import NewRow, Segment
+from ..text import content
+from ..text import markup as own
+from . import replays
+from .ledger import MESSAGE, PRESENT, Ledger, Source
+from .replays import Replays, Seen
+
+if TYPE_CHECKING:
+    from ..recall.access import Access
+
+_BATCH: Final = 500
+_RETRIES: Final = 5
+#: A row that is kept, but is no part of the thread and not found by a search.
+HIDDEN: Final = Flag.DUPLICATE | Flag.RETRACTED | Flag.FILTERED
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One message of another store. ``key``: its address there. ``flags``: RETRACTED, PINNED, HOST_NOTE.
+
+    ``at``: when it was stored there. ``summary``: an engine wrote it in front of a list.
+    """
+
+    key: str
+    session_id: str
+    message: Mapping[str, Any]
+    source: str
+    at: float | None = None
+    flags: int = Flag.NONE
+    summary: bool = False
+    shown: bool = True  # False: no live list shows it any more; where it only edits another row, that one stands for it
+    uid: str | None = None  # the message's lasting id there, which copies of it share
+    opens: bool = False  # the first of a session that goes on behind a compaction
+    digest: bytes | None = None  # of what was said, where the message shows it without its secrets
+    wanted: int | None = None  # the address that it is to have here
+
+
+@dataclass(slots=True)
+class Taken:
+    """Counts of one conversation. ``present``: here already; ``own``: texts of our own prompts, which are no messages."""
+
+    rows: int = 0
+    added: int = 0
+    present: int = 0
+    copies: int = 0
+    edits: int = 0
+    own: int = 0
+    doubtful: int = 0
+
+    def __iadd__(self, other: Taken) -> Taken:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        return self
+
+
+@dataclass(slots=True)
+class _Scan:
+    """A conversation of the other store without its texts: keys, what was seen, and which rows are no messages at all."""
+
+    keys: list[str] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+    raw: list[bytes] = field(default_factory=list)  # digests of the rows as they are there
+    answers: list[str | None] = field(default_factory=list)
+    own: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)  # not shown any more
+    pruned: set[int] = field(default_factory=set)  # shortened by the host, and what it stands for is not there
+
+
+@dataclass(slots=True)
+class _Verdict:
+    """What happens to each row: ``here`` (stored already), ``pos`` (its place, where that is not the end), ``flags``."""
+
+    here: dict[int, int] = field(default_factory=dict)
+    pos: dict[int, float] = field(default_factory=dict)
+    flags: dict[int, int] = field(default_factory=dict)
+    rest: dict[int, str] = field(default_factory=dict)
+    revises: dict[int, int] = field(default_factory=dict)  # the shortened form that is here of what comes whole
+
+
+Batches = Callable[[], Iterable[Sequence[Item]]]
+"""Gives the rows of a conversation, in order and in batches, as often as it is asked."""
+
+
+class Intake:
+    """Takes conversations of one source in.
+
+    ``keep_copies``: copies are stored too, hidden and marked. ``find``: how copies are found. ``fresh``: as if nothing were here.
+    ``rewritten``: the host's own compressor may have written rows anew, shortened or with its summary glued to them.
+    """
+
+    def __init__(
+        self,
+        deps: Access,
+        source: Source,
+        *,
+        keep_copies: bool,
+        progress: Progress = silent,
+        fresh: bool = False,
+        find: Callable[[Sequence[Seen]], Replays] = replays.find,
+        rewritten: bool = False,
+    ) -> None:
+        self._deps = deps
+        self._source = source
+        self._keep = keep_copies
+        self._progress = progress
+        self._ledger = Ledger(deps.db)
+        self._find = find
+        self._rewritten = rewritten
+        self._transcripts = Transcripts(deps.store, deps.sessions)
+        self.known = {} if fresh or not source.source_id else self._ledger.known(source, MESSAGE)
+        self.done = 0
+        self.total = 0
+
+    # -- entry ----------------------------------------------------------------------------------------
+    def take(self, sessions: Mapping[str, Session], batches: Batches) -> Taken:
+        """Store what is not here yet. The sessions belong to one conversation."""
+        scan = self._scan(batches, sessions)
+        found = self._copies(scan)
+        for _ in range(_RETRIES):
+            try:
+                return self._store(sessions, batches, scan, found)
+            except Overtaken:  # a live session went on meanwhile, or another import; what was stored is in the ledger
+                self.known.update(self._ledger.known(self._source, MESSAGE))
+        return self._store(sessions, batches, scan, found)
+
+    def plan(self, session: Session | None, batches: Batches) -> Taken:
+        """What ``take`` would do. Changes nothing. ``session``: None if nothing of the conversation is here."""
+        scan = self._scan(batches, {session.session_id: session} if session else {})
+        found = self._copies(scan)
+        verdict = self._placed(session, batches, scan, found) if session else _Verdict()
+        return self._counted(scan, found, verdict)
+
+    # -- looking --------------------------------------------------------------------------------------
+    def _scan(self, batches: Batches, sessions: Mapping[str, Session]) -> _Scan:
+        scan = _Scan()
+        originals = Originals() if self._rewritten else None
+        for batch in batches():
+            for item in batch:
+                said = content.said(item.message)
+                if self._is_own(item, said.text, sessions):
+                    scan.own.add(len(scan.keys))
+                apart = bool(item.flags & Flag.RETRACTED) or len(scan.keys) in scan.own
+                ids = tuple(filter(None, [*(call.id for call in said.calls), said.answers]))
+                summary = item.summary or len(scan.keys) in scan.own
+                n = len(scan.keys)
+                scan.keys.append(item.key)
+                if not item.shown:
+                    scan.gone.add(n)
+                scan.raw.append(item.digest or said.digest)
+                seen = Seen(
+                    item.digest or said.digest,
+                    said.role,
+                    item.at,
+                    bool(ids),
+                    summary,
+                    apart,
+                    ids,
+                    uid=item.uid,
+                    opens=item.opens,
+                )
+                if originals is not None and n not in scan.own:
+                    seen = originals.recognised(n, said, seen)
+                    if seen.of is None and host_compressor.is_pruned(said):
+                        scan.pruned.add(n)
+                scan.seen.append(seen)
+                scan.answers.append(said.answers)
+            self._progress("reading", len(scan.keys), 0)
+        return scan
+
+    def _copies(self, scan: _Scan) -> Replays:
+        found = self._find(scan.seen)
+        for n in [n for n in found.edits if n in scan.gone]:
+            found.copies[n] = found.edits.pop(n)
+        return found
+
+    def _is_own(self, item: Item, text: str, sessions: Mapping[str, Session]) -> bool:
+        """Text that this plugin put into a prompt of one of these conversations."""
+        if not text.startswith("[lcm:") or not sessions:
+            return False
+        context, carrier, stub = own.read_context(text), own.read_carrier(text), own.read_stub(text)
+        if (context is not None and context.rest) or (carrier is not None and carrier[1]):
+            return False  # something is glued behind it, which ingest took apart
+        nonce = context.nonce if context else carrier[0] if carrier else stub[0] if stub else ""
+        return (
+            bool(nonce) and self._deps.sessions.nonce_owner(nonce) is not None and item.message.get("role") != "system"
+        )
+
+    def _counted(self, scan: _Scan, found: Replays, verdict: _Verdict) -> Taken:
+        known = sum(
+            1 for n, key in enumerate(scan.keys) if n not in scan.own and (key in self.known or n in verdict.here)
+        )
+        copies = sum(1 for n in found.copies if scan.keys[n] not in self.known)
+        return Taken(
+            len(scan.keys),
+            len(scan.keys) - len(scan.own) - known - (0 if self._keep else copies),
+            known, len(found.copies), len(found.edits), len(scan.own), found.doubtful,
+        )  # fmt: skip
+
+    # -- placing --------------------------------------------------------------------------------------
+    def _placed(
+        self, session: Session, batches: Batches, scan: _Scan, found: Replays, *, fork: bool = False
+    ) -> _Verdict:
+        """Where each row goes in a conversation that has rows of others already."""
+        deps, verdict = self._deps, _Verdict()
+        heads = deps.store.heads([Segment(*item) for item in deps.sessions.lineage(session.conversation_id)])
+        brought = {self.known[key] for key in scan.keys if key in self.known}
+        if session.parent_id is None and all(head.store_id in brought for head in heads):
+            return verdict
+        rows = [n for n in _thread_order(scan, found) if not scan.seen[n].apart]
+        expected = self._transcripts.expected(session, None)
+        alias = _aliases(heads, expected)
+        messages = {item.key: item.message for batch in batches() for item in batch}
+        forms = self._forms(rows, scan, expected, messages) if self._rewritten else Forms()
+        lives = [_live(scan, n, {**alias, **forms.whole.get(n, {})}, messages[scan.keys[n]]) for n in rows]
+        expected = [replace(item, digest=forms.was.get(item.store_id, item.digest)) for item in expected]
+        plan = align(lives, expected, self._said)
+        if fork:
+            self._transcripts.fork(session, plan.places)
+        _read_plan(rows, plan, expected, verdict)
+        for n in [n for n, here in verdict.here.items() if here in forms.was]:
+            verdict.revises[n] = verdict.here.pop(n)
+        self._match_taken_back(scan, session, verdict)
+        return verdict
+
+    def _forms(
+        self, rows: Sequence[int], scan: _Scan, expected: Sequence[Expected], messages: Mapping[str, Mapping[str, Any]]
+    ) -> Forms:
+        """Which rows are here in another form. Reads only what is not on both sides."""
+        there, here = {scan.raw[n] for n in rows}, {item.digest for item in expected}
+        odd = {n: content.said(messages[scan.keys[n]]) for n in rows if scan.raw[n] not in here}
+        digests = {item.store_id: item.digest for item in expected if item.digest not in there}
+        stored = self._deps.store.legible(list(digests))[0] if odd else []
+        mine = {row.store_id: replace(content.said(row.envelope), digest=digests[row.store_id]) for row in stored}
+        return forms(odd, mine, there)
+
+    def _said(self, store_ids: Sequence[int]) -> dict[int, Core]:
+        cores = dict.fromkeys(store_ids, Core(""))
+        for row in self._deps.store.legible(store_ids)[0]:  # a damaged one is no reason to take in none of the others
+            cores[row.store_id] = Core(content.canonical_text(row.text), tuple(call.id for call in row.calls))
+        return cores
+
+    def _match_taken_back(self, scan: _Scan, session: Session, verdict: _Verdict) -> None:
+        """What the user took back there and here is the same row."""
+        gone = [row for row in self._deps.store.retracted(session.conversation_id) if not row.flags & Flag.DUPLICATE]
+        at = 0
+        for n, seen in enumerate(scan.seen):
+            if not seen.apart or n in scan.own:
+                continue
+            twin = next((k for k in range(at, len(gone)) if gone[k].digest == scan.raw[n]), None)
+            if twin is not None:
+                verdict.here[n] = gone[twin].store_id
+                at = twin + 1
+
+    # -- storing --------------------------------------------------------------------------------------
+    def _store(self, sessions: Mapping[str, Session], batches: Batches, scan: _Scan, found: Replays) -> Taken:
+        session = next(iter(sessions.values()))
+        last = list(sessions.values())[-1]
+        verdict = self._placed(last, batches, scan, found, fork=True)
+        taken = self._counted(scan, found, verdict)
+        writer = _Writer(self._deps, self._ledger, self._source, scan, found, verdict, self.known, keep=self._keep)
+        writer.seq = self._deps.store.last_seq(session.conversation_id)
+        at = 0
+        for batch in batches():
+            numbered = [(at + n, item) for n, item in enumerate(batch)]
+            at += len(batch)
+            for _, group in groupby(numbered, key=lambda each: (each[1].session_id, each[1].source)):
+                rows = list(group)
+                writer.write(sessions[rows[0][1].session_id], rows)
+            self.done += len(batch)
+            self._progress("storing", self.done, self.total)
+        return taken
+
+
+class _Writer:
+    """Writes batches of one conversation with their notes in the ledger."""
+
+    def __init__(
+        self, deps: Access, ledger: Ledger, source: Source, scan: _Scan, found: Replays, verdict: _Verdict,
+        known: dict[str, int], *, keep: bool,
+    ) -> None:  # fmt: skip
+        self._deps, self._ledger, self._source = deps, ledger, source
+        self._scan, self._found, self._verdict = scan, found, verdict
+        self._known = known
+        self._keep = keep
+        self.seq = 0
+
+    def write(self, session: Session, rows: Sequence[tuple[int, Item]]) -> None:
+        """Rows of one session and source, in one transaction or, where one stands by another of them, in several."""
+        part: list[tuple[int, Item]] = []
+        for n, item in rows:
+            by = self._found.edits.get(n, self._found.before.get(n))
+            if part and by is not None and self._scan.keys[by] not in self._known:
+                self._write(session, part)
+                part = []
+            part.append((n, item))
+        self._write(session, part)
+
+    def _write(self, session: Session, rows: Sequence[tuple[int, Item]]) -> None:
+        """One transaction: rows, what is noted of them, and which are duplicates."""
+        noted: list[tuple[str, int]] = []
+        new: list[tuple[int, Item, NewRow]] = []
+        late: list[tuple[int, Item]] = []  # copies of rows in this very batch
+        for n, item in rows:
+            if item.key in self._known or n in self._scan.own:
+                continue
+            here, original = self._verdict.here.get(n), self._found.copies.get(n)
+            if here is not None:
+                noted.append((item.key, here))
+            elif original is not None and not self._keep:
+                late.append((original, item))
+            else:
+                new.append((n, item, self._row(n, item)))
+        if not (noted or new or late):
+            return
+        present = list(noted)
+        with self._deps.db.transaction():
+            ids = self._append(session, rows[0][1].source, [row for _, _, row in new])
+            noted += [(item.key, store_id) for (_, item, _), store_id in zip(new, ids, strict=True)]
+            self._known.update(noted)
+            noted += [(item.key, self._id(original)) for original, item in late if self._id(original)]
+            self._known.update(noted)
+            self._ledger.note(self._source, MESSAGE, noted)
+            self._ledger.note(self._source, PRESENT, present)
+            copies = [(self._known[item.key], self._found.copies[n]) for n, item, _ in new if n in self._found.copies]
+            self._ledger.mark([(store_id, self._id(original)) for store_id, original in copies])
+
+    def _append(self, session: Session, source: str, rows: Sequence[NewRow]) -> list[int]:
+        if not rows:
+            return []
+        ids = self._deps.store.append(
+            session.conversation_id, session.session_id, self.seq, rows, source=source, now=self._deps.clock()
+        )
+        self.seq += len(ids)
+        return ids
+
+    def _id(self, n: int) -> int:
+        """The row here of a row there; 0 when it has none (a text of our own)."""
+        return self._known.get(self._scan.keys[n], 0)
+
+    def _row(self, n: int, item: Item) -> NewRow:
+        rest = self._verdict.rest.get(n)
+        message = content.read(item.message, text=rest)
+        message = self._deps.filters.kept(message)
+        if item.digest is not None:
+            message = replace(message, digest=item.digest)
+        flags = item.flags | self._verdict.flags.get(n, Flag.NONE)
+        if n in self._found.copies:
+            flags |= HIDDEN
+        elif item.summary:
+            flags |= Flag.HOST_NOTE
+        elif n in self._scan.pruned:
+            flags |= Flag.PRUNED
+        pos = self._verdict.pos.get(n)
+        if pos is None and n in self._found.before and not self._verdict.pos:
+            pos = self._in_front(n)
+        revises = self._id(self._found.edits[n]) if n in self._found.edits else self._verdict.revises.get(n, 0)
+        if revises:
+            pos = self._pos_of(revises)
+        return NewRow(message, pos, revises or None, flags, item.wanted, item.at if item.wanted else None)
+
+    def _in_front(self, n: int) -> float | None:
+        """The place of a list's summary: in front of the row that followed it there."""
+        anchor = self._id(self._found.before[n])
+        pos = self._pos_of(anchor) if anchor else None
+        if pos is None:
+            return None
+        conversation = self._deps.store.heads_of([anchor])[anchor].conversation_id
+        row = self._deps.db.query_one(
+            "SELECT max(pos) FROM messages WHERE conversation_id = ? AND pos < ?", (conversation, pos)
+        )
+        return ((row[0] if row and row[0] is not None else 0.0) + pos) / 2
+
+    def _pos_of(self, store_id: int) -> float | None:
+        head = self._deps.store.heads_of([store_id]).get(store_id)
+        return head.pos if head else None
+
+
+# -- pure ------------------------------------------------------------------------------------------------
+def _thread_order(scan: _Scan, found: Replays) -> list[int]:
+    """Rows that are no copies, as the thread reads."""
+    before: dict[int, list[int]] = {}
+    for n, anchor in found.before.items():
+        before.setdefault(anchor, []).append(n)
+    out: list[int] = []
+    for n in range(len(scan.keys)):
+        if n not in found.copies and n not in found.before:
+            out += [*before.get(n, ()), n]
+    return out
+
+
+def _live(scan: _Scan, n: int, alias: Mapping[bytes, bytes], message: Mapping[str, Any]) -> Live:
+    seen = scan.seen[n]
+
+    def core() -> Core:
+        said = content.said(message)
+        return Core(content.canonical_text(said.text), tuple(call.id for call in said.calls))
+
+    return Live(seen.role, alias.get(scan.raw[n], scan.raw[n]), scan.answers[n], core)
+
+
+def _aliases(heads: Iterable[Stored], expected: Sequence[Expected]) -> dict[bytes, bytes]:
+    """What rows said that were edited since: the thread has the edit, the other store may have the first version."""
+    by_id = {head.store_id: head for head in heads}
+    shown = {item.store_id: item.digest for item in expected}
+    known = {item.digest for item in expected}
+    out: dict[bytes, bytes] = {}
+    for item in expected:
+        head = by_id.get(item.store_id)
+        while head is not None and head.revises is not None and head.revises in by_id:
+            head = by_id[head.revises]
+            if head.digest not in known:
+                out[head.digest] = shown[item.store_id]
+    return out
+
+
+def _read_plan(rows: Sequence[int], plan: Plan, expected: Sequence[Expected], verdict: _Verdict) -> None:
+    """What the alignment says, as places: new rows stand evenly between the rows around them, and nothing is taken back."""
+    positions = sorted(item.pos for item in expected)
+    at = {item.store_id: item.pos for item in expected}
+    low = 0.0
+    waiting: list[int] = []
+    behind = bool(plan.retracted) or plan.unaligned
+    for n, place in zip(rows, plan.places, strict=True):
+        if place.ids:
+            _spread(waiting, low, at[place.ids[0]], positions, verdict)
+            waiting = []
+            low = at[place.ids[-1]]
+            if not place.new:
+                verdict.here[n] = place.ids[0]
+                continue
+            verdict.rest[n] = place.rest or ""
+        if place.pos is not None or behind:
+            waiting.append(n)
+    if waiting:
+        _spread(waiting, low, positions[-1] + 1 if positions else 1.0, positions, verdict)
+    if plan.unaligned:
+        verdict.flags.update(dict.fromkeys(rows, Flag.UNALIGNED))
+
+
+def _spread(rows: Sequence[int], low: float, high: float, positions: Sequence[float], verdict: _Verdict) -> None:
+    """New rows between two positions, in front of the rows there that the other store does not have."""
+    if not rows:
+        return
+    k = bisect_right(positions, low)
+    high = min(high, positions[k]) if k < len(positions) else high
+    for n, row in enumerate(rows, 1):
+        verdict.pos[row] = low + (high - low) * n / (len(rows) + 1)
+
+
+# -- rows that the host's own compressor wrote anew ------------------------------------------------------
+class Originals:
+    """The messages of a conversation as they were before the host's compressor wrote them anew, as far as rows come by."""
+
+    def __init__(self) -> None:
+        self._by_ids: dict[tuple[str, tuple[str, ...]], host_compressor.Candidates] = {}
+        self._digests: dict[int, bytes] = {}
+        self._known: set[tuple[str, tuple[str, ...], bytes]] = set()
+
+    def recognised(self, n: int, said: content.Said, seen: Seen) -> Seen:
+        """The row with the digest of what it was: without a glued summary, or that of the row whose shortened form it is."""
+        was = host_compressor.before(said.text)
+        if was is not None and (was.text or said.calls):
+            said = host_compressor.unglued(said)
+            seen = seen._replace(digest=said.digest, more=was.summary, summary=False)
+        if not seen.ids:
+            return seen
+        known = self._by_ids.setdefault((said.role, seen.ids), host_compressor.Candidates())
+        of = known.original(said) if host_compressor.is_pruned(said) else None
+        if of is not None:
+            return seen._replace(of=of, digest=self._digests[of])
+        if (said.role, seen.ids, seen.digest) not in self._known:
+            self._known.add((said.role, seen.ids, seen.digest))
+            known.add(host_compressor.Original(n, said.text, said.calls))
+            self._digests[n] = seen.digest
+        return seen
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """Rows of another store that are here in another form, as digests to align them by.
+
+    ``whole``: of what a shortened row there stands for. ``was``: of what a row here was before it was shortened or glued.
+    """
+
+    whole: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
+    was: dict[int, bytes] = field(default_factory=dict)
+
+
+def forms(there: Mapping[int, content.Said], stored: Mapping[int, content.Said], known: Collection[bytes]) -> Forms:
+    """Which rows of the other store and which rows here are one message, the one whole and the other not.
+
+    Both without what is on both sides. ``known``: the digests of all rows there.
+    """
+    out = Forms()
+    mine = _by_ids(stored)
+    theirs = _by_ids(there)
+    for n, said in there.items():
+        if host_compressor.is_pruned(said):
+            here = mine[_ids(said)].original(said) if _ids(said) in mine else None
+            if here is not None:
+                out.whole[n] = {said.digest: stored[here].digest}
+    for store_id, said in stored.items():
+        plain = host_compressor.unglued(said)
+        if plain.digest != said.digest and plain.digest in known:
+            out.was[store_id] = plain.digest
+        elif host_compressor.is_pruned(plain):
+            whole = theirs[_ids(said)].original(plain) if _ids(said) in theirs else None
+            if whole is not None:
+                out.was[store_id] = there[whole].digest
+    return out
+
+
+def _by_ids(rows: Mapping[int, content.Said]) -> dict[tuple[str, tuple[str, ...]], host_compressor.Candidates]:
+    out: dict[tuple[str, tuple[str, ...]], host_compressor.Candidates] = {}
+    for n, said in rows.items():
+        if _ids(said)[1]:
+            out.setdefault(_ids(said), host_compressor.Candidates()).add(
+                host_compressor.Original(n, said.text, said.calls)
+            )
+    return out
+
+
+def _ids(said: content.Said) -> tuple[str, tuple[str, ...]]:
+    return said.role, tuple(filter(None, [*(call.id for call in said.calls), said.answers]))

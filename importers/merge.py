@@ -1,0 +1,284 @@
+"""
+Merging another database of this release into ours: each message once and in its place, summaries and prompts with it.
+
+Messages go the way of every import, and keep their addresses where nobody here has them, so that a prompt that names them stays
+true. A summary comes with what it covers; one whose sources are all here already, covered by the same words, is here already.
+Doing it again, or going on after an interruption, adds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ..dag import fingerprint
+from ..records import Assembly, Flag, NewNode, Node, Row, Stored
+from ..session import Session
+from ..storage.files import Progress, silent
+from ..storage.meta import Meta
+from ..store import Segment
+from ..text.markup import context_digest, read_context
+from .intake import Intake, Item
+from .ledger import MESSAGE, Ledger, Source
+from .replays import Replays, Seen
+
+if TYPE_CHECKING:
+    from ..recall.access import Access
+
+KIND: Final = "stand-in"
+_BATCH: Final = 500
+_INHERITS: Final = "inherits:"
+#: In a damaged file messages may have lost their conversation's row.
+_CONVERSATIONS: Final = """
+SELECT conversation_id, parent_id, fork_seq, nonce, principal FROM conversations UNION ALL
+SELECT DISTINCT conversation_id, NULL, NULL, NULL, NULL FROM messages
+ WHERE conversation_id NOT IN (SELECT conversation_id FROM conversations) ORDER BY 1
+"""
+#: What an intake decides anew for each row.
+_DERIVED: Final = Flag.UNALIGNED | Flag.EXTERNALISED | Flag.COLLECTED
+
+
+@dataclass(slots=True)
+class Merged:
+    """Counts of a merge. ``messages`` and ``nodes``: how many were new here."""
+
+    messages: int = 0
+    present: int = 0
+    nodes: int = 0
+
+
+@dataclass(slots=True)
+class _Ids:
+    """Addresses there to those here."""
+
+    conversations: dict[int, int] = field(default_factory=dict)
+    messages: dict[int, int] = field(default_factory=dict)
+    nodes: dict[int, int] = field(default_factory=dict)
+
+
+def merge(deps: Access, other: Access, progress: Progress = silent) -> Merged:
+    """Take everything of ``other`` in. Raises StoreError; then some of it is here, and the next call goes on."""
+    return _Merge(deps, other, progress).run()
+
+
+class _Merge:
+    def __init__(self, deps: Access, other: Access, progress: Progress) -> None:
+        self._deps, self._other, self._progress = deps, other, progress
+        self._ledger = Ledger(deps.db)
+        self._ids = _Ids()
+        self._before: dict[int, dict[int, None]] = {}  # roots of prompts that a list there began with, by conversation
+        self.out = Merged()
+
+    def run(self) -> Merged:
+        rows = self._other.db.query(_CONVERSATIONS)
+        name = f"{KIND}:{self._other.db.file}"
+        source = self._ledger.begin(name, KIND, {"path": str(self._other.db.file)}, now=self._deps.clock())
+        for conversation, parent, fork_seq, nonce, principal in rows:
+            sessions = {each.session_id: each for each in self._sessions(conversation, parent, fork_seq, nonce)}
+            sessions.update(self._lost_sessions(conversation, principal, sessions))
+            by_home: dict[int, dict[str, Session]] = {}
+            for there, each in sessions.items():
+                by_home.setdefault(each.conversation_id, {})[there] = each
+            for here in by_home.values():
+                self._messages(source, conversation, here)
+            if sessions:
+                last = list(sessions.values())[-1]
+                self._ids.conversations[conversation] = last.conversation_id
+                self._inherited(conversation, last)
+        for name, conversation in self._other.sessions.other_nonces().items():
+            if conversation in self._ids.conversations:
+                self._deps.sessions.also_known(name, self._ids.conversations[conversation])
+        self._nodes()
+        for conversation in self._ids.conversations:
+            self._prompts(conversation)
+        self._ledger.forget(source)
+        return self.out
+
+    # -- sessions -----------------------------------------------------------------------------------
+    def _lost_sessions(self, conversation: int, principal: str | None, known: Collection[str]) -> dict[str, Session]:
+        """Sessions of which a damaged file has messages only, as they are here.
+
+        A message that is here too tells which one it is. Others belong to whom the conversation belongs to, or to nobody.
+        """
+        sessions = self._deps.sessions
+        lost: dict[str, list[Stored]] = {}
+        for head in self._other.store.heads([Segment(conversation)]):
+            if head.session_id not in known:
+                lost.setdefault(head.session_id, []).append(head)
+        out: dict[str, Session] = {}
+        for name, heads in lost.items():
+            here = self._deps.store.heads_of([head.store_id for head in heads])
+            same = (here[h.store_id] for h in heads if h.store_id in here and here[h.store_id].digest == h.digest)
+            twin = next(same, None)
+            out[name] = (
+                (sessions.find(twin.session_id) if twin is not None else None)
+                or sessions.find(name)
+                or sessions.open(name, now=self._deps.clock(), platform="unknown", principal=principal)
+            )
+        return out
+
+    def _sessions(
+        self, conversation: int, parent: int | None, fork_seq: int | None, nonce: str | None
+    ) -> list[Session]:
+        """The sessions of a conversation as they are here, made where they are not known."""
+        deps = self._deps
+        above = self._ids.conversations.get(parent or 0)
+        before = deps.sessions.of_conversation(above)[-1:] if above else []
+        out: list[Session] = []
+        for each in self._other.sessions.of_conversation(conversation):
+            known = deps.sessions.find(each.session_id)
+            if known is None:
+                last = out[-1:] or before
+                known = deps.sessions.open(
+                    each.session_id, now=each.started_at, platform=each.platform, host_key=each.host_key or None,
+                    parent=last[0] if last else None, origin="rotation" if out else each.origin if last else "start",
+                    fork_seq=fork_seq, mode=each.mode, model=each.model, principal=each.principal,
+                )  # fmt: skip
+                if nonce and not out:
+                    known = deps.sessions.take_nonce(known, nonce)
+                if each.ended_at:
+                    deps.sessions.end(each.session_id, now=each.ended_at, reason=each.end_reason or "")
+            for _ in range(each.compactions - known.compactions):
+                deps.sessions.compacted(each.session_id)
+            if nonce and known.nonce != nonce:
+                deps.sessions.also_known(nonce, known.conversation_id)
+            out.append(known)
+        return out
+
+    def _inherited(self, conversation: int, session: Session) -> None:
+        """What a branch inherits, in the addresses of here."""
+        known = Meta(self._other.db).value(f"{_INHERITS}{conversation}")
+        meta = Meta(self._deps.db)
+        mine = f"{_INHERITS}{session.conversation_id}"
+        if not known or session.conversation_id == conversation or any(
+            cut[0] not in self._ids.conversations for key in ("cuts", "full") for cut in known.get(key, ())
+        ):  # fmt: skip
+            if known and meta.value(mine) is None:
+                meta.note(mine, known)
+            return
+        there, here = self._ids.conversations, self._ids.messages
+        moved = {key: [[there[c], *rest] for c, *rest in known[key]] for key in ("cuts", "full") if key in known}
+        gone = {key: [here.get(n, n) for n in known[key]] for key in ("without", "gone") if key in known}
+        meta.note(mine, {**known, **moved, **gone})
+
+    # -- messages -----------------------------------------------------------------------------------
+    def _messages(self, source: Source, conversation: int, sessions: dict[str, Session]) -> None:
+        heads = [each for each in self._other.store.heads([Segment(conversation)]) if each.session_id in sessions]
+        if not heads:
+            return
+        at = {head.store_id: n for n, head in enumerate(heads)}
+        edits = {n: at[head.revises] for n, head in enumerate(heads) if head.revises in at}
+
+        def find(_: Sequence[Seen]) -> Replays:
+            return Replays(edits=dict(edits))
+
+        def batches() -> Iterator[list[Item]]:
+            for first in range(0, len(heads), _BATCH):
+                rows, damaged = self._other.store.legible([head.store_id for head in heads[first : first + _BATCH]])
+                if damaged:
+                    rows.sort(key=lambda row: at[row.store_id])
+                self._note_records(conversation, rows)
+                yield [_item(row) for row in rows]
+
+        intake = Intake(self._deps, source, keep_copies=True, progress=self._progress, find=find)
+        home = next(iter(sessions.values())).conversation_id
+        here = self._deps.store.heads_of([head.store_id for head in heads])
+        same = {
+            head.store_id
+            for head in heads
+            if head.store_id in here
+            and (here[head.store_id].conversation_id, here[head.store_id].digest) == (home, head.digest)
+        }
+        intake.known.update({str(store_id): store_id for store_id in same})
+        intake.total = len(heads)
+        taken = intake.take(sessions, batches)
+        self.out.messages += taken.added
+        self.out.present += taken.present
+        self._ids.messages.update({int(key): store_id for key, store_id in intake.known.items()})
+        self._ids.messages.update({int(k): n for k, n in self._ledger.known(source, MESSAGE).items()})
+
+    def _note_records(self, conversation: int, rows: Sequence[Row]) -> None:
+        """A record of a prompt of ours that was kept there as text: what it covers, the prompts that were built there cover."""
+        for row in rows:
+            context = read_context(row.text) if row.head.flags & Flag.IMPORTED else None
+            owner = self._deps.sessions.nonce_owner(context.nonce) if context is not None else None
+            if context is None or owner is None:
+                continue
+            prompt = self._deps.dag.prompt_of(context.assembly_id, context_digest(row.text), [owner])
+            if prompt is not None and prompt.conversation_id == owner:
+                self._before.setdefault(conversation, {}).update(dict.fromkeys(prompt.roots))
+
+    # -- summaries ----------------------------------------------------------------------------------
+    def _nodes(self) -> None:
+        waiting = [node for nodes in self._other.dag.every() for node in nodes]
+        while waiting:
+            late = [node for node in waiting if not self._node(node)]
+            if len(late) == len(waiting):
+                return  # what they were made of is not here, nor can it be read there
+            waiting = late
+
+    def _node(self, node: Node) -> bool:
+        """Store a summary that is not here. False: what it covers has not come yet."""
+        there = self._other.dag.sources(node.node_id)
+        known = self._ids.messages if node.depth == 0 else self._ids.nodes
+        sources = tuple(known[each] for each in there if each in known)
+        home = self._ids.conversations.get(node.conversation_id)
+        if home is None or not sources or (node.depth and len(sources) < len(there)):
+            return False
+        mine = self._deps.dag.node(node.node_id)
+        if mine is not None and (mine.conversation_id, mine.text, mine.depth) == (home, node.text, node.depth):
+            self._ids.nodes[node.node_id] = mine.node_id
+            return True
+        name = node.fingerprint if list(sources) == there else fingerprint(node.depth, sources)
+        before = self._deps.dag.by_fingerprint(home, name, (node.quality,))
+        made = before[0] if before else self._deps.dag.add(self._new(node, home, sources, name), now=node.created_at)
+        self.out.nodes += not before
+        self._ids.nodes[node.node_id] = made.node_id
+        return True
+
+    def _new(self, node: Node, home: int, sources: tuple[int, ...], name: bytes) -> NewNode:
+        return NewNode(
+            home, node.depth, node.quality, node.text, node.expand_hint, node.tokens, node.source_tokens, sources, name,
+            node.model, node.rung, node.checks, self._ids.nodes.get(node.replaces or 0), node.node_id,
+        )  # fmt: skip
+
+    def _prompts(self, conversation: int) -> None:
+        """The prompts that were built there, and the summaries that the conversation carries."""
+        home = self._ids.conversations[conversation]
+        carried = [self._ids.nodes[n] for n in self._other.sessions.carried(conversation) if n in self._ids.nodes]
+        self._deps.sessions.carry(home, carried)
+        for prompt in self._other.dag.assemblies(conversation):
+            mine = self._deps.dag.prompt_of(prompt.assembly_id, prompt.digest, [home])
+            if mine is None or (prompt.digest and mine.digest != prompt.digest):
+                moved = self._moved(prompt, home)
+                if moved is not None:
+                    self._deps.dag.take_over(moved)
+
+    def _moved(self, prompt: Assembly, home: int) -> Assembly | None:
+        """A prompt in the addresses of here; None where not all that it shows is here."""
+        nodes, messages = self._ids.nodes, self._ids.messages
+        if any(n not in nodes for n in prompt.roots):
+            return None
+        roots = (*self._before.get(prompt.conversation_id, ()), *(nodes[n] for n in prompt.roots))
+        tail = tuple(messages[n] for n in prompt.tail_ids if n in messages)  # a record of ours is none
+        if (roots, tail, home) == (prompt.roots, prompt.tail_ids, prompt.conversation_id):
+            return prompt
+        rows = self._deps.store.heads_of(tail).values()
+        ends = [row.pos for row in rows] + [node.last_pos for node in self._deps.dag.nodes(roots)]
+        seqs = [head.seq for head in self._deps.store.heads_of(
+            [messages[row.store_id] for row in self._other.store.heads([Segment(prompt.conversation_id)])
+             if row.seq <= prompt.last_seq and row.store_id in messages]).values()]  # fmt: skip
+        return replace(
+            prompt, conversation_id=home, roots=roots, tail_ids=tail, last_seq=max(seqs, default=0),
+            last_pos=max(ends, default=0.0),
+        )  # fmt: skip
+
+
+def _item(row: Row) -> Item:
+    head = row.head
+    message: dict[str, Any] = dict(row.envelope)
+    return Item(
+        str(head.store_id), head.session_id, message, head.source, head.stored_at, head.flags & ~_DERIVED,
+        digest=head.digest, wanted=head.store_id,
+    )  # fmt: skip

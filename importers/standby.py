@@ -1,0 +1,437 @@
+"""
+Going on without the database: a stand-in file takes what is stored while it cannot be used, and is merged when it works again.
+
+One per process and database. Decides when the stand-in is taken, what is copied into it, and when the database works again; the
+files are the business of ``storage/standby``, the merging of ``merge``. A stand-in that another process left behind is merged by
+the next one that stores anything, or taken over while the database still cannot be used.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..errors import LcmError, Overtaken, StoreCorrupt, StoreError, StoreForeign, StoreTooNew, StoreTooOld
+from ..ops.backup import prune_stand_ins
+from ..ops.survey import readable
+from ..storage import files, standby
+from ..storage.connection import MEMORY, Database, stand_in
+from ..storage.health import Health
+from ..storage.upgrade import BACKUPS
+from .adopt import adopt_beside, is_earlier, parts_on, swap
+from .merge import Merged, merge
+
+if TYPE_CHECKING:
+    from ..recall.access import Access
+
+logger = logging.getLogger("hermes_lcm")
+
+TOPIC: Final = "stand-in"
+ADOPTION: Final = "adoption"
+_TELL_S: Final = 1.0
+_PROBE_MS: Final = 20
+#: What only another file can cure: no question to this one until it has changed.
+_LASTING: Final = (StoreCorrupt, StoreForeign, StoreTooNew, StoreTooOld)
+_NOT_MERGED: Final = (StoreError, ValueError, TypeError, KeyError, AttributeError, zlib.error)  # rows may hold anything
+#: What a value that SQLite refuses raises: it would be refused by a stand-in, too.
+_OF_A_VALUE: Final = (UnicodeError, OverflowError)
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
+
+
+class Standby:
+    """The stand-in of one database, if it needs one."""
+
+    def __init__(
+        self,
+        db: Database,
+        deps: Callable[[], Access],
+        health: Health,
+        *,
+        give_way: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._db, self._deps, self._health = db, deps, health
+        self._clock, self._monotonic = clock, monotonic
+        self._lock = threading.RLock()
+        self._looked: object = None  # the same, whether or not all of them could be merged
+        self._settled: object = None  # the file whose left-over stand-ins were looked for
+        self._reason: StoreError | None = None
+        self._seen: object = None  # what the file looked like when it failed
+        self._wait_s, self._not_before = _FIRST_WAIT_S, 0.0
+        self._copied: set[str] = set()
+        self._source: Path = db.path
+        self._rest: list[str] | None = None
+        self._give_way = give_way
+        self._adopting: threading.Thread | None = None
+        self._left, self._told_at = 0, 0.0
+        self._told: dict[str, str] = {}  # sessions whose user knows of the stand-in
+
+    @property
+    def engaged(self) -> bool:
+        """Is something else than the database in use?"""
+        return self._db.file != self._db.path
+
+    def of_database(self, deps: Access) -> Access:
+        """Access to the database itself, not to its stand-in."""
+        return (
+            replace(parts_on(deps, Database(self._db.path), ready=False), health=deps.health) if self.engaged else deps
+        )
+
+    def news(self, session_id: str) -> str:
+        """One line for the user of a session, once: that something stands in for the database, or does no longer."""
+        if self.engaged and session_id not in self._told:
+            where = "memory" if self._db.file == MEMORY else self._db.file.name
+            why = type(self._reason).__name__ if self._reason else "StoreError"
+            self._told[session_id] = where
+            said = f"its database {self._db.path.name} cannot be used ({why}); everything is kept in {where} until it works again"
+        elif not self.engaged and session_id in self._told:
+            said = f"its database works again, and what was kept in {self._told.pop(session_id)} is in it"
+        else:
+            return ""
+        return f"[The conversation archive asks you to begin your answer with one line for the user: {said}.]"
+
+    # -- taking it ------------------------------------------------------------------------------------
+    @property
+    def file(self) -> object:
+        """Which file is in use; another one with the same name is another one."""
+        return self._db.file, self._db.identity
+
+    def takes_over(self, error: StoreError, was: object) -> bool:
+        """Is it worth while to do again what failed? ``was``: the ``file`` that was in use when it began.
+
+        A stand-in is taken where the file in use cannot be used; where it stood in already, what is left is memory.
+        """
+        if isinstance(error, Overtaken) or isinstance(error.__cause__, _OF_A_VALUE):
+            return False
+        with self._lock, self._db.alone():
+            if self.file != was and self._db.is_open:
+                return True  # another thread was faster, or somebody exchanged the file
+            return self._db.file != MEMORY and self._take(error)
+
+    def _take(self, error: StoreError) -> bool:
+        source = self._db.file
+        if source == self._db.path:
+            self._reason, self._seen = error, self._look()
+            self._wait_s, self._not_before = _FIRST_WAIT_S, 0.0
+        chosen = [] if self.engaged else self._files()
+        for file in (*chosen, MEMORY):
+            try:
+                self._begin(file, source)
+            except StoreError as exc:
+                logger.warning("no stand-in at %s: %s", file, exc)
+                with suppress(StoreError):
+                    self._db.use(source)
+                continue
+            where = "memory" if file == MEMORY else str(file)
+            said = f"the database cannot be used ({type(error).__name__}: {error}); what is said is stored in {where} meanwhile, "
+            said += "and merged when it works again"
+            for problem in self._health.problems(may_open=False):
+                if problem.message.startswith(f"{type(error).__name__}: "):  # the same, of whatever met it first
+                    self._health.resolved(problem.topic)
+            self._health.degraded(TOPIC, said, remedy=str(error.remedy))
+            if file != MEMORY and isinstance(error, StoreForeign) and is_earlier(self._db.path):
+                self._adopt()
+            return True
+        return False
+
+    def _files(self) -> list[Path]:
+        """What may stand in: a file that a process left behind, or a new one."""
+        try:
+            left = standby.free(self._db.path, self._db.file)[-1:]
+            mine = [standby.claimed(self._db.path, path) for path in left]
+            return [*filter(None, mine), stand_in(self._db.path, self._clock())]
+        except OSError:
+            return []
+
+    def _begin(self, file: Path, source: Path) -> None:
+        fresh = file == MEMORY or not file.exists()
+        self._copied.clear()
+        self._rest = None
+        self._source = source
+        self._db.use(file, watched=not isinstance(self._reason, _LASTING))
+        try:
+            self._db.open()
+            known = standby.take_numbers(self._db, source) if fresh else True
+            if not known and not isinstance(self._reason, StoreForeign) and source.exists() and source.stat().st_size:
+                standby.give_numbers(self._db, int(self._clock()))
+        except StoreError:
+            if fresh and file != MEMORY:
+                self._db.close()
+                standby.remove(file)
+            raise
+
+    def copy(self, session_id: str) -> None:
+        """Bring the conversation of a session over from the file that cannot be used, as far as it can be read; once."""
+        if not self.engaged or session_id in self._copied:
+            return
+        with self._lock:
+            self._copied.add(session_id)
+            found = standby.copy_session(self._db, self._source, session_id)
+            if found is None:
+                return
+            deps = self._deps()
+            with self._db.transaction():
+                deps.index.waiting.add(found.messages)
+                for node_id, conversation_id, text in found.nodes:
+                    deps.node_index.add(node_id, conversation_id, text)
+
+    def copy_more(self, *, seconds: float) -> int:
+        """Bring other sessions over, the newest first, for so many seconds; how many are left."""
+        if not self.engaged:
+            return 0
+        if self._adopting is not None and self._adopting.is_alive():
+            self._adopting.join(seconds)
+            return self._left
+        if self._rest is None:
+            self._rest = standby.sessions(self._source)[::-1]
+        end = self._monotonic() + seconds
+        while self._rest and self._monotonic() < end:
+            self.copy(self._rest.pop())
+        return len(self._rest)
+
+    # -- the earlier plugin's database ----------------------------------------------------------------
+    def _adopt(self) -> None:
+        """Take the earlier plugin's database into the stand-in, behind the turns; then it takes that one's place."""
+        if self._adopting is None or not self._adopting.is_alive():
+            self._adopting = threading.Thread(
+                target=copy_context().run, args=(self._adopted,), name="lcm-adopt", daemon=True
+            )
+            self._adopting.start()
+
+    def _adopt_again(self) -> None:
+        """An adoption that failed is tried again after a while: the other plugin may have had the file open."""
+        tried = self._adopting is not None and not self._adopting.is_alive()
+        if (
+            tried
+            and self.engaged
+            and self._db.file != MEMORY
+            and self._monotonic() >= self._not_before
+            and is_earlier(self._db.path)
+        ):
+            self._adopt()
+
+    def _adopted(self) -> None:
+        deps = self._deps()
+        try:
+            with self._db.steady():
+                done = adopt_beside(deps, self._progress)
+            with self._lock, self._db.alone():
+                if self.engaged:
+                    swap(deps, done)
+        except (LcmError, OSError) as exc:
+            if self.engaged:
+                self._health.degraded(ADOPTION, exc, severity="warning")
+                self._later()
+            return
+        self._left = 0
+        self._reason = None
+        logger.warning("%s: adopted; the original is %s", self._db.path, done.kept)
+        for topic in (TOPIC, ADOPTION):
+            self._health.resolved(topic)
+
+    def _progress(self, what: str, done: int, total: int) -> None:
+        self._left = max(0, total - done)
+        self._give_way()
+        now = self._monotonic()
+        if now >= self._told_at + _TELL_S:
+            self._told_at = now
+            said = f"{self._db.path} is taken over from the earlier plugin: {what}, {done:,}" + (
+                f" of {total:,}" if total else ""
+            )
+            self._health.degraded(ADOPTION, said, severity="warning", remedy="nothing to do; it goes on by itself")
+
+    # -- giving it back -------------------------------------------------------------------------------
+    def settle(self) -> None:
+        """Merge what stood in, if the database works (again). Costs nothing where there is nothing to do; never raises."""
+        waits = self._looked == self._db.identity and self._monotonic() < self._not_before
+        idle = self._settled == self._db.identity or waits
+        if not self.engaged and self._db.is_current and idle:
+            return
+        with self._lock:  # while another thread merges: what this one is to store belongs behind that
+            if self.engaged:
+                self._come_back()
+                self._adopt_again()
+            elif self._settled == self._db.identity and self._db.is_current:
+                return
+            elif not self._merge_left():
+                self._looked = self._db.identity
+                return
+            if not self.engaged:
+                self._settled = self._looked = self._db.identity
+
+    @property
+    def looked(self) -> bool:
+        """Was it looked for stand-ins of the file that is open now?"""
+        return self.engaged or self._looked == self._db.identity
+
+    def _merge_left(self) -> bool:
+        """Merge the stand-ins that ended processes left beside the database."""
+        with suppress(StoreError):  # whoever needs it meets that
+            self._db.open()  # another file may have come in its place, and what was in this one beside it
+        left = standby.free(self._db.path, self._db.file)
+        merged = [self._merge_one(path) for path in left]
+        whole = all(merged)
+        if not whole:
+            self._later()
+        elif left:
+            self._health.resolved(TOPIC)
+        return whole
+
+    def _merge_one(self, path: Path) -> bool:
+        """Merge a stand-in that nobody has open; False: not now, and status says why."""
+        mine = standby.claimed(self._db.path, path)
+        if mine is None:
+            return not path.exists()  # another process has it now
+        path = mine
+        try:
+            with self._db.alone():
+                self._keep(path, self._merge(path))
+        except _NOT_MERGED as exc:
+            self._health.degraded(TOPIC, f"{path} is not merged yet: {exc}", severity="warning")
+            return False
+        return True
+
+    def _come_back(self) -> None:
+        if not self._due() or not self._rescued() or not self._works():
+            self._leave_memory()
+            return
+        file = self._db.file
+        held = Database(file)
+        with self._db.alone():
+            try:
+                held.open()  # what is in memory lives as long as a connection
+                self._db.use(self._db.path)
+                self._db.open()
+                done = self._merge(file)
+            except _NOT_MERGED as exc:
+                logger.warning("%s cannot be merged yet: %s", file, exc)
+                self._db.use(file)
+                self._later()
+                with suppress(StoreError):
+                    self._db.open()  # before the last connection to memory is closed
+                return
+            finally:
+                held.close()
+            self._keep(file, done)
+        self._reason = None
+        self._health.resolved(TOPIC)
+        self._merge_left()
+
+    def _rescued(self) -> bool:
+        """What the database held, if somebody removed or replaced it meanwhile, is safe."""
+        try:
+            with self._db.alone():
+                self._db.rescue()
+        except (StoreError, OSError) as exc:
+            logger.warning("%s was removed or replaced, and what it held cannot be saved yet: %s", self._db.path, exc)
+            self._later()
+            return False
+        return True
+
+    def _leave_memory(self) -> None:
+        """Memory goes to a file as soon as one can be written, also while the database cannot be used."""
+        if self._db.file != MEMORY or self._monotonic() < self._not_before:
+            return
+        held = Database(MEMORY)
+        with self._db.alone():
+            try:
+                held.open()
+                self._begin(stand_in(self._db.path, self._clock()), self._db.path)
+                self._merged(MEMORY)
+            except _NOT_MERGED as exc:
+                logger.warning("memory stands in still: %s", exc)
+                self._db.use(MEMORY)
+                self._db.open()  # before the last connection to it is closed
+                self._later()
+            finally:
+                held.close()
+
+    def _merge(self, path: Path) -> Merged:
+        """Merge one stand-in into the database; of a damaged one what can be read."""
+        try:
+            return self._merged(path)
+        except StoreCorrupt as exc:
+            if path == MEMORY or str(path) not in str(exc):
+                raise
+        saved = path.with_name(f".{path.name}.{os.getpid()}.saved")
+        standby.remove(saved)
+        try:
+            files.salvage(path, saved, readable)
+            return self._merged(saved)
+        finally:
+            standby.remove(saved)
+
+    def _merged(self, path: Path) -> Merged:
+        db = Database(path)
+        try:
+            deps = self._deps()
+            done = merge(deps, parts_on(deps, db))
+        finally:
+            db.close()
+        logger.warning("%s: %d messages and %d summaries were merged", path, done.messages, done.nodes)
+        return done
+
+    def _keep(self, path: Path, done: Merged) -> None:
+        """Keep a stand-in that was merged among the backups; one that cannot be moved now is merged again, which adds nothing."""
+        if path != MEMORY and not (done.messages or done.nodes):
+            standby.remove(path)  # it held nothing of its own
+        elif path != MEMORY:
+            try:
+                standby.retire(path, self._db.path.parent / BACKUPS)
+                prune_stand_ins(self._db.path)
+            except (OSError, StoreError) as exc:
+                logger.warning("%s stays where it is for now: %s", path, exc)
+
+    def _due(self) -> bool:
+        now = self._look()
+        if now != self._seen:
+            self._seen, self._wait_s, self._not_before = now, _FIRST_WAIT_S, 0.0
+            return True
+        return not isinstance(self._reason, _LASTING) and self._monotonic() >= self._not_before
+
+    def _later(self) -> None:
+        """After a merge that failed the next one waits, unless the file changes."""
+        self._not_before = self._monotonic() + self._wait_s
+        self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
+        self._seen = self._look()
+
+    def _works(self) -> bool:
+        """Can the database be written, and where it was damaged, is it sound?"""
+        if not self._db.path.parent.is_dir():
+            return False
+        probe = Database(self._db.path, busy_ms=_PROBE_MS)
+        try:
+            if isinstance(self._reason, StoreCorrupt) and files.quick_check(self._db.path):
+                return False
+            with probe.transaction():
+                probe.execute("INSERT OR REPLACE INTO meta(key, value) VALUES ('standby', '0')")
+                probe.execute("DELETE FROM meta WHERE key = 'standby'")
+        except StoreError:
+            return False
+        finally:
+            probe.close()
+        return True
+
+    def _look(self) -> object:
+        """What tells that somebody has changed the file, its log, its folder, the room on the disk or a limit."""
+        path = self._db.path
+        log = path.with_name(path.name + "-wal")
+        return [*_stat(path), *_stat(log), *_stat(path.parent)[::3], *files.room(path.parent)]
+
+
+def _stat(path: Path) -> tuple[int, ...]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode

@@ -1,0 +1,1 @@
+"""Ingest: from the live message list to new rows, each message once."""

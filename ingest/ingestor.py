@@ -1,0 +1,563 @@
+"""
+Host messages → stored messages, each exactly once.
+
+Owns the windows (what each session's live list looked like last time) and turns alignment plans into appended rows.
+Idempotent: every hook may hand over the list as often as it likes. Knows nothing of summaries beyond which text is
+our own.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import accumulate
+from typing import Any
+
+from ..dag import SummaryDag
+from ..errors import Overtaken
+from ..records import RECORD, Assembly, Entries, Entry, Flag, Lineage, Message, Stored
+from ..session import CLIENTS, Session, Sessions, unclaimed
+from ..storage.leases import Leases
+from ..store import MessageStore, NewRow
+from ..text import content
+from ..text import markup as own
+from . import host_compressor
+from .align import Core, Expected, Live, Place, Plan, Seen, align, middle, spaced
+from .seen import UNSEEN, Recognised, Window
+from .transcript import FirstMessage, FirstMessages, Transcripts, expected_of
+
+_RETRIES = 5
+_REDACTED = "[redacted:"  # how every placeholder of ``text.redact`` begins
+_WORKS_AT = "session:{}"  # the claim of a process that writes to a session
+#: Sessions whose lists are remembered, and bytes that all of them take; the others align once when they come back.
+_WINDOWS, _BYTES = 256, 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One live message, recognised. ``core`` is None for text of our own; ``text`` is set for what is glued behind such text."""
+
+    core: content.Said | None
+    digest: bytes
+    own: str = ""
+    ids: tuple[int, ...] = ()
+    text: str | None = None
+
+
+Messages = Sequence[Mapping[str, Any]]
+WriteFilters = Callable[[Mapping[str, Any], Message], Message | None]
+"""What happens to a message on its way into the store: redaction, externalisation, filters. None keeps it out."""
+
+
+class Ingest:
+    """Takes live lists in. One per process and database; thread-safe per session."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        sessions: Sessions,
+        dag: SummaryDag,
+        *,
+        leases: Leases,
+        filters: WriteFilters | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._sessions = sessions
+        self._dag = dag
+        self._leases = leases
+        self._filters = filters
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._transcripts = Transcripts(store, sessions)
+        self._first_messages = FirstMessages(store, sessions, self._transcripts, dag)
+        self._windows: OrderedDict[str, Window] = OrderedDict()
+        self._locks: dict[str, threading.RLock] = {}
+        self._joined: set[str] = set()
+        self.unaligned = 0
+        self.unknown_records = 0
+
+    # -- entry ----------------------------------------------------------------------------------------
+    def take(
+        self,
+        session: Session,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        source: str,
+        thorough: bool = True,
+        seen: Recognised = UNSEEN,
+        alone: bool = True,
+    ) -> Lineage:
+        """Store what is new in a live list. Raises StoreError; then nothing was stored and the next call does it.
+
+        Without ``thorough`` a change inside an old message may be noticed only by the next thorough call. ``seen``: what
+        ``recognise`` said of a list that begins like this one. ``alone``: no other agent of this process works at the session.
+        """
+        with self._session_lock(session.session_id):
+            window = self._windows.get(session.session_id)
+            known = 0
+            if window is not None:
+                known = window.recognise(messages, thorough=thorough, known=seen.still(window))
+                if known == len(messages):
+                    # The same list, or an earlier state of it, which does not replace the later one.
+                    return replace(window.lineage, entries=window.lineage.entries.first(known), stored=0)
+            if window is None:
+                alone = alone and not self._leases.has_others(_WORKS_AT.format(session.session_id))
+            shown = cache(partial(window.shown, alone=alone)) if window is not None else None
+            lineage, pending = self._aligned(
+                session, messages, window, known, source, lambda row: row in shown() if shown is not None else alone
+            )
+            if window is None:
+                window = Window.of(messages, lineage, pending, alone=alone)
+            else:
+                window.learn(messages, known, lineage, pending)
+            self._remember(session.session_id, window)
+            return lineage
+
+    def begin_anew(self, session: Session) -> None:
+        """The user has taken back all there was: the conversation begins again. Raises StoreError."""
+        with self._session_lock(session.session_id):
+            rows = [item.store_id for item in self._transcripts.expected(session, None)]
+            retract = self._transcripts.own_rows(session, rows)
+            if retract:
+                last = self._store.last_seq(session.conversation_id)
+                self._store.append(
+                    session.conversation_id, session.session_id, last, [], source="", now=self._clock(), retract=retract,
+                )  # fmt: skip
+            self.forget(session.session_id)
+
+    def recognise(self, session_id: str, messages: Sequence[Mapping[str, Any]], *, thorough: bool) -> Recognised:
+        """How many leading messages are those of the session's last list; the rest may hold what is no message."""
+        if session_id not in self._windows:
+            return UNSEEN
+        with self._session_lock(session_id):
+            window = self._windows.get(session_id)
+            if window is None:
+                return UNSEEN
+            return Recognised(window.recognise(messages, thorough=thorough), window, window.version)
+
+    def _aligned(
+        self, session: Session, messages: Messages, window: Window | None, known: int, source: str, seen: Seen
+    ) -> tuple[Lineage, tuple[Expected, ...]]:
+        """Align, and again from the start when another writer was faster; at last with nobody else writing."""
+        for _ in range(_RETRIES - 1):
+            try:
+                return self._align(session, messages, window if known else None, known, source, seen)
+            except Overtaken:
+                window, known = None, 0
+        with self._dag.writing():
+            return self._align(session, messages, None, 0, source, seen)
+
+    def forget(self, session_id: str) -> None:
+        """Drop the window of a session; the next list is aligned against the store."""
+        with self._lock:
+            self._windows.pop(session_id, None)
+
+    def ended(self, session_id: str) -> None:
+        """A session is over for the host: its list is let go. One that goes on after all is aligned against the store."""
+        self.forget(session_id)
+        with self._lock:
+            lock = self._locks.get(session_id)
+            if lock is not None and lock.acquire(blocking=False):  # nobody works at it
+                del self._locks[session_id]
+                lock.release()
+        if session_id in self._joined:
+            self._joined.discard(session_id)
+            self._leases.leave(_WORKS_AT.format(session_id))
+
+    @property
+    def busy(self) -> bool:
+        """Is any session's list remembered? Its session has not ended."""
+        return bool(self._windows)
+
+    def forget_all(self) -> None:
+        """Drop every window: the database is another one than it was."""
+        with self._lock:
+            self._windows.clear()
+            self._joined.clear()
+
+    def knows(self, session_id: str) -> bool:
+        """Has this process seen a live list of the session?"""
+        return session_id in self._windows
+
+    def last_seen(self, session_id: str) -> tuple[Sequence[Mapping[str, Any]], Lineage] | None:
+        """The live list of a session as it was handed over last, and what its messages are."""
+        window = self._windows.get(session_id)
+        return (window.objects, window.lineage) if window is not None else None
+
+    def _session_lock(self, session_id: str) -> threading.RLock:
+        with self._lock:
+            return self._locks.setdefault(session_id, threading.RLock())
+
+    def _remember(self, session_id: str, window: Window) -> None:
+        with self._lock:
+            self._windows[session_id] = window
+            self._windows.move_to_end(session_id)
+            taken = sum(each.size for each in self._windows.values())
+            while len(self._windows) > 1 and (len(self._windows) > _WINDOWS or taken > _BYTES):
+                taken -= self._windows.popitem(last=False)[1].size  # its lock stays: somebody may hold it
+
+    # -- alignment --------------------------------------------------------------------------------------
+    def _align(
+        self, session: Session, messages: Messages, window: Window | None, known: int, source: str, seen: Seen, *,
+        roomy: bool = False,
+    ) -> tuple[Lineage, tuple[Expected, ...]]:  # fmt: skip
+        """Align from the first message that the window does not explain. ``seen``: which rows its list has shown before.
+
+        ``roomy``: what could be respaced was.
+        """
+        lineage = self._transcripts.lineage(session)
+        first_message = self._first_messages.read(session, messages, lineage) if window is None else FirstMessage()
+        if window is not None:
+            shown = window.lineage
+            head, assembly, last_seq = shown.entries.first(known), shown.assembly, shown.last_seq
+            expected, before = self._expected_after(window, known)
+        else:
+            known, head, before, assembly = 0, Entries([]), 0.0, first_message.assembly
+            last_seq = self._store.last_seq(session.conversation_id)
+            expected = self._transcripts.expected(session, assembly)
+        reads = [self._read(message, n + known, lineage, first_message) for n, message in enumerate(messages[known:])]
+        reads = self._as_stored(reads, expected)
+        theirs = [(n, read) for n, read in enumerate(reads) if read.core is not None or read.ids]
+        shared = unclaimed(session) and session.platform.lower() == CLIENTS
+        plan = self._placed([read for _, read in theirs], expected, first_message, before, seen, shared=shared)
+        if window is not None and expected and any(place.new for place in plan.places):
+            # The window lacks what the host left out before; what looks new may be that, shown by somebody with an older list.
+            return self._align(session, messages, None, 0, source, seen)
+        if not shared:
+            _moved(plan, theirs, expected, seen)
+        if not roomy and (crowds := _crowds(plan, expected, before)):
+            self._respace(session, crowds)
+            return self._align(session, messages, None, 0, source, seen, roomy=True)
+        # A list that bears our record is not foreign: behind it the user may have taken back all that the prompt showed.
+        unaligned = known == 0 and plan.unaligned and assembly is None
+        if unaligned:
+            self.unaligned += 1
+            plan.retracted = ()  # a foreign list is no proof that the user took anything back
+        if session.origin == "branch" and known == 0 and self._transcripts.fork(session, plan.places):
+            plan.retracted = ()
+            last_seq = self._store.last_seq(session.conversation_id)
+        plan.retracted = self._transcripts.own_rows(session, plan.retracted)
+        entries = [Entry(read.ids, read.digest, read.own) for read in reads]
+        last_known = next((entry.ids[-1] for entry in reversed(head) if entry.ids), 0)
+        changes = _Changes(messages[known:], theirs, plan, unaligned, last_known, first_message.kind == "unknown")
+        stored = self._store_new(session, changes, entries, last_seq, source)
+        return Lineage(head.followed_by(entries), assembly, last_seq + stored, stored), plan.leftover
+
+    def _placed(
+        self,
+        theirs: list[_Read],
+        expected: Sequence[Expected],
+        first_message: FirstMessage,
+        before: float,
+        seen: Seen,
+        *,
+        shared: bool,
+    ) -> Plan:
+        """The plan for a list. A record of unknown origin at its head is aligned with nothing but itself.
+
+        It stands for what lay before the first message behind it that is known: there it goes.
+        """
+        if first_message.kind != "unknown":
+            return align(
+                [_live(read) for read in theirs], expected, self._cores, before=before, seen=seen, shared=shared
+            )
+        row = first_message.row
+        others = [item for item in expected if row is None or item.store_id != row.store_id]
+        plan = align([_live(read) for read in theirs[1:]], others, self._cores, before=before, seen=seen)
+        first = next((place.ids[0] for place in plan.places if place.ids), None)
+        if row is not None:
+            plan.places.insert(0, Place((row.store_id,)))
+        elif first is None:
+            plan.places.insert(0, Place(new=True))
+        else:
+            at = next(n for n, item in enumerate(others) if item.store_id == first)
+            plan.places.insert(0, Place(new=True, pos=middle(others[at - 1].pos if at else 0.0, others[at].pos)))
+        plan.unaligned = plan.unaligned and row is None
+        return plan
+
+    def _respace(self, session: Session, crowds: Sequence[int]) -> None:
+        """Make room behind whole positions; every window may name the old ones."""
+        own_id = session.conversation_id
+        with self._dag.writing():
+            for whole in crowds:
+                rows = self._store.between(own_id, whole)
+                fixed = self._transcripts.inherited_between(session, whole)
+                places = spaced([pos for _, pos in rows], whole, fixed)
+                self._store.move([(store_id, places[pos]) for store_id, pos in rows])
+                self._dag.moved(own_id, whole, places)
+                self._sessions.respaced(own_id, whole, places)
+        self.forget_all()
+
+    def _read(self, message: Mapping[str, Any], at: int, lineage: frozenset[int], first_message: FirstMessage) -> _Read:
+        text = message.get("content")
+        if at == 0 and first_message.kind == "overwritten":
+            return _Read(None, b"", "context")
+        if isinstance(text, str) and text.startswith("[lcm:"):
+            mine = self._read_own(message, text, at, lineage, first_message)
+            if mine is not None:
+                return mine
+        core = content.said(message)
+        return _Read(core, core.digest)
+
+    def _read_own(
+        self, message: Mapping[str, Any], text: str, at: int, lineage: frozenset[int], first_message: FirstMessage
+    ) -> _Read | None:
+        """Our own text: what bears this conversation's nonce in exactly our grammar, where we put it."""
+        role = message.get("role")
+        if at == 0 and first_message.kind == "ours":
+            context = own.read_context(text)
+            assert context is not None
+            return self._glued_behind(message, "context", context.rest)
+        if at == 1 and first_message.kind == "unknown" and text == own.carrier(first_message.nonce):
+            return _Read(None, b"", "carrier")  # it came with the record that nobody knows
+        if role in ("user", "assistant") and at:  # behind the record, and where archived messages left a gap
+            carrier = own.read_carrier(text)
+            if carrier is not None and self._first_messages.is_ours(carrier[0], lineage):
+                return self._glued_behind(message, "carrier", carrier[1])
+        if role == "tool":
+            stub = own.read_stub(text)
+            if stub is not None and self._first_messages.is_ours(stub[0], lineage):
+                row = self._store.heads_of([stub[1]]).get(stub[1])
+                if row is not None and row.answers == content.storable(str(message.get("tool_call_id"))):
+                    return _Read(None, row.digest, "stub", (row.store_id,))
+        return None
+
+    @staticmethod
+    def _glued_behind(message: Mapping[str, Any], kind: str, rest: str) -> _Read:
+        """Text (or calls) that the host joined to ours is a message of its own."""
+        if not rest and not message.get("tool_calls"):
+            return _Read(None, b"", kind)
+        core = content.said(message, text=rest)
+        return _Read(core, core.digest, kind, (), rest)
+
+    def _as_stored(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
+        """The same messages where they come back in another form: cut by the host's compressor, redacted by a prompt of ours."""
+        reads = self._as_rewritten(reads, expected)
+        if not any(read.core is not None and _redacted(read.core) for read in reads):
+            return reads
+        heads = self._store.heads_of([item.store_id for item in expected])
+        rows, _ = self._store.legible([row.store_id for row in heads.values() if row.flags & Flag.REDACTED])
+        known = {content.said(row.envelope).digest: row.head.digest for row in rows}
+        return [replace(read, digest=known.get(read.digest, read.digest)) for read in reads]
+
+    def _as_rewritten(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
+        """Messages that are here whole, by what the host's own compressor made of them; the user's newest is never its work."""
+        if not expected:
+            return reads
+        known = {item.digest for item in expected}
+        out = list(reads)
+        pruned: dict[int, content.Said] = {}
+        for n, read in enumerate(reads):
+            if read.core is None or read.digest in known or (n == len(reads) - 1 and read.core.role == "user"):
+                continue
+            was = host_compressor.before(read.core.text)
+            core = read.core if was is not None and was.moved else host_compressor.unglued(read.core)
+            if core.digest in known:
+                out[n] = replace(read, digest=core.digest)
+            elif host_compressor.is_pruned(core):
+                pruned[n] = core
+        for n, digest in self._uncut(pruned, expected).items() if pruned else ():
+            out[n] = replace(out[n], digest=digest)
+        return out
+
+    def _uncut(self, pruned: Mapping[int, content.Said], expected: Sequence[Expected]) -> dict[int, bytes]:
+        """The digests of the messages that shortened ones stand for, where they are among those that the list should show."""
+        answers = {core.answers for core in pruned.values() if core.role == "tool"}
+        calling = any(core.role == "assistant" for core in pruned.values())
+        some = {
+            item.store_id: item
+            for item in expected
+            if (item.role == "tool" and item.answers in answers) or (calling and item.role == "assistant")
+        }
+        rows, _ = self._store.legible(list(some))
+        out: dict[int, bytes] = {}
+        for n, core in pruned.items():
+            rivals = [
+                host_compressor.Original(row.store_id, row.text, row.calls)
+                for row in rows
+                if row.head.role == core.role and row.head.answers == core.answers
+            ]
+            whole = host_compressor.original(core, rivals)
+            if whole is not None:
+                out[n] = some[whole].digest
+        return out
+
+    def _expected_after(self, window: Window, known: int) -> tuple[list[Expected], float]:
+        """The rest of the window's list as expected rows, and the position of the row in front of them."""
+        ids = [store_id for entry in window.lineage.entries[known:] for store_id in entry.ids]
+        if not ids and not window.pending:
+            return [], 0.0
+        last = next((entry.ids[-1:] for entry in reversed(window.lineage.entries.first(known)) if entry.ids), ())
+        heads = self._store.heads_of([*ids, *last])
+        rest = [expected_of(row, row.pos) for row in (heads[store_id] for store_id in ids if store_id in heads)]
+        return [*rest, *window.pending], heads[last[0]].pos if last and last[0] in heads else 0.0
+
+    def expected(self, session: Session, assembly: Assembly | None) -> list[Expected]:
+        """What a live list that shows ``assembly`` (None: no summaries yet) should show behind it."""
+        return self._transcripts.expected(session, assembly)
+
+    def _cores(self, store_ids: Sequence[int]) -> dict[int, Core]:
+        """What rows say, for the search for joined and edited ones."""
+        cores = dict.fromkeys(store_ids, Core(""))
+        for row in self._store.legible(store_ids)[0]:  # a damaged one is no reason to store none of the others
+            cores[row.store_id] = Core(content.canonical_text(row.text), tuple(call.id for call in row.calls))
+        return cores
+
+    # -- storing ----------------------------------------------------------------------------------------
+    def _store_new(self, session: Session, changes: _Changes, entries: list[Entry], last_seq: int, source: str) -> int:
+        """Append what the plan calls new, and write the ids into ``entries``. Returns how many rows were added."""
+        restored, places = self._brought_back(session, changes)
+        rows: list[NewRow] = []
+        owners: list[tuple[int, tuple[int, ...]]] = []
+        for (n, read), place in zip(changes.theirs, places, strict=True):
+            if place.ids:
+                entries[n] = replace(entries[n], ids=place.ids)
+            if not place.new or read.core is None:  # a stub whose row has left the thread still shows that row
+                continue
+            message = changes.messages[n]
+            kept = self._through_door(message, self._whole(message, read, place))
+            if kept is not None:
+                flags = changes.flags(n)
+                if flags & Flag.IMPORTED and not own.glued(read.core.text):
+                    kept = replace(kept, role=RECORD)
+                rows.append(NewRow(kept, place.pos, place.revises, flags))
+                owners.append((n, place.ids))
+                self.unknown_records += bool(rows[-1].flags & Flag.IMPORTED)
+        if not rows and not changes.plan.retracted and not restored:
+            return 0
+        first = owners[0][0] if owners else 0
+        with self._dag.writing():
+            ids = self._store.append(
+                session.conversation_id, session.session_id, last_seq, rows, source=source, now=self._clock(),
+                retract=changes.plan.retracted, restore=restored, previous_text=self._end_before(first, entries),
+            )  # fmt: skip
+            if session.session_id not in self._joined:
+                self._leases.join(_WORKS_AT.format(session.session_id))
+        self._joined.add(session.session_id)
+        for (n, before), store_id in zip(owners, ids, strict=True):
+            entries[n] = replace(entries[n], ids=(*before, store_id))
+        return len(ids)
+
+    def _end_before(self, n: int, entries: Sequence[Entry]) -> str | None:
+        """How the row in front of message ``n`` ends; None where that is not in this part.
+
+        As it is stored: what the host shows may hold secrets, and what was never stored has no place in the index.
+        """
+        return None if n == 0 else self._store.end_of(entries[n - 1].ids[-1]) if entries[n - 1].ids else ""
+
+    @staticmethod
+    def _whole(message: Mapping[str, Any], read: _Read, place: Place) -> Message:
+        """All of a new message, or of the new part of one that the host glued together."""
+        text = place.rest if place.rest is not None else read.text
+        return content.read(message, text=text, core=None if place.rest is not None else read.core)
+
+    def _through_door(self, message: Mapping[str, Any], read: Message) -> Message | None:
+        return read if self._filters is None else self._filters(message, read)
+
+    def _brought_back(self, session: Session, changes: _Changes) -> tuple[list[int], list[Place]]:
+        """Rows that the user had taken back and that are shown again are not new."""
+        places = list(changes.plan.places)
+        new = {n for n, place in enumerate(places) if place.new and not place.ids and place.rest is None}
+        if not new:
+            return [], places
+        retracted = self._transcripts.taken_back(session)
+        if not retracted:
+            return [], places
+        heads = self._store.heads_of([*(i for place in places for i in place.ids), changes.last_known])
+        shown = [[heads[i].pos for i in place.ids if i in heads] for place in places]
+        until = [*accumulate(reversed([min(each, default=math.inf) for each in shown]), min)][::-1]
+        at = heads[changes.last_known].pos if changes.last_known in heads else 0.0
+        restored: list[Stored] = []
+        for n, positions in enumerate(shown):
+            at = max([at, *positions])
+            if n not in new:
+                continue
+            digest = changes.theirs[n][1].digest
+            found = next((row for row in retracted if at < row.pos < until[n] and row.digest == digest), None)
+            if found is not None:
+                restored.append(found)
+                places[n], at = Place((found.store_id,)), found.pos
+            elif until[n] == math.inf:  # behind the last row: what follows the first new message was said anew
+                break
+        if restored:
+            heads.update({row.store_id: row for row in restored})
+            _between(places, [[heads[i].pos for i in place.ids if i in heads] for place in places])
+        return self._transcripts.inherit_again(session, retracted, restored), places
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """The part of a live list that had to be aligned, and what came of it. ``theirs``: (place in it, what it is)."""
+
+    messages: Messages
+    theirs: Sequence[tuple[int, _Read]]
+    plan: Plan
+    unaligned: bool
+    last_known: int  # the row in front of this part, 0 if there is none
+    unknown_record: bool = False  # the first message is a record of ours that no prompt explains
+
+    def flags(self, n: int) -> int:
+        """How the row of message ``n`` is marked."""
+        if n == 0 and self.unknown_record:
+            return Flag.IMPORTED
+        return Flag.UNALIGNED if self.unaligned else Flag.NONE
+
+
+def _between(places: list[Place], shown: Sequence[Sequence[float]]) -> None:
+    """Give new messages positions between those that stand around them. ``shown``: positions of the rows that places show."""
+    until = [*accumulate(reversed([min(each, default=math.inf) for each in shown]), min)][::-1]
+    at = 0.0
+    for n, place in enumerate(places):
+        if place.new and place.pos is not None and place.revises is None and not at < place.pos < until[n] < math.inf:
+            places[n] = place = replace(place, pos=middle(at, until[n])) if until[n] < math.inf else place
+        at = max([at, *shown[n], *([place.pos] if place.pos is not None else [])])
+
+
+# -- pure helpers ------------------------------------------------------------------------------------------
+def _redacted(core: content.Said) -> bool:
+    return ("[" in core.text and _REDACTED in core.text) or any(_REDACTED in f"{call}" for call in core.calls)
+
+
+def _crowds(plan: Plan, expected: Sequence[Expected], before: float) -> list[int]:
+    """Behind which whole positions there is no room left for a row that the plan puts between others."""
+    taken = {before, *(item.pos for item in expected)}
+    out: set[int] = set()
+    for pos in [place.pos for place in plan.places if place.pos is not None and place.revises is None]:
+        if pos in taken:
+            out.update((int(pos), int(pos) - 1) if pos == int(pos) else (int(pos),))
+        taken.add(pos)
+    return sorted(out)
+
+
+def _moved(plan: Plan, theirs: Sequence[tuple[int, _Read]], expected: Sequence[Expected], seen: Seen) -> None:
+    """What two agents said at once stands in another order in each of their lists: it is no new message for that.
+
+    But the user's newest words are: they are never somebody else's. Nothing to do where all ``expected`` rows were shown before.
+    """
+    if all(seen(item.store_id) for item in expected):
+        return
+    placed = {store_id for place in plan.places for store_id in place.ids}
+    left: dict[bytes, list[int]] = {}
+    for item in expected:
+        if item.store_id not in placed:
+            left.setdefault(item.digest, []).append(item.store_id)
+    for n, (place, (_, read)) in enumerate(zip(plan.places, theirs, strict=True)):
+        asked = n == len(theirs) - 1 and read.core is not None and read.core.role == "user"
+        if place.new and not place.ids and place.rest is None and not asked and left.get(read.digest):
+            plan.places[n] = Place((left[read.digest].pop(0),))
+    placed.update(store_id for place in plan.places for store_id in place.ids)
+    plan.retracted = tuple(store_id for store_id in plan.retracted if store_id not in placed)
+
+
+def _live(read: _Read) -> Live:
+    core = read.core
+    if core is None:
+        return Live("tool", read.digest, None, lambda: Core(""))
+    ids = tuple(call.id for call in core.calls)
+    return Live(core.role, read.digest, core.answers, lambda: Core(content.canonical_text(core.text), ids))

@@ -1,0 +1,1 @@
+"""Ledger: rules, decisions, names, values and dates that users stated, quoted and dated."""

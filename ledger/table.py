@@ -1,0 +1,181 @@
+"""
+The ledger of a conversation: which messages state facts, what operators said of them, and the entries that come of both.
+
+Owns table ``ledger``, a cache of addresses: a quotation is read out of its message each time, so nothing taken out of a message
+stays here. Marks of operators are facts in ``meta``. Whose messages may be read is the caller's business.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any, Final
+
+from ..records import Flag, Row
+from ..storage.connection import Database
+from ..storage.meta import Meta
+from ..store import MessageStore
+from ..text import salience
+from . import facts
+from .facts import Fact
+
+PINNED, STRUCK, CORRECTED = "pinned", "struck", "corrected"
+_BATCH: Final = 200
+_READ: Final = "ledger:{}"  # the newest sequence number that was looked at
+_MARKS: Final = "ledger_marks:{}"
+_NOT_SAID: Final = Flag.HOST_NOTE | Flag.RETRACTED | Flag.IMPORTED | Flag.FILTERED
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One fact. ``replaces``, ``replaced_by`` and ``contradicts``: the names of other entries on the same thing.
+
+    ``mark``: "", pinned, struck or corrected; ``correction``: what an operator says instead.
+    """
+
+    name: str
+    fact: Fact
+    row: Row
+    mark: str = ""
+    correction: str = ""
+    times: int = 1  # that it was said; ``row`` is the last
+    replaces: str = ""
+    replaced_by: str = ""
+    contradicts: str = ""
+
+
+@dataclass(slots=True)
+class Look:
+    """Messages that state facts. ``behind``: the time was up before the newest were looked at."""
+
+    addresses: list[int] = field(default_factory=list)
+    behind: bool = False
+    fresh: list[tuple[int, int]] = field(default_factory=list)  # (conversation, message) that were not known
+    looked: int = 0  # messages
+    seen: dict[int, int] = field(default_factory=dict)  # the newest sequence number looked at, by conversation
+
+
+class Ledger:
+    """The ledgers of one database."""
+
+    def __init__(self, db: Database, store: MessageStore) -> None:
+        self._db = db
+        self._store = store
+        self._meta = Meta(db)
+
+    def look(self, conversations: Iterable[int], *, seconds: float) -> Look:
+        """The messages that state facts: those that are known, and those among what came since. Writes nothing."""
+        until = time.monotonic() + seconds
+        out = Look()
+        for each in conversations:
+            known = self._db.query("SELECT store_id FROM ledger WHERE conversation_id = ?", (each,))
+            out.addresses += [store_id for (store_id,) in known]
+            self._look(out, each, until)
+        return out
+
+    def _look(self, out: Look, conversation_id: int, until: float) -> None:
+        seen = self._meta.value(_READ.format(conversation_id)) or 0
+        while rows := self._store.said_after(conversation_id, seen, role="user", limit=_BATCH):
+            if time.monotonic() > until:
+                out.behind = True
+                return
+            seen = out.seen[conversation_id] = rows[-1].head.seq
+            out.looked += len(rows)
+            found = [row.store_id for row in rows if of_row(row)]
+            out.fresh += [(conversation_id, store_id) for store_id in found]
+            out.addresses += found
+
+    def keep(self, look: Look) -> None:
+        """What was found need not be looked for again."""
+        with self._db.transaction():
+            self._db.executemany("INSERT OR IGNORE INTO ledger(conversation_id, store_id) VALUES (?, ?)", look.fresh)
+            for conversation_id, seen in look.seen.items():
+                self._meta.note(_READ.format(conversation_id), seen)
+
+    # -- marks --------------------------------------------------------------------------------------------
+    def mark(self, entry: Entry, mark: str, correction: str = "", *, now: float) -> None:
+        """What an operator says of an entry; "" takes it back."""
+        key = _MARKS.format(entry.row.head.conversation_id)
+        with self._db.transaction():
+            marks = {name: said for name, said in (self._meta.value(key) or {}).items() if name != entry.name}
+            if mark:
+                marks[entry.name] = {"mark": mark, "correction": correction, "at": now}
+            self._meta.note(key, marks)
+
+    def marks(self, conversations: Iterable[int]) -> dict[str, dict[str, Any]]:
+        """The marks of conversations, by the entry's name."""
+        out: dict[str, dict[str, Any]] = {}
+        for each in conversations:
+            out |= self._meta.value(_MARKS.format(each)) or {}
+        return out
+
+    def marked(self, conversations: Iterable[int]) -> list[Entry]:
+        """The entries that operators marked, oldest first. Reads no message but theirs."""
+        marks = self.marks(conversations)
+        ids = sorted({int(name.partition(".")[0]) for name in marks})
+        return [each for each in entries(self._store.legible(ids)[0], marks) if each.mark]
+
+
+def of_row(row: Row) -> tuple[Fact, ...]:
+    """The facts that a message states: a user's words only, and none that were taken back."""
+    if row.head.role != "user" or row.head.flags & _NOT_SAID:
+        return ()
+    return facts.stated(row.text)
+
+
+def entries(rows: Iterable[Row], marks: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
+    """The entries of messages, oldest first. The same fact said again is one entry, named after where it was said first.
+
+    A later value of the same thing replaces the earlier one if its own words speak of a change; else the two contradict each
+    other, and both stand.
+    """
+    found: dict[tuple[str, ...], Entry] = {}
+    for row in sorted(rows, key=lambda row: (row.head.pos, row.store_id)):
+        for fact in of_row(row):
+            same = (fact.kind, *(fact.key or (fact.text,)), _normal(fact.value))
+            before = found.pop(same, None)
+            name = before.name if before is not None else _name(row, fact)
+            said = marks.get(name, {})
+            times = before.times + 1 if before is not None else 1
+            found[same] = Entry(name, fact, row, said.get("mark", ""), said.get("correction", ""), times)
+    return _related(list(found.values()))
+
+
+def _related(found: Sequence[Entry]) -> list[Entry]:
+    """The same with what replaces and contradicts what; struck ones count for nothing."""
+    out = {each.name: each for each in found}
+    newest: dict[tuple[str, ...], str] = {}
+    for entry in found:
+        key = entry.fact.key
+        if key is None or entry.mark == STRUCK:
+            continue
+        if key in newest:
+            old = out[newest[key]]
+            if _same(entry.fact.value, old.fact.value):
+                pass
+            elif entry.fact.changes:
+                out[old.name], out[entry.name] = replace(old, replaced_by=entry.name), replace(entry, replaces=old.name)
+            else:
+                out[old.name] = replace(old, contradicts=entry.name)
+                out[entry.name] = replace(entry, contradicts=old.name)
+        newest[key] = entry.name
+    return list(out.values())
+
+
+def _name(row: Row, fact: Fact) -> str:
+    """A name that stays as long as the words do: the message, and a digest of the quotation and its value."""
+    return f"{row.store_id}.{blake2b((fact.kind + fact.value + fact.text).encode(), digest_size=2).hexdigest()}"
+
+
+def _same(one: str, other: str) -> bool:
+    """Is one of two versions only told more exactly?"""
+    short, long = sorted((_normal(one), _normal(other)), key=len)
+    return long.startswith(f"{short}.")
+
+
+def _normal(value: str) -> str:
+    """A value as it is compared: 5.3, v5.3 and 5.3.0 are the same version."""
+    plain = salience.normal(value)
+    return plain.removeprefix("v").removesuffix(".0") if plain[-1:].isdigit() else plain

@@ -1,0 +1,293 @@
+"""
+An extract that no model wrote.
+
+Owns what stands in for a summary when no model answers, or none is wanted: the user's first request and directives
+verbatim, decisions, open points, commands, errors, the last state, and an anchor line with the names and numbers
+that fit. Pure and quick; says in its first line what it is. Never copies a long stretch of a tool result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from ..records import SourceLine, SummaryTask
+from ..text import salience
+from ..text.salience import Item, Reading, lazy
+from .source import Haystack, Source, recall, with_more
+from .verify import anchor_line
+
+Count = Callable[[str], int]
+
+#: Of a tool result, no more than this in one piece.
+TOOL_RUN_CHARS: Final = 200
+_LINE_CHARS: Final = 320
+
+_FIRST, _DIRECTIVES, _SAID = "First request", "The user asked and demanded", "The user said"
+_RECORD, _DECISIONS = "Record", "Decisions and findings"
+_COMMANDS, _ERRORS, _OPEN, _LAST = "Commands and calls", "Errors and outcomes", "Left open", "Last state"
+#: Sections in the order in which they are printed, with their share of the room for sentences.
+_SHARES: Final = {
+    _FIRST: 0.16,
+    _DIRECTIVES: 0.30,
+    _SAID: 0.06,
+    _RECORD: 0.50,
+    _DECISIONS: 0.16,
+    _COMMANDS: 0.12,
+    _ERRORS: 0.12,
+    _OPEN: 0.06,
+    _LAST: 0.14,
+}
+#: The rest of the room holds anchors: a name costs three tokens, a sentence thirty.
+_SENTENCES_SHARE: Final = 0.45
+_LEAST_SENTENCES_SHARE: Final = 0.25
+
+_DECISION = lazy(
+    r"\b(?:decided|decision|chose|choose|because|instead|root cause|the (?:problem|issue|fix|cause|reason|"
+    r"bug)|turns out|"
+    r"fixed|implemented|created|updated|changed|added|removed|works? now|passes|confirmed|conclusion|recommend|agreed|"
+    r"successfully|completed|done|found|booked|cancell?ed)\b|决定|因为|原因|已经|完成|改为|结论",
+    re.IGNORECASE,
+)
+#: A piece of each alternative of it: looking for these in a sentence is ten times as quick.
+_DECISION_CUES: Final = (
+    "decided decision chose choose cause instead problem issue fix reason bug turns implemented created updated changed added "
+    "removed work passes confirmed conclusion recommend agreed success completed done found booked cancel"
+).split()
+_CALL = lazy(r"^\[calls? ([^\]\s]{1,80})\] (.*)$")
+_COMMAND = lazy(r"(?:^|; )(?:command|cmd|code|query|path|file_path|filename|url|pattern): (.{1,300}?)(?=; \w+: |$)")
+_PLACE = lazy(r" \(((?:msg|sum|part)_\d+)\)$")
+_HEADING = lazy(r"^([A-Z][^:\n]{2,40}):$")
+_MACHINE: Final = ("Extract made without a model", "Anchors: ", "Expand for details about:")
+
+
+class _Piece(NamedTuple):
+    section: str
+    order: int
+    text: str
+    address: str
+    weight: float
+
+
+def _clip(text: str, limit: int) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
+
+
+def _prose(text: str) -> str:
+    """What was said, without calls and code."""
+    return "\n".join(
+        line for line in salience.without_syntax(text).splitlines() if not line.startswith(("[call ", "[calls "))
+    )
+
+
+def _calls(line: SourceLine) -> Iterator[str]:
+    for text in line.text.splitlines():
+        if match := _CALL.match(text[:4000]):
+            found = _COMMAND.search(match[2])
+            yield f"{match[1]}: {_clip(found[1] if found else match[2], 140)}"
+
+
+def _decides(text: str) -> bool:
+    if text.isascii():
+        low = text.lower()
+        if not any(cue in low for cue in _DECISION_CUES):
+            return False
+    return _DECISION.search(text) is not None
+
+
+def _density(text: str) -> float:
+    """How much a sentence tells: by the names and numbers in it."""
+    return 1.0 + min(len(salience.terms(text)), 6) / 3
+
+
+def _from_user(reading: Reading, order: int) -> Iterator[_Piece]:
+    address = reading.line.address
+    for text, directive in reading.sentences:
+        section = _DIRECTIVES if directive else _SAID
+        if len(text) > (3 if directive or not text.isascii() else 14):
+            weight = _density(text) + (3.0 if salience.is_standing(text) else 0.0)
+            yield _Piece(section, order, _clip(text, _LINE_CHARS), address, weight)
+    for text in reading.open_points(4):
+        yield _Piece(_OPEN, order, _clip(text, _LINE_CHARS), address, 1.0)
+
+
+def _from_assistant(reading: Reading, order: int) -> Iterator[_Piece]:
+    line = reading.line
+    for call in _calls(line):
+        yield _Piece(_COMMANDS, order, call, line.address, 1.0)
+    prose = _prose(line.text)
+    every = tuple(salience.sentences(prose))
+    for text in every:
+        if 12 < len(text) <= 600 and _decides(text):
+            yield _Piece(_DECISIONS, order, _clip(text, 240), line.address, _density(text))
+    for text in salience.last_open(every, 4):
+        yield _Piece(_OPEN, order, _clip(text, _LINE_CHARS), line.address, 1.0)
+
+
+def _from_tool(reading: Reading, order: int) -> Iterator[_Piece]:
+    for _, text in reading.telling_lines(6):
+        if text.strip():
+            yield _Piece(_ERRORS, order, _clip(text, TOOL_RUN_CHARS), reading.line.address, 1.0)
+
+
+def _from_record(reading: Reading, order: int) -> Iterator[_Piece]:
+    """An earlier record, line by line; its sections are kept where they are ours."""
+    section, line = _RECORD, reading.line
+    for raw in line.text.splitlines():
+        text = raw.strip()
+        if heading := _HEADING.match(text):
+            section = heading[1] if heading[1] in _SHARES else _RECORD
+        elif text and not text.startswith(_MACHINE):
+            bare = text.lstrip("-*• ")
+            place = _PLACE.search(bare)
+            if place:
+                bare = bare[: place.start()]
+            # A part is one of what that record was condensed from: a number that means nothing here.
+            address = place[1] if place and not place[1].startswith("part_") else line.address
+            weight = _density(bare) + (3.0 if section == _DIRECTIVES and salience.is_standing(bare) else 0.0)
+            yield _Piece(section, order, _clip(bare, _LINE_CHARS), address, weight)
+
+
+_READERS: Final[dict[str, Callable[[Reading, int], Iterator[_Piece]]]] = {
+    "user": _from_user,
+    "assistant": _from_assistant,
+    "tool": _from_tool,
+    "summary": _from_record,
+}
+
+
+def _ends(lines: tuple[SourceLine, ...]) -> Iterator[_Piece]:
+    """The first request and the last words."""
+    first = next(((n, line) for n, line in enumerate(lines) if line.role == "user" and line.text.strip()), None)
+    if first:
+        yield _Piece(_FIRST, first[0], _clip(first[1].text, 600), first[1].address, 3.0)
+    last = next(
+        (
+            (n, line)
+            for n, line in reversed(list(enumerate(lines)))
+            if line.role == "assistant" and _prose(line.text).strip()
+        ),
+        None,
+    )
+    if last:
+        yield _Piece(_LAST, last[0], _clip(_prose(last[1].text), 400), last[1].address, 3.0)
+
+
+def _pieces(source: Source) -> list[_Piece]:
+    out = list(_ends(source.task.lines))
+    for order, reading in enumerate(source.readings):
+        reader = _READERS.get(reading.line.role)
+        if reader:
+            out.extend(reader(reading, order))
+    return out
+
+
+class _Picker:
+    """Chooses pieces within a room; nothing that is already said."""
+
+    def __init__(self, room: int, count: Count) -> None:
+        self.left = room
+        self.chosen: list[_Piece] = []
+        self._count = count
+        self._said = ""
+
+    def take(self, piece: _Piece, allowance: float) -> float:
+        """What the piece costs when it is new and fits into the allowance, else 0."""
+        key = salience.normal(piece.text)
+        cost = self._count(piece.text) + 6
+        if cost > min(allowance, self.left) or key in self._said:
+            return 0.0
+        self._said += "\n" + key
+        self.left -= cost
+        self.chosen.append(piece)
+        return cost
+
+
+def _pick(pieces: Iterable[_Piece], room: int, count: Count) -> list[_Piece]:
+    """The best piece of every section, then the weightiest within its share; what is left over goes to larger ones."""
+    by_section: dict[str, list[_Piece]] = {}
+    for piece in pieces:
+        by_section.setdefault(piece.section, []).append(piece)
+    for section in by_section.values():
+        section.sort(key=lambda piece: (-piece.weight, -piece.order))
+    picker = _Picker(room, count)
+    for name in _SHARES:
+        if name in by_section:
+            picker.take(by_section[name][0], room)
+    present = sum(_SHARES[name] for name in by_section) or 1.0
+    rest, spare = picker.left, 0.0
+    for name in sorted(by_section, key=lambda name: len(by_section[name])):
+        spare += rest * _SHARES[name] / present
+        for piece in by_section[name][1:]:
+            spare -= picker.take(piece, spare)
+    return picker.chosen
+
+
+def _print(chosen: list[_Piece]) -> str:
+    out: list[str] = []
+    for name in _SHARES:
+        section = sorted((piece for piece in chosen if piece.section == name), key=lambda piece: piece.order)
+        if section:
+            out.append(f"{name}:")
+            out.extend(f"- {piece.text} ({piece.address})" for piece in section)
+    return "\n".join(out)
+
+
+def _title(lines: tuple[SourceLine, ...]) -> str:
+    if lines[0].role == "summary":
+        return "Extract made without a model from earlier records."
+    span = lines[0].address if len(lines) == 1 else f"{lines[0].address} to {lines[-1].address}"
+    return f"Extract made without a model ({span})."
+
+
+#: Size of a summary: share of its source, least and greatest. A model condenses; an extract keeps what it quotes, so it
+#: needs more room for the same recall (benchmarks/summaries.py shows what these reach).
+_MODEL: Final = ((1 / 8, 160, 1200), (1 / 3, 200, 1500))
+_EXTRACT: Final = ((1 / 5, 160, 4000), (0.7, 200, 12_000))
+
+
+def target_tokens(source_tokens: int, depth: int, extractive: bool) -> int:
+    """How long a summary should be: of ``source_tokens`` of messages at depth 0, of records above."""
+    share, least, most = (_EXTRACT if extractive else _MODEL)[min(depth, 1)]
+    return max(least, min(most, int(source_tokens * share)))
+
+
+class Digest(NamedTuple):
+    """The extract; ``recall`` is the share of the source's salient items that it holds."""
+
+    text: str
+    hint: str
+    recall: float
+
+
+def digest(source: Source, *, count: Count) -> Digest:
+    """An extract of the source's lines within about its target. Of nothing, an empty one."""
+    task = source.task
+    if not task.lines:
+        return Digest("", "", 1.0)
+    pieces = _pieces(source)
+    room = max(40, min(task.target_tokens, int(task.source_tokens * 0.7)))
+    sentences = int(room * _SENTENCES_SHARE)
+    body = _with_title(task, pieces, sentences, count)
+    _, missing = recall(source.items, Haystack(body))
+    # What the names do not need goes to sentences, and within limits the other way round.
+    spare = room - count(body) - count(anchor_line(missing, room=2 * room, count=count))
+    sentences = max(int(room * _LEAST_SENTENCES_SHARE), sentences + spare * 9 // 10)
+    body = _with_title(task, pieces, sentences, count)
+    haystack = Haystack(body)
+    _, missing = recall(source.items, haystack)
+    anchors = anchor_line(missing, room=room - count(body), count=count)
+    share = with_more(source.items, missing, haystack.plus(anchors))
+    return Digest(f"{body}\n{anchors}".strip(), _hint(source.items), share)
+
+
+def _with_title(task: SummaryTask, pieces: list[_Piece], room: int, count: Count) -> str:
+    return f"{_title(task.lines)}\n{_print(_pick(pieces, room, count))}".strip()
+
+
+def _hint(items: tuple[Item, ...]) -> str:
+    names = [i.text for i in items if i.kind in (salience.PATH, salience.IDENTIFIER, salience.ERROR, salience.URL)]
+    names = names or [item.text for item in items if item.kind in salience.TERMS]
+    return ", ".join(names[:6]) or "the messages of this part"

@@ -1,0 +1,208 @@
+"""
+Verbatim lines of a source beside its summary: files changed, what was done, words of the user, error lines.
+
+Owns which are quoted within a room of tokens. Pure; no model is asked. A line is worth the words in it that nothing before it
+says, so that what was said twice is quoted once. Records hand their quotations on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from ..records import SourceLine
+from ..text import outcomes, salience
+from ..text.salience import lazy
+from .source import Source
+
+Count = Callable[[str], int]
+
+FILES: Final = "Files changed"
+WORDS: Final = "The user's words"
+ERRORS: Final = "Error lines"
+DONE: Final = "Done"
+REFUSED: Final = "Said not to be possible"
+_LINE_CHARS: Final = 280
+_ERROR_CHARS: Final = 120
+_ERRORS_OF_ONE: Final = 3
+#: Of the room, what error lines may take.
+_ERRORS_SHARE: Final = 0.3
+#: And what was done.
+_DONE_SHARE: Final = 0.4
+_REFUSED_SHARE: Final = 0.25
+_DONE_CHARS: Final = 200
+_STANDING_WEIGHT: Final = 2.0
+_DIRECTIVE_WEIGHT: Final = 1.2
+_OWN_WEIGHT: Final = 1.6
+_QUESTION_WEIGHT: Final = 0.7
+
+_CHANGE = lazy(
+    r"^\[calls? (?:write|edit|create|str_replace|apply_patch|multi_?edit|patch)\w*\] (?:.*?; )?(?:path|file_path|filename|file): "
+    r"([^;\n]{1,300}?)(?:;|$)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_SIGNS = lazy(r'[\[\]{}"]')
+_CALL = lazy(r"^\[calls? ([\w.-]+)\] ([^\n]+)", re.MULTILINE)
+_ERROR = lazy(r"(?i)\b(?:error|exception|failed|failure|fatal|cannot|denied|traceback|panic)\b|错误|失败|异常")
+_OWN = lazy(
+    r"\b(?:i|i'm|i've|i'd|my|mine|we|we're|we've|our|ich|mein\w*|wir|unser\w*|je|mon|ma|mes|yo|mi|mis)\b|我|私|僕",
+    re.IGNORECASE,
+)
+_WORD = lazy(r"\w{4,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
+
+
+class _Line(NamedTuple):
+    text: str
+    weight: float
+
+
+def quotes(source: Source, said: str, *, room: int, count: Count) -> str:
+    """The lines to stand behind a summary that says ``said``, as sections; "" when there is nothing, or no room."""
+    lines = source.task.lines
+    out: list[str] = []
+    files = ", ".join(dict.fromkeys(_files(lines)))
+    if files and count(files) <= room // 3:
+        out.append(f"{FILES}: {files}")
+        room -= count(files) + 4
+    known = set(_WORD.findall(said.casefold()))
+    for title, found, share in (
+        (ERRORS, _errors(lines), _ERRORS_SHARE),
+        (DONE, _done(lines), _DONE_SHARE),
+        (REFUSED, _refused(lines), _REFUSED_SHARE),
+        (WORDS, _words(source), 1.0),
+    ):
+        chosen = _covering(list(found), known, int(room * share), count)
+        if chosen:
+            out.append("\n".join([f"{title}:", *(f"- {line.text}" for line in chosen)]))
+            room -= sum(count(line.text) + 2 for line in chosen) + 6
+    return "\n".join(out)
+
+
+def said_tokens(lines: Iterable[SourceLine], count: Count) -> int:
+    """What users said in a source, and what its records quote of them."""
+    users = sum(count(line.text) for line in lines if line.role == "user")
+    return users + sum(count(text) for line in lines if line.role == "summary" for text in _section(line.text, WORDS))
+
+
+def _covering(lines: list[_Line], known: set[str], room: int, count: Count) -> list[_Line]:
+    """Lines that say most that is new for what they cost, in their order. ``known`` grows by what they say."""
+    chosen: set[_Line] = set()
+    waiting = {
+        line.text: (line, frozenset(_WORD.findall(line.text.casefold())), count(line.text) + 2) for line in lines
+    }
+    worth = {text: _worth(*entry, known) for text, entry in waiting.items()}
+    while worth and room > 0:
+        best = max(worth, key=worth.__getitem__)
+        line, words, cost = waiting[best]
+        now = _worth(line, words, cost, known)
+        if now < worth[best]:  # said meanwhile by another line
+            worth[best] = now
+            if now <= 0:
+                del worth[best]
+            continue
+        del worth[best]
+        if now <= 0:
+            break
+        if cost <= room:
+            chosen.add(line)
+            known |= words
+            room -= cost
+    return [line for line in dict.fromkeys(lines) if line in chosen]
+
+
+def _worth(line: _Line, words: frozenset[str], cost: int, known: set[str]) -> float:
+    fresh = len(words - known)
+    return line.weight * fresh / cost if fresh else 0.0
+
+
+def _clip(text: str, limit: int) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
+
+
+def _files(lines: Iterable[SourceLine]) -> Iterator[str]:
+    for line in lines:
+        if line.role == "assistant":
+            yield from (match[1].strip() for match in _CHANGE.finditer(line.text))
+        elif line.role == "summary":
+            for told in line.text.splitlines():
+                if told.startswith(f"{FILES}: "):
+                    yield from told.removeprefix(f"{FILES}: ").split(", ")
+
+
+def _words(source: Source) -> Iterator[_Line]:
+    for reading in source.readings:
+        if reading.line.role == "user":
+            for text, directive in reading.sentences:
+                if salience.is_acknowledgement(text):
+                    continue
+                weight = _weight(text, directive)
+                yield from (_Line(part, weight) for part in _parts(text))
+        elif reading.line.role == "summary":
+            yield from (_Line(text, 1.0) for text in _section(reading.line.text, WORDS))
+
+
+def _weight(text: str, directive: bool) -> float:
+    """Rules hold on, what users say of themselves stays true; a question has been answered."""
+    if directive and salience.is_standing(text):
+        return _STANDING_WEIGHT
+    if text.rstrip().endswith(("?", "？")):
+        return _QUESTION_WEIGHT
+    return _OWN_WEIGHT if _OWN.search(text) else _DIRECTIVE_WEIGHT if directive else 1.0
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A long sentence in pieces that may be quoted by themselves."""
+    words = text.split()
+    piece: list[str] = []
+    for word in words:
+        if piece and sum(map(len, piece)) + len(piece) + len(word) > _LINE_CHARS:
+            yield _clip(" ".join(piece), _LINE_CHARS)
+            piece = []
+        piece.append(word)
+    if piece:
+        yield _clip(" ".join(piece), _LINE_CHARS)
+
+
+def _errors(lines: Iterable[SourceLine]) -> Iterator[_Line]:
+    for line in lines:
+        if line.role == "tool":
+            found = [told for _, told in salience.telling_lines(line.text, limit=40) if _ERROR.search(told[:400])]
+            yield from (_Line(_clip(told, _ERROR_CHARS), 1.0) for told in found[:_ERRORS_OF_ONE])
+        elif line.role == "summary":
+            yield from (_Line(text, 1.0) for text in _section(line.text, ERRORS))
+
+
+def _done(lines: Iterable[SourceLine]) -> Iterator[_Line]:
+    """Calls that changed something outside of files, and the sentences in which replies say what was done."""
+    for line in lines:
+        if line.role == "assistant":
+            for name, given in _CALL.findall(line.text):
+                if outcomes.changes_something(name) and not _CHANGE.match(f"[calls {name}] {given}"):
+                    yield _Line(_clip(f"{name} {_SIGNS.sub('', given)}", _DONE_CHARS), 1.0)
+            if text := outcomes.outcome(line.text.partition("\n[calls ")[0]):
+                yield _Line(_clip(text, _DONE_CHARS), 1.0)
+        elif line.role == "summary":
+            yield from (_Line(text, 1.0) for text in _section(line.text, DONE))
+
+
+def _refused(lines: Iterable[SourceLine]) -> Iterator[_Line]:
+    for line in lines:
+        if line.role == "assistant":
+            said = line.text.partition("\n[calls ")[0]
+            yield from (_Line(_clip(text, _LINE_CHARS), 1.0) for text in outcomes.refusals(said))
+        elif line.role == "summary":
+            yield from (_Line(text, 1.0) for text in _section(line.text, REFUSED))
+
+
+def _section(text: str, title: str) -> Iterator[str]:
+    """The lines of a section of a record."""
+    inside = False
+    for line in text.splitlines():
+        if line == f"{title}:":
+            inside = True
+        elif inside and line.startswith("- "):
+            yield line.removeprefix("- ")
+        else:
+            inside = False

@@ -1,0 +1,206 @@
+"""
+Cost ledger: tokens of requests, compactions and summaries by session and day, and what they cost.
+
+Owns table ``costs``. Amounts are added up in memory and written between turns, by addition: processes share the table.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from ..errors import BadRequest
+from ..storage.connection import Database
+
+#: Dollars for a million tokens where nobody knows better: read, read from the cache, written.
+STATED: Final = (3.0, 0.3, 15.0)
+#: The host's own compressor: it compacts at so much of the window, down to so much of that, and its summary has so many tokens.
+_HOST_BEGINS, _HOST_KEEPS, _HOST_SUMMARY = 0.5, 0.25, 3_000
+FORMULA: Final = (
+    "estimate: the same requests with a prompt that grows to half of the window and falls to a quarter of that; each time a "
+    "summariser reads all between and writes 3,000 tokens"
+)
+_SUMS: Final = ("requests", "prompt", "cached", "written", "summaries", "summary_in", "summary_out")
+
+
+class Costs:
+    """The ledger of one database."""
+
+    def __init__(
+        self, db: Database, clock: Callable[[], float] = time.time, *, clean: Callable[[str], str] = str
+    ) -> None:
+        """``clean`` takes secrets out of the names of sessions."""
+        self._db = db
+        self._clean = clean
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._unsaved: Counter[tuple[str, str, str]] = Counter()
+
+    def note(self, session_id: str, **amounts: int) -> None:
+        """Add amounts of now. Costs no statement."""
+        day, session_id = self._today(), self._clean(session_id)
+        with self._lock:
+            for what, amount in amounts.items():
+                self._unsaved[day, session_id, what] += amount
+
+    def _today(self) -> str:
+        return datetime.fromtimestamp(self._clock(), UTC).date().isoformat()
+
+    def folded(self, session_id: str, assembly_id: int, before: int, after: int) -> None:
+        """A compaction: what its prompt was before and after, and behind how many requests of the day it came."""
+        day, session_id = self._today(), self._clean(session_id)
+        stored = self._db.query(
+            "SELECT amount FROM costs WHERE day = ? AND session_id = ? AND what = 'requests'", (day, session_id)
+        )
+        at = sum(int(row[0]) for row in stored) + self._unsaved[day, session_id, "requests"]
+        self.note(
+            session_id, **{f"before:{assembly_id}": before, f"after:{assembly_id}": after, f"at:{assembly_id}": at}
+        )
+
+    def save(self) -> None:
+        """Write what came since. Raises StoreError, and keeps it for the next time."""
+        with self._lock:
+            rows = [(*key, amount) for key, amount in self._unsaved.items() if amount]
+            if not rows:
+                return
+            with self._db.transaction():
+                for row in rows:
+                    self._db.execute(
+                        "INSERT INTO costs(day, session_id, what, amount) VALUES (?,?,?,?) "
+                        "ON CONFLICT(day, session_id, what) DO UPDATE SET amount = amount + excluded.amount",
+                        row,
+                    )
+            self._unsaved.clear()
+
+
+class Prices(NamedTuple):
+    """Dollars for a million tokens of the model and of its summariser. ``source``: whose they are."""
+
+    main: tuple[float, float, float] = STATED
+    summariser: tuple[float, float, float] = STATED
+    source: str = "stated"
+
+
+def whole(known: tuple[float, float | None, float] | None) -> tuple[float, float, float]:
+    """A host's prices; where it tells none for cached tokens, a tenth; the stated ones where it knows nothing."""
+    if known is None:
+        return STATED
+    read, cached, written = known
+    return read, read / 10 if cached is None else cached, written
+
+
+def report(
+    db: Database,
+    prices: Prices,
+    *,
+    since: str = "",
+    session_id: str = "",
+    sessions: Iterable[str] | None = None,
+    window: int = 0,
+) -> dict[str, Any]:
+    """What was spent, by day and session. ``since``: a date, or a number of days; ``sessions``: those that may be shown."""
+    where, params = ["day >= ?"], [_first_day(since)]
+    if session_id:
+        where.append("session_id = ?")
+        params.append(session_id)
+    found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    allowed = None if sessions is None else set(sessions)
+    for day, session, what, amount in db.query(
+        f"SELECT day, session_id, what, amount FROM costs WHERE {' AND '.join(where)} ORDER BY day, session_id",
+        tuple(params),
+    ):
+        if allowed is None or session in allowed:
+            found[str(day), str(session)][str(what)] = int(amount)
+    rows = [_row(day, session, amounts, prices) for (day, session), amounts in found.items()]
+    total = {
+        name: sum(row[name] for row in rows) for name in (*_SUMS, "compactions", "uncached", "money", "summary_money")
+    }
+    grown = total["uncached"] - sum(fold["after"] for row in rows for fold in row["folds"])
+    return {
+        "days": rows,
+        "total": {**total, "money": round(total["money"], 4), "summary_money": round(total["summary_money"], 4)},
+        "prices": prices._asdict(),
+        "host_compressor_estimate": round(_of_host(total, max(0, grown), prices, window), 4) if window else None,
+        "host_compressor_formula": FORMULA,
+    }
+
+
+def _first_day(since: str) -> str:
+    if not since:
+        return ""
+    if since.isdigit():
+        return (datetime.now(UTC).date() - timedelta(days=int(since))).isoformat()
+    try:
+        return datetime.strptime(since, "%Y-%m-%d").replace(tzinfo=UTC).date().isoformat()
+    except ValueError:
+        raise BadRequest(f"--since {since!r} is neither a date like 2026-11-01 nor a number of days") from None
+
+
+def _row(day: str, session: str, amounts: Mapping[str, int], prices: Prices) -> dict[str, Any]:
+    sums = {name: amounts.get(name, 0) for name in _SUMS}
+    uncached = max(0, sums["prompt"] - sums["cached"])
+    read, cached, written = prices.main
+    paid = sums["summary_in"] * prices.summariser[0] + sums["summary_out"] * prices.summariser[2]
+    folds = _folds(amounts, sums["requests"], prices)
+    return {
+        "day": day, "session": session, **sums, "uncached": uncached, "compactions": len(folds), "folds": folds,
+        "summary_money": paid / 1e6,
+        "money": (uncached * read + sums["cached"] * cached + sums["written"] * written + paid) / 1e6,
+    }  # fmt: skip
+
+
+def _folds(amounts: Mapping[str, int], requests: int, prices: Prices) -> list[dict[str, Any]]:
+    """Compactions with what each cost in tokens read anew, and has earned: fewer cached tokens in each request after it."""
+    names = sorted(int(what.partition(":")[2]) for what in amounts if what.startswith("before:"))
+    out = []
+    for place, number in enumerate(names):
+        before, after = amounts[f"before:{number}"], amounts.get(f"after:{number}", 0)
+        until = amounts.get(f"at:{names[place + 1]}", requests) if place + 1 < len(names) else requests
+        served = max(0, until - amounts.get(f"at:{number}", 0))
+        out.append({
+            "assembly": number, "before": before, "after": after, "requests_since": served,
+            "cost": after * (prices.main[0] - prices.main[1]) / 1e6,
+            "earned": (before - after) * served * prices.main[1] / 1e6,
+        })  # fmt: skip
+    return out
+
+
+def _of_host(total: Mapping[str, float], grown: float, prices: Prices, window: int) -> float:
+    """What the host's own compressor would have cost, by the formula."""
+    read, cached, written = prices.main
+    begins = window * _HOST_BEGINS
+    keeps = begins * _HOST_KEEPS
+    folds = max(0.0, (grown - begins) / (begins - keeps))
+    mean = grown / 2 if grown < begins else (keeps + begins) / 2
+    once = keeps * read + (begins - keeps) * prices.summariser[0] + _HOST_SUMMARY * prices.summariser[2]
+    return (total["requests"] * mean * cached + grown * read + total["written"] * written + folds * once) / 1e6
+
+
+def text(data: Mapping[str, Any]) -> str:
+    """The report for people."""
+    total = data["total"]
+    if not total["requests"] and not total["summaries"]:
+        return "Nothing was counted yet: costs are added up from the next request on."
+    lines = [
+        f"{row['day']}  {row['session'] or '(no session)'}: {row['requests']:,} requests, {row['compactions']} compactions, "
+        f"{row['cached']:,} tokens cached, {row['uncached']:,} not, {row['written']:,} written; "
+        f"summaries {row['summary_in']:,} in, {row['summary_out']:,} out; "
+        f"{row['money']:.3f} dollars ({row['summary_money']:.3f} of them for summaries)"
+        for row in data["days"]
+    ]
+    lines += [
+        f"  compaction {fold['assembly']}: {fold['before']:,} to {fold['after']:,} tokens, cost {fold['cost']:.4f}, "
+        f"earned {fold['earned']:.4f} in {fold['requests_since']} requests"
+        for row in data["days"][-1:]
+        for fold in row["folds"][-10:]
+    ]
+    lines.append(f"all: {total['money']:.3f} dollars at {data['prices']['source']} prices")
+    if data["host_compressor_estimate"] is not None:
+        lines.append(
+            f"the host's own compressor: about {data['host_compressor_estimate']:.3f} ({data['host_compressor_formula']})"
+        )
+    return "\n".join(lines)

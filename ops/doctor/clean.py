@@ -1,0 +1,184 @@
+"""
+Removing what an operator does not want in the archive: sessions that a pattern names. And filling in blank sources.
+
+Deletes whole conversations or nothing: every session of them must match, and no branch or carried summary of another
+conversation may rest on them. Always after a verified backup.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...config import matches_session
+from ...errors import BadRequest
+from ...storage import files
+from ...storage.files import Progress, silent
+from ...storage.meta import COUNT_REMOVED
+from .. import backup
+from .repair import reindex
+
+if TYPE_CHECKING:
+    from ...recall.access import Access
+
+_SESSIONS = """
+SELECT s.conversation_id, s.session_id, s.platform,
+       s.conversation_id IN (SELECT parent_id FROM conversations WHERE parent_id IS NOT NULL)
+       OR s.conversation_id IN (SELECT n.conversation_id FROM carried k JOIN nodes n USING(node_id)
+                                 WHERE k.conversation_id <> n.conversation_id)
+  FROM sessions s ORDER BY s.conversation_id, s.started_at, s.session_id
+"""
+_SIZE = "SELECT count(*), coalesce(sum(chars), 0) FROM messages WHERE conversation_id = ?"
+_SMALL = """
+SELECT s.session_id, s.platform, count(m.store_id) FROM sessions s LEFT JOIN messages m USING(session_key)
+ WHERE s.ended_at IS NOT NULL GROUP BY s.session_key HAVING count(m.store_id) <= 2 ORDER BY s.started_at LIMIT 50
+"""
+#: In this order no row ever points at one that is gone.
+DELETE = (
+    "DELETE FROM assemblies WHERE conversation_id = ?",
+    "DELETE FROM carried WHERE conversation_id = ?",
+    "DELETE FROM node_sources WHERE node_id IN (SELECT node_id FROM nodes WHERE conversation_id = ?)",
+    "DELETE FROM nodes WHERE conversation_id = ?",
+    "DELETE FROM archives WHERE conversation_id = ?",
+    "DELETE FROM messages WHERE conversation_id = ?",
+    "DELETE FROM blocks WHERE conversation_id = ?",
+    "DELETE FROM ledger WHERE conversation_id = ?",
+    "DELETE FROM sessions WHERE conversation_id = ?",
+    "DELETE FROM conversations WHERE conversation_id = ?",
+)
+#: Above this the index is not built anew on the spot: it takes minutes.
+REINDEX_ROWS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Junk:
+    """A conversation that the patterns name, and why."""
+
+    conversation_id: int
+    sessions: tuple[str, ...]
+    pattern: str
+    messages: int = 0
+    chars: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """``junk`` may go; ``spared`` matches in part or is still needed; ``small`` is only worth a look."""
+
+    junk: tuple[Junk, ...]
+    spared: tuple[str, ...]
+    small: tuple[tuple[str, str, int], ...]
+    backup: Path | None = None
+    removed_messages: int = 0
+    reindexed: bool = False
+
+
+def candidates(deps: Access) -> Cleaning:
+    """What cleaning would remove. Changes nothing."""
+    patterns = deps.config.ignore_session_patterns
+    by_conversation: dict[int, list[tuple[str, str, int]]] = {}
+    for conversation, session_id, platform, needed in deps.db.query(_SESSIONS):
+        by_conversation.setdefault(conversation, []).append((session_id, platform, needed))
+    junk: list[Junk] = []
+    spared: list[str] = []
+    for conversation, sessions in by_conversation.items():
+        hits = [matches_session(patterns, session_id, platform) for session_id, platform, _ in sessions]
+        names = tuple(session_id for session_id, *_ in sessions)
+        current = deps.session is not None and deps.session.conversation_id == conversation
+        if not any(hits):
+            continue
+        if all(hits) and not current and not any(needed for *_, needed in sessions):
+            junk.append(_measured(deps, conversation, names, str(hits[0])))
+        else:
+            spared.extend(names)
+    small = [(str(row[0]), str(row[1]), int(row[2])) for row in deps.db.query(_SMALL)]
+    return Cleaning(tuple(junk), tuple(spared), tuple(small))
+
+
+def _measured(deps: Access, conversation: int, sessions: tuple[str, ...], pattern: str) -> Junk:
+    messages, chars = deps.db.query(_SIZE, (conversation,))[0]
+    return Junk(conversation, sessions, pattern, messages, chars)
+
+
+def clean(deps: Access, progress: Progress = silent) -> Cleaning:
+    """Remove the candidates, after a backup. Raises BadRequest where that is not permitted."""
+    if not deps.config.doctor_clean_apply_enabled:
+        raise BadRequest("removing sessions is switched off; LCM_DOCTOR_CLEAN_APPLY_ENABLED=true permits it")
+    found = candidates(deps)
+    if not found.junk:
+        return found
+    made = backup.back_up(deps, progress)
+    progress("removing", 0, len(found.junk))
+    removed = _removed(deps, found.junk)
+    small_enough = (
+        deps.db.query("SELECT count(*) FROM (SELECT 1 FROM messages LIMIT ?)", (REINDEX_ROWS,))[0][0] < REINDEX_ROWS
+    )
+    if small_enough:
+        reindex(deps, progress)
+    return Cleaning(found.junk, found.spared, found.small, made.path, removed, small_enough)
+
+
+def _removed(deps: Access, junk: Sequence[Junk]) -> int:
+    """Delete, and drop what this process remembers of it."""
+    statements = [(sql, (each.conversation_id,)) for each in junk for sql in DELETE]
+    files.rewrite(deps.db.path, [*statements, *((sql, ()) for sql in COUNT_REMOVED)])
+    deps.db.close()
+    return sum(each.messages for each in junk)
+
+
+# -- sources ---------------------------------------------------------------------------------------------
+def blank_sources(deps: Access) -> int:
+    """Messages whose source is blank."""
+    return int(deps.db.query("SELECT count(*) FROM messages WHERE trim(source) = ''")[0][0])
+
+
+def fill_sources(deps: Access, progress: Progress = silent) -> tuple[int, Path | None]:
+    """Write ``unknown`` where the source is blank, after a backup; how many, and the backup."""
+    count = blank_sources(deps)
+    if not count:
+        return 0, None
+    made = backup.back_up(deps, progress)
+    with deps.db.transaction():
+        deps.db.execute("UPDATE messages SET source = 'unknown' WHERE trim(source) = ''")
+    return count, made.path
+
+
+# -- retention -------------------------------------------------------------------------------------------
+_BY_MONTH = """
+SELECT strftime('%Y-%m', stored_at, 'unixepoch'), session_key, iif(typeof(envelope) = 'integer', envelope, NULL),
+       count(*), sum(iif(typeof(envelope) = 'blob', length(envelope), 0))
+  FROM messages WHERE store_id > ? AND store_id <= ? GROUP BY 1, 2, 3
+"""
+_BLOCK_SIZES = "SELECT block_id, length(data) FROM blocks WHERE block_id IN (SELECT value FROM json_each(?))"
+_STEP = 20_000  # rows of one statement: a bar moves, and a key stops it
+
+
+@dataclass(slots=True)
+class _Month:
+    messages: int = 0
+    bytes: float = 0
+    sessions: set[int] = field(default_factory=set)
+
+
+def retention(deps: Access, progress: Progress = silent) -> list[tuple[str, int, int, int]]:
+    """(month, messages, sessions, stored bytes), oldest first. Reads every row once."""
+    months: dict[str, _Month] = {}
+    blocks: dict[int, Counter[str]] = {}
+    last = int(deps.db.query("SELECT coalesce(max(store_id), 0) FROM messages")[0][0])
+    for at in range(0, last, _STEP):
+        for name, session, block, count, size in deps.db.query(_BY_MONTH, (at, at + _STEP)):
+            month = months.setdefault(str(name), _Month())
+            month.messages += count
+            month.bytes += size
+            month.sessions.add(session)
+            if block is not None:
+                blocks.setdefault(block, Counter())[str(name)] += count
+        progress("reading messages", min(at + _STEP, last), last)
+    for block, size in deps.db.query(_BLOCK_SIZES, (json.dumps(list(blocks)),)):
+        for name, count in blocks[block].items():  # a block's bytes belong to its messages in equal parts
+            months[name].bytes += size * count / blocks[block].total()
+    return [(name, m.messages, len(m.sessions), int(m.bytes)) for name, m in sorted(months.items())]

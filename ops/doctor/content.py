@@ -1,0 +1,229 @@
+"""
+Checks of the doctor about what is stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from ...config import MODE_SETTINGS
+from ...errors import StoreCorrupt
+from ...recall.access import Access
+from ...records import Flag
+from ...text import blobs
+from ..backup import way_back
+from ..findings import Finding, fail, ok, warn
+from ..orders import Orders
+from ..render import counted
+from ..survey import RECENT_ROWS, Survey
+
+_INLINE_CHARS, _INLINE_ROWS, _INLINE_DEEP_ROWS = 2000, 200, 20_000
+_LIVE_DAYS_S = 86_400.0
+
+
+def _scope(deep: bool) -> str:
+    return "all messages" if deep else f"the newest {RECENT_ROWS:,} messages"
+
+
+def index_problems(deps: Access, *, deep: bool) -> list[str]:
+    """Faults of either search index. Deep: FTS5 checks itself, under the write lock; raises StoreBusy without it."""
+    return [*_unreadable(deps), *index_damage(deps, deep=deep)]
+
+
+def index_damage(deps: Access, *, deep: bool) -> list[str]:
+    """What of it building them anew would mend."""
+    if deep:
+        with deps.db.transaction():
+            pass
+    return [*deps.index.check(deep=deep), *deps.node_index.check(deep=deep)]
+
+
+def _unreadable(deps: Access) -> list[str]:
+    """Messages that are not indexed, as nobody can read them."""
+    count = 0
+    for store_id in deps.index.waiting.ids():
+        try:
+            deps.store.late_entry(store_id)
+        except StoreCorrupt:
+            count += 1
+    return [f"messages that wait for the search index and cannot be read: {count}"] if count else []
+
+
+def search_index(deps: Access, deep: bool) -> Finding:
+    """Do the full-text indexes hold what is stored?"""
+    said = index_problems(deps, deep=deep)
+    if not said:
+        return ok("messages and summaries are indexed")
+    if said == _unreadable(deps):
+        return fail(
+            "; ".join(said),
+            meaning="searches miss these messages; all others are found",
+            remedy="`payload_files` names their files if these are missing; whatever can be read again is indexed by itself",
+            command="/lcm doctor deep",
+        )
+    return fail(
+        "; ".join(said[:5]),
+        meaning="searches miss stored messages; nothing is lost",
+        remedy="build the indexes anew from the stored messages",
+        command="/lcm doctor repair apply",
+    )
+
+
+def links(deps: Access, _deep: bool) -> Finding:
+    """Does every row point at something that exists?"""
+    broken = {name: count for name, count in Survey(deps.db).orphans().items() if count}
+    if not broken:
+        return ok("every row points at something that exists")
+    return fail(
+        ", ".join(_some(count, name) for name, count in broken.items()),
+        meaning="the file was damaged or changed by another program; a salvage brings over rows whose counterpart was unreadable",
+        remedy=f"{way_back(deps)}; or accept the loss: `/lcm doctor accept`",
+        command="/lcm doctor accept",
+        **{name.replace(" ", "_"): count for name, count in broken.items()},
+    )
+
+
+def _some(count: int, name: str) -> str:
+    thing, _, lack = name.partition(" ")
+    return f"{counted(count, thing[:-3] + 'y' if thing.endswith('ies') else thing[:-1])} {lack}"
+
+
+def gaps(deps: Access, _deep: bool) -> Finding:
+    """Is every conversation complete from its first message on?"""
+    found = Survey(deps.db).gaps()
+    if not found:
+        return ok("no sequence number is missing")
+    return fail(
+        f"missing: {counted(sum(count for _, count in found), 'message')} in {counted(len(found), 'conversation')}",
+        meaning="rows were removed from outside, or a salvage could not read them",
+        remedy=f"what the host keeps of the session is taken in again when it goes on; {way_back(deps)}; or accept the loss: "
+        "`/lcm doctor accept`",
+        command="/lcm doctor accept",
+        conversations=[{"conversation_id": each, "missing": count} for each, count in found],
+    )
+
+
+def unaligned(deps: Access, deep: bool) -> Finding:
+    """Was anything stored whose place could not be proven?"""
+    survey = Survey(deps.db)
+    found = survey.flagged(Flag.UNALIGNED, above=survey.floor(deep=deep))
+    if not found:
+        return ok(f"none in {_scope(deep)}")
+    return warn(
+        f"{counted(sum(count for _, count in found), 'message')} in {counted(len(found), 'session')} (of {_scope(deep)})",
+        meaning="the host handed over lists that had nothing in common with what was stored; all of it was kept, possibly twice",
+        remedy="nothing to repair; if it goes on, another plugin or a wrapper rewrites the history before we see it",
+        sessions=[{"session_id": each, "messages": count} for each, count in found],
+    )
+
+
+# -- nodes ---------------------------------------------------------------------------------------------
+def provisional(deps: Access, _deep: bool) -> Finding:
+    """Which summaries were not written by a model, and why?"""
+    found = Survey(deps.db).provisional(limit=200)
+    dissolved = len(Orders(deps.db).dissolved())
+    if not found:
+        return ok("every summary was written by a model and verified", dissolved=dissolved)
+    reasons = Counter(_reason(rung, checks) for _, _, rung, checks in found)
+    more = " or more" if len(found) == 200 else ""
+    return warn(
+        f"{len(found)}{more} provisional summaries: "
+        + ", ".join(f"{why} ({count})" for why, count in reasons.most_common(5)),
+        meaning="they hold extracts instead of a summary; their messages are complete and can be expanded",
+        remedy="the background worker replaces them once a model answers; see the checks summary_routes and background",
+        nodes=[f"sum_{node_id}" for node_id, *_ in found[:20]],
+        reasons=dict(reasons),
+    )
+
+
+def _reason(rung: str, checks: str) -> str:
+    try:
+        noted = json.loads(checks)
+    except ValueError:
+        noted = {}
+    said = noted.get("reason") or noted.get("error") if isinstance(noted, dict) else ""
+    return str(said or rung or "unknown")[:80]
+
+
+# -- rows ----------------------------------------------------------------------------------------------
+def sources(deps: Access, deep: bool) -> Finding:
+    """Does every message say where it came from?"""
+    survey = Survey(deps.db)
+    blank = survey.blank_sources(above=survey.floor(deep=deep), limit=100_000)
+    if not blank:
+        return ok(f"no blank source in {_scope(deep)}")
+    return warn(
+        f"without a source: {counted(blank, 'message')} of {_scope(deep)}",
+        meaning="rows written by an importer or another program; they are treated as source 'unknown'",
+        remedy="write the word into the rows",
+        command="/lcm doctor source apply",
+        blank=blank,
+    )
+
+
+def largest(deps: Access, deep: bool) -> Finding:
+    """Which messages take the most room?"""
+    survey = Survey(deps.db)
+    rows = survey.largest(above=survey.floor(deep=deep), limit=5)
+    said = ", ".join(
+        f"msg_{row.store_id} {row.role}{f' {row.tool_name}' if row.tool_name else ''} {row.chars:,}" for row in rows
+    )
+    data = [
+        {
+            "store_id": row.store_id,
+            "role": row.role,
+            "tool": row.tool_name,
+            "chars": row.chars,
+            "stored_bytes": row.bytes,
+        }
+        for row in rows
+    ]
+    return ok(f"characters, of {_scope(deep)}: {said}" if rows else "nothing stored yet", rows=data)
+
+
+def inline_payloads(deps: Access, deep: bool) -> Finding:
+    """Are there binary payloads inside messages? Looks at the largest ones; says only which."""
+    survey = Survey(deps.db)
+    limit = _INLINE_DEEP_ROWS if deep else _INLINE_ROWS
+    ids = survey.large_ids(above=survey.floor(deep=deep), chars=_INLINE_CHARS, limit=limit)
+    uris, runs = [], []
+    for at in range(0, len(ids), 50):
+        for row in deps.store.legible(ids[at : at + 50])[0]:  # other checks tell of the rest
+            text = row.text + "".join(call.arguments for call in row.calls)
+            kinds = {span.kind for span in blobs.spans(text)}
+            if blobs.DATA_URI in kinds:
+                uris.append(row.store_id)
+            elif kinds:
+                runs.append(row.store_id)
+    looked = f"{len(ids)} largest of {_scope(deep)}"
+    if not uris and not runs:
+        return ok(f"none in the {looked}", examined=len(ids))
+    return warn(
+        f"{counted(len(uris), 'message')} with data: URIs and {len(runs)} with long base64 text, in the {looked}",
+        meaning="they are kept as they are and make the database, its backups and its index larger",
+        remedy="keep large outputs in files from now on; stored rows are not rewritten",
+        command="export LCM_LARGE_OUTPUT_EXTERNALIZATION_ENABLED=true",
+        data_uri_rows=uris[:20],
+        base64_rows=runs[:20],
+        examined=len(ids),
+    )
+
+
+def lifecycle(deps: Access, _deep: bool) -> Finding:
+    """Which session is this, and is it open?"""
+    session, mode = deps.session, deps.mode()
+    if session is None and mode not in MODE_SETTINGS:
+        ended = Survey(deps.db).ended_recently(since=deps.clock() - _LIVE_DAYS_S)
+        return ok(f"no session is bound; {ended} ended in the last day")
+    if session is not None and mode not in MODE_SETTINGS:
+        state = f"ended: {session.end_reason}" if session.ended_at else "open"
+        return ok(f"{session.session_id}: {state}, {counted(session.compactions, 'compaction')}", mode=mode)
+    return warn(
+        f"{session.session_id if session is not None else deps.engine.session_id} is {mode}",
+        meaning="a pattern keeps this session out of the archive"
+        if mode == "ignored"
+        else "it reads and stores nothing",
+        remedy=f"change {MODE_SETTINGS[mode]} if that is not meant",
+        mode=mode,
+    )

@@ -1,0 +1,263 @@
+"""
+Checks of the doctor about the database as a file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...errors import StoreCorrupt, StoreError, StoreForeign, StoreReadOnly
+from ...recall.access import Access
+from ...storage import files, seals
+from ...storage import schema as migrations
+from .. import backup
+from ..findings import Finding, fail, ok, warn
+from ..inside import inside
+from ..render import disk_said, size
+from ..status import database_state, disk
+from ..survey import Survey, exists
+
+_LOW_BYTES, _EMPTY_BYTES = 500_000_000, 50_000_000
+_LARGE_LOG_BYTES = 256_000_000
+#: Up to this size SQLite checks the whole file in a fraction of a second.
+QUICK_BYTES = 64_000_000
+_OLD_BACKUP_S = 14 * 86_400.0
+
+
+def database(deps: Access, _deep: bool) -> Finding:
+    """Is there a file, and does it answer?"""
+    state = database_state(deps)
+    if state["state"] == "empty":
+        return _nothing(deps)
+    if state["state"] == "ready":
+        return _writable(deps.db.path)
+    command = "/lcm doctor repair" if state["error"].startswith(StoreCorrupt.__name__) else ""
+    return fail(
+        state["error"],
+        meaning="nothing new is stored and nothing is found until this is solved; the host goes on with its own messages",
+        remedy=f"{state['remedy']}; {backup.way_back(deps)}" if command else state["remedy"],
+        command=command,
+        path=str(deps.db.path),
+        **_header(deps),
+    )
+
+
+def _nothing(deps: Access) -> Finding:
+    """An archive that was never begun, or one that is gone."""
+    path, is_file = str(deps.db.path), deps.db.path.exists()
+    best, around = backup.best(deps), backup.around(deps)
+    if not around:
+        return ok(f"{path}: nothing stored yet ({'an empty file' if is_file else 'no file'})", path=path)
+    command = (
+        f"/lcm restore {best.path.name} apply" if best else "/lcm import host apply" if "sessions" in around else ""
+    )
+    return fail(
+        f"{path} is {'empty' if is_file else 'not there'}, but there are: {around}",
+        meaning="what was stored is not here; nothing was made or changed by looking",
+        remedy="put the best backup back"
+        if best
+        else "put the file back from where it was moved to, or take in what the host still has of its conversations",
+        command=command,
+        path=path,
+    )
+
+
+def _writable(path: Path) -> Finding:
+    """Another account's file can be read while its owner has it open, and nothing is stored by this one."""
+    shut = [str(each) for each in (path, path.parent) if not os.access(each, os.W_OK)]
+    if not shut:
+        return ok(str(path), path=str(path))
+    return warn(
+        f"this account may not write {' nor '.join(shut)}",
+        meaning="what is stored can be read here; an agent of this account stores nothing new",
+        remedy=f"run Hermes as the account that owns it, or {StoreReadOnly.remedy}",
+        path=str(path),
+    )
+
+
+def _header(deps: Access) -> dict[str, object]:
+    """What the first bytes of a refused file say."""
+    if deps.db.is_open:
+        return {}
+    try:
+        head = files.header(deps.db.path)
+    except StoreError:
+        return {}
+    known = {"schema": head.schema, "known_schema": migrations.VERSION, "ours": head.ours}
+    return {"sqlite": head.sqlite, "bytes": head.bytes, **(known if head.sqlite else {})}
+
+
+def modes(deps: Access, _deep: bool) -> Finding:
+    """Can anybody else on this machine read the conversations?"""
+    path = deps.db.path
+    ours = () if _of_others(deps) else (path, path.with_name(path.name + "-wal"))
+    seen = [each for each in (*ours, *(each.path for each in backup.all_backups(path))) if each.exists()]
+    wide = [each for each in seen if stat.S_IMODE(each.stat().st_mode) & 0o077]
+    if not wide:
+        return ok("readable by their owner only" if seen else "no file yet")
+    return warn(
+        f"{len(wide)} of {len(seen)} files can be read by other users: {wide[0]}",
+        meaning="other accounts on this machine can read the conversations",
+        remedy="take the rights of the others away",
+        command="chmod 600 " + " ".join(f"'{each}'" for each in wide[:5]),
+    )
+
+
+def _of_others(deps: Access) -> bool:
+    """Is there something in the place of the database whose rights are not ours to change?"""
+    try:
+        return not deps.db.path.is_file() or str(database_state(deps).get("error", "")).startswith(
+            StoreForeign.__name__
+        )
+    except OSError:
+        return True
+
+
+def space(deps: Access, _deep: bool) -> Finding:
+    """Is there room to go on?"""
+    sizes_ = disk(deps)
+    free, needed = sizes_["free"], max(_LOW_BYTES, sizes_["database"])
+    if free is None or free >= needed:
+        return ok(f"{size(free)} free", free=free)
+    said = f"{size(free)} free where the database ({size(sizes_['database'])}) is"
+    if free < _EMPTY_BYTES:
+        return fail(said, meaning="messages will soon not be stored", remedy="free disk space", free=free)
+    return warn(
+        said, meaning="a backup or a repair may not fit", remedy="free disk space, or move old backups away", free=free
+    )
+
+
+def schema(deps: Access, _deep: bool) -> Finding:
+    """Are all tables there?"""
+    version = Survey(deps.db).pragma("user_version")
+    missing = Survey(deps.db).lost_tables()
+    if not missing:
+        return ok(f"version {version}", version=version)
+    return fail(
+        f"tables are missing: {', '.join(missing)}",
+        meaning="the file is damaged or was changed by another program",
+        remedy="salvage what is readable into a new file, or restore a backup",
+        command="/lcm doctor repair",
+        missing=missing,
+    )
+
+
+def journal(deps: Access, _deep: bool) -> Finding:
+    """Can readers and a writer work at the same time?"""
+    mode = str(Survey(deps.db).pragma("journal_mode"))
+    if mode.lower() == "wal":
+        return ok("wal", mode=mode)
+    return warn(
+        f"journal_mode is {mode}, not wal",
+        meaning="the file system does not support write-ahead logging; a reader and a writer wait for each other",
+        remedy="put the database on a local disk (LCM_DATABASE_PATH)",
+        mode=mode,
+    )
+
+
+def integrity(deps: Access, deep: bool) -> Finding:
+    """Is the content readable? Deep: does SQLite find the whole file sound?"""
+    if deep:
+        found = damages(deps)
+        if not found:
+            return ok("quick_check: ok; every message is readable", quick_check="ok")
+        return _damaged(found[0] + (f" and {len(found) - 1} more" if len(found) > 1 else ""))
+    if not deps.store.newest(None, before=1 << 62, limit=1):
+        return ok("nothing to read yet")
+    if disk(deps)["database"] > QUICK_BYTES:
+        return ok("the newest message is readable; `doctor deep` checks all of the file", quick_check="not asked")
+    found = files.quick_check(deps.db.path)
+    if found:
+        return _damaged(found[0] + (f" and {len(found) - 1} more" if len(found) > 1 else ""))
+    return ok("quick_check: ok; `doctor deep` also reads every message", quick_check="ok")
+
+
+def damages(deps: Access, progress: files.Progress = files.silent) -> tuple[str, ...]:
+    """Faults of the file, by SQLite's own check and by reading every message."""
+    found = files.quick_check(deps.db.path)
+    return found or tuple(f"msg_{store_id} holds garbage" for store_id in Survey(deps.db).unreadable(progress))
+
+
+def _damaged(said: str) -> Finding:
+    return fail(
+        said,
+        meaning="the file is damaged; some of it may be unreadable",
+        remedy="look at what can be saved; apply keeps the damaged file",
+        command="/lcm doctor repair",
+    )
+
+
+def altered(deps: Access, deep: bool) -> Finding:
+    """Is everything that is shown what was written?"""
+    if not deep:
+        return ok("the worker compares what is stored with its seals, bit by bit; `doctor deep` compares all of it")
+    found = seals.broken(deps.db)
+    if not found:
+        return ok("all rows are as they were written")
+    return fail(
+        "; ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else ""),
+        meaning="rows were changed or removed by something that is not this plugin, or by a fault of the disk",
+        remedy=f"{backup.way_back(deps)}; or accept what is there: `/lcm doctor accept`",
+        command="/lcm doctor accept",
+        altered=found,
+    )
+
+
+def sizes(deps: Access, deep: bool) -> Finding:
+    """How much there is of what, and does the write-ahead log get folded back?"""
+    kinds = disk(deps)
+    said = disk_said(kinds)
+    if deep and (parts := inside(deps.db)):
+        kinds["inside_database"] = parts
+        said += f"; inside the database: {disk_said(parts)}"
+    log = kinds["write_ahead_log"]
+    if log > _LARGE_LOG_BYTES:
+        return warn(
+            f"the write-ahead log has {size(log)}",
+            meaning="some process keeps an old reading position open, so the log cannot be folded back into the file",
+            remedy="restart long-running Hermes processes",
+            **kinds,
+        )
+    if closed := kinds.get("not_readable"):
+        return warn(
+            f"cannot be looked into: {', '.join(closed.values())}",
+            meaning="how much lies there is not counted, and what is written there may fail",
+            remedy="make it a folder that the account Hermes runs as may read and write",
+            **kinds,
+        )
+    return ok(said, **kinds)
+
+
+def backups(deps: Access, _deep: bool) -> Finding:
+    """Is there a recent copy, and is none of an archive that was larger?"""
+    if not exists(deps.db):
+        return ok("nothing to back up yet")
+    everything, known = backup.all_backups(deps.db.path), backup.backups(deps)
+    if lost := _larger(deps, everything):
+        return fail(
+            f"{deps.db.path.name} holds fewer messages than {lost}",
+            meaning="the file was lost or replaced, and began anew",
+            remedy="put that backup back (what is newer here stays in the file that is kept), or accept what is here: "
+            "`/lcm doctor accept`",
+            command=f"/lcm restore {lost.path.name}",
+        )
+    if not known:
+        return ok("none yet; `/lcm backup` makes one", count=0)
+    newest = known[-1]
+    age = deps.clock() - newest.made_at
+    note = " (older than two weeks; `/lcm backup` makes a new one)" if age > _OLD_BACKUP_S else ""
+    return ok(f"{len(known)}, newest: {newest}{note}", count=len(known), newest=str(newest.path))
+
+
+def _larger(deps: Access, known: Sequence[backup.Backup]) -> backup.Backup | None:
+    """The largest backup under this database's name that holds what this file has never held."""
+    try:
+        mine, given = files.facts_of(deps.db), Survey(deps.db).given("messages")
+    except StoreError:
+        return None  # another check says why
+    lost = [each for each in known if each.of == deps.db.path.stem and each.facts is not None and each.sound
+            and each.messages > mine.messages and not (mine.is_of(each.facts) and each.facts.newest <= given)]  # fmt: skip
+    return max(lost, key=lambda each: each.messages, default=None)

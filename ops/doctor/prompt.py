@@ -1,0 +1,143 @@
+"""
+Checks of the doctor about the prompt that was built: does it show everything once, and does its beginning stay as it is?
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from ...dag import coverage as covered
+from ...ingest.transcript import Transcripts
+from ...recall.access import Access
+from ...records import Assembly, Node
+from ...session import Session
+from ...store import Segment
+from ..findings import Finding, ok, warn
+from ..render import counted
+from ..survey import Survey
+
+#: Conversations above this are measured by deep checks only.
+_COVERAGE_ROWS = 60_000
+#: So many of the newest prompts are compared, and so few say nothing yet.
+_PROMPTS, _FEW = 20, 5
+_REQUESTS = 10
+_LEAST_KEPT, _LEAST_CACHED = 0.4, 0.3
+
+
+def coverage(deps: Access, deep: bool) -> Finding:
+    """P4: is every message of the conversation in the prompt, raw or under exactly one active node?"""
+    session, assembly = deps.session, deps.assembly()
+    if session is None or assembly is None:
+        return ok("nothing is summarised here yet" if session else "no session is bound")
+    rows = deps.store.last_seq(session.conversation_id)
+    if rows > _COVERAGE_ROWS and not deep:
+        return ok(f"not measured: {counted(rows, 'message')}; `doctor deep` does", measured=False)
+    missing, twice, count = _uncovered(deps, session, assembly)
+    if not missing and not twice:
+        return ok(f"all {count:,} messages are in the prompt, raw or summarised", messages=count)
+    return warn(
+        f"of {counted(count, 'message')} the prompt lacks {len(missing)} and has {len(twice)} twice",
+        meaning="the model does not see those unless it searches; all of them are stored",
+        remedy="the next compaction covers them; order one, or let the agent search with lcm_grep",
+        command="/lcm rotate apply",
+        missing=sorted(missing)[:20],
+        twice=sorted(twice)[:20],
+    )
+
+
+def _uncovered(deps: Access, session: Session, assembly: Assembly) -> tuple[set[int], set[int], int]:
+    """(messages that the prompt lacks, messages that it has twice, messages of the thread); each by its first version.
+
+    A revision stands where the row it revises stood, so a summary over the one covers the other.
+    """
+    heads = deps.store.heads([Segment(*item) for item in deps.sessions.lineage(session.conversation_id)])
+    first: dict[int, int] = {}
+    for row in heads:
+        first[row.store_id] = first.get(row.revises, row.revises) if row.revises is not None else row.store_id
+    transcripts = Transcripts(deps.store, deps.sessions)
+    thread = {first.get(item.store_id, item.store_id) for item in transcripts.expected(session, None)}
+    raw = {first.get(item.store_id, item.store_id) for item in transcripts.expected(session, assembly)}
+    below = [first.get(each, each) for each in deps.dag.messages_below(assembly.roots)]
+    tail = {first.get(each, each) for each in assembly.tail_ids}
+    missing, twice = covered(thread, below, raw - set(below))
+    return missing, twice | (tail & set(below)), len(thread)
+
+
+# -- the beginning of the prompt -------------------------------------------------------------------------
+def cache_prefix(deps: Access, _deep: bool) -> Finding:
+    """Does the beginning of the prompt stay as it is, so that providers can cache it?"""
+    asked = dict(deps.engine.cache)
+    requests, prompt, read = (int(asked.get(each, 0)) for each in ("requests", "prompt_tokens", "cache_read_tokens"))
+    kept, causes = _stability(deps)
+    data: dict[str, Any] = {"provider": asked, "compactions_compared": len(kept), "causes": dict(causes)}
+    mean = sum(kept) / len(kept) if kept else 1.0
+    if read and requests >= _REQUESTS and read < prompt * _LEAST_CACHED:
+        return warn(
+            f"the provider read {read / prompt:.0%} of {prompt:,} prompt tokens from its cache ({counted(requests, 'request')})",
+            meaning="the beginning of the prompt changes from request to request; that costs money and time",
+            remedy="between compactions this plugin changes nothing: look at other plugins that rewrite the prompt, and at "
+            "how long the provider keeps its cache",
+            **data,
+        )
+    if len(kept) >= _FEW and mean < _LEAST_KEPT:
+        return warn(
+            f"of the summaries at the beginning {mean:.0%} stayed, on average of "
+            f"{counted(len(kept), 'compaction')} ({_said(causes)})",
+            meaning="the provider's cache begins anew after most compactions, which costs money and time",
+            **_way_out(causes),
+            kept=round(mean, 3),
+            **data,
+        )
+    parts = [f"{read / prompt:.0%} of the prompt tokens came from the provider's cache"] if read else []
+    if kept:
+        parts.append(f"{mean:.0%} of the summaries stayed over {counted(len(kept), 'compaction')} ({_said(causes)})")
+    return ok("; ".join(parts) or "no two compactions to compare yet", kept=round(mean, 3), **data)
+
+
+def _stability(deps: Access) -> tuple[list[float], Counter[str]]:
+    """Per compaction the share of the older prompt's summaries that stayed in front, and what changed the first other one."""
+    if deps.session is None:
+        return [], Counter()
+    prompts = Survey(deps.db).prompts(deps.session.conversation_id, newest=_PROMPTS)
+    nodes = {node.node_id: node for node in deps.dag.nodes(sorted({each for roots in prompts for each in roots}))}
+    kept: list[float] = []
+    causes: Counter[str] = Counter()
+    for old, new in pairwise(prompts):
+        before, after = ([nodes[each] for each in roots if each in nodes] for roots in (old, new))
+        same = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
+        same = min(same, len(after))
+        total = sum(node.tokens for node in before)
+        if total:
+            kept.append(sum(node.tokens for node in before[:same]) / total)
+            causes[_cause(deps, before[same:], after[same:])] += 1
+    return kept, causes
+
+
+def _cause(deps: Access, before: Sequence[Node], after: Sequence[Node]) -> str:
+    """Why the first summary that is not the same any more is not."""
+    if not before:
+        return "only added"
+    if not after:
+        return "taken out"
+    if after[0].depth > before[0].depth and before[0].node_id in deps.dag.sources(after[0].node_id):
+        return "condensed"
+    if before[0].quality == "provisional" and after[0].fingerprint == before[0].fingerprint:
+        return "replaced an extract"
+    return "other summaries"
+
+
+def _said(causes: Counter[str]) -> str:
+    return ", ".join(f"{what} {count}" for what, count in causes.most_common())
+
+
+def _way_out(causes: Counter[str]) -> dict[str, str]:
+    if causes["replaced an extract"] > causes["condensed"]:
+        remedy = "extracts are replaced when a model answers; see the checks provisional_nodes and summary_routes"
+        return {"remedy": remedy}
+    return {
+        "remedy": "give the summaries more room and the raw tail less, so that they are condensed more rarely",
+        "command": "export LCM_PREFIX_SHARE=0.35 LCM_TAIL_SHARE=0.25",
+    }

@@ -1,0 +1,265 @@
+"""
+Repair: search indexes built anew, and what is readable of a damaged file saved into a new one.
+
+A sound file is never rewritten: only its indexes are caches. A damaged file is kept as it is found, side files included, and
+what could not be read is reported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from ...errors import BadRequest, StoreCorrupt, StoreError
+from ...session import LOST_ID
+from ...storage import files
+from ...storage.connection import Database
+from ...storage.files import Progress, Salvage, silent
+from ...storage.meta import COUNT_REMOVED, Meta
+from .. import backup
+from ..render import counted
+from ..survey import Survey, readable
+from . import leftovers
+from .content import index_damage
+from .file import QUICK_BYTES, damages
+from .leftovers import Leftovers
+from .owners import Guess, give, guesses
+
+if TYPE_CHECKING:
+    from ...recall.access import Access
+
+Row = TypeVar("Row")
+
+#: Owner of conversations whose own row could not be read: only the local operator sees them.
+RECOVERED = "recovered"
+_LOST_CONVERSATIONS = """
+INSERT INTO conversations(conversation_id, principal, nonce, created_at)
+SELECT lost.c, coalesce((SELECT principal FROM sessions s WHERE s.conversation_id = lost.c LIMIT 1), :owner),
+       lower(hex(randomblob(8))), lost.at
+  FROM (SELECT conversation_id AS c, min(at) AS at FROM (
+          SELECT conversation_id, stored_at AS at FROM messages UNION ALL
+          SELECT conversation_id, started_at FROM sessions) GROUP BY 1) AS lost
+ WHERE lost.c NOT IN (SELECT conversation_id FROM conversations)
+"""
+# OR IGNORE: sessions whose name is not known wait for the next statement.
+_LOST_SESSIONS = """
+INSERT OR IGNORE INTO sessions(session_key, session_id, conversation_id, origin, principal, started_at)
+SELECT m.session_key, {id}, max(m.conversation_id), 'start', c.principal, min(m.stored_at)
+  FROM messages m JOIN conversations c USING(conversation_id)
+ WHERE m.session_key NOT IN (SELECT session_key FROM sessions) GROUP BY m.session_key
+"""
+_NAMED_SESSIONS = _LOST_SESSIONS.format(id="""json_extract(:names, '$."' || m.session_key || '"')""")
+_NAMELESS_SESSIONS = _LOST_SESSIONS.format(id=LOST_ID.format("m"))
+_DANGLING_SOURCES = """
+DELETE FROM node_sources WHERE (store_id IS NOT NULL AND store_id NOT IN (SELECT store_id FROM messages))
+    OR (child_id IS NOT NULL AND child_id NOT IN (SELECT node_id FROM nodes))
+    OR node_id NOT IN (SELECT node_id FROM nodes)
+"""
+_LOST_SOURCES = """
+INSERT INTO node_sources(node_id, position, store_id)
+SELECT n.node_id, row_number() OVER (PARTITION BY n.node_id ORDER BY m.pos, m.seq) - 1, m.store_id
+  FROM nodes n JOIN messages m ON m.conversation_id = n.conversation_id
+   AND m.store_id BETWEEN n.first_store_id AND n.last_store_id
+ WHERE n.depth = 0 AND NOT EXISTS (SELECT 1 FROM node_sources s WHERE s.node_id = n.node_id)
+   AND n.message_count = (SELECT count(*) FROM messages x WHERE x.conversation_id = n.conversation_id
+                             AND x.store_id BETWEEN n.first_store_id AND n.last_store_id)
+"""
+# Rows of a damaged file may hold anything: roots that are no list count as one summary that is gone.
+_ROOTS = "json_each(CASE WHEN typeof(roots) = 'text' AND json_valid(roots) THEN roots ELSE '[-1]' END)"
+# Who refers to summaries that are gone must not be shown others under their numbers.
+_SPENT_NODE_IDS = f"""
+UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT max(node_id) FROM node_sources), 0), coalesce((
+       SELECT max(root.value) FROM assemblies, {_ROOTS} AS root WHERE root.type = 'integer'), 0))
+ WHERE name = 'nodes'
+"""
+# Of a node's sources some may have been unreadable; how many it had is in its row.
+_PARTIAL_SOURCES = """
+DELETE FROM node_sources WHERE node_id IN (SELECT n.node_id FROM nodes n WHERE n.depth = 0
+   AND n.message_count > (SELECT count(*) FROM node_sources s WHERE s.node_id = n.node_id))
+"""
+_GROUNDLESS_NODES = """
+WITH RECURSIVE groundless(node_id) AS (
+  SELECT n.node_id FROM nodes n WHERE n.message_count > CASE n.depth
+         WHEN 0 THEN (SELECT count(*) FROM node_sources s WHERE s.node_id = n.node_id)
+         ELSE (SELECT coalesce(sum(c.message_count), 0) FROM node_sources s JOIN nodes c ON c.node_id = s.child_id
+                WHERE s.node_id = n.node_id) END UNION
+  SELECT s.node_id FROM groundless g JOIN node_sources s ON s.child_id = g.node_id)
+DELETE FROM nodes WHERE node_id IN (SELECT node_id FROM groundless)
+"""
+# What a prompt rests on that is gone would be missing in the next one, too. A list whose prompt nobody knows keeps its record as
+# a message, and all that it covered is covered anew.
+_GROUNDLESS = f"""
+DELETE FROM assemblies WHERE EXISTS
+       (SELECT 1 FROM {_ROOTS} AS root WHERE root.value NOT IN (SELECT node_id FROM nodes))
+"""
+_BLOCKLESS = """
+DELETE FROM messages WHERE typeof(envelope) = 'integer' AND envelope NOT IN (SELECT block_id FROM blocks)
+"""
+_FILELESS = "DELETE FROM messages WHERE typeof(envelope) = 'blob' AND substr(envelope, 1, 1) = x'03'"
+_RELINK = (
+    ("messages that a development version laid aside, in files that are gone", _FILELESS),
+    ("messages whose block was unreadable", _BLOCKLESS),
+    ("conversations made up for messages whose own was unreadable", _LOST_CONVERSATIONS),
+    ("sessions made up for messages whose own was unreadable", _NAMED_SESSIONS),
+    (
+        "sessions made up for messages of which not even the session's id was readable: they are `recovered-session-...` now",
+        _NAMELESS_SESSIONS,
+    ),
+    ("sources of summaries whose other sources were unreadable", _PARTIAL_SOURCES),
+    ("sources of summaries found again", _LOST_SOURCES),
+    ("summaries left out because not all that they cover is known", _GROUNDLESS_NODES),
+    ("records of prompts that rested on summaries that are gone", _GROUNDLESS),
+    ("sources of summaries that are gone", _DANGLING_SOURCES),
+    ("carried references that are gone", "DELETE FROM carried WHERE node_id NOT IN (SELECT node_id FROM nodes)"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A diagnosis. ``damaged``: the file is unsound, or lost tables; ``indexes``: what the search indexes lack.
+
+    ``guesses``: conversations that the host says are somebody else's; ``leftovers``: of earlier versions.
+    """
+
+    damaged: tuple[str, ...] = ()
+    indexes: tuple[str, ...] = ()
+    guesses: tuple[Guess, ...] = ()
+    leftovers: Leftovers = field(default_factory=Leftovers)
+
+    @property
+    def well(self) -> bool:
+        """Nothing to repair."""
+        return not (self.damaged or self.indexes or self.guesses or any(self.leftovers))
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What was done. ``kept``: the backup, or the damaged file; ``lost``: rows that could not be read, by table."""
+
+    diagnosis: Diagnosis
+    kept: Path | None = None
+    indexed: bool = False
+    saved: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
+    """Read the whole file and both indexes. Changes nothing; raises what only an operator can solve (locked, newer, ...)."""
+    if not deps.db.path.exists() or deps.db.path.stat().st_size == 0:
+        return Diagnosis()
+    progress("checking the file", 0, 0)
+    try:
+        deps.db.open()
+        if lost := Survey(deps.db).lost_tables():  # SQLite finds such a file sound; a new one has all tables
+            return Diagnosis((f"tables are missing: {', '.join(lost)}",))
+        damaged = damages(deps, progress)
+        if damaged:
+            return Diagnosis(damaged)
+        progress("checking the indexes", 0, 0)
+        return Diagnosis((), tuple(index_damage(deps, deep=True)), guesses(deps), leftovers.find(deps))
+    except StoreCorrupt as exc:
+        return Diagnosis((str(exc),))
+
+
+def glanced(deps: Access) -> str:
+    """Faults of a file in which nothing was found, as far as looking costs little; "" for none."""
+    if deps.db.path.stat().st_size > QUICK_BYTES:
+        return ""
+    return next(iter(files.quick_check(deps.db.path)), "")
+
+
+def repair(deps: Access, progress: Progress = silent) -> Repaired:
+    """Repair what the diagnosis names; nothing at all when it names nothing."""
+    found = diagnose(deps, progress)
+    if found.well:
+        return Repaired(found, notes=_swept(deps))
+    if not found.damaged:
+        kept = backup.back_up(deps, progress).path
+        if found.indexes:
+            reindex(deps, progress)
+        give(deps, found.guesses)
+        leftovers.mend(deps, found.leftovers)
+        return Repaired(found, kept, indexed=bool(found.indexes), notes=found.leftovers.said)
+    return _rescue(deps, found, progress)
+
+
+def _swept(deps: Access) -> tuple[str, ...]:
+    """Payload files that belong to no message are removed."""
+    gone = deps.payloads.sweep(spare=backup.named_payloads(deps.db.path)) if deps.db.path.exists() else 0
+    return (f"removed, because no message shows them: {counted(gone, 'payload file')}",) if gone else ()
+
+
+def reindex(deps: Access, progress: Progress = silent) -> None:
+    """Build both search indexes anew from what is stored."""
+    total = Survey(deps.db).total("messages", "store_id")
+    progress("indexing messages", 0, total)
+    deps.index.rebuild(_watched(deps.store.index_rows(), "indexing messages", total, progress))
+    progress("indexing summaries", 0, 0)
+    deps.node_index.rebuild(deps.dag.index_rows())
+    deps.health.resolved("search index")
+
+
+def _watched(batches: Iterable[list[Row]], what: str, total: int, progress: Progress) -> Iterator[list[Row]]:
+    """The same batches, with a word about each that was used."""
+    done = 0
+    for batch in batches:
+        yield batch
+        done += len(batch)
+        progress(what, min(done, total), total)
+
+
+# -- damaged files ---------------------------------------------------------------------------------------
+def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
+    """Save what can be read into a new file and let it take the place of the damaged one."""
+    path = deps.db.path
+    kept = backup.stamped(path, deps.clock(), f"{path.stem}-damaged")
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.rescued")
+    try:
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        backup.swept(path)
+        deps.db.close()
+        files.refuse_shared(path)
+        files.copy_raw(path, kept)
+        saved = files.salvage(kept, fresh, readable, progress)
+        if not saved.kept.get("messages"):
+            files.discard(kept)
+            raise BadRequest(f"no message of {path} can be read; it was left as it is: {backup.way_back(deps)}")
+        files.brought_home(fresh, path)
+        notes = _relinked(fresh, saved)
+        files.seal(fresh)
+        there = files.counts(fresh)  # not all that could be read was of use: a message without its block is none
+        files.exchange(deps.db, fresh, None)
+    except OSError as exc:
+        raise StoreError(f"{path}: {exc.strerror or exc}") from exc
+    finally:
+        files.discard(fresh)
+    if index_damage(deps, deep=False):  # unless opening the new file has built them already
+        reindex(deps, progress)
+    counts = {table: there.get(table, 0) for table in saved.kept}
+    return Repaired(found, kept, indexed=True, saved=counts, lost=saved.unreadable, notes=(*saved.notes, *notes))
+
+
+def _relinked(path: Path, saved: Salvage) -> list[str]:
+    """Make the saved rows point at each other again, and note what is gone."""
+    notes = []
+    files.rewrite(path, [(_SPENT_NODE_IDS, ())])
+    given = {"owner": RECOVERED, "names": json.dumps(saved.names)}
+    for what, sql in _RELINK:
+        changed = files.rewrite(path, [(sql, {name: value for name, value in given.items() if f":{name}" in sql})])
+        if changed:
+            notes.append(f"{changed} {what}")
+    files.rewrite(path, [(sql, ()) for sql in COUNT_REMOVED])
+    files.reseal(path)
+    fresh = Database(path)
+    gone = Meta(fresh).value("removed:messages")
+    fresh.close()
+    if gone:
+        notes.append(f"{gone} addresses of messages have no row (unreadable, or removed before)")
+    if not saved.unreadable and not saved.notes:
+        notes.append("every row that the damaged file lists was saved")
+    return notes

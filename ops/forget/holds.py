@@ -1,0 +1,81 @@
+"""
+Holds: messages and sessions that may not be purged, whoever asks (a legal hold).
+
+A held message has a flag; a held session a note, which counts for what is said there later too. Notes are in table ``meta``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from ...errors import NotFound
+from ...records import Flag
+from ...storage.meta import Meta
+from ..answers import OK, Answer, Verb, Words, at_most
+from ..explain import parsed
+from ..render import counted
+
+if TYPE_CHECKING:
+    from ...recall.access import Access
+
+_HOLD: Final = "hold:"
+_HELD: Final = f"""
+SELECT m.store_id FROM messages m JOIN sessions s USING(session_key)
+ WHERE m.store_id IN (SELECT value FROM json_each(:ids))
+   AND (m.flags & {int(Flag.PINNED)} OR s.session_id IN (SELECT value FROM json_each(:sessions)))
+"""
+_PINNED: Final = f"SELECT store_id FROM messages WHERE flags & {int(Flag.PINNED)} ORDER BY store_id"
+
+
+def held(deps: Access, store_ids: Sequence[int]) -> frozenset[int]:
+    """Those of these messages that may not be purged."""
+
+    params = {"ids": json.dumps(list(store_ids)), "sessions": json.dumps(list(sessions(deps)))}
+    return frozenset(row[0] for row in deps.db.query(_HELD, params))
+
+
+def sessions(deps: Access) -> list[str]:
+    """The sessions that are held as a whole."""
+    return sorted(Meta(deps.db).under(_HOLD))
+
+
+def _pin(deps: Access, words: Words) -> Answer:
+    at_most(words, 2, "a message or a session, and perhaps `undo`")
+    if not words.rest:
+        return _list(deps)
+    undo = words.rest[1:] == ("undo",)
+    name = words.rest[0]
+    if name.lower().startswith("msg_"):
+        _, number = parsed(name)
+        if not deps.store.heads_of([number]):
+            raise NotFound(f"nothing is stored under {name}")
+        deps.store.flag([number], **({"remove": Flag.PINNED} if undo else {"add": Flag.PINNED}))
+    elif deps.sessions.find(name) is None and not undo:
+        raise NotFound(f"nothing is stored under a session {name!r}; a message is named like msg_12")
+    elif undo:
+        Meta(deps.db).forget(_HOLD + name)
+    else:
+        Meta(deps.db).note(_HOLD + name, {"at": deps.clock()})
+    said = "may be purged again" if undo else "is held: no purge and no retention removes it"
+    return Answer(f"{name} {said}.", {"held": not undo, "name": name}, OK)
+
+
+def _list(deps: Access) -> Answer:
+    named, single = sessions(deps), [f"msg_{row[0]}" for row in deps.db.query(_PINNED)]
+    said = f"held: {counted(len(named), 'session')}, {counted(len(single), 'message')}"
+    return Answer(
+        "\n".join([said, *(f"  {each}" for each in [*named, *single[:50]])]), {"sessions": named, "messages": single}
+    )
+
+
+VERBS: Final = (
+    Verb(
+        "pin",
+        _pin,
+        "hold a message or a session, so that nothing purges it; undo lets it go",
+        "[<msg_12|session>] [undo]",
+        example="msg_12",
+    ),
+)

@@ -1,0 +1,402 @@
+"""
+Purge: what messages said is removed for good, and all that was made of it; a certificate says where it was looked for.
+
+A row stays as a place in its conversation, with its role, its time and its fingerprint: so the host's own list, which still shows
+the message, brings nothing back. Summaries that rest on it become extracts of what remains, until a model writes them anew.
+A conversation of which nothing remains, and that the host does not know any more, goes with its rows and names. What is held
+(``holds``) stays whole, and is told. No backup is made before: it would hold what is to go; those that hold it go too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...compaction.sources import source_lines
+from ...errors import BadRequest, StoreError
+from ...llm.extract import digest, target_tokens
+from ...llm.source import Source
+from ...records import ARCHIVE_RUNG, Flag, Message, Node, Row, SourceLine, Stored, SummaryTask
+from ...search.documents import STORE_ID_SQL
+from ...storage import durable, files
+from ...storage.files import Progress, silent
+from ...storage.foreign import HOST, Foreign
+from ...storage.meta import COUNT_REMOVED
+from ...store import MessageStore
+from ...text import content, tokens
+from .. import backup
+from ..doctor import clean
+from ..doctor.repair import reindex
+from ..orders import Orders, Rotation
+from . import holds, proof
+
+if TYPE_CHECKING:
+    from ...recall.access import Access
+
+TOPIC: Final = "purge"
+RUNG: Final = "purged"
+_GONE: Final = "[redacted:purged:{:012x}]"  # one of its own for each row: a list that shows several is still told apart
+_KEPT_KEYS: Final = ("role", "name", "tool_name", "tool_call_id", "timestamp", "message_uid", "message_id")
+_AT_ONCE: Final = 200  # rows of one transaction
+_SELECT: Final = f"""
+SELECT m.store_id FROM messages m JOIN sessions s USING(session_key)
+  JOIN conversations c ON c.conversation_id = m.conversation_id
+ WHERE m.flags & {int(Flag.PURGED)} = 0
+   AND (:ids IS NULL OR m.store_id IN (SELECT value FROM json_each(:ids)))
+   AND (:session IS NULL OR s.session_id = :session)
+   AND (:principal IS NULL OR c.principal = :principal)
+   AND (:before IS NULL OR coalesce(m.said_at, m.stored_at) < :before)
+ ORDER BY m.store_id
+"""
+_COPIES: Final = """
+SELECT store_id FROM duplicates WHERE original_id IN (SELECT value FROM json_each(:ids)) UNION
+SELECT original_id FROM duplicates WHERE store_id IN (SELECT value FROM json_each(:ids))
+"""
+_ABOVE: Final = """
+WITH RECURSIVE above(node_id) AS (
+  SELECT node_id FROM node_sources WHERE store_id IN (SELECT value FROM json_each(?)) UNION
+  SELECT s.node_id FROM above a JOIN node_sources s ON s.child_id = a.node_id)
+SELECT n.node_id FROM nodes n JOIN above USING(node_id) ORDER BY n.depth, n.node_id
+"""
+_ENTRIES: Final = (
+    f"SELECT count(*) FROM message_index_docsize WHERE {STORE_ID_SQL.format('id')} IN (SELECT value FROM json_each(?))"
+)
+_EMPTIED: Final = f"""
+SELECT conversation_id FROM messages GROUP BY 1 HAVING min(flags & {int(Flag.PURGED)}) > 0
+"""
+_NEEDED: Final = """
+SELECT parent_id FROM conversations WHERE parent_id IS NOT NULL UNION
+SELECT n.conversation_id FROM carried k JOIN nodes n USING(node_id) WHERE k.conversation_id <> n.conversation_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which messages: those that fit all that is said. ``before``: Unix seconds; ``matching``: a text in any case."""
+
+    ids: tuple[int, ...] = ()
+    session: str | None = None
+    principal: str | None = None
+    before: float | None = None
+    matching: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would go. ``held``: chosen, but under a hold. ``host``: sessions of the chosen ones that the host still has."""
+
+    rows: tuple[int, ...]
+    held: tuple[int, ...] = ()
+    nodes: tuple[int, ...] = ()
+    archives: tuple[int, ...] = ()
+    payloads: tuple[str, ...] = ()
+    entries: int = 0
+    copies: tuple[Path, ...] = ()
+    host: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Done:
+    """What went. ``conversations``: gone as a whole. ``still``: addresses of other texts that say the same."""
+
+    plan: Plan
+    digests: dict[int, str] = field(default_factory=dict)
+    removed: list[tuple[str, str]] = field(default_factory=list)
+    conversations: int = 0
+    backup: Path | None = None
+    found: proof.Proof | None = None
+    not_ours: proof.Proof | None = None
+    still: list[str] = field(default_factory=list)
+    short: int = 0
+
+
+# -- what would go ---------------------------------------------------------------------------------------
+def plan(deps: Access, asked: Selection, progress: Progress = silent) -> Plan:
+    """Name everything that a purge of these messages would remove. Changes nothing."""
+    if not any((asked.ids, asked.session, asked.principal, asked.before, asked.matching)):
+        raise BadRequest("a purge has to be told of what: --messages, --session, --principal, --before or --matching")
+    chosen = _chosen(deps, asked, progress)
+    held = holds.held(deps, chosen)
+    rows = [store_id for store_id in chosen if store_id not in held]
+    ids = json.dumps(rows)
+    digests = [head.digest for head in deps.store.heads_of(rows).values() if head.flags & Flag.EXTERNALISED]
+    archives = deps.archives.over(rows)
+    copies = _holding(deps, rows) if rows else ()
+    return Plan(
+        tuple(rows), tuple(sorted(held)), tuple(row[0] for row in deps.db.query(_ABOVE, (ids,))), tuple(archives),
+        tuple(deps.payloads.names_of(digests)), int(deps.db.query(_ENTRIES, (ids,))[0][0]) if rows else 0, copies,
+        tuple(_known_to_host(deps, _sessions_of(deps, rows)) or ()),
+    )  # fmt: skip
+
+
+def _chosen(deps: Access, asked: Selection, progress: Progress) -> list[int]:
+    params = {
+        "ids": json.dumps(asked.ids) if asked.ids else None, "session": asked.session, "principal": asked.principal,
+        "before": asked.before,
+    }  # fmt: skip
+    found = [row[0] for row in deps.db.query(_SELECT, params)]
+    if asked.matching:
+        found = list(_matching(deps, found, asked.matching.casefold(), progress))
+    copies = [row[0] for row in deps.db.query(_COPIES, {"ids": json.dumps(found)})]
+    return sorted({*found, *copies}) if copies else found
+
+
+def _matching(deps: Access, ids: Sequence[int], needle: str, progress: Progress) -> Iterator[int]:
+    """Messages that hold a text anywhere: in what was said, in arguments, in files. A damaged one says nothing."""
+    forms, done = proof.forms_of([needle]), 0
+    for part in _parts(ids):
+        for row in deps.store.legible(part)[0]:
+            said = content.encode(deps.payloads.whole(row).envelope)[0].casefold()
+            if any(form in said for form in forms):
+                yield row.store_id
+        done += len(part)
+        progress("reading messages", done, len(ids))
+
+
+def _holding(deps: Access, rows: Sequence[int]) -> tuple[Path, ...]:
+    """Backups that hold any of these messages; exports, archives and damaged copies that are younger than the oldest of them."""
+    ids, mine = json.dumps(list(rows)), files.facts_of(deps.db)
+    sql = "SELECT min(stored_at) FROM messages WHERE store_id IN (SELECT value FROM json_each(?))"
+    first = float(deps.db.query(sql, (ids,))[0][0])
+
+    def holds_some(path: Path) -> bool:
+        try:
+            theirs = files.facts(path) if path.suffix == ".sqlite3" else None
+            return (
+                path.stat().st_mtime >= first
+                if theirs is None
+                else mine.is_of(theirs) and files.has_messages(path, ids)
+            )
+        except StoreError:
+            return path.stat().st_mtime >= first
+
+    folders = (backup.backup_folder(deps.db.path), deps.db.path.parent / "lcm-exports")
+    return tuple(
+        path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file() and holds_some(path)
+    )
+
+
+def _sessions_of(deps: Access, rows: Sequence[int]) -> list[str]:
+    sql = (
+        "SELECT DISTINCT s.session_id FROM messages m JOIN sessions s USING(session_key) "
+        "WHERE m.store_id IN (SELECT value FROM json_each(?)) ORDER BY 1"
+    )
+    return [str(row[0]) for row in deps.db.query(sql, (json.dumps(list(rows)),))]
+
+
+def _known_to_host(deps: Access, names: Sequence[str]) -> list[str] | None:
+    """Those of these sessions of which the host's own database has messages; None where it cannot be asked."""
+    path = deps.home / backup.HOST_FILE
+    if not path.is_file():
+        return None
+    with Foreign(path, shared=True) as host:
+        if host.kind.name != HOST:
+            return None
+        known = {str(row["name"]) for row in host.rows("SELECT DISTINCT session_id AS name FROM messages")}
+    return [name for name in names if name in known]
+
+
+# -- doing -----------------------------------------------------------------------------------------------
+def apply(deps: Access, asked: Selection, progress: Progress = silent) -> Done:
+    """Purge, and prove it. Killed at any point, the same command goes on; status says meanwhile that it was not finished."""
+    if stand_ins := sorted(deps.db.path.parent.glob(f"{deps.db.path.stem}.standby-*")):
+        raise BadRequest(
+            f"{stand_ins[0].name} waits to be merged, and may bring messages back: run `/lcm doctor` first"
+        )
+    planned = plan(deps, asked, progress)
+    done, evidence = Done(planned), proof.Evidence()
+    if asked.matching:
+        evidence.texts[asked.matching] = None
+    unfinished = any(each.topic == TOPIC for each in deps.health.problems())
+    if not planned.rows and not unfinished:
+        return done
+    for part in _parts(planned.rows):
+        done.digests |= {store_id: head.digest.hex() for store_id, head in deps.store.heads_of(part).items()}
+        for row in deps.store.legible(part)[0]:
+            evidence.note(deps.payloads.whole(row))
+        evidence.note_stored(deps.store.stored_bytes(part))
+    deps.health.degraded(
+        TOPIC, "a purge was begun and is not finished", remedy="run the same `/lcm purge ... apply` again"
+    )
+    deps.health.save()
+    empty(deps, planned.rows, progress=progress)
+    done.conversations = sweep(deps, progress)
+    for path in planned.copies:
+        done.removed.append((path.name, backup.digest_of(path) or ""))
+        durable.erase(path)
+    deps.health.resolved(TOPIC)
+    deps.health.save()
+    done.backup = backup.back_up(deps, progress).path
+    _prove(deps, done, evidence, progress)
+    return done
+
+
+def stored_rows(deps: Access, ids: Sequence[int]) -> Iterator[Row]:
+    """Messages as they are stored, files as placeholders; damaged ones are left out."""
+    store = MessageStore(deps.db, deps.index, deps.store.blocks)
+    for part in _parts(ids):
+        yield from store.legible(part)[0]
+
+
+def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    for at in range(0, len(ids), _AT_ONCE):
+        yield ids[at : at + _AT_ONCE]
+
+
+def empty(deps: Access, rows: Sequence[int], *, summaries: bool = True, progress: Progress = silent) -> None:
+    """Rows, and the summaries and archives over them: each part of the rows with what rests on it as one transaction.
+
+    Without ``summaries`` these stay as they are: they are what is kept of the rows.
+    """
+    nodes = [row[0] for row in deps.db.query(_ABOVE, (json.dumps(list(rows)),))] if summaries else []
+    texts = _made_again(deps, nodes, frozenset(rows))
+    shas: set[str] = set()
+    done = 0
+    with deps.db.secure():
+        for part in _parts(rows):
+            with deps.db.transaction():
+                for (node_id,) in deps.db.fetch(_ABOVE, (json.dumps(part),)):
+                    if (made := texts.pop(node_id, None)) is not None:
+                        _overwrite(deps, made)
+                if summaries:
+                    deps.archives.blank(deps.archives.over(part), _GONE.format(part[0]))
+                shown = deps.payloads.shown_in(stored_rows(deps, part))
+                deps.store.rewrite([_emptied(deps, store_id) for store_id in part])
+                shas |= deps.payloads.let_go(shown, lambda ids: stored_rows(deps, ids))
+            done += len(part)
+            progress("purging", done, len(rows))
+    deps.payloads.remove(shas)
+    for name in _sessions_of(deps, rows):
+        _order(deps, name)
+
+
+def _overwrite(deps: Access, made: Node) -> None:
+    """A summary in its new words. One of summaries is dissolved: the next compaction condenses anew what it was made of."""
+    deps.dag.overwrite(made)
+    if made.depth and made.quality == "provisional":
+        Orders(deps.db).dissolve(made.node_id, now=deps.clock())
+
+
+def _order(deps: Access, session_id: str) -> None:
+    """The prompt of a session that goes on is built anew at its next turn: until then the host's list shows what was said."""
+    session = deps.sessions.find(session_id)
+    if (
+        session is not None
+        and session.ended_at is None
+        and deps.dag.latest_assembly(session.conversation_id) is not None
+    ):
+        Orders(deps.db).rotate(Rotation(session_id, deps.store.last_seq(session.conversation_id), deps.clock()))
+
+
+def _emptied(deps: Access, store_id: int) -> tuple[Stored, Message]:
+    """The row as it stays: who spoke, when, and which calls belong together; nothing of what was said. A damaged one, too."""
+    head = deps.store.heads_of([store_id])[store_id]
+    rows, _ = deps.store.legible([store_id])
+    said: dict[str, Any] = dict(rows[0].envelope) if rows else {"role": head.role, "tool_call_id": head.answers}
+    kept = {key: said[key] for key in _KEPT_KEYS if said.get(key) is not None}
+    kept["content"] = _GONE.format(store_id)
+    if rows and rows[0].calls:
+        kept["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": "{}"}}
+            for call in rows[0].calls
+        ]
+    flags = head.flags & ~(Flag.EXTERNALISED | Flag.COLLECTED | Flag.QUARANTINED | Flag.PRUNED)
+    flags |= Flag.PURGED | Flag.REDACTED | Flag.FILTERED
+    return head, replace(content.read(kept), digest=head.digest, tokens=head.tokens, flags=flags)
+
+
+# -- summaries -------------------------------------------------------------------------------------------
+def _made_again(deps: Access, node_ids: Sequence[int], gone: frozenset[int]) -> dict[int, Node]:
+    """The nodes as extracts of what remains; leaves first, for those above are made of them."""
+    out: dict[int, Node] = {}
+    for node in deps.dag.nodes(node_ids):
+        sources = deps.dag.sources(node.node_id)
+        if node.depth:
+            below = {each.node_id: each for each in deps.dag.nodes(sources)}
+            below |= {i: out[i] for i in sources if i in out}
+            lines = tuple(
+                _line(below[i], n) for n, i in enumerate(sources, 1) if i in below and not _is_empty(below[i])
+            )
+        else:
+            lines = source_lines(deps.store, [i for i in sources if i not in gone])
+        out[node.node_id] = _extract(node, tuple(line for line in lines if line.text))
+    return out
+
+
+def _is_empty(node: Node) -> bool:
+    """Was everything under it purged?"""
+    return node.rung == RUNG and node.quality == "verbatim"
+
+
+def _line(node: Node, place: int) -> SourceLine:
+    return SourceLine(f"part_{place}", "summary", node.text, node.earliest_at, None, node.tokens)
+
+
+def _extract(node: Node, lines: tuple[SourceLine, ...]) -> Node:
+    """A node made again without a model, and marked so: provisional, which the worker mends; "verbatim" where nothing is left."""
+    size = sum(line.tokens for line in lines)
+    made = digest(
+        Source(SummaryTask(node.depth, lines, size, target_tokens(size, node.depth, True))), count=tokens.count
+    )
+    text = made.text or _GONE.format(node.node_id)
+    if node.rung == ARCHIVE_RUNG:  # its first line says that it stands for an archive
+        first = node.text.partition("\n")[0]
+        return replace(node, text=f"{first}\n{text}", tokens=tokens.count(text) + tokens.count(first))
+    hint = made.hint if made.text else ""
+    quality = "provisional" if lines else "verbatim"
+    return replace(
+        node, text=text, expand_hint=hint, tokens=tokens.count(text), quality=quality, model="", rung=RUNG, checks="{}"
+    )
+
+
+# -- file and proof --------------------------------------------------------------------------------------
+def sweep(deps: Access, progress: Progress) -> int:
+    """What is left in indexes, free pages and log is overwritten; conversations of which nothing is left go: how many."""
+    count = _without_rows(deps)
+    reindex(deps, progress)
+    progress("writing the file anew", 0, 0)
+    with deps.db.secure():
+        deps.db.renew()
+    return count
+
+
+def _without_rows(deps: Access) -> int:
+    """Remove conversations that were purged as a whole, if nothing rests on them and the host does not know them; how many."""
+    needed = {row[0] for row in deps.db.query(_NEEDED)}
+    emptied = [row[0] for row in deps.db.query(_EMPTIED) if row[0] not in needed]
+    junk = []
+    for conversation in emptied:
+        names = [each.session_id for each in deps.sessions.of_conversation(conversation)]
+        if _known_to_host(deps, names) == []:
+            junk.append(conversation)
+    if junk:
+        statements = [(sql, (conversation,)) for conversation in junk for sql in clean.DELETE]
+        files.rewrite(deps.db.path, [*statements, *((sql, ()) for sql in COUNT_REMOVED)])
+        deps.db.close()
+    return len(junk)
+
+
+def _prove(deps: Access, done: Done, evidence: proof.Evidence, progress: Progress) -> None:
+    done.short = evidence.short
+    paths = proof.ours(deps.db.path, deps.payloads.folder)
+    deps.db.close()
+    done.found = proof.search(paths, evidence, progress)
+    done.not_ours = proof.search([deps.home / backup.HOST_FILE], evidence, progress)
+    if done.found.holding:
+        done.still = _still(deps, evidence)
+
+
+def _still(deps: Access, evidence: proof.Evidence) -> list[str]:
+    """Addresses of messages and summaries that say what was purged: they repeat it, or are held."""
+    forms = proof.forms_of(evidence.texts)
+    damaged: list[int] = []
+    found = [
+        f"msg_{row.store_id}"
+        for rows in deps.store.every(damaged=damaged)
+        for row in rows
+        if any(form in content.encode(row.envelope)[0] for form in forms)
+    ]
+    return found + [node.address for nodes in deps.dag.every() for node in nodes if any(f in node.text for f in forms)]

@@ -1,0 +1,154 @@
+"""
+Retention carried out: of sessions that the policy names, payload files go first, then texts, then summaries too.
+
+Composes the policy (``ops/retention``) with what a purge does to rows. Unlike a purge it makes a backup first and leaves the
+older ones: they go by their own age. What is held stays, and is told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ...records import Flag, Message, Row, Stored
+from ...storage.files import Progress, silent
+from ...text import blobs, content
+from .. import backup
+from ..retention import Due, due, settle
+from . import holds, purge
+
+if TYPE_CHECKING:
+    from ...recall.access import Access
+
+_DROPPED: Final = "[{} of {:,} bytes, removed by the retention policy]"
+_ROWS: Final = f"""
+SELECT store_id FROM messages WHERE session_key = (SELECT session_key FROM sessions WHERE session_id = ?)
+   AND flags & {int(Flag.PURGED)} = 0
+"""
+_WITH_FILES: Final = f"{_ROWS} AND flags & {int(Flag.EXTERNALISED)}"
+# A message that no model has summarised keeps its text: nothing would be left of it.
+_SUMMARISED: Final = f"""
+{_ROWS} AND EXISTS (SELECT 1 FROM node_sources x JOIN nodes n USING(node_id)
+                     WHERE x.store_id = messages.store_id AND n.quality = 'verified')
+"""
+_WHICH: Final = {"payloads": _WITH_FILES, "summaries": _SUMMARISED, "purge": _ROWS}
+#: A block's bytes belong to its messages by their characters, about a third of them.
+_BYTES: Final = """
+SELECT coalesce(sum(iif(typeof(envelope) = 'blob', length(envelope), chars / 3)), 0) FROM messages
+ WHERE store_id IN (SELECT value FROM json_each(?))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one step does to one session. ``frees``: about so many bytes of rows and files."""
+
+    due: Due
+    rows: tuple[int, ...]
+    frees: int
+
+
+@dataclass(slots=True)
+class Retention:
+    """What the policy would do, or did. ``held``: messages that stay because of a hold."""
+
+    shares: list[Share] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
+    backup: Path | None = None
+
+    @property
+    def frees(self) -> int:
+        return sum(each.frees for each in self.shares)
+
+
+def plan(deps: Access, progress: Progress = silent) -> Retention:
+    """What the policy would remove now. Changes nothing."""
+    out = Retention()
+    found = due(deps.db, deps.config.retention, now=deps.clock())
+    for n, each in enumerate(found):
+        ids = [row[0] for row in deps.db.query(_WHICH[each.step], (each.session_id,))]
+        held = holds.held(deps, ids) if ids else frozenset()
+        out.held += sorted(held)
+        rows = [store_id for store_id in ids if store_id not in held]
+        share = _payloads(deps, rows) if each.step == "payloads" else (rows, _bytes(deps, rows))
+        if share[0]:
+            out.shares.append(Share(each, tuple(share[0]), share[1]))
+        progress("looking at sessions", n + 1, len(found))
+    return out
+
+
+def _bytes(deps: Access, rows: Sequence[int]) -> int:
+    digests = [head.digest for head in deps.store.heads_of(rows).values() if head.flags & Flag.EXTERNALISED]
+    named = deps.payloads.names_of(digests)
+    sizes = sum(_size(deps, ref.sha) for name in named for ref in deps.payloads.named(name))
+    return int(deps.db.query(_BYTES, (json.dumps(list(rows)),))[0][0]) + sizes
+
+
+def _size(deps: Access, sha: str) -> int:
+    path = deps.payloads.path(sha)
+    return path.stat().st_size if path.exists() else 0
+
+
+def _payloads(deps: Access, rows: Sequence[int]) -> tuple[list[int], int]:
+    """Rows that show files that are no text, and the bytes of these files."""
+    shown: dict[int, set[str]] = {}
+    for row in purge.stored_rows(deps, rows):
+        shas = {ref.sha for _, _, ref in blobs.refs(content.encode(row.envelope)[0]) if ref.kind != blobs.TEXT}
+        if shas:
+            shown[row.store_id] = shas
+    files = {sha for shas in shown.values() for sha in shas}
+    return sorted(shown), sum(_size(deps, sha) for sha in files)
+
+
+def apply(deps: Access, progress: Progress = silent) -> Retention:
+    """Carry the policy out, after a backup. Killed, the next one goes on: what is done is no longer due."""
+    found = due(deps.db, deps.config.retention, now=deps.clock())
+    planned = plan(deps, progress)
+    if not planned.shares:
+        settle(deps.db, found)
+        return planned
+    planned.backup = backup.back_up(deps, progress).path
+    for n, share in enumerate(planned.shares):
+        if share.due.step == "payloads":
+            _drop_payloads(deps, share.rows)
+        else:
+            purge.empty(deps, share.rows, summaries=share.due.step == "purge")
+        progress("removing", n + 1, len(planned.shares))
+    purge.sweep(deps, progress)
+    settle(deps.db, found)
+    return planned
+
+
+def _drop_payloads(deps: Access, rows: Sequence[int]) -> None:
+    """A line stands where the encoded bytes were; texts in files stay."""
+    with deps.db.transaction():
+        before = [*purge.stored_rows(deps, rows)]
+        shown = deps.payloads.shown_in(before)
+        changed = [_without(row.head, row.envelope) for row in before]
+        deps.store.rewrite(changed)
+        kept = {ref.sha for _, m in changed for _, _, ref in blobs.refs(m.envelope.decode("utf-8", "replace"))}
+        others = partial(_others, deps, frozenset(rows))
+        shas = deps.payloads.let_go(shown - kept, others)
+    deps.payloads.remove(shas)
+
+
+def _others(deps: Access, changed: frozenset[int], ids: Sequence[int]) -> Iterator[Row]:
+    """Messages but those that were changed: they are read as they were before the transaction."""
+    return purge.stored_rows(deps, [store_id for store_id in ids if store_id not in changed])
+
+
+def _without(head: Stored, envelope: dict[str, object]) -> tuple[Stored, Message]:
+    def change(text: str) -> str:
+        for start, stop, ref in reversed([*blobs.refs(text)]):
+            if ref.kind != blobs.TEXT:
+                text = text[:start] + _DROPPED.format(ref.mime or ref.kind, ref.bytes) + text[stop:]
+        return text
+
+    said = content.mapped(envelope, change)
+    left = any(True for _ in blobs.refs(content.encode(said)[0]))
+    flags = head.flags if left else head.flags & ~(Flag.EXTERNALISED | Flag.COLLECTED)
+    return head, replace(content.read(said), digest=head.digest, tokens=head.tokens, flags=flags | Flag.REDACTED)

@@ -1,0 +1,245 @@
+"""
+Verbs that forget: purge and retention, and the words that they understand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import BadRequest
+from ...storage import files
+from .. import render
+from ..answers import FOUND, OK, Answer, Verb, Words
+from ..explain import parsed
+from ..render import counted
+from . import holds, purge, retention
+
+if TYPE_CHECKING:
+    from ...recall.access import Access
+
+_KINDS: Final = ("messages", "session", "principal", "before", "matching")
+_SHOWN: Final = 20
+_FLEET: Final = (
+    "This database is part of a fleet: the server gets the emptied rows with the next push (`hermes lcm fleet push`). "
+    "Its summaries, and what other hosts have pulled, are not reached from here."
+)
+
+_NOT_OURS: Final = (
+    "It is not ours to change: `hermes sessions delete ID` removes one there. "
+    "Nothing that it shows is taken in here again."
+)
+
+
+def selection(words: Words) -> purge.Selection:
+    """What was chosen: pairs of a kind and its value. Raises BadRequest for anything else."""
+    rest = [*words.rest]
+    if words.session:
+        rest += ["session", words.session]
+    said: dict[str, str] = {}
+    while rest:
+        kind = rest.pop(0).lower()
+        if kind not in _KINDS or not rest:
+            raise BadRequest(
+                f"`/lcm {words.name}` knows no {kind!r} (what there is: {', '.join(_KINDS)}, each with its value)"
+            )
+        said[kind] = rest.pop(0)
+        while kind == "messages" and rest and rest[0].lower().startswith("msg_"):
+            said[kind] += f",{rest.pop(0)}"
+    named = [each for each in said.get("messages", "").replace(",", " ").split() if each]
+    addresses = [parsed(each) for each in named]
+    if wrong := next((name for name, (kind, _) in zip(named, addresses, strict=True) if kind != "msg"), ""):
+        raise BadRequest(f"{wrong} is a summary; messages are purged, and what rests on them follows")
+    if "matching" in said and not said["matching"].strip():
+        raise BadRequest("an empty text matches everything; --principal or --before says that, if that is meant")
+    return purge.Selection(
+        tuple(number for _, number in addresses), said.get("session"), said.get("principal"),
+        _moment(said["before"]) if "before" in said else None, said.get("matching", ""),
+    )  # fmt: skip
+
+
+def _moment(text: str) -> float:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadRequest(f"--before {text!r} is no date like 2026-11-01") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _purge(deps: Access, words: Words) -> Answer:
+    if not deps.trusted:
+        raise BadRequest("purge removes what was said for good, so it is done at the terminal: `hermes lcm purge`")
+    asked = selection(words)
+    if not words.apply:
+        planned = purge.plan(deps, asked, words.progress)
+        lines = [*_planned(planned), "Dry run. The same with --apply does it. No backup is made: it would hold them."]
+        return Answer("\n".join([*lines, *_elsewhere(deps, planned)]), _data(planned), FOUND if planned.held else OK)
+    done = purge.apply(deps, asked, words.progress)
+    lines, certificate = [*_planned(done.plan), *_elsewhere(deps, done.plan)], {}
+    if done.found is not None:
+        certificate = _certificate(deps, asked, done)
+        lines += _certified(done, certificate)
+    clean = not done.plan.held and (done.found is None or not done.found.holding)
+    return Answer("\n".join(lines), {**_data(done.plan), "certificate": certificate}, OK if clean else FOUND)
+
+
+def _planned(planned: purge.Plan) -> list[str]:
+    kinds: tuple[tuple[str, Iterable[str]], ...] = (
+        ("message", (f"msg_{each}" for each in planned.rows)),
+        ("summary", (f"sum_{each}" for each in planned.nodes)),
+        ("archive", (str(each) for each in planned.archives)),
+        ("payload file", planned.payloads),
+        ("backup or export", (path.name for path in planned.copies)),
+    )
+    lines: list[str] = []
+    for thing, named in kinds:
+        names = [*named]
+        more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+        lines.append(f"{counted(len(names), thing)}{': ' * bool(names)}{', '.join(names[:_SHOWN])}{more}")
+    lines.append(counted(planned.entries, "index entry"))
+    if planned.held:
+        first = ", ".join(f"msg_{each}" for each in planned.held[:_SHOWN])
+        lines.append(
+            f"HELD, SO NOT PURGED: {counted(len(planned.held), 'message')}: {first}. `/lcm pin NAME undo` lets one go."
+        )
+    return lines
+
+
+def _elsewhere(deps: Access, planned: purge.Plan) -> list[str]:
+    """Who else has it: a fleet, and Hermes itself."""
+    out = []
+    if deps.db.query("SELECT 1 FROM sqlite_master WHERE name = 'fleet_outbox'"):
+        out.append(_FLEET)
+    if not planned.host:
+        return out
+    names = ", ".join(planned.host[:_SHOWN])
+    count = counted(len(planned.host), "session")
+    return [*out, f"Hermes' own session database (state.db) still has {count} of these: {names}. {_NOT_OURS}"]
+
+
+def _data(planned: purge.Plan) -> dict[str, Any]:
+    return {
+        "messages": [f"msg_{each}" for each in planned.rows], "held": [f"msg_{each}" for each in planned.held],
+        "summaries": [f"sum_{each}" for each in planned.nodes], "archives": list(planned.archives),
+        "payloads": list(planned.payloads), "index_entries": planned.entries,
+        "copies": [str(path) for path in planned.copies], "in_state_db": list(planned.host),
+    }  # fmt: skip
+
+
+def _certificate(deps: Access, asked: purge.Selection, done: purge.Done) -> dict[str, Any]:
+    """What was removed and where it was looked for, with digests; the last one is of all the rest."""
+    assert done.found is not None
+    about = {
+        "database": files.facts_of(deps.db).identity,
+        "at": render.moment(deps.clock()),
+        "asked": {**_asked(asked), "matching": _sha(asked.matching) if asked.matching else ""},
+        "messages": {f"msg_{store_id}": found for store_id, found in done.digests.items()},
+        "summaries_made_again": [f"sum_{each}" for each in done.plan.nodes],
+        "conversations_removed": done.conversations,
+        "files_removed": dict(done.removed),
+        "new_backup": str(done.backup),
+        "pieces_looked_for": [done.found.pieces, done.found.of],
+        "messages_too_short_to_look_for": done.short,
+        "files": [
+            {"path": str(each.path), "bytes": each.bytes, "sha256": each.sha256, "holds": each.holds}
+            for each in done.found.files
+        ],
+        "still_said_in": done.still,
+    }
+    return {**about, "sha256": _sha(json.dumps(about, sort_keys=True))}
+
+
+def _asked(asked: purge.Selection) -> dict[str, Any]:
+    return {
+        "messages": [f"msg_{each}" for each in asked.ids], "session": asked.session, "principal": asked.principal,
+        "before": render.moment(asked.before) if asked.before else None,
+    }  # fmt: skip
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _certified(done: purge.Done, certificate: dict[str, Any]) -> list[str]:
+    found = done.found
+    assert found is not None
+    lines = [
+        f"Purged. {counted(done.conversations, 'conversation')} went as a whole. New backup: {done.backup}",
+        f"CERTIFICATE of {certificate['at']}, database {certificate['database']}",
+        (
+            f"  looked for {found.pieces:,} of {counted(found.of, 'piece')} of their texts, and the bytes that held them, in "
+            f"{counted(len(found.files), 'file')} and in all that these unpack to"
+        ),
+        *_searched(done),
+    ]
+    if done.short:
+        lines.append(f"  {counted(done.short, 'message')} too short to be told from others: not looked for")
+    if done.still:
+        named: Sequence[str] = done.still[:_SHOWN]
+        lines.append(f"  STILL SAID in {', '.join(named)}: other messages that repeat it; purge them too")
+    others = done.not_ours.holding if done.not_ours is not None else ()
+    lines += [f"  Hermes' own {each.path} still holds it; `hermes sessions delete ID` there" for each in others]
+    lines.append(f"  sha256 of this certificate: {certificate['sha256']} (`--json` prints all of it)")
+    return lines
+
+
+def _searched(done: purge.Done) -> list[str]:
+    assert done.found is not None
+    rows = [
+        (each.path.name, render.size(each.bytes), each.sha256[:16], f"HOLDS {each.holds}" if each.holds else "clean")
+        for each in done.found.files
+    ]
+    return render.table(rows, indent="    ")
+
+
+def _retention(deps: Access, words: Words) -> Answer:
+    if not deps.trusted:
+        raise BadRequest("retention removes what was said, so it is done at the terminal: `hermes lcm retention`")
+    if not deps.config.retention:
+        return Answer("No policy is set, so nothing is ever removed by age: LCM_RETENTION sets one.", {"policy": []})
+    done = (retention.apply if words.apply else retention.plan)(deps, words.progress)
+    verb = "removed" if words.apply else "would remove"
+    what = {"payloads": "payload files of", "summaries": "texts (summaries stay) of", "purge": "all of"}
+    lines = [f"policy: {', '.join(deps.config.retention)}"]
+    lines += [
+        f"{verb} {what[each.due.step]} {each.due.session_id} (last message {render.moment(each.due.newest_at)}): "
+        f"{counted(len(each.rows), 'message')}, about {render.size(each.frees)}"
+        for each in done.shares[:_SHOWN]
+    ]
+    if len(done.shares) > _SHOWN:
+        lines.append(f"and {counted(len(done.shares) - _SHOWN, 'session')} more")
+    total = f"{counted(len(done.shares), 'session')}, about {render.size(done.frees)} in all"
+    lines.append(total if done.shares else "nothing is due")
+    lines += [f"HELD, SO IT STAYS: {counted(len(done.held), 'message')}"] if done.held else []
+    if done.backup:
+        lines.append(f"Backup from before: {done.backup}. Older backups go by their own age.")
+    elif done.shares:
+        lines.append("Dry run. `/lcm retention apply` backs up and does it.")
+    data = {
+        "policy": list(deps.config.retention), "applied": words.apply, "held": [f"msg_{each}" for each in done.held],
+        "bytes": done.frees, "backup": str(done.backup) if done.backup else None,
+        "sessions": [
+            {"session_id": each.due.session_id, "step": each.due.step, "messages": len(each.rows), "bytes": each.frees}
+            for each in done.shares
+        ],
+    }  # fmt: skip
+    return Answer("\n".join(lines), data)
+
+
+VERBS: Final = (
+    Verb("retention", _retention, "forget by age, as LCM_RETENTION says", "[apply]", changes=True, quotes=True),
+    Verb(
+        "purge",
+        _purge,
+        "remove messages for good, and all that was made of them; prints a certificate",
+        "messages <msg_1,...> | session <id> | principal <who> | before <date> | matching <text> [apply]",
+        changes=True,
+        quotes=True,
+        example="messages msg_12,msg_13",
+        check=lambda _, words: selection(words),
+    ),
+    *holds.VERBS,
+)

@@ -1,0 +1,105 @@
+"""
+Listings for people: the conversations of the archive, and a message, summary or file as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BadRequest, NotFound
+from ..search.scope import Scopes
+from ..session import KEY_OF, Session
+from ..text import content
+from .answers import Answer, Words, at_most, one
+from .explain import parsed, readable
+from .render import counted, moment, table
+
+if TYPE_CHECKING:
+    from ..recall.access import Access
+
+SESSIONS = 20
+_SPAN = f"""
+SELECT count(*), min(coalesce(said_at, stored_at)), max(coalesce(said_at, stored_at)) FROM messages
+ WHERE session_key = {KEY_OF.format("?")}
+"""
+_SUMMARIES = "SELECT count(*) FROM nodes WHERE conversation_id = ?"
+
+
+def sessions(deps: Access, words: Words) -> Answer:
+    """The newest sessions that may be read here, with what is stored of each."""
+    at_most(words, 0, "no words")
+    readable(deps)  # refuses who is known to own nothing
+    limit = words.limit or SESSIONS
+    found = _found(deps, limit + 1)
+    data = [described(deps, each) for each in found[:limit]]
+    rows = [
+        (
+            each["session_id"], each["platform"] or "unknown", counted(each["messages"], "message"),
+            _summaries(each["summaries"]), f"{moment(each['first_at'])[:16]} to {moment(each['last_at'])[:16]}",
+        )
+        for each in data
+    ]  # fmt: skip
+    lines = table(rows, indent="") or ["Nothing is stored yet."]
+    if len(found) > limit:
+        lines.append(f"These are the newest {limit}; `/lcm sessions --limit {5 * limit}` shows more.")
+    return Answer("\n".join(lines), {"sessions": data, "more": len(found) > limit})
+
+
+def _found(deps: Access, limit: int) -> list[Session]:
+    """The newest sessions of whom asks; without a known owner only the session it is asked in."""
+    if deps.all or deps.rights.principal is not None:
+        return deps.sessions.recent(principal=None if deps.all else deps.rights.principal, limit=limit)
+    return [deps.session] if deps.session is not None else []
+
+
+def _summaries(count: int) -> str:
+    return "1 summary" if count == 1 else f"{count:,} summaries"
+
+
+def described(deps: Access, session: Session) -> dict[str, Any]:
+    """One session: its id, its platform, how much is stored of it, since when."""
+    count, first, last = deps.db.query(_SPAN, (session.session_id,))[0]
+    return {
+        "session_id": session.session_id,
+        "conversation_id": session.conversation_id,
+        "platform": session.platform,
+        "origin": session.origin,
+        "messages": int(count),
+        "summaries": int(deps.db.query(_SUMMARIES, (session.conversation_id,))[0][0]),
+        "first_at": first if first is not None else session.started_at,
+        "last_at": last if last is not None else session.started_at,
+    }
+
+
+def show(deps: Access, words: Words) -> Answer:
+    """One message or summary, whole, as it is stored."""
+    address = one(words, "an address such as msg_12 or sum_3")
+    kind, number = parsed(address)
+    scope, scopes = readable(deps), Scopes(deps.db)
+    if kind == "msg" and scopes.messages([number], scope):
+        return _message(deps, number)
+    if kind == "sum" and scopes.nodes([number], scope) and (node := deps.dag.node(number)) is not None:
+        head = f"sum_{number}  {node.quality} summary of {counted(node.message_count, 'message')}, depth {node.depth}"
+        foot = f"It covers msg_{node.first_store_id} to msg_{node.last_store_id}."
+        return Answer(
+            f"{head}\n\n{node.text}\n\n{foot}", {"address": address, "text": node.text, "quality": node.quality}
+        )
+    raise NotFound(f"{address} does not exist, or you may not read it here")
+
+
+def _message(deps: Access, number: int) -> Answer:
+    (row,) = deps.store.rows([number])
+    whole = deps.payloads.whole(row)
+    tool = f" {row.head.tool_name}" if row.head.tool_name else ""
+    when = moment(row.head.said_at or row.head.stored_at)
+    head = f"msg_{number}  {row.head.role}{tool}, {when}, session {row.head.session_id}"
+    calls = [f"calls {call.name}: {call.arguments}" for call in content.calls_of(whole.envelope)]
+    text = "\n".join([head, "", whole.text, *calls])
+    return Answer(text, {"address": f"msg_{number}", "session_id": row.head.session_id, "message": whole.envelope})
+
+
+def limit_of(text: str) -> int:
+    """A number of results, as it was typed. Raises BadRequest for anything else."""
+    if not text.isdecimal() or not 1 <= int(text) <= 100_000:
+        raise BadRequest(f"--limit {text!r}: expected a whole number from 1 to 100,000")
+    return int(text)

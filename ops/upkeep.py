@@ -1,0 +1,108 @@
+"""
+Upkeep: what makes a database smaller without changing what it says. Off the turn: in the worker, and when a session ends.
+
+Composes indexing behind the turn, transcript GC, the packing of cold envelopes, the giving back of free pages, the writing anew
+of small files and the folding back of the write-ahead log. What is interrupted is done next time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ..storage import seals
+from ..storage.connection import WORTH_LOG_BYTES, Database
+from ..storage.health import Health
+from ..storage.meta import Meta
+from ..store import MessageStore
+from .collect import Collector
+
+#: The newest rows are read at every compaction: they stay as they are until their session ends.
+HOT_ROWS: Final = 200
+_ENDING_S = 1.0  # a session's end holds up whoever ends it: so long for indexing, and for the rest
+_WORKER_S = 5.0
+_WORTH_BYTES = 2000
+#: Between two conversations that the worker compares with their seals.
+SAMPLE_S: Final = 600.0
+_SAMPLED: Final = "sampled"  # in ``meta``: the last one
+
+
+class Upkeep:
+    """One per process and database."""
+
+    def __init__(
+        self,
+        db: Database,
+        store: MessageStore,
+        collector: Collector | None,
+        *,
+        index_waiting: Callable[..., object],
+        health: Health | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._db = db
+        self._health = health
+        self._sample_at = 0.0
+        self._store = store
+        self._collector = collector  # None: transcript GC is off
+        self._index_waiting = index_waiting
+        self._looked_at = 0  # up to here the collector has looked in this process
+        self._monotonic = monotonic
+
+    def between_turns(self, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """In the worker, after a turn. Raises StoreError."""
+        end = self._monotonic() + _WORKER_S
+        self._index_waiting(seconds=_WORKER_S)
+        self._collect(end)
+        while not cancelled() and self._monotonic() < end and self._store.cold.pack(hot=HOT_ROWS):
+            pass
+        self._db.optimise(log_bytes=WORTH_LOG_BYTES)
+        if self._health is not None and self._monotonic() >= self._sample_at:
+            self._sample_at = self._monotonic() + SAMPLE_S
+            self._sample(self._health)
+
+    def _sample(self, health: Health) -> None:
+        """Compare the next conversation with its seals: in some days all of them were, without anybody asking."""
+        meta = Meta(self._db)
+        last, known = meta.value(_SAMPLED), seals.conversations(self._db)
+        if not known:
+            return
+        following = next((each for each in known if isinstance(last, int) and each > last), known[0])
+        found = seals.broken(self._db, following)
+        meta.note(_SAMPLED, following)
+        topic = f"silent damage {following}"
+        if found:
+            health.degraded(
+                topic, "; ".join(found), remedy="`hermes lcm doctor deep` says what was changed, and what to do"
+            )
+        else:
+            health.resolved(topic)
+
+    def session_ended(self, conversation_id: int) -> None:
+        """A session ends while others go on: its own rows are cold now, everything else is the worker's. Raises StoreError."""
+        end = self._monotonic() + _ENDING_S
+        while self._monotonic() < end and self._store.cold.pack_own(conversation_id, least_bytes=_WORTH_BYTES):
+            pass
+
+    def at_end(self) -> None:
+        """When the last session ends, or the process: the newest rows are cold now too. Raises StoreError."""
+        if not self._db.is_open:
+            return  # nothing was stored in this process
+        self._index_waiting(seconds=_ENDING_S)
+        end = self._monotonic() + _ENDING_S
+        self._collect(end)
+        moved = False
+        while self._monotonic() < end and self._store.cold.pack(hot=0, least_bytes=_WORTH_BYTES):
+            moved = True
+        self._store.fold_index()
+        if moved:
+            self._db.tighten()
+        self._db.optimise(log_bytes=0)  # the file alone is what a user sees, copies and counts
+
+    def _collect(self, end: float) -> None:
+        """A round of transcript GC, from where the last one stopped for want of time."""
+        while self._collector is not None and self._monotonic() < end:
+            _, self._looked_at = self._collector.collect(after=self._looked_at)
+            if not self._looked_at:
+                return

@@ -1,0 +1,1 @@
+"""The side that Hermes calls: registration, hooks and the terminal command."""

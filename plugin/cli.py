@@ -1,0 +1,343 @@
+"""
+``hermes lcm ...``: the verbs of ``/lcm`` at the terminal, with ``--json`` and exit codes.
+
+Works beside a running agent: it reads the same file. What takes long shows what it is doing, on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import re
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any, TextIO
+
+from ..command import (
+    FAILED,
+    REFUSED,
+    VERBS,
+    Answer,
+    Verb,
+    Words,
+    flagged,
+    help_of,
+    operator_access,
+    overview,
+    parsed,
+    perform,
+    refused,
+)
+from ..errors import BadRequest, LcmError
+from ..host import facts
+from ..ops.answers import newest as newest_named
+from ..ops.survey import exists
+from ..runtime import RUNTIMES, Runtime
+from ..session import Session
+from ..storage.files import Progress
+from ..text.printable import printable, printable_json
+
+_Parse = Callable[..., tuple[argparse.Namespace, list[str]]]
+_EXIT = (
+    "exit codes: 0 done or nothing wrong, 1 something is wrong, 2 refused, 3 the database could not do it, 130 stopped"
+)
+#: Options whose name and value are words of the verb.
+_WORDS = {
+    "since": "cost: from this date on (2026-11-01), or so many days back",
+    "messages": "purge: these messages (msg_12,msg_13)",
+    "principal": "purge: everything of one person",
+    "before": "purge: what was said before this date",
+    "matching": "purge: messages that hold this text",
+}
+_OPTIONS = ("--session", "--since", "--limit", "--apply", "--dry-run", "--deep", "--verbose", "--with-files", "--output",
+            "--json", "--help", *(f"--{name}" for name in _WORDS if name != "since"))  # fmt: skip
+
+
+def setup(parser: argparse.ArgumentParser) -> None:
+    """Add our arguments to the parser the host made for ``hermes lcm``."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = f"{at_terminal(overview(), None).text}\n\n{_EXIT}"
+    parser.add_argument("words", nargs="*", metavar="what", help="see below; nothing: status")
+    parser.add_argument("--session", help="the session it is about (looking: the newest if none is named)")
+    parser.add_argument("--limit", help="search, sessions: how many to show")
+    for name, what in _WORDS.items():
+        parser.add_argument(f"--{name}", help=what)
+    parser.add_argument("--apply", action="store_true", help="do it, instead of showing what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be done (the default)")
+    parser.add_argument("--deep", action="store_true", help="status, doctor: read the whole file as well")
+    parser.add_argument(
+        "--with-files", action="store_true", help="backup: take the payload files along, in one archive"
+    )
+    parser.add_argument("--verbose", action="store_true", help="doctor: also what is well, check by check")
+    parser.add_argument("-o", "--output", help="export: the file to write, or - for stdout")
+    parser.add_argument("--json", action="store_true", help="print the data instead of text")
+    parser.parse_known_args = _everywhere(parser)  # type: ignore[method-assign,assignment]
+
+
+def _everywhere(parser: argparse.ArgumentParser) -> _Parse:
+    """Words count behind options too (`rotate --session s1 apply`): argparse takes those of one place only.
+
+    What stands behind a `--` is words, whatever it looks like. An option that is none of ours is refused here: the
+    host would answer with the usage of all its commands.
+    """
+    parse = parser.parse_known_args
+
+    def known(args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:
+        typed = list(sys.argv[1:] if args is None else args)
+        if asked := _help_wanted(typed):
+            parser.exit(0, f"{at_terminal(asked, None).whole}\n")
+        end = typed.index("--") if "--" in typed else len(typed)
+        found, left = parse(typed[:end], namespace)
+        found.words = [*found.words, *(word for word in left if not word.startswith("-")), *typed[end + 1 :]]
+        if unknown := [word for word in left if word.startswith("-")]:
+            answer = at_terminal(refused(BadRequest(_no_option(unknown[0]))), None)
+            _show(answer, as_json=found.json)
+            parser.exit(REFUSED)
+        return found, []
+
+    return known
+
+
+def _help_wanted(typed: list[str]) -> Answer | None:
+    """The help of the verb that stands in front of `--help`; without one the parser's own help."""
+    at = next((n for n, word in enumerate(typed) if word in ("-h", "--help")), 0)
+    names = [word for word in typed[:at] if not word.startswith("-")][:2]
+    for length in range(len(names), 0, -1):
+        if any(verb.name.startswith(" ".join(names[:length]).lower()) for verb in VERBS):
+            return help_of(" ".join(names[:length]))
+    return None
+
+
+def _no_option(word: str) -> str:
+    """Error text for an unknown option, with those that there are."""
+    near = difflib.get_close_matches(word.partition("=")[0], _OPTIONS, n=1, cutoff=0.6)
+    meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(_OPTIONS)};"
+    return f"`hermes lcm` has no option {word}; {meant} `hermes lcm help` lists what there is"
+
+
+def handle(args: argparse.Namespace) -> None:
+    """What the host calls for ``hermes lcm``; ends the process with the exit code when that is not 0."""
+    code = main(args)
+    if code:
+        raise SystemExit(code)
+
+
+def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
+    """Answer on stdout; the exit code."""
+    runtime = runtime or RUNTIMES.at()
+    verb, session, quotes = None, None, False
+    far = Reached()
+    try:
+        verb, words = _chosen(args)
+        quotes = verb.quotes
+        with _progress(far, quiet=args.json) as progress:
+            session = _session(runtime, args.session, verb)
+            deps = replace(operator_access(runtime, session, None), trusted=True)
+            answer = perform(verb, deps, replace(words, progress=progress, session=args.session or ""))
+    except KeyboardInterrupt:
+        answer, quotes = _stopped(verb.name if verb else "", far.said()), False
+    except (LcmError, OSError) as exc:
+        answer, quotes = refused(exc), False  # an error is ours, whatever the verb quotes
+    spoken = at_terminal(answer, args.session or (session.session_id if session else None))
+    answer = replace(answer, foot=spoken.foot) if quotes else spoken
+    try:
+        _show(answer, as_json=args.json)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head` has seen enough; the interpreter must not complain at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return answer.code
+
+
+def _stopped(name: str, far: str) -> Answer:
+    """Ctrl-C: what was committed stays, and nothing is half-made."""
+    said = f"Stopped{far}. What `hermes lcm {name}` had finished stays; the same command goes on, or begins anew."
+    return Answer(said, {"error": said, "kind": "KeyboardInterrupt"}, 130)
+
+
+def _chosen(args: argparse.Namespace) -> tuple[Verb, Words]:
+    """The verb and its words; arguments of their own stay as they were quoted."""
+    typed: list[str] = list(args.words)
+    for length in (2, 1):
+        name = " ".join(typed[:length]).lower()
+        if name and len(typed) >= length and any(verb.name == name for verb in VERBS):
+            return _with_options(parsed(name)[0], typed[length:], args)
+    return _with_options(parsed(" ".join(typed[:2]))[0], [], args)
+
+
+def _with_options(verb: Verb, rest: list[str], args: argparse.Namespace) -> tuple[Verb, Words]:
+    for name in _WORDS:
+        if value := getattr(args, name):
+            rest = [*rest, name, value]
+    given = {"files": args.with_files, "apply": args.apply, "dry": args.dry_run, "deep": args.deep}
+    given |= {"verbose": args.verbose}
+    limit = ["--limit", args.limit] if args.limit is not None else []
+    if args.output is not None and verb.name != "export":
+        raise BadRequest(
+            f"`/lcm {verb.name}` writes no file, so it takes no --output; `/lcm help {verb.name}` says more"
+        )
+    words = flagged(verb, [*rest, *limit], [flag for flag, on in given.items() if on])
+    return verb, replace(words, output=args.output or "")
+
+
+def _session(runtime: Runtime, named: str | None, verb: Verb) -> Session | None:
+    if not exists(runtime.db):
+        if named:
+            raise BadRequest(
+                f"nothing is stored under a session {named!r}, nor under any other yet ({runtime.db.path})"
+            )
+        return None
+    try:
+        if named:
+            found = runtime.sessions.find(named)
+            if found is None:
+                there = newest_named(runtime.sessions)
+                raise BadRequest(f"nothing is stored under a session {named!r}; the newest, newest first: {there}")
+            return found
+        newest = [] if verb.changes else runtime.sessions.recent(principal=None, limit=1)
+        return newest[0] if newest else None
+    except BadRequest:
+        raise
+    except LcmError:
+        return None  # status and doctor say what is wrong with the database; the others meet it themselves
+
+
+# -- wording ---------------------------------------------------------------------------------------------
+_SLASH = re.compile(r"(?<![\w/.])/lcm(?=[ `)]|$)( rotate(?: apply)?(?=`|$))?")
+#: Fields of an answer's data in which we speak to the operator.
+_OURS = frozenset(("command", "remedy", "detail", "meaning", "note", "reason", "error", "said", "message"))
+
+
+def at_terminal(answer: Answer, session_id: str | None) -> Answer:
+    """The same answer with the commands as they are typed here: ``hermes lcm ...`` instead of ``/lcm ...``."""
+
+    def typed(found: re.Match[str]) -> str:
+        which = f" --session {shlex.quote(session_id)}" if found[1] and session_id else ""
+        return f"hermes lcm{found[1] or ''}{which}"
+
+    def spoken(value: Any, ours: bool) -> Any:
+        if isinstance(value, str):
+            return _SLASH.sub(typed, value) if ours else value
+        if isinstance(value, Mapping):
+            return {key: spoken(each, key in _OURS) for key, each in value.items()}
+        if isinstance(value, list):
+            return [spoken(each, ours) for each in value]
+        return value
+
+    text, foot = (_SLASH.sub(typed, each) for each in (answer.text, answer.foot))
+    return replace(answer, text=text, foot=foot, data=spoken(answer.data, False))
+
+
+# -- showing ---------------------------------------------------------------------------------------------
+#: Words of a report that a terminal shows in colour.
+_COLOURS = (
+    (re.compile(r"^( *)(FAILED|unhealthy)\b", re.MULTILINE), "31;1"),
+    (re.compile(r"^( *)(warning)\b", re.MULTILINE), "33"),
+)
+
+
+def _show(answer: Answer, *, as_json: bool) -> None:
+    out = sys.stderr if answer.code in (REFUSED, FAILED) else sys.stdout
+    if as_json:
+        print(printable_json(json.dumps(answer.data, ensure_ascii=False, indent=2, default=str)), file=out)
+        return
+    text = answer.text if answer.file and not out.isatty() else printable(answer.whole)
+    if out.isatty() and facts.colours():
+        for words, colour in _COLOURS:
+            text = words.sub(f"\\1\x1b[{colour}m\\2\x1b[0m", text)
+    if text:
+        print(text, file=out)
+
+
+class Reached:
+    """How far the work is, for whoever stops it."""
+
+    def __init__(self) -> None:
+        self.what, self.done, self.total = "", 0, 0
+
+    def said(self) -> str:
+        """ ", ..." or nothing."""
+        of = f" of {self.total:,}" if self.total else ""
+        return f" while {self.what} ({self.done:,}{of})" if self.what else ""
+
+
+@contextmanager
+def _progress(far: Reached, *, quiet: bool) -> Iterator[Progress]:
+    """Show on a terminal what is being done and how far it is, once it takes long; nothing where nobody watches."""
+    watched, began = not quiet and sys.stderr.isatty(), time.monotonic()
+    with ExitStack() as stack:
+        shown: Progress | None = None
+
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal shown
+            far.what, far.done, far.total = printable(what), done, total
+            if shown is None and watched and time.monotonic() - began >= BAR_AFTER_S:
+                shown = stack.enter_context(_bar())
+            if shown is not None:
+                shown(what, done, total)
+
+        yield show
+
+
+@contextmanager
+def _bar() -> Iterator[Progress]:
+    """A bar on stderr, by the host's rich where it is there."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+    except ImportError:
+        line = Line(sys.stderr)
+        try:
+            yield line.show
+        finally:
+            line.clear()
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=None, start=False)
+        now = ""
+
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal now
+            if what != now:
+                bars.reset(task, description=printable(what), total=total or None)
+                now = what
+                bars.refresh()
+            bars.update(task, completed=done, total=total or None)
+
+        yield show
+
+
+class Line:
+    """A bar on one line of a terminal, for an environment without ``rich``."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._shown = ""
+
+    def show(self, what: str, done: int, total: int) -> None:
+        """One step of the work and how far it is; without a total only how much."""
+        filled = _BAR * done // total if total else 0
+        bar = (
+            f" [{'#' * filled}{'.' * (_BAR - filled)}] {100 * done // total} %" if total else f" {done:,}" * bool(done)
+        )
+        text = f"{printable(what)}{bar}"
+        if text != self._shown:
+            self._out.write("\r" + text.ljust(len(self._shown)))
+            self._out.flush()
+            self._shown = text
+
+    def clear(self) -> None:
+        """Leave the line as it was found."""
+        self._out.write("\r" + " " * len(self._shown) + "\r")
+        self._out.flush()
+
+
+_BAR = 24
+BAR_AFTER_S = 0.5  # shorter work shows no bar: it would only flash

@@ -1,0 +1,229 @@
+"""
+The host's hooks: every point at which it shows a live list.
+
+Registered once for the process, so they find the session by the id they carry and the engine (if one is needed)
+through a registry of live engines. A host boundary, like the engine: nothing that happens in here reaches the turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from contextvars import ContextVar
+from typing import Any
+
+from ..errors import LcmError
+from ..host import facts
+from ..host.middleware import CHAT
+from ..records import Lineage
+from ..runtime import ENGINES, INGEST, RUNTIMES, LiveEngine, Runtime
+from ..search.rights import LOCAL_PLATFORMS
+
+logger = logging.getLogger("hermes_lcm")
+
+Messages = Sequence[Mapping[str, Any]]
+
+#: The session key of the gateway message that is being handled, for slash commands (which get none).
+_gateway_key: ContextVar[str] = ContextVar("lcm_gateway_key", default="")
+
+
+def _bound() -> bool:
+    """Has an agent of this process been given our engine?"""
+    return ENGINES.used
+
+
+def _chosen() -> bool:
+    """The same, or will it be? In a gateway that was just started a session may end before an agent begins."""
+    return ENGINES.used or facts.selected_engine() == "lcm"
+
+
+def _survives(
+    topic: str, *, when: Callable[[], bool] = _bound, anyway: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A callback whose failure is remembered and goes no further.
+
+    Where the user chose another engine nothing happens; ``anyway``: the callback is called, for it touches no runtime.
+    """
+
+    def wrap(callback: Callable[..., None]) -> Callable[..., None]:
+        def guarded(**kwargs: Any) -> None:
+            ours = when()
+            if not ours and not anyway:
+                return
+            try:
+                with RUNTIMES.at().foreground if ours else nullcontext():
+                    callback(**kwargs)
+                if ours and topic != INGEST:
+                    RUNTIMES.at().health.resolved(topic)
+            except Exception as exc:
+                if not isinstance(exc, LcmError):
+                    logger.exception("%s failed", topic)
+                if ours:
+                    health = RUNTIMES.at().health
+                    health.degraded(topic, exc)
+                    health.save()
+
+        guarded.__name__ = callback.__name__
+        guarded.__doc__ = callback.__doc__
+        return guarded
+
+    return wrap
+
+
+def pre_llm_call(
+    session_id: str = "",
+    conversation_history: Messages | None = None,
+    platform: str = "",
+    is_first_turn: bool = False,
+    **_: Any,
+) -> dict[str, str] | None:
+    """Once a turn, with the new user message. With the first one: what was carried over from the conversation before;
+    with any: that something stands in for the database, or does no longer."""
+    out: list[str] = []
+
+    @_survives(INGEST)
+    def observe() -> None:
+        engine, history = ENGINES.of(session_id), conversation_history
+        begins = is_first_turn and engine is not None and engine.begins(history or ())
+        seen = RUNTIMES.at().observe(session_id, history, platform=platform, thorough=False, begins=begins)
+        if seen is None or engine is None:
+            return
+        engine.watch()
+        out.append(RUNTIMES.at().standby.news(session_id))
+        out.append(RUNTIMES.at().pulled_text(session_id))
+        out.append(RUNTIMES.at().delegated(engine, session_id, seen))
+        if len(seen.messages) == 1:
+            out.append(RUNTIMES.at().carried_text(session_id))
+
+    observe()
+    said = "\n\n".join(filter(None, out))
+    return {"context": said} if said else None
+
+
+@_survives(INGEST)
+def pre_api_request(
+    session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
+) -> None:
+    """Before every request: what the model is about to see is durable before it is sent (P1)."""
+    runtime = RUNTIMES.at()
+    seen = runtime.observe(session_id, conversation_history, platform=platform, thorough=False)
+    if seen is not None:
+        sent(runtime, session_id, *seen)
+        engine = ENGINES.of(session_id)
+        if engine is not None:
+            engine.sending = len(seen.messages), runtime.rewrites.shape(session_id)
+
+
+def rewritten(runtime: Runtime, session_id: str, request: Any, api_mode: str) -> dict[str, Any] | None:
+    """What hosts with middleware send instead of ``request``."""
+    if not runtime.rewrites.watched(session_id) or api_mode not in CHAT or not isinstance(request, Mapping):
+        return None
+    wire = request.get("messages")
+    if not isinstance(wire, list) or not all(isinstance(message, Mapping) for message in wire):
+        return None
+    out = runtime.rewrites.request(runtime.session(session_id), wire)
+    return {"request": {**request, "messages": out}} if out is not None else None
+
+
+def sent(runtime: Runtime, session_id: str, messages: Messages, lineage: Lineage) -> None:
+    """A request has left: note whether it showed what it should."""
+    if not runtime.rewrites.watched(session_id):
+        return
+    why = runtime.rewrites.sent(runtime.session(session_id), messages, lineage)
+    topic = f"request view of {session_id}"
+    if why:
+        runtime.health.degraded(
+            topic, f"a request was sent without its placeholders: {why}", severity="warning",
+            remedy="nothing to do: the next request begins with a compaction that takes the archived messages out",
+        )  # fmt: skip
+    else:
+        runtime.health.resolved(topic)
+
+
+def llm_request(request: Any = None, session_id: str = "", api_mode: str = "", **_: Any) -> dict[str, Any] | None:
+    """Request middleware: the request as it is to be sent, or None for as it is. Registered only while somebody needs it."""
+    out: list[dict[str, Any] | None] = []
+
+    @_survives("request view")
+    def rewrite() -> None:
+        out.append(rewritten(RUNTIMES.at(), session_id, request, api_mode or ""))
+
+    rewrite()
+    return out[0] if out else None
+
+
+@_survives(INGEST)
+def post_llm_call(
+    session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
+) -> None:
+    """After the turn, with the final answer: store it, and let the worker prepare what comes next."""
+    seen = RUNTIMES.at().observe(session_id, conversation_history, platform=platform)
+    engine = ENGINES.of(session_id)
+    if seen is not None and engine is not None:
+        engine.prepare(seen)
+
+
+@_survives("session hook", when=_chosen)
+def on_session_finalize(session_id: str = "", old_session_id: str = "", new_session_id: str = "", **_: Any) -> None:
+    """A session ended for the host; here it only gets an end."""
+    runtime = RUNTIMES.at()
+    ended = old_session_id or session_id
+    if ended and runtime.db.path.exists() and runtime.known(ended) is not None:
+        runtime.sessions.end(ended, now=time.time(), reason=str(_.get("reason") or "finalized"))
+    if new_session_id and old_session_id and _.get("reason") == "new_session":
+        runtime.announce(new_session_id, carry_from=old_session_id)
+    runtime.let_go(ended)
+    if runtime.db.is_open:
+        runtime.ended(ended)
+
+
+@_survives("session hook")
+def subagent_start(parent_session_id: str = "", child_session_id: str = "", **_: Any) -> None:
+    """A delegated child belongs to its parent's principal."""
+    if not parent_session_id or not child_session_id:
+        return
+    runtime = RUNTIMES.at()
+    runtime.announce(child_session_id, parent=parent_session_id, origin="subagent")
+    if runtime.known(child_session_id) is not None:
+        runtime.sessions.adopt(child_session_id, parent_session_id)
+        runtime.refresh(child_session_id)
+
+
+@_survives("session hook", anyway=True)
+def pre_gateway_dispatch(event: Any = None, session_store: Any = None, **_: Any) -> None:
+    """Note whose message is being handled: a slash command in it has no other way to know."""
+    ENGINES.gateway = True
+    _gateway_key.set("")  # whatever fails from here on, this is not the message before
+    source = getattr(event, "source", None)
+    for name in ("_generate_session_key", "session_key_for", "get_session_key"):
+        make = getattr(session_store, name, None)
+        if callable(make) and source is not None:
+            _gateway_key.set(str(make(source) or ""))
+            return
+
+
+def command_key() -> str:
+    """The gateway's key of the chat in which a slash command was typed; "" at a terminal."""
+    return _gateway_key.get()
+
+
+def asker_known() -> bool:
+    """Is it known who typed a slash command: a chat by its key, or the person at the terminal of this process?"""
+    if command_key():
+        return True
+    engine = command_engine()
+    return not ENGINES.gateway and (engine is None or engine.platform in LOCAL_PLATFORMS)
+
+
+def command_engine() -> LiveEngine | None:
+    """The engine of the session in which a slash command was typed, or None when the host gives no clue."""
+    key = command_key()
+    if key:
+        return ENGINES.with_key(key)
+    session_id = facts.current_session_id()
+    return (ENGINES.of(session_id) if session_id else None) or ENGINES.newest()
+
+
+HOOKS: dict[str, Callable[..., Any]] = {name: globals()[name] for name in facts.HOOKS}

@@ -1,0 +1,100 @@
+"""
+The ledger as tools and commands show it: the facts of a conversation that its reader may read, quoted and dated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from ..errors import NotFound, StoreError
+from ..ledger.table import PINNED, STRUCK, Entry, Look
+from ..ledger.table import entries as entries_of
+from ..text import salience
+from .access import Access
+from .grep import NOTE
+from .paging import Answer, Room, iso, said, spoken
+
+_LOOKS_S: Final = 3.0
+_WORTH_KEEPING: Final = 200  # messages looked at
+
+
+def read(caller: Access) -> tuple[list[Entry], Look]:
+    """The entries of the current conversation, oldest first, and what was looked at for them."""
+    scope = caller.current()
+    conversations = scope.conversations or ()
+    look = caller.ledger.look(conversations, seconds=_LOOKS_S)
+    ids = caller.scopes.messages(look.addresses, scope)
+    rows = [row for row in caller.store.legible(sorted(ids))[0] if not caller.taken_back(row.head)]
+    return entries_of(rows, caller.ledger.marks(conversations)), look
+
+
+def find(caller: Access, name: str) -> Entry:
+    """The entry of a name. Raises NotFound."""
+    for entry in read(caller)[0]:
+        if entry.name == name.strip("[]"):
+            return entry
+    raise NotFound(f"the ledger of this conversation has no entry {name!r}; `/lcm ledger` lists them")
+
+
+def view(caller: Access, about: str, start: int, room: Room, *, keep: bool = False) -> Answer:
+    """The entries on something (all without words): pinned ones first, then the newest; and which of them disagree.
+
+    ``keep``: what took long to find is not looked for again.
+    """
+    found, look = read(caller)
+    if keep and look.looked >= _WORTH_KEEPING:
+        with suppress(StoreError):  # a cache: who cannot write it now looks again the next time
+            caller.ledger.keep(look)
+    wanted = salience.normal(about).split()
+    shown = [entry for entry in found if _is_about(entry, wanted)]
+    shown.sort(key=lambda entry: (entry.mark == PINNED, entry.row.store_id), reverse=True)
+    out: Answer = {
+        "note": NOTE,
+        "view": "ledger",
+        "about": about,
+        "total": len(shown),
+        "contradictions": _against(shown),
+    }
+    if look.behind:
+        out["notes"] = ["the newest messages were not looked at yet; the same call goes on with them"]
+    out["entries"] = []
+    room.take(out)
+    for place, entry in enumerate(shown[start:], start):
+        item = told(caller, entry)
+        if out["entries"] and not room.holds(item):
+            out["read_on"] = f'lcm_describe(view="ledger", about="{about}", source_offset={place})'
+            break
+        room.take(item)
+        out["entries"].append(item)
+    return out
+
+
+def told(caller: Access, entry: Entry) -> Answer:
+    """One entry: who said what of what, where and when, and what became of it."""
+    head, fact = entry.row.head, entry.fact
+    item: Answer = {
+        "entry": entry.name, "what": fact.kind, "subject": fact.subject, "value": fact.value if fact.subject else "",
+        "quote": fact.text, "said_by": spoken(caller.speaker(entry.row)) or head.role, "at": iso(said(head)),
+        "address": f"msg_{head.store_id}", "times": entry.times if entry.times > 1 else "", "replaces": entry.replaces,
+        "replaced_by": entry.replaced_by, "contradicts": entry.contradicts, "mark": entry.mark, "correction": entry.correction,
+    }  # fmt: skip
+    return {name: value for name, value in item.items() if value}
+
+
+def _against(found: Sequence[Entry]) -> list[Answer]:
+    return [
+        {"subject": each.fact.subject, "value": each.fact.value, "entry": each.name, "contradicts": each.contradicts}
+        for each in found
+        if each.contradicts
+    ]
+
+
+def _is_about(entry: Entry, wanted: Sequence[str]) -> bool:
+    if not wanted:
+        return entry.mark != STRUCK
+    text = salience.normal(
+        f"{entry.fact.kind} {entry.fact.subject} {entry.fact.text} {entry.correction} {entry.name} {entry.mark}"
+    )
+    return all(word.removesuffix("s") in text for word in wanted)

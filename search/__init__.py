@@ -1,0 +1,1 @@
+"""Full-text search: index, query, ranking and scope."""

@@ -1,0 +1,214 @@
+"""
+When a question is about: dates and times typed in it, as stretches of time.
+
+Pure. Reads what is unmistakable (2023-10-13, October 13, 2023, 3 June, July 2023, in August, 2023年10月13日, 10月, yesterday,
+last week, last Wednesday, 3 days ago, im Mai, letzte Woche, vor drei Tagen, 昨天, 上个月, 上周三) and nothing else: a wrong guess
+would push right answers down. Days are whole days in UTC with some hours on both sides, for neither the zone of the one who asks
+nor of the one who spoke is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_MONTH: Final = (
+    r"(?P<month>january|february|march|april|may|june|july|august|september|october|november|december|"
+    r"(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b\.?)"
+)
+_DAY: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR: Final = r"(?P<year>(?:19|20)\d\d)"
+_MONTH_DE: Final = (
+    r"(?P<month>januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember)(?!\w)"
+)
+_MONTHS: Final = {
+    **{name: n for n, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)},
+    "mär": 3,
+    "mai": 5,
+    "okt": 10,
+    "dez": 12,
+}
+_WEEKDAY: Final = (
+    r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday|"
+    r"montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag)\b"
+)
+_WEEKDAYS: Final = {
+    **{name: n for n, name in enumerate("mon tue wed thu fri sat sun".split())},
+    **{name: n for n, name in enumerate(("mont", "dien", "mitt", "donn", "frei", "sams", "sonn"))},
+    **{name: n for n, name in enumerate("一二三四五六日")}, "天": 6, "末": 5,
+}  # fmt: skip
+_Span = tuple[float, float]
+_MOST_CHARS: Final = 2000
+_MOST_SPANS: Final = 40
+_MOST_DAYS: Final = 20_000
+_YEARS_BACK: Final = 5
+_ANY: Final = re.compile(
+    r"letzt|vorig|vergangen|gestern|heute|\bvor\b|(?:im|seit)\s|周|星期|"
+    r"\d|ago|last|past|previous|today|tonight|morning|yesterday|[天昨前上月年]|(?:in|during|of|since|this)\s"
+)
+_MARGIN: Final = timedelta(hours=14)  # the widest zone
+_UNITS: Final = {
+    "day": 1,
+    "week": 7,
+    "month": 30,
+    "year": 365,
+    "天": 1,
+    "日": 1,
+    "周": 7,
+    "星期": 7,
+    "月": 30,
+    "年": 365,
+    "tag": 1, "tage": 1, "tagen": 1, "woche": 7, "wochen": 7, "monat": 30, "monate": 30, "monaten": 30,
+    "jahr": 365, "jahre": 365, "jahren": 365,
+}  # fmt: skip
+_NUMBERS: Final = {
+    "a": 1,
+    "an": 1,
+    "ein": 1,
+    "einem": 1,
+    "einer": 1,
+    "两": 2,
+    **{name: n for n, name in enumerate("one two three four five six seven eight nine ten".split(), 1)},
+    **{name: n for n, name in enumerate("zwei drei vier fünf sechs sieben acht neun zehn".split(), 2)},
+    **{name: n for n, name in enumerate("一二三四五六七", 1)},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """The times that a question names, as Unix seconds: first included, last excluded. False when it names none."""
+
+    spans: tuple[tuple[float, float], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.spans)
+
+    @property
+    def days(self) -> str:
+        """The times as days, for people."""
+        whole = [(first + _MARGIN.total_seconds(), last - _MARGIN.total_seconds() - 1) for first, last in self.spans]
+        named = [[datetime.fromtimestamp(at, UTC).date().isoformat() for at in span] for span in whole[-1:]]
+        return ", ".join(first if first == last else f"{first} to {last}" for first, last in named)
+
+    def covers(self, seconds: float) -> bool:
+        """Is this one of the times?"""
+        return any(first <= seconds < last for first, last in self.spans)
+
+
+def read(text: str, now: float) -> When:
+    """The times named in a text. ``now`` is what "yesterday" counts from."""
+    spans: list[tuple[float, float]] = []
+    left = text.lower()[:_MOST_CHARS]
+    if not _ANY.search(left):
+        return When()
+    for pattern, meaning in _FORMS:
+        for found in pattern.finditer(left):
+            spans += meaning(found, now)
+        left = pattern.sub(" ", left)
+    return When(tuple(dict.fromkeys(spans))[:_MOST_SPANS])
+
+
+def _date(found: re.Match[str], now: float) -> list[_Span]:
+    """A day, a month or a year, as far as they are named; without a year, that of the last years."""
+    parts = found.groupdict()
+    month = parts.get("month")
+    number = 0 if not month else int(month) if month.isdigit() else _MONTHS[month[:3]]
+    day, year = int(parts.get("day") or 0), int(parts.get("year") or 0)
+    this = datetime.fromtimestamp(now, UTC).year
+    out: list[_Span] = []
+    for each in [year] if year else range(this - _YEARS_BACK, this + 1):
+        try:
+            first = datetime(each, number or 1, day or 1, tzinfo=UTC)
+        except ValueError:  # the 30th of February
+            continue
+        out.append(_span(first, first + timedelta(days=1) if day else _next(first, month=bool(number))))
+    return out
+
+
+def _next(first: datetime, *, month: bool) -> datetime:
+    if not month or first.month == 12:
+        return first.replace(year=first.year + 1, month=1)
+    return first.replace(month=first.month + 1)
+
+
+def _span(first: datetime, last: datetime) -> _Span:
+    return (first - _MARGIN).timestamp(), (last + _MARGIN).timestamp()
+
+
+def _days_back(found: re.Match[str], now: float) -> list[_Span]:
+    """Yesterday, three days ago, last week."""
+    parts = found.groupdict()
+    word = parts.get("word") or ""
+    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if word in _SINGLE:
+        back = _SINGLE[word]
+        return [_span(today - timedelta(days=back), today - timedelta(days=back - 1))]
+    size = _UNITS[(parts["unit"] or "").removesuffix("s")]
+    count = parts.get("count")
+    if count is None:  # last week: the seven days before this week's, and what is close
+        return [_span(today - timedelta(days=2 * size), today - timedelta(days=size // 7))]
+    number = int(count) if count.isdigit() else _NUMBERS[count]
+    if number * size > _MOST_DAYS:
+        return []
+    middle = today - timedelta(days=number * size)
+    return [_span(middle - timedelta(days=size // 3), middle + timedelta(days=size // 3 + 1))]
+
+
+def _weekday(found: re.Match[str], now: float) -> list[_Span]:
+    """The last Wednesday before today; in Chinese that of the week before."""
+    parts = found.groupdict()
+    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if parts.get("chinese"):
+        day = today - timedelta(days=today.weekday() + 7 - _WEEKDAYS[parts["chinese"]])
+        return [_span(day, day + timedelta(days=2 if parts["chinese"] == "末" else 1))]
+    name = parts["weekday"] or ""
+    wanted = _WEEKDAYS.get(name[:4], _WEEKDAYS.get(name[:3], 0))
+    back = (today.weekday() - wanted - 1) % 7 + 1
+    return [_span(today - timedelta(days=back), today - timedelta(days=back - 1))]
+
+
+_SINGLE: Final = {
+    "heute": 0, "gestern": 1, "vorgestern": 2, "today": 0, "tonight": 0, "this morning": 0, "yesterday": 1, "last night": 1,
+    "今天": 0, "今晚": 0, "昨天": 1, "昨晚": 1, "前天": 2,
+}  # fmt: skip
+_COUNT: Final = rf"(?P<count>\d{{1,3}}|{'|'.join(sorted((k for k in _NUMBERS if k.isascii()), key=len, reverse=True))})"
+
+_Meaning = Callable[[re.Match[str], float], list[_Span]]
+_FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
+    (re.compile(pattern), meaning)
+    for pattern, meaning in (
+        (rf"\b{_YEAR}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})(?!\d)", _date),
+        (rf"\b{_MONTH}\s+{_DAY},?\s+{_YEAR}\b", _date),
+        (rf"\b{_DAY}\s+(?:of\s+)?{_MONTH},?\s+{_YEAR}\b", _date),
+        (rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}\b", _date),
+        (rf"\b{_YEAR}[-/](?P<month>0[1-9]|1[0-2])(?![\d/-])", _date),
+        (rf"{_YEAR}\s*年\s*(?P<month>\d{{1,2}})\s*月\s*(?P<day>\d{{1,2}})\s*[日号]", _date),
+        (rf"{_YEAR}\s*年\s*(?P<month>\d{{1,2}})\s*月", _date),
+        (r"(?P<month>\d{1,2})\s*月\s*(?P<day>\d{1,2})\s*[日号]", _date),
+        (rf"\b{_MONTH}\s+{_DAY}\b(?!\s*[:%])", _date),
+        (rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}(?![a-z])", _date),
+        (rf"\b(?:in|during|of|since|last|this)\s+(?:early\s+|late\s+|mid-?\s*)?{_MONTH}(?![a-z])", _date),
+        (rf"\b{_DAY}\.\s*{_MONTH_DE}\s+{_YEAR}\b", _date),
+        (rf"\b{_DAY}\.\s*{_MONTH_DE}", _date),
+        (rf"\b{_MONTH_DE}\s+{_YEAR}\b", _date),
+        (rf"\b(?:im|seit)\s+(?:(?:letzten|vergangenen|vorigen)\s+)?(?:anfang\s+|ende\s+|mitte\s+)?{_MONTH_DE}", _date),
+        (rf"\b(?:in|during|of)\s+{_YEAR}\b", _date),
+        (rf"(?:在|于){_YEAR}\s*年", _date),
+        (r"\b(?P<word>today|tonight|this morning|yesterday|last night)\b", _days_back),
+        (r"\b(?P<word>heute|gestern|vorgestern)\b", _days_back),
+        (r"(?P<word>今天|今晚|昨天|昨晚|前天)", _days_back),
+        (rf"\b(?:last|past|previous|letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?)\s+{_WEEKDAY}", _weekday),
+        (r"上(?:个)?(?:周|星期|礼拜)(?P<chinese>[一二三四五六日天末])", _weekday),
+        (rf"\bvor\s+{_COUNT}\s+(?P<unit>tag(?:en)?|wochen?|monat(?:en)?|jahr(?:en)?)\b", _days_back),
+        (r"\b(?:letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?)\s+(?P<unit>woche|monat|jahr)\b", _days_back),
+        (rf"\b{_COUNT}\s+(?P<unit>days?|weeks?|months?|years?)\s+ago\b", _days_back),
+        (r"\b(?:last|past|previous)\s+(?P<unit>week|month|year)\b", _days_back),
+        (r"(?P<count>\d{1,3}|[一两二三四五六七])\s*(?:个)?(?P<unit>天|周|星期|月|年)(?:之?前)", _days_back),
+        (r"上(?:一)?个?(?P<unit>周|星期|月)", _days_back),
+    )
+)
+
+__all__ = ["When", "read"]

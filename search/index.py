@@ -1,0 +1,557 @@
+"""
+Full-text search over messages and summary nodes.
+
+Owns the virtual tables ``message_index`` and ``node_index`` (and their vocabularies). Reads ``messages``, ``conversations``
+and ``nodes`` only to push filters into SQL. Holds no text: what must be read is handed in by a callback.
+
+The indexes are caches. They are contentless, so a row costs its postings only, and its number tells which chunk of which message
+it is (``search/documents.py``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..errors import BadRequest, StoreError
+from ..records import Flag, Scope
+from ..storage.connection import Database, marks, padded
+from . import documents
+from . import query as words
+from .dates import When
+from .documents import IndexRow, Waiting, postings
+from .fts import FullText, Plan, Where
+from .pattern import compile_pattern
+from .query import Atom, Query
+from .ranking import ORDERS, Finder, Found, Place, Pool
+from .scope import Filters, Scopes, during, of_messages, of_nodes
+from .signals import Asked
+from .zones import Zones, few
+
+_TOKENIZE = "tokenize='porter unicode61 remove_diacritics 2'"
+SCHEMA = (
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS message_index USING fts5(text, context, content='', {_TOKENIZE})",
+    "CREATE VIRTUAL TABLE IF NOT EXISTS message_terms USING fts5vocab('message_index', 'row')",
+    # What stands in front of a message helps to find it, but a word of its own is worth more.
+    "INSERT INTO message_index(message_index, rank) VALUES ('rank', 'bm25(1.0, 0.3)')",
+    # A piece of the index with its record's head just fills pages of the database of 1 KiB: a few bytes more, and each would
+    # leave a fifth page nearly empty.
+    "INSERT INTO message_index(message_index, rank) VALUES ('pgsz', 4030)",
+)
+NODE_SCHEMA = (
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS node_index USING fts5(text, content='', {_TOKENIZE})",
+    "CREATE VIRTUAL TABLE IF NOT EXISTS node_terms USING fts5vocab('node_index', 'row')",
+)
+
+Texts = Callable[[Sequence[int]], Mapping[int, str]]
+"""Store ids to the texts that were indexed: ``words.searchable(text, extra)``."""
+
+ALL_BONUS = 0.2  # shares of the best score
+PHRASE_BONUS = 0.5
+RANKED_WORDS = 24  # the rarest of a question, which are looked for in texts
+_FOLDED_PAGES = 300  # some milliseconds
+CANDIDATES = 200  # chunks read per search
+DATED = 100  # and so many more of the times that the query names
+SCAN_S = 0.06
+PAGE = 400
+FEW = 5000  # messages of a scope that is searched whole
+COSTLY = 50_000  # postings that take bm25 longer to count than a small scope takes to be read
+SCANNED_BY_WORD = 200_000  # rows of a word that a pattern needs: with more, the messages are read one by one as well
+LEAST_SCAN_S = 0.02
+SCANNED = 5000  # addresses read ahead of a scan
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A message that was found.
+
+    ``offset`` is where to look in its searchable text (0 when no texts were handed in), ``chunk`` the number of its best chunk.
+    ``rung``: "phrase", "all", "any", "prefix", "substring", "regex", or "near" when only its neighbours match.
+    """
+
+    store_id: int
+    score: float
+    rung: str
+    chunk: int = 0
+    offset: int = 0
+    why: tuple[tuple[str, float], ...] = ()  # signals that raised it above the mean of the candidates, strongest first
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Found messages in order. ``total`` counts all matching messages; with ``total_is_bound`` there are at least so many.
+
+    ``rungs`` matched, strictest first. ``notes`` say what was read differently from how it was typed. ``nearest``: words that
+    readable messages do contain, when nothing was found.
+    """
+
+    hits: tuple[Hit, ...]
+    rungs: tuple[str, ...]
+    total: int
+    total_is_bound: bool
+    notes: tuple[str, ...] = ()
+    nearest: tuple[str, ...] = ()
+    reached: int = 0  # the oldest message that was looked at, where not all were
+    covered: float = 1.0  # share of the query's words, weighed by rarity, that the best hits and their neighbours say
+    missing: tuple[str, ...] = ()  # the others, rarest first
+
+
+class NodeHit(NamedTuple):
+    """A summary node that was found."""
+
+    node_id: int
+    score: float
+    rung: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHits:
+    """Found nodes, best first."""
+
+    hits: tuple[NodeHit, ...]
+    rungs: tuple[str, ...]
+    total: int
+    total_is_bound: bool
+    notes: tuple[str, ...] = ()
+
+
+MESSAGES, NODES = "message_index", "node_index"
+_INDEXES = {
+    MESSAGES: (SCHEMA, ("message_index", "message_terms")),
+    NODES: (NODE_SCHEMA, ("node_index", "node_terms")),
+}
+_TABLES = tuple(table for _, tables in _INDEXES.values() for table in tables)
+_PRESENT = f"SELECT name FROM sqlite_master WHERE name IN {_TABLES}"
+
+
+def complete(db: Database) -> bool:
+    """Are the indexes there? Asks without a lock, so a reader waits for no writer."""
+    return len(db.query(_PRESENT)) == len(_TABLES)
+
+
+def prepare(db: Database) -> set[str]:
+    """Make the indexes that are missing. Which were: they must be rebuilt where there is something to index."""
+    if complete(db):
+        return set()
+    made = set()
+    with db.transaction():  # another process may have made them while we waited for the lock
+        present = {name for (name,) in db.fetch(_PRESENT)}
+        for index, (schema, tables) in _INDEXES.items():
+            if present.issuperset(tables):
+                continue
+            for table in reversed(tables):
+                db.execute(f"DROP TABLE IF EXISTS {table}")
+            for statement in schema:
+                db.execute(statement)
+            made.add(index)
+    return made
+
+
+# ------------------------------------------------------------------------------------------------- messages
+
+
+_COLUMNS = "m.store_id, m.conversation_id, m.seq, m.role, m.chars, coalesce(m.said_at, m.stored_at)"
+
+
+class MessageIndex:
+    """The index of all messages of one database."""
+
+    def __init__(self, db: Database, *, behind: Callable[[], int] = lambda: 0) -> None:
+        """``behind``: indexes what waits and says how many messages wait still."""
+        self._db = db
+        self.waiting = Waiting(db)
+        self._zones = Zones(db)
+        self._behind = behind
+        join = "messages AS m ON m.store_id = " + documents.STORE_ID_SQL.format("f.rowid")
+        self._fts = FullText(
+            db, "message_index", SCHEMA, columns=_COLUMNS, join=join, own="{text} : ", group=documents.GROUP
+        )
+
+    # -- writing ------------------------------------------------------------------------------------
+    def add(self, rows: Sequence[IndexRow]) -> None:
+        """Index messages, inside the caller's transaction."""
+        self._insert(postings(rows))
+
+    def _insert(self, entries: Sequence[tuple[int, str, str]]) -> None:
+        self._db.executemany("INSERT INTO message_index(rowid, text, context) VALUES (?, ?, ?)", entries)
+
+    def catch_up(self, entry: Callable[[int], IndexRow | None], *, seconds: float) -> int:
+        """Index what waits, as ``entry`` gives it, for so many seconds; how many wait still. Raises StoreError."""
+
+        def read(store_id: int) -> list[tuple[int, str, str]] | None:
+            row = entry(store_id)
+            return None if row is None else postings([row])
+
+        return self.waiting.work_off(read, self._insert, seconds=seconds)
+
+    def fold(self) -> None:
+        """Fold newer pieces of the index into older ones, a bounded part of it; inside the caller's transaction."""
+        self._db.execute("INSERT INTO message_index(message_index, rank) VALUES ('usermerge', 2)")
+        self._db.execute("INSERT INTO message_index(message_index, rank) VALUES ('merge', ?)", (_FOLDED_PAGES,))
+
+    def holds(self, row: IndexRow) -> bool:
+        """Does the index hold as many pieces of a message as it has, inside the caller's transaction?"""
+        numbers = padded([number for number, _, _ in postings([row])])
+        sql = f"SELECT count(*) FROM message_index_docsize WHERE id IN ({marks(len(numbers))})"
+        return bool(self._db.fetch(sql, numbers)[0][0] == len({*numbers} - {None}))
+
+    def exchange(self, before: IndexRow, after: IndexRow) -> None:
+        """Index other words for a message, inside the caller's transaction. ``before``: exactly what was indexed."""
+        self._db.executemany(
+            "INSERT INTO message_index(message_index, rowid, text, context) VALUES ('delete', ?, ?, ?)",
+            postings([before]),
+        )
+        self.add([after])
+
+    def rebuild(self, batches: Iterable[Sequence[IndexRow]]) -> int:
+        """Make the index again from all messages, beside the old one. How many wait, as they cannot be read."""
+        self._fts.rebuild("rowid, text, context", map(postings, batches))
+        with self._db.transaction():
+            return self.waiting.count()
+
+    def check(self, *, deep: bool = False) -> list[str]:
+        """Faults of the index in words; empty when all is well. ``deep`` reads the whole index."""
+        waiting = ",".join(str(int(store_id)) for store_id in self.waiting.ids())
+        readable = f"m.flags & {int(Flag.FILTERED)} = 0 AND m.store_id NOT IN ({waiting})"
+        order = "" if deep else " ORDER BY m.store_id DESC LIMIT 200"
+        missing = self._db.query(
+            f"SELECT count(*) FROM (SELECT m.store_id FROM messages AS m WHERE {readable}{order}) AS m "
+            f"WHERE NOT EXISTS (SELECT 1 FROM message_index_docsize AS d WHERE d.id = {documents.FIRST_SQL.format('m.store_id')})"
+        )[0][0]
+        problems = [f"messages missing from the search index: {missing}"] if missing else []
+        return [*problems, *(self._fts.damage() if deep else [])]
+
+    # -- searching ----------------------------------------------------------------------------------
+    def search(
+        self,
+        query: Query,
+        *,
+        scope: Scope,
+        filters: Filters | None = None,
+        limit: int,
+        sort: str = "relevance",
+        texts: Texts | None = None,
+        when: When | None = None,
+    ) -> Hits:
+        """All rungs of the ladder in one call, one list. ``sort``: relevance, recency, hybrid or time.
+
+        ``when``: times that the query names; messages of these times count more.
+
+        ``texts`` lets the ranking see how much of the query a message and its neighbours cover, gives exact offsets, and
+        makes the substring scan possible when no word matches.
+        """
+        if sort not in ORDERS:
+            raise BadRequest(f"sort={sort!r} is not one of {', '.join(ORDERS)}")
+        where = self._where(scope, filters or Filters(), query.excluded)
+        pool = Pool(notes=list(query.notes))
+        try:
+            if late := self._late(scope):
+                pool.notes.append(
+                    f"not indexed yet, so not searched: {late} large message(s); later searches find them"
+                )
+        except StoreError as exc:
+            pool.notes.append(f"the largest of the newest messages are not indexed yet ({exc})")
+        plan, where = self._affordable(query, where)
+        self._climb(pool, query, plan, where, newest=sort == "recency")
+        if not pool.found or (query.strict and pool.rungs == ["any"]):
+            self._fall_back(pool, query, plan, where, texts, limit)
+        if not pool.found and query.required:
+            query = words.loosened(query)
+            plan, where = self._affordable(query, where)
+            self._climb(pool, query, plan, where, newest=sort == "recency")
+        if when and pool.found:
+            self._recall(pool, plan, where, when)
+        self._rank(pool, query, plan, where, texts, when)
+        ranked = ORDERS[sort](pool)[:limit]
+        hits = self._located(ranked, plan, texts, pool)
+        nearest = () if pool.found else self._fts.nearest(query, where)
+        notes = tuple(dict.fromkeys(pool.notes))
+        seen = (pool.reached, pool.covered, pool.missing)
+        return Hits(hits, tuple(pool.rungs), pool.matching, pool.cut, notes, nearest, *seen)
+
+    def _where(self, scope: Scope, filters: Filters, excluded: Sequence[Atom] = ()) -> Where:
+        """The rows of a scope and filters, and where among all addresses they are."""
+        return self._zones.narrowed(of_messages(self._db, scope, filters, excluded), filters)
+
+    def _affordable(self, query: Query, where: Where) -> tuple[Plan, Where]:
+        """What of a query can be searched. Few messages are read whole, however common their words are elsewhere."""
+        plan = self._fts.plan(query, where)
+        if plan.first == where.first and not plan.notes and plan.postings < COSTLY:
+            return plan, where
+        small = self._few(where)
+        return (self._fts.plan(query, small), small) if small is not None else (plan, where)
+
+    def _few(self, where: Where) -> Where | None:
+        """The same rows as places of few messages; None when there are more."""
+        sql = (
+            f"SELECT m.store_id FROM messages AS m WHERE m.store_id BETWEEN ? AND ? AND {where.sql} "
+            "ORDER BY m.store_id LIMIT ?"
+        )
+        first, last = documents.messages_of(where.first, where.last)
+        if not (where.spans or where.near_params or "conversation_id" in where.sql):
+            return None
+        ids = [row[0] for row in self._db.query(sql, (first, last, *where.params, FEW + 1))]
+        if len(ids) > FEW:
+            return None
+        spans = few([documents.rows_of(store_id, store_id) for store_id in ids]) if ids else [(1, 0)]
+        return where._replace(apart=True, whole=True, size=len(ids), spans=tuple(spans))
+
+    def _late(self, scope: Scope) -> int:
+        """How many messages of a scope are not indexed yet."""
+        late = self._behind()
+        return len(Scopes(self._db).messages(self.waiting.ids(), scope)) if late and scope.apart else late
+
+    def _climb(self, pool: Pool, query: Query, plan: Plan, where: Where, *, newest: bool) -> None:
+        """Any, all, phrase: from loose to strict, so that each row ends with the strictest rung that it matches.
+
+        The strict ones have a budget of their own: where the loose one cannot afford all rows, they take the newest of all.
+        """
+        costly = plan.first > where.first or (bool(plan.notes) and not where.apart)
+        strict: list[tuple[str, float, list[tuple[Any, ...]]]] = []
+        for rung, expression, bonus in (("all", query.all, ALL_BONUS), ("phrase", query.phrase, PHRASE_BONUS)):
+            if expression and (rung == "all" or len(query.any) > 1):
+                given = None if costly else plan
+                rows = self._fts.match(expression, where, CANDIDATES, own=True, newest=newest or costly, plan=given)
+                strict.append((rung, bonus, rows))
+        satisfied = any(rows for *_, rows in strict)
+        best = 0.0
+        if plan.any and query.loosens and not (satisfied and (query.strict or newest)):
+            best = pool.take("any", self._fts.match(plan.any, where, CANDIDATES, plan=plan), limit=CANDIDATES)
+            pool.notes.extend(plan.notes)
+            if pool.found and query.strict:
+                pool.notes.append(_LOOSER)
+        elif plan.first > where.first:
+            pool.notes.extend(plan.notes)
+        if plan.first > where.first:
+            pool.cut, pool.reached = True, documents.messages_of(plan.first, plan.first)[0]
+        for rung, bonus, rows in strict:
+            if costly:  # without a score, yet all that was asked for is there
+                rows = [(row[0], best or 1.0, *row[2:]) for row in rows]
+            pool.take(rung, rows, best=best, bonus=bonus, limit=CANDIDATES)
+        if query.phrase_lost and pool.found:
+            pool.notes.append(_LOOSER)
+
+    def _recall(self, pool: Pool, plan: Plan, where: Where, when: When) -> None:
+        """Where there are more matches than candidates: also the best of the times that the query names."""
+        if pool.cut and plan.any:
+            rows = self._fts.match(plan.any, during(where, when), DATED, plan=plan)
+            pool.take("any", rows, best=pool.top, limit=CANDIDATES)
+        if any(when.covers(found.place.at) for found in pool.found.values()):
+            pool.notes.append(
+                f"messages of the time that the query names ({when.days}) come first; time_from and time_to insist on it"
+            )
+
+    def _fall_back(self, pool: Pool, query: Query, plan: Plan, where: Where, texts: Texts | None, limit: int) -> None:
+        """Beginnings of words, then the literal anywhere in the texts."""
+        single = not any(c.isspace() for c in query.literal)
+        begins = words.beginning(query.literal) if single else ""
+        if begins:
+            pool.take("prefix", self._fts.match(begins, where, CANDIDATES, own=True), bonus=1.0, limit=CANDIDATES)
+        if "prefix" in pool.rungs:
+            return
+        if texts is None or not query.literal or len(query.literal) > 200 or (pool.found and not single):
+            return
+        needle = query.literal.casefold()
+        inner = words.inner(query.literal)
+        if inner:  # all but the first of its words must be there as words, so the index says which texts to read
+            pages: Iterable[list[Place]] = self._holding(inner, where)
+            seconds = SCAN_S
+        else:
+            pages = self._newest_first(where)
+            seconds = SCAN_S / 4 if single and plan.known else SCAN_S  # a word that others use is hardly a part of one
+        hits, reached = self._scan(lambda text, _: text.casefold().find(needle), pages, texts, seconds, limit)
+        pool.take("substring", [row._replace(score=1.0) for row, _ in hits], bonus=1.0, limit=PAGE)
+        if reached:
+            pool.cut, pool.reached = True, max(pool.reached, reached)
+            pool.notes.append("only the newest messages were scanned for the literal text")
+
+    # -- ranking ------------------------------------------------------------------------------------
+    def _rank(self, pool: Pool, query: Query, plan: Plan, where: Where, texts: Texts | None, when: When | None) -> None:
+        pool.weigh(when)
+        self._learn_places(pool, where)
+        pool.spread()
+        if texts is not None and pool.found and (len(plan.weights) > 1 or query.literals):
+            asked = Asked(query.raw, dict(sorted(plan.weights.items(), key=lambda pair: -pair[1])[:RANKED_WORDS]))
+            pool.rerank(asked, texts, [literal.casefold() for literal in query.literals], when)
+            pool.cover(asked, texts)
+
+    def _learn_places(self, pool: Pool, where: Where) -> None:
+        """Messages next to the best hits, as far as this caller may read them."""
+        unknown = padded(pool.unknown_places(), (None, None))
+        if not unknown:
+            return
+        sql = (
+            f"WITH place(conversation, seq) AS (VALUES {marks(len(unknown), '(?,?)')}) "
+            f"SELECT 0, 0.0, {_COLUMNS} FROM place CROSS JOIN messages AS m "
+            f"ON m.conversation_id = place.conversation AND m.seq = place.seq WHERE {where.near}"
+        )
+        for row in self._db.query(sql, (*(x for place in unknown for x in place), *where.near_params)):
+            place = Place(*row)
+            pool.places[place.conversation_id, place.seq] = place
+
+    def _located(self, ranked: Sequence[Found], plan: Plan, texts: Texts | None, pool: Pool) -> tuple[Hit, ...]:
+        known = texts([f.place.store_id for f in ranked]) if texts is not None and ranked else {}
+        finder = Finder(plan.weights)
+        return tuple(
+            Hit(
+                f.place.store_id,
+                round(f.score, 4),
+                f.rung,
+                f.chunk,
+                f.at if f.at is not None else finder.offset(known.get(f.place.store_id, ""), f.chunk),
+                pool.reasons(f),
+            )
+            for f in ranked
+        )
+
+    # -- scanning -----------------------------------------------------------------------------------
+    def scan(
+        self,
+        pattern: str,
+        *,
+        texts: Texts,
+        scope: Scope,
+        filters: Filters | None = None,
+        limit: int,
+        timeout_s: float = 2.0,
+        ignore_case: bool = True,
+    ) -> Hits:
+        """Messages that a regular expression matches, newest first. Stops at ``limit`` or when the time is over."""
+        compiled = compile_pattern(pattern, ignore_case=ignore_case)
+        where = self._where(scope, filters or Filters())
+        narrow = words.whole(compiled.literal)
+        expression, rows = self._fts.rarest(narrow) if narrow else ("", SCANNED_BY_WORD)
+        if rows < SCANNED_BY_WORD:
+            first, pages = "", self._holding(expression, where)
+        else:
+            first, pages = words.likely(compiled.literal), self._newest_first(where)
+        found, reached = self._scan(compiled.find, pages, texts, timeout_s * 2 / 3 if first else timeout_s, limit)
+        if first and reached:  # older ones that the index knows, before all are read
+            older = where._replace(last=documents.rows_of(reached, reached)[1])
+            more, _ = self._scan(compiled.find, self._holding(first, older), texts, timeout_s / 3, limit)
+            known = {row.store_id for row, _ in found}
+            found += [(row, at) for row, at in more if row.store_id not in known][: limit - len(found)]
+        hits = tuple(Hit(row.store_id, 1.0, "regex", 0, offset) for row, offset in found)
+        return Hits(hits, ("regex",) if hits else (), len(hits), bool(reached), reached=reached)
+
+    def _scan(
+        self,
+        find: Callable[[str, float], int],
+        pages: Iterable[list[Place]],
+        texts: Texts,
+        timeout_s: float,
+        limit: int,
+    ) -> tuple[list[tuple[Place, int]], int]:
+        """Rows whose text has a match, with its offset; the oldest message that was looked at, 0 when none is left."""
+        deadline = time.monotonic() + timeout_s
+        found: list[tuple[Place, int]] = []
+        reached = 0
+        for rows in pages:
+            known = texts([row.store_id for row in rows])
+            for row in rows:
+                left = deadline - time.monotonic()
+                if (left <= 0 and reached) or len(found) >= limit:
+                    return found, reached
+                try:
+                    at = find(known.get(row.store_id, ""), max(left, LEAST_SCAN_S))
+                except TimeoutError:
+                    return found, reached or row.store_id
+                reached = row.store_id
+                if at >= 0:
+                    found.append((row, at))
+        return found, 0
+
+    def _holding(self, expression: str, where: Where) -> Iterator[list[Place]]:
+        """Messages with such a word, from the newest on."""
+        size, done = PAGE // 8, 0
+        while True:
+            rows = self._fts.match(expression, where, size, own=True, newest=True)
+            places = {row[2]: Place(*row) for row in rows if not done or row[2] < done}
+            if places:
+                yield [places[store_id] for store_id in sorted(places, reverse=True)]
+                done = min(places)
+            if len(rows) < size or not places:
+                return
+            where = where._replace(last=documents.rows_of(done - 1, done - 1)[1])
+            size = PAGE
+
+    def _newest_first(self, where: Where) -> Iterator[list[Place]]:
+        """Rows from the newest on. Their addresses first: SQLite would sort whole rows of a conversation for every page."""
+        sql = (
+            f"SELECT m.store_id FROM messages AS m WHERE m.store_id BETWEEN ? AND ? AND {where.sql} "
+            "ORDER BY m.store_id DESC LIMIT ?"
+        )
+        size = PAGE // 8
+        for low, high in reversed(where.spans or ((where.first, where.last),)):
+            first, last = documents.messages_of(low, min(high, where.last))
+            yield from self._page_by_page(sql, where, first, last, size)
+
+    def _page_by_page(self, sql: str, where: Where, first: int, last: int, size: int) -> Iterator[list[Place]]:
+        while first <= last:
+            ids = [row[0] for row in self._db.query(sql, (first, last, *where.params, SCANNED))]
+            for at in (0, *range(size, len(ids), PAGE)):
+                part = padded(ids[at : at + (PAGE if at else size)])
+                rows = self._db.query(
+                    f"SELECT 0, 1.0, {_COLUMNS} FROM messages AS m WHERE m.store_id IN ({marks(len(part))})", part
+                )
+                yield sorted((Place(*row) for row in rows), key=lambda place: -place.store_id)
+            if len(ids) < SCANNED:
+                return
+            last = ids[-1] - 1
+
+
+_LOOSER = "nothing matches the query as it was typed; these contain some of its words"
+
+
+# ------------------------------------------------------------------------------------------------- nodes
+
+
+class NodeIndex:
+    """The index of summary nodes; a rowid is a node id."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        join = "nodes AS n ON n.node_id = f.rowid"
+        self._fts = FullText(db, "node_index", NODE_SCHEMA, columns="n.node_id", join=join)
+
+    def add(self, node_id: int, conversation_id: int, text: str) -> None:  # noqa: ARG002 - the node's row knows it
+        """Index a node, inside the caller's transaction."""
+        self._db.execute("INSERT INTO node_index(rowid, text) VALUES (?, ?)", (node_id, words.index_text(text)))
+
+    def search(self, query: Query, *, scope: Scope, limit: int) -> NodeHits:
+        """The same ladder; a session's nodes are those that cover messages of it."""
+        where = of_nodes(self._db, scope)
+        plan = self._fts.plan(query, where)
+        found: dict[int, NodeHit] = {}
+        rungs: list[str] = []
+        cut = False
+        for rung, expression, bonus in (
+            ("phrase", query.phrase, PHRASE_BONUS + ALL_BONUS),
+            ("all", query.all, ALL_BONUS),
+            ("any", plan.any if query.loosens else "", 0.0),
+        ):
+            if not expression or (rung == "any" and query.strict and found):
+                continue
+            rows = self._fts.match(expression, where, CANDIDATES, plan=plan)
+            for _, score, node_id in rows:
+                found.setdefault(node_id, NodeHit(node_id, score / (rows[0][1] or 1.0) + bonus, rung))
+            rungs += [rung] if rows else []
+            cut = cut or len(rows) >= CANDIDATES
+        ranked = sorted(found.values(), key=lambda h: (-h.score, -h.node_id))[:limit]
+        return NodeHits(tuple(ranked), tuple(rungs), len(found), cut or plan.first > where.first, query.notes)
+
+    def rebuild(self, batches: Iterable[Sequence[tuple[int, str]]]) -> None:
+        """Make the index again from ids and texts, beside the old one. An empty batch: there are no more for now."""
+        self._fts.rebuild(
+            "rowid, text", ([(number, words.index_text(text)) for number, text in each] for each in batches)
+        )
+
+    def check(self, *, deep: bool = False) -> list[str]:
+        """Faults of the index in words."""
+        missing = self._db.query(
+            "SELECT count(*) FROM nodes AS n WHERE NOT EXISTS (SELECT 1 FROM node_index_docsize AS d WHERE d.id = n.node_id)"
+        )[0][0]
+        problems = [f"nodes missing from the search index: {missing}"] if missing else []
+        return [*problems, *(self._fts.damage() if deep else [])]

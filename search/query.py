@@ -1,0 +1,572 @@
+"""
+Query parsing and index text: how a typed query becomes searches, and what is indexed.
+
+Pure. The index side (``index_text``, ``chunks``) and the query side (``parse``) must see the same words: both run through
+``index_text``, and FTS5's own tokenizer does the rest, so a query never has to be escaped or re-implemented. ``stems``
+imitates that tokenizer for the places where Python itself has to compare words: counting them, ranking, highlighting.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+from . import json_text
+from .stem import stem
+
+#: Pieces of one message in the search index, at most.
+MAX_CHUNKS: Final = 128
+
+CHUNK_CHARS = 600
+
+_MAX_ITEMS = 128  # typed items that become search terms; a pasted page is searched by its first words and as a literal
+_MAX_ITEM_CHARS = 400  # of many words in one item: a phrase of thousands takes seconds
+_MAX_ATOMS = 192  # and so many single terms, parts of names included
+_MAX_PHRASE = 48  # longer word sequences are not searched as a phrase
+
+# Scripts that are written without spaces: kana, Han, hangul (whose particles stick to the noun).
+_CJK = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
+_CJK_RUN = re.compile(f"[{_CJK}]+")
+_ONE_CJK = re.compile(f"[{_CJK}]")
+_SPECIAL = re.compile("[\u1100-\u11ff\u3000-\U0010ffff]")  # nothing below needs more than FTS5's own folding
+_HARMFUL = re.compile("[\0\ud800-\udfff]")  # FTS5 stops at NUL, sqlite3 refuses lone surrogates
+_HUMP = re.compile("[A-Z](?<=[a-z][A-Z])|[A-Z](?<=[A-Z][A-Z])(?=[a-z])")  # starts with a set: the scan skips by it
+_HAS_HUMP = re.compile("[A-Z](?<=[a-z][A-Z])")
+_RUN = re.compile("[A-Za-z0-9]*")
+_FRAME = re.compile(
+    r"""\bi(?:['’]m|\ am)\ going\ back\ to\b
+    |\bi(?:['’]d\ like|\ wanted|\ want)\ to\ (?:follow\ up\ on|go\ back\ to)\b
+    |\bi\ was\ (?:just\ )?(?:thinking|wondering)(?:\ (?:about|if|whether))?\b
+    |\b(?:(?:can|could|would|will)\ you\ )?(?:please\ )?remind\ me(?:\ again)?\b
+    |\b(?:do|can)\ you\ (?:still\ )?(?:remember|recall)\b
+    |\b(?:our|my|the|that)\ (?:previous|earlier|last|past|prior)\ (?:conversation|chat|discussion|talk)s?\b
+        (?:\ (?:about|on)\b)?
+    |\b(?:i\ (?:think|believe|remember|recall)\ )?(?:we|you)\ (?:had\ )?
+        (?:discussed|talked|spoke|chatted|mentioned|told\ me|brought\ up)\b
+        (?:\ about\b)?(?:\ (?:earlier|before|previously|last\ time)\b)?
+    |\b(?:erinnerst\ du\ dich|erinnere\ mich)(?:\ (?:noch\ )?an)?\b|\bhatten\ wir\ besprochen\b
+    |(?:你|您)?还?记得|(?:我们)?(?:之前|上次|以前)(?:说过|聊过|提到|讨论)的?|提醒我(?:一下)?""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_MAX_FRAMED = 2000  # a pasted page is no question
+_MAX_IDENTIFIER = 64  # longer runs are base64, not names
+
+_WORD = re.compile(r"[^\W_]+")
+_ITEM = re.compile(r'"([^"]*)"|“([^”]*)”|([()])|([^\s"“”()]+)')
+_EDGES = " \t\r\n.,;:!?¿¡'’‘`´()[]{}<>«»…。，、；：！？（）【】「」『』《》"
+_ENGLISH_TAIL = re.compile(r"['’](?:s|re|ve|ll|d|m|S)$")
+
+# ------------------------------------------------------------------------------------------------- index side
+
+
+def index_text(text: str) -> str:
+    """The text as FTS5 gets it: CJK runs as bigrams, parts of camelCase names appended, nothing that SQLite chokes on."""
+    if "\0" in text:
+        text = text.replace("\0", " ")
+    if not text.isascii() and _SPECIAL.search(text):
+        text = _CJK_RUN.sub(_bigrams, _normal(text))
+    if _HAS_HUMP.search(text):
+        text = f"{text}\n{' '.join(_humps(text))}"
+    return text
+
+
+def _normal(text: str) -> str:
+    """One spelling for what looks the same: full-width letters, half-width kana, jamo. Surrogates become blanks."""
+    if not _SPECIAL.search(text):
+        return text
+    if _HARMFUL.search(text):
+        text = _HARMFUL.sub(" ", text)
+    return unicodedata.normalize("NFKC", text)
+
+
+def _bigrams(match: re.Match[str]) -> str:
+    """Every pair of neighbours, then the last character: so each character begins a token, and ``x*`` finds x alone."""
+    run = match.group()
+    return f" {' '.join(map(''.join, pairwise(run)))} {run[-1]} "
+
+
+def _humps(text: str) -> Iterator[str]:
+    """The parts of each camelCase name, once per name. Appended, not inserted: phrases across the name stay phrases."""
+    names: dict[str, None] = {}
+    end = 0
+    for match in _HAS_HUMP.finditer(text):
+        at = match.start()
+        if at >= end:
+            start = at - 1
+            while start > end and text[start - 1].isalnum():
+                start -= 1
+            run = _RUN.match(text, at)
+            end = run.end() if run else at + 1
+            if end - start <= _MAX_IDENTIFIER:
+                names[text[start:end]] = None
+    return map(_split_name, names)
+
+
+@lru_cache(maxsize=4000)
+def _split_name(name: str) -> str:
+    return _HUMP.sub(r" \g<0>", name)
+
+
+def searchable(text: str, extra: str = "") -> str:
+    """Text and ``extra`` (tool names, arguments) of a message as the one text that offsets refer to."""
+    return f"{text}\n{extra}" if text and extra else text or extra
+
+
+def chunks(text: str, size: int = CHUNK_CHARS) -> list[tuple[int, str]]:
+    """``text`` in pieces of about ``size`` characters with their offsets; together they are the text.
+
+    Cuts at a line, sentence or word border. Huge texts get larger pieces, so that there are never more than MAX_CHUNKS.
+    """
+    total = len(text)
+    if total <= size + size // 4:
+        return [(0, text)]
+    size = max(size, -(-total // (MAX_CHUNKS // 2)))
+    out = []
+    at = 0
+    while total - at > size + size // 4:
+        end = _border(text, at + size // 2 + 1, at + size)
+        out.append((at, text[at:end]))
+        at = end
+    out.append((at, text[at:]))
+    return out
+
+
+def _border(text: str, low: int, high: int) -> int:
+    for sign in ("\n", ". ", "。", "? ", "! ", " "):
+        found = text.rfind(sign, low, high)
+        if found >= 0:
+            return found + len(sign)
+    return json_text.border(text, low, high)
+
+
+# ------------------------------------------------------------------------------------------------- query side
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """One thing to look for: an FTS5 expression and the stems it stands for (empty when Python cannot tell)."""
+
+    match: str
+    stems: tuple[str, ...]
+    stop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A typed query as searches, from strict to loose. Empty expressions mean: there is no such search.
+
+    ``phrase`` all words in sequence; ``all`` what was asked for, every word of it (or the boolean expression as typed);
+    ``any`` single terms, to be joined by OR; ``required`` quoted phrases that even the loose search insists on;
+    ``excluded`` what a message must not contain; ``literal`` the text for a substring scan, ``literals`` typed items with
+    signs that the index does not know (``c++``, ``src/a.py``). ``strict``: operators, quotes or one path or identifier were
+    typed, so that loosening is a change of meaning that must be told; ``phrase_lost``: quotes were given up.
+    """
+
+    raw: str
+    literal: str
+    phrase: str
+    all: str
+    any: tuple[Atom, ...]
+    required: tuple[Atom, ...] = ()
+    excluded: tuple[Atom, ...] = ()
+    strict: bool = False
+    phrase_lost: bool = False
+    literals: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def stems(self) -> frozenset[str]:
+        """The stems of the words that mean something."""
+        return frozenset(stem for atom in self.any if not atom.stop for stem in atom.stems)
+
+    @property
+    def loosens(self) -> bool:
+        """Whether the single terms say anything else than what was asked for as a whole."""
+        return len(self.any) > 1 or self.all != "".join(atom.match for atom in self.any)
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    text: str
+    kind: str  # "word", "phrase", "open", "close"
+
+
+class _NotBoolean(Exception):  # noqa: N818 - a signal between two functions of this module
+    """The operators do not form an expression; read them as words."""
+
+
+def parse(query: str) -> Query:
+    """Whatever was typed, as a Query. Never raises."""
+    raw = query
+    text = _HARMFUL.sub(" ", query).strip()
+    notes: list[str] = []
+    items = list(_items(unframed(text)))
+    if len(items) > _MAX_ITEMS:
+        notes.append(f"the query is long: only its first {_MAX_ITEMS} words are searched as words")
+        items = items[:_MAX_ITEMS]
+    literal = _literal(text, items)
+    if any(_is_endless(i) for i in items):
+        notes.append(
+            f"of what is very long without a blank, or quoted, the first {_MAX_ITEM_CHARS} characters are searched"
+        )
+        items = [replace(i, text=i.text[:_MAX_ITEM_CHARS]) if _is_endless(i) else i for i in items]
+    boolean = _boolean(items, notes)
+    if boolean is not None:
+        return Query(
+            raw, literal, "", boolean.match, boolean.atoms, excluded=boolean.excluded, strict=True, notes=tuple(notes)
+        )
+    items, excluded = _exclusions(items, notes)
+    plain = [i for i in items if i.kind in ("word", "phrase")]
+    required = tuple(_phrase_atom(i.text) for i in plain if i.kind == "phrase")
+    words = _content([i for i in plain if i.kind == "word"], keep_all=not required)
+    everything = [a.match for a in required] + [_spellings(i.text) for i in words]
+    loose = _distinct([*required, *(a for i in words for a in _loose(i.text))])
+    sequence = " ".join(i.text for i in plain)
+    phrase = _sequence(sequence) if len(plain) > 1 and len(plain) <= _MAX_PHRASE and not excluded else ""
+    one_name = len(plain) == 1 and _is_compound(plain[0].text) and not _ONE_CJK.search(plain[0].text)
+    return Query(
+        raw,
+        literal,
+        phrase,
+        " AND ".join(filter(None, everything)),
+        loose,
+        required,
+        excluded,
+        strict=bool(required or excluded or one_name),
+        literals=tuple(dict.fromkeys(_clean_sign(i.text) for i in words if _has_sign(i.text)))[:8],
+        notes=tuple(notes),
+    )
+
+
+def unframed(text: str) -> str:
+    """A question without the words that only say that it is one about earlier talk; as it is when nothing else is left."""
+    left = _FRAME.sub(" ", text) if len(text) < _MAX_FRAMED else text
+    return left if _WORD.search(left) else text
+
+
+def phrase(text: str) -> str:
+    """The expression for a text's words in sequence; "" where it has none."""
+    return _sequence(text) if any(char.isalnum() for char in text) else ""
+
+
+def loosened(query: Query) -> Query:
+    """The same without its quotes."""
+    bare = re.sub('["“”]', " ", query.raw)
+    return replace(parse(bare), raw=query.raw, phrase_lost=True, excluded=query.excluded, notes=query.notes)
+
+
+def inner(literal: str) -> str:
+    """FTS5 expression that holds for every text which contains the literal; "" when words cannot tell.
+
+    The first word may be the end of a longer one, the last one the beginning: ``ain/db.p`` is in ``src/main/db.py``.
+    """
+    tokens = _WORD.findall(literal)
+    return _prefix(tokens[1:]) if len(tokens) > 1 and literal.isascii() and len(tokens[-1]) > 1 else ""
+
+
+def whole(literal: str) -> list[tuple[str, str]]:
+    """FTS5 expressions, each with the stem of a word that it needs, one of which every text holds that contains the literal.
+
+    Piece by piece between blanks, as a text is indexed in parts that end at blanks. The first and the last word of the literal
+    may be parts of longer ones, so they count only where a sign stands beside them.
+    """
+    if not literal.isascii() or "\\" in literal:
+        return []
+    out = []
+    padded = f"x{literal}x"  # what stands around it in a text
+    for piece in padded.split():
+        tokens = _WORD.findall(piece)
+        inside = tokens[1 if padded.startswith(piece) else 0 : -1 if padded.endswith(piece) else None]
+        if inside:
+            out.append((f'"{" ".join(inside)}"', stem(max(inside, key=len).lower())))
+    return out
+
+
+def likely(literal: str) -> str:
+    """FTS5 expression for most texts that contain the literal: those in which it begins a word; "" when words cannot tell."""
+    tokens = _WORD.findall(literal)
+    if not tokens or len(literal) < 3:
+        return ""
+    return _prefix(tokens) if literal.isascii() else _sequence(literal)
+
+
+def beginning(literal: str) -> str:
+    """FTS5 expression for texts in which the literal's last word goes on: ``db-po`` is in ``db-pool``."""
+    tokens = _WORD.findall(literal)
+    return _prefix(tokens) if tokens and literal.isascii() and len(tokens[-1]) > 2 else ""
+
+
+def _prefix(tokens: list[str]) -> str:
+    """A phrase whose last word is a beginning. FTS5 stems that one too, so it is cut down to what no stem changes."""
+    last = tokens[-1].lower()
+    while (stemmed := stem(last)) != last:
+        last = last[: next((n for n, (a, b) in enumerate(zip(stemmed, last, strict=False)) if a != b), len(stemmed))]
+    return f'"{" ".join([*tokens[:-1], last])}"*'
+
+
+def _items(text: str) -> Iterator[_Item]:
+    for match in _ITEM.finditer(text):
+        straight, curly, bracket, word = match.groups()
+        if bracket:
+            yield _Item(bracket, "open" if bracket == "(" else "close")
+        elif word is not None:
+            if any(map(str.isalnum, word)):
+                yield _Item(word, "word")
+        else:
+            quoted = (straight if straight is not None else curly).strip()
+            if any(map(str.isalnum, quoted)):
+                yield _Item(quoted, "phrase" if len(quoted.split()) > 1 or _is_compound(quoted) else "word")
+
+
+def _is_endless(item: _Item) -> bool:
+    return len(item.text) > _MAX_ITEM_CHARS and _is_compound(item.text)
+
+
+def _literal(text: str, items: list[_Item]) -> str:
+    if len(items) == 1 and text[:1] in '"“' and text[-1:] in '"”':
+        return text[1:-1].strip()
+    return text
+
+
+def _is_compound(text: str) -> bool:
+    """Whether FTS5 sees more than one token in it."""
+    return len(_WORD.findall(text)) > 1 or bool(_ONE_CJK.search(text))
+
+
+def _clean(word: str) -> str:
+    return _ENGLISH_TAIL.sub("", word.strip(_EDGES))
+
+
+def _clean_sign(word: str) -> str:
+    return word.strip(" .,;:!?'’()[]{}<>")
+
+
+def _has_sign(word: str) -> bool:
+    """Whether the item holds signs that tell it from its words: c++, .env, src/a.py, but not Anna's or "end." """
+    bare = _ENGLISH_TAIL.sub("", _clean_sign(word))
+    return (
+        bare.isascii() and not bare.isalnum() and any(c.isalnum() for c in bare) and "'" not in bare and "*" not in bare
+    )
+
+
+def _is_stop(word: str) -> bool:
+    return _clean(word).lower().replace("’", "'").split("'")[0] in STOP_WORDS
+
+
+def _content(words: list[_Item], *, keep_all: bool) -> list[_Item]:
+    """Without stop words, unless nothing else is left."""
+    content = [i for i in words if not _is_stop(i.text)]
+    return content if content or not keep_all else words
+
+
+def _sequence(text: str) -> str:
+    """An FTS5 phrase of the text's tokens. The last character of a CJK run is left open: the text may go on there."""
+    spaced = _HARMFUL.sub(" ", text).replace('"', " ")
+    if not spaced.isascii():
+        spaced = _normal(spaced).replace('"', " ")
+        spaced = _CJK_RUN.sub(_query_bigrams, spaced)
+    tokens = " ".join(spaced.split())
+    if not tokens:
+        return ""
+    last = tokens.rsplit(" ", 1)[-1]
+    return f'"{tokens}"*' if len(last) == 1 and _ONE_CJK.match(last) else f'"{tokens}"'
+
+
+def _query_bigrams(match: re.Match[str]) -> str:
+    text, end = match.string, match.end()
+    if end == len(text.rstrip(_EDGES)) and len(match.group()) > 1:
+        run = match.group()
+        return f" {' '.join(map(''.join, pairwise(run)))} "
+    return _bigrams(match) if len(match.group()) > 1 else f" {match.group()} "
+
+
+def _phrase_atom(text: str) -> Atom:
+    return Atom(_sequence(text), stems(text))
+
+
+def _spellings(word: str) -> str:
+    """The word as one FTS5 operand; camelCase also matches its parts, ``name*`` every beginning."""
+    word = word if word.endswith("*") else _clean(word) or word
+    base = word.rstrip("*")
+    found = _sequence(base)
+    if word.endswith("*") and _WORD.fullmatch(base) and not _ONE_CJK.search(base):
+        return _prefix([base]) if base.isascii() else f"{found}*"
+    parts = list(_humps(base)) if base.isascii() else []
+    return f"({found} OR {' OR '.join(map(_sequence, parts))})" if parts else found
+
+
+def _loose(word: str) -> Iterator[Atom]:
+    """The word and, of an identifier, path or CJK run, its parts."""
+    base = _clean(word.rstrip("*")) or word
+    if not base.isascii():
+        base = _CJK_RUN.sub(without_particles, _normal(base)) if _ONE_CJK.search(base) else base
+        parts = base.split() or [word]
+        yield from (Atom(_spellings(part), stems(part), _is_stop(part)) for part in parts)
+        tokens = [token for part in parts for token in _WORD.findall(_CJK_RUN.sub(_query_bigrams, _normal(part)))]
+    else:
+        yield Atom(_spellings(word), stems(base), _is_stop(base))
+        tokens = _WORD.findall(base) + [p for part in _humps(base) for p in part.split()]
+    if len(tokens) > 1:
+        for token in tokens:
+            if len(token) > 1 or _ONE_CJK.match(token):
+                yield Atom(_sequence(token), stems(token), token.lower() in STOP_WORDS)
+
+
+def _distinct(atoms: list[Atom]) -> tuple[Atom, ...]:
+    return tuple({a.match: a for a in reversed(atoms) if a.match}.values())[::-1][:_MAX_ATOMS]
+
+
+# ------------------------------------------------------------------------------------------------- operators
+
+
+def _exclusions(items: list[_Item], notes: list[str]) -> tuple[list[_Item], tuple[Atom, ...]]:
+    """``-word`` at the end of a query. Followed by more words it may as well be a shell flag and stays a word."""
+    kept = list(items)
+    excluded: list[Atom] = []
+    while len(kept) > 1 and kept[-1].kind == "word" and re.fullmatch(r"-[^\W\d_]{3,}", kept[-1].text):
+        excluded.append(_phrase_atom(kept.pop().text[1:]))
+    if not any(i.kind in ("word", "phrase") for i in kept):
+        return items, ()
+    if excluded:
+        notes.append(f"without {', '.join(reversed([a.match for a in excluded]))}; quote a leading - to search for it")
+    return kept, tuple(reversed(excluded))
+
+
+@dataclass(frozen=True, slots=True)
+class _Expression:
+    match: str
+    atoms: tuple[Atom, ...]
+    excluded: tuple[Atom, ...]
+
+
+def _boolean(items: list[_Item], notes: list[str]) -> _Expression | None:
+    """The query as a boolean expression when operators were typed (upper case, in a query that is not all upper case)."""
+    words = [i.text for i in items if i.kind == "word"]
+    operators = [w for w in words if w in ("AND", "OR", "NOT")]
+    shouting = not any(c.islower() for i in items for c in i.text) and all(w.isascii() for w in words)
+    if not operators or (shouting and not any(i.kind == "phrase" for i in items)):
+        return None
+    try:
+        parser = _Boolean(items)
+        expression = parser.parse()
+    except (_NotBoolean, RecursionError):
+        notes.append("AND, OR, NOT do not form an expression here and are read as words")
+        return None
+    return expression
+
+
+class _Boolean:
+    """Recursive descent with the precedence of FTS5: a sequence binds tighter than AND, AND tighter than OR."""
+
+    def __init__(self, items: list[_Item]) -> None:
+        self._items = items
+        self._at = 0
+        self._atoms: list[Atom] = []
+        self._excluded: list[Atom] = []
+
+    def parse(self) -> _Expression:
+        match = self._either(depth=0)
+        if self._at < len(self._items) or not match:
+            raise _NotBoolean
+        return _Expression(match, _distinct(self._atoms), tuple(self._excluded))
+
+    def _next(self) -> _Item | None:
+        return self._items[self._at] if self._at < len(self._items) else None
+
+    def _operator(self, name: str) -> bool:
+        item = self._next()
+        if item is not None and item.kind == "word" and item.text == name:
+            self._at += 1
+            return True
+        return False
+
+    def _either(self, depth: int) -> str:
+        if depth > 20:
+            raise _NotBoolean
+        sides = [self._both(depth)]
+        while self._operator("OR"):
+            sides.append(self._both(depth))
+        if len(sides) > 1 and self._excluded:
+            raise _NotBoolean  # NOT inside OR: FTS5 could say it about chunks, not about messages
+        return sides[0] if len(sides) == 1 else "(" + " OR ".join(sides) + ")"
+
+    def _both(self, depth: int) -> str:
+        operands: list[str] = []
+        while (item := self._next()) is not None and item.kind != "close" and item.text != "OR":
+            if operands and self._operator("AND") and self._next() is None:
+                raise _NotBoolean
+            if self._operator("NOT"):
+                self._exclude(depth)
+                continue
+            operands.append(self._operand(depth))
+        words = [o for o in operands if o]
+        if not words:
+            raise _NotBoolean
+        return words[0] if len(words) == 1 else "(" + " AND ".join(words) + ")"
+
+    def _exclude(self, depth: int) -> None:
+        item = self._next()
+        if depth or item is None or item.kind not in ("word", "phrase") or item.text in ("AND", "OR", "NOT"):
+            raise _NotBoolean
+        self._at += 1
+        self._excluded.append(_phrase_atom(_clean(item.text)))
+
+    def _operand(self, depth: int) -> str:
+        item = self._next()
+        if item is None or item.text in ("AND", "OR", "NOT"):
+            raise _NotBoolean
+        self._at += 1
+        if item.kind == "open":
+            inner = self._either(depth + 1)
+            closing = self._next()
+            if closing is None or closing.kind != "close":
+                raise _NotBoolean
+            self._at += 1
+            return inner
+        if item.kind == "phrase":
+            self._atoms.append(_phrase_atom(item.text))
+            return _sequence(item.text)
+        self._atoms.extend(_loose(item.text))
+        return _spellings(item.text)
+
+
+# ------------------------------------------------------------------------------------------------- FTS5's words
+
+
+def stems(text: str) -> tuple[str, ...]:
+    """The tokens of ``text`` as ``porter unicode61 remove_diacritics 2`` makes them (after ``index_text``'s bigrams)."""
+    if not text.isascii():
+        text = _normal(text)
+        if _ONE_CJK.search(text):
+            text = _CJK_RUN.sub(_query_bigrams, text)
+        decomposed = unicodedata.normalize("NFD", text)
+        text = unicodedata.normalize("NFC", "".join(c for c in decomposed if not unicodedata.combining(c)))
+    return tuple(map(stem, _WORD.findall(text.lower())))
+
+
+# -- stop words ------------------------------------------------------------------------------------------
+# Chinese is written without spaces: there particles, pronouns and question words split a run of characters.
+STOP_WORDS = frozenset(
+    """a about after all also am an and any are as at be been before being but by can could did do does doing done for
+    from had has have having he her here hers him his how i if in into is it its just me might my no nor not now of on or
+    our ours out over own she should so some such than that the their theirs them then there these they this those to too
+    under up us very was we were what when where which while who whom whose why will with would you your yours
+    please tell don didn doesn isn wasn aren weren won wouldn couldn shouldn hasn haven hadn ain
+    t s re ve ll d m""".split()
+)
+
+_PARTICLES = re.compile(
+    "为什么|什么样|怎么样|是不是|有没有|能不能|来着|到底|究竟|什么|怎么|怎样|如何|哪里|哪儿|哪个|哪些|哪位|多少|请问|告诉|时候|"
+    "我们|你们|他们|她们|它们|咱们|这个|那个|这些|那些|[的了是在吗呢啊呀吧么啦嘛哪谁啥这那我你您他她它们和与也都就还又很]"
+)
+
+
+def without_particles(run: re.Match[str]) -> str:
+    """A run of characters as its words, with blanks between; as it is when no word of two characters would be left."""
+    parts = [part for part in _PARTICLES.split(run.group()) if len(part) > 1]
+    return f" {' '.join(parts)} " if parts else run.group()

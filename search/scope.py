@@ -1,0 +1,378 @@
+"""
+Scopes in SQL: the rows that a caller may read (P8).
+
+Owns no table: reads ``messages``, ``nodes``, ``conversations`` and ``sessions`` to answer which of them a ``Scope``
+covers, in which order, and how many. Content comes from their owners, for ids that passed here. An id outside the
+scope and an id that does not exist are the same to every caller.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..records import Flag, Scope
+from ..session import KEY_OF
+from ..storage.connection import Database
+from . import documents
+from .dates import When
+from .fts import Where
+from .query import Atom
+
+_LIST = "(SELECT value FROM json_each({}))"
+_AMONG_MESSAGES = f"""
+SELECT m.store_id FROM messages m JOIN conversations c USING(conversation_id)
+ WHERE m.store_id IN {_LIST.format(":ids")}"""
+_AMONG_NODES = f"""
+SELECT n.node_id FROM nodes n JOIN conversations c USING(conversation_id)
+ WHERE n.node_id IN {_LIST.format(":ids")}"""
+_AMONG_CONVERSATIONS = f"""
+SELECT c.conversation_id FROM conversations c WHERE c.conversation_id IN {_LIST.format(":ids")}"""
+_COUNT_MESSAGES = """
+SELECT count(*) FROM conversations c JOIN messages m USING(conversation_id) WHERE 1"""
+_COUNT_SESSIONS = """
+SELECT count(*), count(DISTINCT s.conversation_id) FROM conversations c JOIN sessions s USING(conversation_id) WHERE 1"""
+_IN_SESSION = f"""
+  FROM messages m JOIN conversations c USING(conversation_id)
+ WHERE m.session_key = {KEY_OF.format(":session")}
+   AND (:roles IS NULL OR m.role IN {_LIST.format(":roles")})
+   AND (:sources IS NULL OR coalesce(nullif(m.source, ''), 'unknown') IN {_LIST.format(":sources")})
+   AND (:since IS NULL OR coalesce(m.said_at, m.stored_at) >= :since)
+   AND (:until IS NULL OR coalesce(m.said_at, m.stored_at) < :until)"""
+_BETWEEN = """
+SELECT m.store_id FROM messages m CROSS JOIN conversations c USING(conversation_id)
+ WHERE m.store_id BETWEEN :first AND :last"""
+# By seq, which is indexed: a row that was inserted between old ones keeps the neighbours of its place.
+_AROUND = f"""
+SELECT m.store_id FROM messages m JOIN conversations c USING(conversation_id)
+ WHERE m.conversation_id = :conversation AND m.seq BETWEEN :low AND :high AND m.flags & {int(Flag.FILTERED)} = 0"""
+# Within a conversation store ids grow with seq: the newest row of each is one look-up.
+_NEWEST = """
+SELECT max((SELECT m.store_id FROM messages m WHERE m.conversation_id = c.conversation_id ORDER BY m.seq DESC LIMIT 1))
+  FROM conversations c WHERE 1"""
+_NEWEST_OF_SESSION = f"""
+SELECT max(m.store_id) FROM messages m JOIN conversations c USING(conversation_id)
+ WHERE m.session_key = {KEY_OF.format(":session")}"""
+_LAST = "SELECT m.store_id FROM messages m CROSS JOIN conversations c USING(conversation_id) WHERE 1"
+_NEWEST_NODES = """
+SELECT n.node_id FROM nodes n CROSS JOIN conversations c USING(conversation_id) WHERE 1"""
+_COVERING = f"""
+SELECT s.store_id, max(s.node_id) FROM node_sources s JOIN nodes n USING(node_id) JOIN conversations c USING(conversation_id)
+ WHERE s.store_id IN {_LIST.format(":ids")}"""
+_SUCCESSORS = f"SELECT revises, max(store_id) FROM messages WHERE revises IN {_LIST.format('?')} GROUP BY revises"
+_BETTER = f"SELECT replaces, max(node_id) FROM nodes WHERE replaces IN {_LIST.format('?')} GROUP BY replaces"
+_FROM_SOURCE = f"""
+WITH RECURSIVE below(root, node_id) AS (
+  SELECT value, value FROM json_each(:ids)
+  UNION
+  SELECT b.root, s.child_id FROM below b JOIN node_sources s ON s.node_id = b.node_id WHERE s.child_id IS NOT NULL
+)
+SELECT DISTINCT b.root FROM below b JOIN node_sources s ON s.node_id = b.node_id JOIN messages m ON m.store_id = s.store_id
+ WHERE coalesce(nullif(m.source, ''), 'unknown') IN {_LIST.format(":sources")}
+"""
+# A branch inherits its ancestors up to where it began: what they say later, or had taken back by then, is not its past.
+_CUT = "SELECT 1 FROM json_each({cuts}) AS cut WHERE json_extract(cut.value, '$[0]') = {row}.conversation_id AND"
+_INHERITED = (
+    f"NOT EXISTS ({_CUT} (m.seq > json_extract(cut.value, '$[1]') OR m.pos > json_extract(cut.value, '$[2]'))) "
+    "AND m.store_id NOT IN (SELECT value FROM json_each({without}))"
+)
+_INHERITED_NODE = (
+    f"NOT EXISTS ({_CUT} (n.last_pos > json_extract(cut.value, '$[2]') OR "
+    "(SELECT m.seq FROM messages AS m WHERE m.store_id = n.last_store_id) > json_extract(cut.value, '$[1]')))"
+)
+_FAR = 2**62  # stands for "all of it": JSON knows no infinity
+_PRINCIPAL = " AND c.principal = :principal"
+_CONVERSATIONS = f" AND c.conversation_id IN {_LIST.format(':conversations')}"
+_ONLY = {"m": f" AND m.store_id IN {_LIST.format(':only')}", "n": f" AND n.node_id IN {_LIST.format(':only')}"}
+_SESSION = f" AND m.session_key = {KEY_OF.format(':session')}"
+_NODE_SESSION = f""" AND EXISTS (
+  SELECT 1 FROM messages m WHERE m.session_key = {KEY_OF.format(":session")} AND m.conversation_id = n.conversation_id
+     AND m.store_id BETWEEN n.first_store_id AND n.last_store_id)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which messages of a session: filters of ``lcm_load_session``. ``since`` is included, ``until`` is not."""
+
+    roles: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    since: float | None = None
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much a scope covers."""
+
+    messages: int
+    sessions: int
+    conversations: int
+
+
+class Scopes:
+    """Answers what a scope covers, for one database."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def messages(self, store_ids: Iterable[int], scope: Scope) -> set[int]:
+        """Those of the messages that exist and may be read."""
+        return set(self._ids(_AMONG_MESSAGES, scope, of="m", clause=_SESSION, ids=json.dumps(list(store_ids))))
+
+    def nodes(self, node_ids: Iterable[int], scope: Scope) -> set[int]:
+        """Those of the nodes that exist and may be read."""
+        return set(self._ids(_AMONG_NODES, scope, of="n", clause=_NODE_SESSION, ids=json.dumps(list(node_ids))))
+
+    def covering(self, store_ids: Iterable[int], scope: Scope) -> dict[int, int]:
+        """By store id: the newest leaf over the message that may be read."""
+        sql, params = _within(_COVERING, scope, "n", _NODE_SESSION)
+        wanted = {**params, "ids": json.dumps(list(store_ids))}
+        return {row[0]: row[1] for row in self._db.query(f"{sql} GROUP BY s.store_id", wanted)}
+
+    def conversations(self, ids: Iterable[int], scope: Scope) -> set[int]:
+        """Those of the conversations that exist and may be read."""
+        return set(self._ids(_AMONG_CONVERSATIONS, scope, ids=json.dumps(list(ids))))
+
+    def counts(self, scope: Scope) -> Counts:
+        """How many messages, sessions and conversations a scope covers."""
+        messages = self._ids(_COUNT_MESSAGES, scope, of="m", clause=_SESSION)[0]
+        sql, params = _within(_COUNT_SESSIONS, scope, clause=_SESSION.replace("m.", "s."))
+        sessions, conversations = self._db.query(sql, params)[0]
+        return Counts(messages, sessions, conversations)
+
+    def page(self, session_id: str, scope: Scope, wanted: Wanted, *, after: int, limit: int) -> list[int]:
+        """Store ids of a session above ``after``, in order."""
+        sql = f"SELECT m.store_id {_IN_SESSION} AND m.store_id > :after"
+        end = "ORDER BY m.store_id LIMIT :limit"
+        return self._ids(sql, scope, end, of="m", **_filters(session_id, wanted), after=after, limit=limit)
+
+    def total(self, session_id: str, scope: Scope, wanted: Wanted) -> tuple[int, int]:
+        """(how many messages of a session pass the filters, the newest of them or 0)."""
+        sql, params = _within(f"SELECT count(*), max(m.store_id) {_IN_SESSION}", scope, "m")
+        row = self._db.query(sql, {**params, **_filters(session_id, wanted)})[0]
+        return int(row[0]), int(row[1] or 0)
+
+    def between(self, first: int, last: int, scope: Scope, *, limit: int) -> list[int]:
+        """Readable store ids of a range, in order."""
+        end = "ORDER BY m.store_id LIMIT :limit"
+        return self._ids(_BETWEEN, scope, end, of="m", clause=_SESSION, first=first, last=last, limit=limit)
+
+    def around(self, conversation_id: int, low: int, high: int, scope: Scope) -> list[int]:
+        """Readable store ids of a stretch of one conversation (by place), in order."""
+        end = "ORDER BY m.pos, m.seq"
+        params = {"conversation": conversation_id, "low": low, "high": high}
+        return self._ids(_AROUND, scope, end, of="m", clause=_SESSION, **params)
+
+    def newest(self, scope: Scope) -> int:
+        """The newest store id of a scope, 0 if it is empty."""
+        sql = _NEWEST if scope.session_id is None else _NEWEST_OF_SESSION
+        return self._ids(sql, scope)[0] or 0
+
+    def last(self, scope: Scope) -> int:
+        """The newest message that a scope lets through, 0 if there is none."""
+        found = self._ids(_LAST, scope, "ORDER BY m.store_id DESC LIMIT 1", of="m", clause=_SESSION)
+        return found[0] if found else 0
+
+    def newest_nodes(self, scope: Scope, *, limit: int) -> list[int]:
+        """The newest node ids of a scope, newest first."""
+        return self._ids(
+            _NEWEST_NODES, scope, "ORDER BY n.node_id DESC LIMIT :limit", of="n", clause=_NODE_SESSION, limit=limit
+        )
+
+    def successors(self, store_ids: Sequence[int]) -> dict[int, int]:
+        """By store id: the newest row that revises it."""
+        return {row[0]: row[1] for row in self._db.query(_SUCCESSORS, (json.dumps(list(store_ids)),))}
+
+    def better(self, node_ids: Sequence[int]) -> dict[int, int]:
+        """By node id: the newest node that replaces it."""
+        return {row[0]: row[1] for row in self._db.query(_BETTER, (json.dumps(list(node_ids)),))}
+
+    def from_source(self, node_ids: Sequence[int], sources: Sequence[str]) -> set[int]:
+        """Nodes with at least one message of these sources below them."""
+        params = {"ids": json.dumps(list(node_ids)), "sources": json.dumps(list(sources))}
+        return {row[0] for row in self._db.query(_FROM_SOURCE, params)}
+
+    def _ids(
+        self, sql: str, scope: Scope, end: str = "", *, of: str = "", clause: str = "", **params: Any
+    ) -> list[int]:
+        """The first column of a statement, narrowed to a scope."""
+        text, own = _within(sql, scope, of, clause)
+        return [row[0] for row in self._db.query(f"{text} {end}", {**own, **params})]
+
+
+def inherited(scope: Scope, of: str, cuts: str = "?", without: str = "?") -> tuple[str, tuple[str, ...]]:
+    """SQL (and its parameters) for what of messages ``m`` or nodes ``n`` a branch inherits; "" when the scope cuts nothing."""
+    if not scope.cuts and not scope.without:
+        return "", ()
+    values = (json.dumps([(c, seq, min(pos, _FAR)) for c, seq, pos in scope.cuts]), json.dumps(list(scope.without)))
+    if of == "n":
+        return _INHERITED_NODE.format(cuts=cuts, row="n"), values[:1]
+    return _INHERITED.format(cuts=cuts, row="m", without=without), values
+
+
+def _within(sql: str, scope: Scope, of: str = "", clause: str = "") -> tuple[str, dict[str, Any]]:
+    """A statement and its parameters, with the clauses of a scope added.
+
+    ``of``: the alias of the rows it reads, messages (m) or nodes (n); ``clause`` is the one for the scope's session.
+    """
+    params: dict[str, Any] = {"session": scope.session_id}
+    if scope.principal is not None:
+        sql, params["principal"] = sql + _PRINCIPAL, scope.principal
+    if scope.conversations is not None:
+        sql, params["conversations"] = sql + _CONVERSATIONS, json.dumps(list(scope.conversations))
+    if scope.session_id is not None:
+        sql += clause
+    only = scope.messages if of == "m" else scope.nodes if of == "n" else None
+    if only is not None:
+        sql, params["only"] = sql + _ONLY[of], json.dumps(list(only))
+    cut, values = inherited(scope, of, ":cuts", ":without") if of else ("", ())
+    if cut:
+        sql, params = f"{sql} AND {cut}", {**params, **dict(zip(("cuts", "without"), values, strict=False))}
+    return sql, params
+
+
+def _filters(session_id: str, wanted: Wanted) -> dict[str, Any]:
+    return {
+        "session": session_id,
+        "roles": json.dumps(list(wanted.roles)) if wanted.roles else None,
+        "sources": json.dumps(list(wanted.sources)) if wanted.sources else None,
+        "since": wanted.since,
+        "until": wanted.until,
+    }
+
+
+# -- scope and filters of a search, as SQL conditions and as a range of addresses ------------------------
+# The first and last address of a scope: FTS5 then reads that part of its lists only.
+_SAID = "coalesce(m.said_at, m.stored_at)"
+_OF_PRINCIPAL = (
+    "EXISTS (SELECT 1 FROM conversations AS c WHERE c.conversation_id = {}.conversation_id AND c.principal = ?)"
+)
+_SPOKEN = (
+    f"m.store_id IN (SELECT {documents.STORE_ID_SQL.format('rowid')} FROM message_index WHERE message_index MATCH ?)"
+)
+_EXCLUDED = f"m.store_id NOT IN (SELECT {documents.STORE_ID_SQL.format('rowid')} FROM message_index WHERE message_index MATCH ?)"
+_ONE_OF = "{} IN (SELECT value FROM json_each(?))"
+_OF_SESSION = f"m.session_key = {KEY_OF.format('?')}"
+_COVERS_SESSION = f"""EXISTS (
+    SELECT 1 FROM messages AS m WHERE m.session_key = {KEY_OF.format("?")} AND m.conversation_id = n.conversation_id
+       AND m.store_id BETWEEN n.first_store_id AND n.last_store_id)"""
+_SESSION_RANGE = f"""
+SELECT (SELECT min(store_id) FROM messages WHERE session_key = {KEY_OF.format("?")}),
+       (SELECT max(store_id) FROM messages WHERE session_key = {KEY_OF.format("?")})
+"""
+# Within a conversation store ids grow with seq: both are given when a row is appended.
+_CONVERSATION_RANGE = """
+SELECT (SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY seq LIMIT 1),
+       (SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY seq DESC LIMIT 1)
+"""
+_SIZE = """
+SELECT sum((SELECT max(seq) FROM messages AS m WHERE m.conversation_id = c.value)) FROM json_each(?) AS c"""
+_MOST = 900  # conversations that one statement names
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a hit must be. Times are Unix seconds: ``since`` included, ``until`` excluded. Ids are inclusive."""
+
+    roles: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    since: float | None = None
+    until: float | None = None
+    first_id: int | None = None
+    last_id: int | None = None
+    speaker: str = ""  # an expression for the index: words that its text must hold
+
+
+def of_messages(db: Database, scope: Scope, filters: Filters, excluded: Sequence[Atom]) -> Where:
+    """The conditions for rows ``m`` of ``messages``."""
+    scope = _resolved(db, scope)
+    near = _conditions(
+        ("m.role", filters.roles or None), ("m.source", filters.sources or None), (_OF_SESSION, scope.session_id),
+        (f"{_SAID} >= ?", filters.since), (f"{_SAID} < ?", filters.until),
+        ("m.store_id >= ?", filters.first_id), ("m.store_id <= ?", filters.last_id),
+        (_ONE_OF.format("m.store_id"), _listed(scope.messages)),
+        (_SPOKEN, "{text} : (" + filters.speaker + ")" if filters.speaker else None),
+        *((_EXCLUDED, "{text} : (" + atom.match + ")") for atom in excluded),
+    )  # fmt: skip
+    cut, cuts = inherited(scope, "m")
+    wide = _conditions(("m.conversation_id", scope.conversations), (_OF_PRINCIPAL.format("m"), scope.principal))
+    clauses = [f"m.flags & {int(Flag.FILTERED)} = 0", *(sql for sql, _ in near), *([cut] if cut else [])]
+    params = [*(value for _, values in near for value in values), *cuts]
+    sql = " AND ".join([*clauses, *(sql for sql, _ in wide)])
+    everything = (*params, *(value for _, values in wide for value in values))
+    first, last = _range(db, scope, filters)
+    size = _messages_of(db, scope.conversations) if scope.apart else 0
+    return Where(
+        sql, everything, *documents.rows_of(first, last), " AND ".join(clauses), tuple(params), scope.apart, size
+    )
+
+
+def during(where: Where, when: When) -> Where:
+    """The same, said at one of these times."""
+    spans = " OR ".join([f"{_SAID} BETWEEN ? AND ?"] * len(when.spans))
+    return where._replace(sql=f"{where.sql} AND ({spans})", params=(*where.params, *(x for s in when.spans for x in s)))
+
+
+def of_nodes(db: Database, scope: Scope) -> Where:
+    """The conditions for rows ``n`` of ``nodes``; a session's nodes are those that cover messages of it."""
+    scope = _resolved(db, scope)
+    conditions = _conditions(
+        ("n.conversation_id", scope.conversations),
+        (_OF_PRINCIPAL.format("n"), scope.principal),
+        (_COVERS_SESSION, scope.session_id),
+        (_ONE_OF.format("n.node_id"), _listed(scope.nodes)),
+    )
+    cut, cuts = inherited(scope, "n")
+    sql = " AND ".join(["1", *(sql for sql, _ in conditions), *([cut] if cut else [])])
+    params = (*(value for _, values in conditions for value in values), *cuts)
+    size = _messages_of(db, scope.conversations) if scope.apart else 0
+    return Where(sql, params, 0, 2**62, apart=scope.apart, size=size)
+
+
+def _resolved(db: Database, scope: Scope) -> Scope:
+    """A scope of one among many principals, by its conversations: how much others say shall not even cost time."""
+    if not scope.apart or scope.conversations is not None or scope.principal is None:
+        return scope
+    rows = db.query("SELECT conversation_id FROM conversations WHERE principal = ? LIMIT ?", (scope.principal, _MOST))
+    return replace(scope, conversations=tuple(row[0] for row in rows)) if len(rows) < _MOST else scope
+
+
+def _messages_of(db: Database, conversations: Sequence[int] | None) -> int:
+    """About how many messages conversations have: a look-up for each."""
+    return int(db.query(_SIZE, (json.dumps(list(conversations or ())),))[0][0] or 0)
+
+
+def _listed(ids: Sequence[int] | None) -> str | None:
+    return json.dumps(list(ids)) if ids is not None else None
+
+
+def _range(db: Database, scope: Scope, filters: Filters) -> tuple[int, int]:
+    """The store ids that the scope can hold."""
+    ranges: list[tuple[Any, ...]] = []
+    if scope.session_id is not None:
+        ranges = db.query(_SESSION_RANGE, (scope.session_id, scope.session_id))
+    elif scope.conversations is not None and len(scope.conversations) <= 50:
+        for conversation in scope.conversations:
+            ranges += db.query(_CONVERSATION_RANGE, (conversation, conversation))
+    known = [r for r in ranges if r[0] is not None]
+    if ranges and not known:
+        return 0, 0
+    first = max(min((r[0] for r in known), default=0), filters.first_id or 0)
+    last = min(
+        max((r[1] for r in known), default=documents.LAST_STORE_ID),
+        documents.LAST_STORE_ID if filters.last_id is None else filters.last_id,
+    )
+    return min(first, documents.LAST_STORE_ID), max(last, 0)
+
+
+def _conditions(*pairs: tuple[str, Any]) -> list[tuple[str, tuple[Any, ...]]]:
+    """SQL and parameters of the conditions that are set; a tuple means one of these."""
+    out: list[tuple[str, tuple[Any, ...]]] = []
+    for sql, value in pairs:
+        if isinstance(value, tuple):
+            out.append((f"{sql} IN ({','.join('?' * len(value))})", value))
+        elif value is not None:
+            out.append((sql, (value,)))
+    return out

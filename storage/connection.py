@@ -1,0 +1,744 @@
+"""
+The database file: opening it, refusing it, transactions; a short read sees the last commit beside any long read.
+
+One ``Database`` per process and file, however many engines there are: a writer connection under one lock, a reader for short
+reads under another, and a connection for each long read while it lasts. Nothing above this package sees ``sqlite3``. The file is
+opened at first use and again at every use after a failure, so that a repaired disk needs no restart.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ..errors import Exchanged, Overtaken, StoreBusy, StoreError, StoreForeign, StoreReadOnly, StoreTooNew, StoreTooOld
+from . import changes, schema, seals, upgrade
+from .faults import Translated, translate
+from .foreign import refuse_foreign
+from .long_reads import LongReads
+
+try:
+    import fcntl
+except ImportError:  # no such locks there
+    fcntl = None  # type: ignore[assignment]
+
+Params = Sequence[Any] | dict[str, Any]
+
+BUSY_TIMEOUT_MS = 2000
+#: After a lock timeout the next writes give up at once for this long: a turn waits once, not at each hook.
+BUSY_MEMORY_S = 3.0
+BUSY_AGAIN_MS = 20
+BACKUP_S = 600.0
+COPIED_PAGES = 4096
+#: Of the write-ahead log: above this whoever has the file open folds it back, above the other one the worker does after a turn.
+LARGE_LOG_BYTES = 2_000_000
+WORTH_LOG_BYTES = 256_000
+#: Small: twenty tables and indexes of a page each are much beside one short conversation, and a commit writes whole pages. With
+#: 512 a file of 100,000 messages would be 2 % larger.
+PAGE_BYTES = 1024
+#: Pages that each connection keeps of a file, however large: what they lack comes from the system's own cache.
+READER_CACHE_KB, WRITER_CACHE_KB = 6000, 4000
+#: Statements over lists have a text for every length and take up to 100 KB: kept by the hundred they are never used again.
+KEPT_STATEMENTS = 48
+#: Before a commit folds it back itself, which costs the turn that commits; the worker folds back what is much smaller.
+_LOG_BYTES = 4_096_000
+#: Free pages that are not worth giving back: the next messages use them.
+SPARE_PAGES = 16
+#: So many at once: nobody can write meanwhile.
+RETURNED_PAGES = 4000
+#: Written anew in 30 ms of processor time.
+SMALL_FILE_BYTES = 2_000_000
+#: Instead of a file, where none can be written: what is stored lives as long as a connection of this process to that name.
+MEMORY: Final = Path(":memory:")
+
+
+class Identity(NamedTuple):
+    """Which file and which write-ahead log a process has open; 0: none."""
+
+    process: int
+    device: int
+    file: int
+    log: int
+
+
+def stand_in(database: Path, now: float) -> Path:
+    """A name for a file that stands in for a database, in the order of time; it says which process it is of."""
+    stem = f"{database.stem}.standby-{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}"
+    n = 1
+    while (path := database.with_name(f"{stem}-{n}-{os.getpid()}.db")).exists():
+        n += 1
+    return path
+
+
+@contextmanager
+def _folder_alone(folder: Path) -> Iterator[None]:
+    """One process at a time, where the system has such locks."""
+    handle = None
+    try:
+        with suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY)
+            if fcntl is not None:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _placed(copy: Path, file: Path) -> bool:
+    """Give a copy the name of a file that is missing. False where it is not, by now: its folder may have been renamed back.
+
+    In one folder, whatever it is called by now: a log that is removed is that of the missing file, and nothing is replaced.
+    """
+    folder = os.open(copy.parent, os.O_RDONLY)
+    try:
+        if file.name in os.listdir(folder) or copy.name not in os.listdir(folder):
+            return False
+        for ending in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{file.name}{ending}", dir_fd=folder)
+        try:
+            os.link(copy.name, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without hard links
+            os.rename(copy.name, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+            return True
+        os.unlink(copy.name, dir_fd=folder)
+        return True
+    finally:
+        os.close(folder)
+
+
+class Database:
+    """One SQLite file. Thread-safe; ``clock`` is ``time.monotonic`` unless a test says otherwise."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        on_open: Callable[[Database], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        busy_ms: int | None = None,
+    ) -> None:
+        self.path = Path(path)
+        #: The file in use: that of ``path``, or one that stands in for it.
+        self.file = self.path
+        self._busy_ms = BUSY_TIMEOUT_MS if busy_ms is None else busy_ms
+        self._on_open = on_open
+        self._clock = clock
+        self._translated = Translated(self.path)
+        self._translated_or_busy = Translated(self.path, self._saw_busy)
+        self._write_lock = threading.RLock()
+        self._read_lock = threading.RLock()
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._sealer: seals.Sealer | None = None
+        self._long_reads = LongReads(self.path)
+        self._opened: Identity | None = None
+        #: A connection to the database's own file and which file that is, while something stands in for it.
+        self._left: tuple[sqlite3.Connection, Identity] | None = None
+        #: What was found wrong with the file when it was opened again, in words; for whoever is told that it was opened.
+        self.notice = ""
+        self._depth = 0
+        self._busy_until = 0.0
+        self._pinned = threading.local()
+        self._known = False  # was it ever open?
+
+    # -- opening ------------------------------------------------------------------------------------
+    def open(self) -> None:
+        """Open now (otherwise the first use does). Raises a StoreError that says what is wrong."""
+        with self._write_lock:
+            self._connected()
+
+    def close(self) -> None:
+        """Close the connections; the next use opens them again."""
+        with self._write_lock, self._read_lock:
+            mine = self._opened is not None and self._opened[0] == os.getpid()
+            open_ones = (self._reader, self._writer)
+            self._reader = self._writer = self._opened = None
+            self._long_reads.close(mine=mine)
+            if mine:  # after a fork the file belongs to the parent: closing here would drop its locks
+                for connection in open_ones:
+                    if connection is not None:
+                        connection.close()
+
+    def use(self, file: Path, *, watched: bool = False) -> None:
+        """Work with another file from the next use on: a stand-in, or the database's own. Raises StoreBusy in a transaction.
+
+        ``watched``: the database's own file, which is left, stays open for ``rescue``.
+        """
+        with self._write_lock, self._read_lock:
+            if self._depth:
+                raise StoreBusy(f"{self.file}: a transaction is going on")
+            if watched and self.file == self.path and self._reader is not None and self._opened is not None:
+                self._forget_left()
+                self._left, self._reader = (self._reader, self._opened), None
+            self.close()
+            self.file = file
+            self._busy_until = 0.0
+            self._translated = Translated(file)
+            self._translated_or_busy = Translated(file, self._saw_busy)
+            self._long_reads = LongReads(file)
+            self._read_lock = self._write_lock if file == MEMORY else threading.RLock()
+
+    def rescue(self) -> None:
+        """Save what the file that was left holds, where it was removed or replaced meanwhile. Raises StoreError."""
+        if self._left is None:
+            return
+        reader, was = self._left
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            missing = True
+        else:
+            missing = False
+            if (found.st_dev, found.st_ino) == (was.device, was.file):
+                return
+        if was.process == os.getpid() and self.path.parent.is_dir():
+            with self._translated:
+                self._save(reader, self.path, missing=missing)
+            self._forget_left()
+
+    def _forget_left(self) -> None:
+        left, self._left = self._left, None
+        if left is not None and left[1].process == os.getpid():
+            left[0].close()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other thread writes meanwhile, to any file in use."""
+        with self._write_lock:
+            yield
+
+    def hold(self, seconds: float) -> bool:
+        """Keep every other thread out until ``let_go``; False: one was not done in time, and nothing is held."""
+        if not self._write_lock.acquire(timeout=max(0.0, seconds)):
+            return False
+        if not self._read_lock.acquire(timeout=max(0.0, seconds)):
+            self._write_lock.release()
+            return False
+        return True
+
+    def let_go(self) -> None:
+        """Let the others in that ``hold`` kept out."""
+        self._read_lock.release()
+        self._write_lock.release()
+
+    @contextmanager
+    def steady(self) -> Iterator[None]:
+        """Refuse this thread's transactions in the block once another file is in use: addresses mean something else there."""
+        self._ready()
+        before, self._pinned.file = getattr(self._pinned, "file", None), self._opened
+        try:
+            yield
+        finally:
+            self._pinned.file = before
+
+    @property
+    def is_open(self) -> bool:
+        return self._writer is not None
+
+    @property
+    def identity(self) -> Identity | None:
+        """Which file is open; another one after a restore, though its path is the same."""
+        return self._opened
+
+    @property
+    def is_current(self) -> bool:
+        """Is the open file still the one with its name?"""
+        return self._opened is not None and self._opened == self._identity()
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._writer is not None and self._depth == 0 and self._opened != self._identity():
+            with _folder_alone(self.file.parent):  # two processes must not both fold the same log
+                self._leave(self._identity())
+                self._open()
+        if self._writer is None:
+            self._open()
+        assert self._writer is not None
+        return self._writer
+
+    def _identity(self) -> Identity | None:
+        if self.file == MEMORY:
+            return Identity(os.getpid(), 0, 0, 0)
+        try:
+            found = os.stat(self.file)
+        except OSError:
+            return None
+        try:
+            log = os.stat(f"{self.file}-wal").st_ino
+        except OSError:
+            log = 0
+        return Identity(os.getpid(), found.st_dev, found.st_ino, log)
+
+    def _leave(self, now: Identity | None) -> None:
+        """Close connections to a file that lost its name or its log meanwhile; what only they show is kept.
+
+        A log is removed by SQLite itself where another program's locks cancelled ours: whoever opened and closes a file drops
+        all POSIX locks that its process has on it. After a fork the connections are the parent's.
+        """
+        was = self._opened
+        try:
+            if was is not None and was.process == os.getpid():
+                if now is None or (now.device, now.file) != (was.device, was.file):
+                    self._save(self._reader, self.file, missing=now is None)
+                elif self._writer is not None:
+                    self.notice = f"the write-ahead log of {self.file} was removed by another program"
+                    if not now.log:
+                        self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except (sqlite3.Error, OSError) as exc:
+            self.notice += f"; what it held could not be saved: {exc}"
+        finally:
+            self.close()
+
+    def _save(self, reader: sqlite3.Connection | None, file: Path, *, missing: bool) -> None:
+        """Write what an open connection shows to a file with a name: its own, or that of a stand-in where another has that."""
+        self.notice = f"{file} was {'deleted' if missing else 'replaced'} while it was in use"
+        if reader is None or not file.parent.is_dir():
+            return
+        copy = file.with_name(f".{file.name}.{os.getpid()}.saved")
+        with closing(sqlite3.connect(copy)) as target:
+            os.chmod(copy, 0o600)
+            reader.backup(target)
+        if not (missing and _placed(copy, file)):
+            copy.replace(stand_in(self.path, time.time()))
+
+    def _open(self) -> None:
+        patience = BUSY_AGAIN_MS if self._clock() < self._busy_until else self._busy_ms
+        with self._translated_or_busy:
+            self._create_file()
+            refuse_foreign(self.file)
+            writer = self._connect(patience)
+            try:
+                if self._accepted(writer) == upgrade.DEVELOPMENT:
+                    writer.close()  # nobody else may have the file open, not even we
+                    upgrade.upgrade(self.file, wait_s=patience / 1000)
+                    writer = self._connect(patience)
+                self._prepare(writer, patience)
+                writer.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+                self._sealer = seals.Sealer(writer)
+                changes.attach(writer)
+                reader = writer if self.file == MEMORY else self._connect_reader()
+            except BaseException:
+                writer.close()
+                raise
+        self._writer, self._reader, self._opened = writer, reader, self._identity()
+        self._known = True
+        if self.file == self.path:
+            self._forget_left()
+        if self._on_open is not None:
+            try:
+                self._on_open(self)
+            except BaseException:
+                self.close()
+                raise
+
+    def _connect(self, patience: int) -> sqlite3.Connection:
+        """A connection that waits so many milliseconds for a lock."""
+        name = f"file:lcm-{os.getpid()}?mode=memory&cache=shared" if self.file == MEMORY else str(self.file)
+        return sqlite3.connect(
+            name, timeout=patience / 1000, isolation_level=None, check_same_thread=False, uri=self.file == MEMORY,
+            cached_statements=KEPT_STATEMENTS,
+        )  # fmt: skip
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        reader = self._connect(self._busy_ms)
+        if self.file == MEMORY:  # there a second connection would be refused while anybody writes
+            reader.execute("PRAGMA read_uncommitted=1")
+        reader.execute("PRAGMA trusted_schema=OFF")
+        reader.execute("PRAGMA query_only=1")
+        reader.execute(f"PRAGMA cache_size=-{READER_CACHE_KB}")
+        return reader
+
+    def _create_file(self) -> None:
+        """An empty file of the right mode: SQLite gives its side files the mode of the main file."""
+        if self.file == MEMORY:
+            return
+        if self.file.exists():
+            refuse_other_kinds(self.file)
+            return
+        if self._known and not self.file.parent.is_dir():
+            raise StoreReadOnly(
+                f"{self.file.parent} is gone: it was renamed or removed while {self.file.name} was in use"
+            )
+        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileExistsError):
+            os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+    def _accepted(self, connection: sqlite3.Connection) -> int:
+        """Which schema the file has (0: it holds nothing yet). Raises a StoreError for a file that this release does not read."""
+        connection.execute("PRAGMA trusted_schema=OFF")
+        tables, triggers = connection.execute("SELECT count(*), total(type = 'trigger') FROM sqlite_master").fetchone()
+        # Read after the tables: a process that makes them meanwhile says in the same transaction whose they are.
+        version = schema.version_of(connection)
+        owner = _pragma(connection, "application_id")
+        if tables and owner != schema.APPLICATION_ID:  # its tables are in the log only: seen now that it is open
+            raise StoreForeign(
+                f"{self.file} is a database of another program (application_id {owner})",
+                remedy="move it away, or point LCM_DATABASE_PATH at another file",
+            )
+        if triggers:
+            raise StoreForeign(
+                f"{self.file} holds triggers, and this plugin makes none: they may change or drop what is stored",
+                remedy="remove them, or restore a backup",
+            )
+        if version > schema.VERSION:
+            raise StoreTooNew(
+                f"{self.file} has schema {version}, this release knows {schema.VERSION}: update the plugin"
+            )
+        if tables and version not in (upgrade.DEVELOPMENT, schema.VERSION):
+            raise StoreTooOld(
+                f"{self.file} has schema {version} of an early development version; this release reads "
+                f"{schema.VERSION}, and {upgrade.DEVELOPMENT}, which it upgrades"
+            )
+        return version if tables else 0
+
+    def _prepare(self, connection: sqlite3.Connection, patience: int) -> None:
+        """Everything a connection needs, waiting so many milliseconds for another that holds the file."""
+        if not self._accepted(connection):  # both are for files that hold nothing yet; others keep what they have
+            connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        self._use_wal(connection, patience)
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KB}")
+        connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_BYTES // _pragma(connection, 'page_size')}")
+        connection.execute(f"PRAGMA journal_size_limit={WORTH_LOG_BYTES}")
+        connection.execute("PRAGMA temp_store=MEMORY")
+        schema.create(connection)
+        seals.ensure(connection)
+        upgrade.tidy(connection, self.file)
+
+    def _use_wal(self, connection: sqlite3.Connection, patience: int) -> None:
+        """SQLite does not wait for a lock here, and processes that start together all ask for it."""
+        end = self._clock() + patience / 1000
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as exc:
+                if not isinstance(translate(exc, self.file), StoreBusy) or self._clock() > end:
+                    raise
+                time.sleep(0.02)
+
+    # -- writing ------------------------------------------------------------------------------------
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing. Nested use joins the outer transaction. Never hold one over a model call."""
+        with self._write_lock:
+            if self._depth:
+                with self._nested():
+                    yield
+                return
+            with self._translated_or_busy:
+                connection = self._connected()
+                if getattr(self._pinned, "file", None) not in (None, self._opened):
+                    raise Exchanged(
+                        f"{self.file} took the place of the file that this work began with; it is done again"
+                    )
+                again = self._clock() < self._busy_until
+                if again:
+                    connection.execute(f"PRAGMA busy_timeout={BUSY_AGAIN_MS}")
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                finally:
+                    if again:
+                        connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+            self._depth = 1
+            try:
+                yield
+                with self._translated:
+                    self._sealed().flush()
+                    connection.execute("COMMIT")
+                if self._opened != self._identity():
+                    raise Overtaken(f"{self.file} or its log was removed while this was written; it is written again")
+            except BaseException:
+                self._rollback(connection)
+                raise
+            finally:
+                self._depth = 0
+
+    @contextmanager
+    def _nested(self) -> Iterator[None]:
+        """A part of the open transaction that is all or nothing by itself, for callers that survive its failure."""
+        connection = self._in_transaction()
+        name, mark = f"part{self._depth}", self._sealed().mark()
+        with self._translated:
+            connection.execute(f"SAVEPOINT {name}")
+        self._depth += 1
+        try:
+            yield
+        except BaseException:
+            self._sealed().back_to(mark)
+            if connection.in_transaction:  # SQLite ends the whole transaction by itself on some errors
+                with self._translated:
+                    connection.execute(f"ROLLBACK TO {name}")
+                    connection.execute(f"RELEASE {name}")
+            raise
+        else:
+            with self._translated:
+                connection.execute(f"RELEASE {name}")
+        finally:
+            self._depth -= 1
+
+    def _sealed(self) -> seals.Sealer:
+        assert self._sealer is not None  # made with the writer
+        return self._sealer
+
+    def _rollback(self, connection: sqlite3.Connection) -> None:
+        self._sealed().back_to({})
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self.close()  # the connection is unusable; the next use opens a new one
+
+    def _saw_busy(self) -> None:
+        self._busy_until = self._clock() + BUSY_MEMORY_S
+
+    @contextmanager
+    def unreferenced(self) -> Iterator[None]:
+        """A transaction that does not enforce references: for copies of rows whose neighbours may be unreadable."""
+        with self._write_lock:
+            with self._translated:
+                connection = self._connected()
+                connection.execute("PRAGMA foreign_keys=OFF")
+            try:
+                with self.transaction():
+                    yield
+            finally:
+                with self._translated:
+                    connection.execute("PRAGMA foreign_keys=ON")
+
+    def execute(self, sql: str, params: Params = ()) -> int:
+        """One writing statement inside a transaction. Returns the last inserted rowid."""
+        with self._write_lock, self._translated:
+            return self._in_transaction().execute(sql, params).lastrowid or 0
+
+    def executemany(self, sql: str, rows: Iterable[Params]) -> None:
+        """The same statement for many rows, inside a transaction."""
+        with self._write_lock, self._translated:
+            self._in_transaction().executemany(sql, rows)
+
+    def fetch(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
+        """Read inside the open transaction: what this transaction itself has written is seen."""
+        with self._write_lock, self._translated:
+            return self._in_transaction().execute(sql, params).fetchall()
+
+    def _in_transaction(self) -> sqlite3.Connection:
+        if not self._depth or self._writer is None:
+            raise RuntimeError("write outside a transaction")
+        return self._writer
+
+    # -- reading ------------------------------------------------------------------------------------
+    def query(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
+        """All rows of a reading statement."""
+        self._ready()
+        with self._read_lock, self._translated:
+            return self._reading().execute(sql, params).fetchall()
+
+    def query_one(self, sql: str, params: Params = ()) -> tuple[Any, ...] | None:
+        """The first row, or None."""
+        self._ready()
+        with self._read_lock, self._translated:
+            with closing(self._reading().execute(sql, params)) as cursor:  # a statement that is not read to its end
+                row: tuple[Any, ...] | None = cursor.fetchone()
+            return row
+
+    def iterate(self, sql: str, params: Params = (), *, size: int = 500) -> Iterator[list[tuple[Any, ...]]]:
+        """Rows in batches, all of the moment of the first batch, read over a connection of their own.
+
+        A connection sees one moment as long as a statement of it is not read to its end: short reads beside this one go on to
+        see every commit. Raises StoreBusy when too many are going on and none of them ends in time.
+        """
+        self._ready()
+        with self._translated, self._long_reads.begun(self._connect_for_long_read) as read:
+            while rows := read.rows(sql, params, size):
+                yield rows
+
+    def _connect_for_long_read(self) -> sqlite3.Connection:
+        self._reading()  # raises where another thread has just closed the file
+        return self._connect_reader()
+
+    def _ready(self) -> None:
+        """Open if need be, under the write lock and before the read lock is taken: the order in which ``close`` takes them."""
+        if self._reader is None or (self._depth == 0 and self._opened != self._identity()):
+            with self._write_lock:
+                self._connected()
+
+    def _reading(self) -> sqlite3.Connection:
+        if self._reader is None:
+            raise Exchanged(f"{self.file}: closed by another thread just now; the same call works again")
+        return self._reader
+
+    # -- maintenance --------------------------------------------------------------------------------
+    def backup(self, target: Path, progress: Callable[[str, int, int], None] = lambda *_: None) -> None:
+        """A consistent copy through SQLite's backup API, on connections of its own."""
+        with Translated(target):
+            source = sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            copy = sqlite3.connect(target)
+            end = self._clock() + BACKUP_S
+
+            def patience(_status: int, left: int, pages: int) -> None:
+                progress("copying", pages - left, pages)
+                if self._clock() > end:
+                    raise StoreBusy(f"{self.file}: no consistent copy within {BACKUP_S:.0f} s")
+
+            try:
+                # One moment for all steps: otherwise each commit of an agent would begin the copy anew.
+                source.execute("BEGIN")
+                source.execute("SELECT 1 FROM sqlite_master").fetchall()
+                source.backup(copy, pages=COPIED_PAGES, progress=patience)
+            finally:
+                copy.close()
+                source.close()
+            os.chmod(target, 0o600)
+
+    @contextmanager
+    def copied(self, tables: Sequence[str], schema: Sequence[str]) -> Iterator[Callable[[str], object]]:
+        """A private copy of some tables as they are now, over ``schema``, which makes them; ``execute`` of it. Locks nobody."""
+        source = (
+            f"file:lcm-{os.getpid()}?mode=memory&cache=shared"
+            if self.file == MEMORY
+            else f"{self.file.resolve().as_uri()}?mode=ro"
+        )
+        self._ready()
+        with self._translated, closing(sqlite3.connect("file:", uri=True, isolation_level=None)) as copy:
+            for statement in schema:
+                copy.execute(statement)
+            copy.execute("ATTACH ? AS source", (source,))
+            copy.execute("BEGIN")
+            for table in tables:
+                copy.execute(f"DELETE FROM main.{table}")
+                copy.execute(f"INSERT INTO main.{table} SELECT * FROM source.{table}")
+            copy.execute("COMMIT")
+            yield copy.execute
+
+    def optimise(self, *, log_bytes: int = LARGE_LOG_BYTES) -> None:
+        """Give free pages back and fold a write-ahead log of more than ``log_bytes`` into the file.
+
+        Waits for nobody: what a reader or a writer of any process stands in the way of is left to the next time.
+        """
+        if not self.is_open or self._depth:
+            return
+        try:
+            with self._hurried() as connection:
+                if _pragma(connection, "freelist_count") > SPARE_PAGES:
+                    # ``execute`` would give one page back
+                    connection.executescript(f"PRAGMA incremental_vacuum({RETURNED_PAGES});")
+            self._fold_log(log_bytes)
+        except StoreBusy:
+            return
+
+    def tighten(self) -> None:
+        """Write a small file anew, its rows side by side: those that were moved left a tenth of their pages empty.
+
+        Waits for nobody, like ``optimise``; in a large file it would take too long.
+        """
+        if not self.is_open or self._depth:
+            return
+        try:
+            with self._hurried() as connection:
+                if _pragma(connection, "page_count") * _pragma(connection, "page_size") <= SMALL_FILE_BYTES:
+                    connection.execute("VACUUM")
+        except StoreBusy:
+            return
+
+    @contextmanager
+    def secure(self) -> Iterator[None]:
+        """What is deleted or moved by this process meanwhile is overwritten with zeros."""
+        with self._write_lock, self._translated:
+            before = _pragma(self._connected(), "secure_delete")
+            self._connected().execute("PRAGMA secure_delete=ON").fetchall()
+        try:
+            yield
+        finally:
+            with self._write_lock, self._translated:
+                self._connected().execute(f"PRAGMA secure_delete={before}").fetchall()
+
+    def renew(self) -> None:
+        """Write the whole file anew and empty its log: neither holds what was deleted. Raises StoreBusy where somebody reads."""
+        with self._write_lock, self._translated:
+            connection = self._connected()
+            connection.execute("VACUUM")
+            if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                raise StoreBusy(f"{self.file}: another process reads it, so its log still holds what was deleted")
+
+    def _fold_log(self, above: int) -> None:
+        log = self.file.with_name(self.file.name + "-wal")
+        if not log.exists() or log.stat().st_size <= above:
+            return
+        # First beside whoever writes, without any lock of theirs or ours; then only what came meanwhile is left to do, while
+        # nobody may write.
+        with self._translated, closing(sqlite3.connect(self.file, timeout=0, isolation_level=None)) as beside:
+            beside.execute("PRAGMA synchronous=FULL")
+            beside.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with self._hurried() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    @contextmanager
+    def _hurried(self) -> Iterator[sqlite3.Connection]:
+        """The writer's connection, for statements that wait for no other process."""
+        with self._write_lock, self._translated:
+            connection = self._connected()
+            connection.execute(f"PRAGMA busy_timeout={BUSY_AGAIN_MS}")
+            try:
+                yield connection
+            finally:
+                connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+
+
+def refuse_other_kinds(path: Path) -> None:
+    """Raise StoreError for a folder or a device; an empty file (``touch``) gets the mode of a database."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        what = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+        wrong = StoreError(f"{path} is {what}; the database needs a file")
+        wrong.remedy = "let LCM_DATABASE_PATH name a file (or leave it out: `lcm.db` in the Hermes home)"
+        raise wrong
+    if not found.st_size and found.st_mode & 0o077:
+        path.chmod(0o600)
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+# -- one database per file -------------------------------------------------------------------------------
+class Databases:
+    """The databases of this process by real path, so that no file is ever opened twice."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_path: dict[str, Database] = {}
+
+    def at(self, path: str | Path, on_open: Callable[[Database], None] | None = None) -> Database:
+        key = os.path.realpath(path)
+        with self._lock:
+            if key not in self._by_path:
+                self._by_path[key] = Database(key, on_open=on_open)
+            return self._by_path[key]
+
+
+# -- lists as parameters of a statement ------------------------------------------------------------------
+# Prepared statements are kept by their text: a list is as long as the next power of two, with NULLs that are equal to nothing.
+def padded(values: Collection[Any], blank: Any = None) -> list[Any]:
+    """The values, and ``blank`` until there are 1, 2, 4, 8, ... of them; nothing for none."""
+    out: list[Any] = list(values)
+    if out:
+        out += [blank] * ((1 << (len(out) - 1).bit_length()) - len(out))
+    return out
+
+
+def marks(count: int, mark: str = "?") -> str:
+    """So many parameters, separated by commas."""
+    return ",".join([mark] * count)

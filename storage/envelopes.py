@@ -1,0 +1,233 @@
+"""
+Stored JSON of messages: one by one in its row while it is young, many together in a block once it is old.
+
+Owns table ``blocks``. A block holds the envelopes of messages of one conversation that followed each other; each of their rows
+has the block's number in the place of its envelope. Blocks never change: they are written in the transaction that lets their rows
+point at them, and go with their conversation. When packing is due decides ``upkeep``; the bytes are ``packing``'s business.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from ..errors import StoreCorrupt
+from .connection import Database, marks, padded
+from .meta import Meta
+from .packing import BLOCK_BYTES, LARGE_BYTES, pack_block, unpack, unpack_block
+
+_CACHED_BYTES = 4_000_000
+#: What ``Blocks.envelope`` and reading what it gives may raise.
+UNREADABLE: Final = (zlib.error, ValueError, KeyError, IndexError, TypeError)
+_INSERT = "INSERT INTO blocks(conversation_id, data) VALUES (?,?)"
+
+Stored = bytes | int
+"""The column ``envelope`` of a row: an envelope by itself, or the number of its block."""
+
+
+class Blocks:
+    """The blocks of one database, and the last ones that were read."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._lock = threading.Lock()
+        self._of: object = None  # the file that the cache is of: another one gives the same numbers to other blocks
+        self._cache: OrderedDict[int, dict[int, bytes]] = OrderedDict()
+        self._bytes = 0
+
+    # -- reading ------------------------------------------------------------------------------------
+    def envelope(self, store_id: int, stored: Stored) -> str:
+        """The envelope of a message. Raises zlib.error, ValueError or KeyError when it is not there or no envelope."""
+        if isinstance(stored, bytes):
+            return unpack(stored)
+        if not isinstance(stored, int):
+            raise ValueError(f"an envelope of type {type(stored).__name__}")
+        known = self._block(stored)
+        if store_id not in known:
+            raise KeyError(f"block {stored} does not hold it")
+        return known[store_id].decode("utf-8")
+
+    def legible(self, store_id: int, stored: Stored) -> str:
+        """The same. Raises StoreCorrupt when it is not there or no envelope."""
+        try:
+            return self.envelope(store_id, stored)
+        except UNREADABLE as exc:
+            raise unreadable(store_id, exc) from exc
+
+    def _block(self, number: int) -> Mapping[int, bytes]:
+        with self._lock:
+            if self._of != self._db.identity:
+                self._of, self._bytes = self._db.identity, 0
+                self._cache.clear()
+            if number in self._cache:
+                self._cache.move_to_end(number)
+                return self._cache[number]
+        row = self._db.query_one("SELECT data FROM blocks WHERE block_id = ?", (number,))
+        if row is None:
+            return {}
+        known = unpack_block(row[0])
+        with self._lock:
+            if number not in self._cache:
+                self._cache[number] = known
+                self._bytes += sum(map(len, known.values()))
+            while len(self._cache) > 1 and self._bytes > _CACHED_BYTES:
+                self._bytes -= sum(map(len, self._cache.popitem(last=False)[1].values()))
+        return known
+
+    # -- writing ------------------------------------------------------------------------------------
+    def add(self, conversation_id: int, data: bytes) -> int:
+        """Keep a block, inside the caller's transaction; its number."""
+        return self._db.execute(_INSERT, (conversation_id, data))
+
+
+def unreadable(store_id: int, exc: Exception) -> StoreCorrupt:
+    """The error for a row whose envelope cannot be read."""
+    return StoreCorrupt(f"the content of msg_{store_id} cannot be read ({type(exc).__name__}: {exc})")
+
+
+def grouped(rows: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, list[tuple[int, str]]]]:
+    """Rows (store id, conversation, envelope) as they go into blocks: (conversation, its envelopes), none too large."""
+    by_conversation: dict[int, list[tuple[int, str]]] = {}
+    for store_id, conversation, envelope in rows:
+        if len(envelope) <= LARGE_BYTES:
+            by_conversation.setdefault(conversation, []).append((store_id, envelope))
+    for conversation, envelopes in by_conversation.items():
+        for group in _parts(envelopes):
+            if len(group) > 1:  # one by itself gains nothing
+                yield conversation, group
+
+
+def _parts(envelopes: Sequence[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Envelopes in parts of about BLOCK_BYTES, all nearly equal."""
+    total = sum(len(envelope) for _, envelope in envelopes)
+    count = max(1, round(total / BLOCK_BYTES))
+    part: list[tuple[int, str]] = []
+    used = done = 0
+    for each in envelopes:
+        part.append(each)
+        used += len(each[1])
+        if used >= total * (done + 1) / count:
+            yield part
+            part, done = [], done + 1
+    if part:
+        yield part
+
+
+def packed(groups: Iterable[tuple[int, list[tuple[int, str]]]]) -> list[tuple[int, tuple[int, ...], bytes]]:
+    """(conversation, store ids, block) of every group that is smaller packed; what was packed is unpacked to be sure."""
+    out = []
+    for conversation, group in groups:
+        data = pack_block(group)
+        if {n: body.decode("utf-8") for n, body in unpack_block(data).items()} == dict(group):
+            out.append((conversation, tuple(n for n, _ in group), data))
+    return out
+
+
+# -- packing ----------------------------------------------------------------------------------------------
+#: A row but for its envelope; STORED_COLUMNS: as it is stored, with the number of its session.
+COLUMNS = (
+    "store_id, conversation_id, {}, seq, pos, role, tool_name, answers, digest, tokens, chars, said_at, stored_at, "
+    "source, flags, revises"
+)
+STORED_COLUMNS = COLUMNS.format("session_key")
+_PACKED = "packed_to"  # the last row that was looked at for packing
+_STEP_BYTES, _STEP_ROWS = 4 * BLOCK_BYTES, 1000
+
+
+#: A row as it is packed: store id, conversation, what is stored of its envelope, the envelope ("" where it cannot be read).
+_Lying = tuple[int, int, Stored, str]
+_LYING = "store_id, conversation_id, envelope"
+
+
+class ColdRows:
+    """The rows of one database whose envelopes may move."""
+
+    def __init__(self, db: Database, blocks: Blocks) -> None:
+        self._db = db
+        self._blocks = blocks
+
+    def pack(self, *, hot: int, least_bytes: int = _STEP_BYTES) -> int:
+        """Pack some of the oldest envelopes that lie alone, except those of the newest ``hot`` rows; how many were packed.
+
+        0: there are too few of them yet. What a row says stays what it was; only where it lies changes.
+        """
+        meta = Meta(self._db)
+        done = int(meta.value(_PACKED) or 0)
+        window = self._window(done, hot)
+        if len(window) < _STEP_ROWS and sum(len(envelope) for *_, envelope in window) < least_bytes:
+            return 0
+        span = "store_id > ? AND store_id <= ?"
+        blocks = _blocks_of(window)
+        with self._db.transaction():
+            if not self._unchanged(window, span, (done, window[-1][0])) or int(meta.value(_PACKED) or 0) != done:
+                return 0  # another process packs, or an operator removes: the next call looks again
+            self._keep(blocks)
+            meta.note(_PACKED, window[-1][0])
+        return sum(len(store_ids) for _, store_ids, _ in blocks)
+
+    def pack_own(self, conversation_id: int, *, least_bytes: int) -> int:
+        """Pack some envelopes of one conversation that lie alone, however new they are; how many were packed."""
+        lonely = "conversation_id = ? AND store_id > ? AND typeof(envelope) = 'blob'"
+        which = (conversation_id, int(Meta(self._db).value(_PACKED) or 0))
+        window = self._read(f"SELECT {_LYING} FROM messages WHERE {lonely} ORDER BY seq LIMIT ?", (*which, _STEP_ROWS))
+        if sum(len(envelope) for *_, envelope in window) < least_bytes:
+            return 0
+        blocks, ids = _blocks_of(window), padded([row[0] for row in window])
+        with self._db.transaction():
+            if not self._unchanged(window, f"store_id IN ({marks(len(ids))})", ids):
+                return 0
+            self._keep(blocks)
+        return sum(len(store_ids) for _, store_ids, _ in blocks)
+
+    def _unchanged(self, window: Sequence[_Lying], which: str, params: Sequence[int | None]) -> bool:
+        now = self._db.fetch(f"SELECT store_id, envelope FROM messages WHERE {which}", params)
+        return dict(now) == {store_id: stored for store_id, _, stored, _ in window}
+
+    def _keep(self, blocks: Sequence[tuple[int, Sequence[int], bytes]]) -> None:
+        for conversation, store_ids, data in blocks:
+            self._move(store_ids, self._blocks.add(conversation, data))
+
+    def _move(self, store_ids: Sequence[int], number: int) -> None:
+        """Let rows point at a block. Taken out and put back: SQLite leaves the room empty where a row merely gets shorter."""
+        wanted = padded(store_ids)
+        which = f"store_id IN ({marks(len(wanted))})"
+        rows = self._db.fetch(f"SELECT {STORED_COLUMNS} FROM messages WHERE {which}", wanted)
+        self._db.execute("PRAGMA defer_foreign_keys=ON")
+        self._db.execute(f"DELETE FROM messages WHERE {which}", wanted)
+        self._db.executemany(
+            f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES ({'?,' * len(rows[0])}?)",
+            [(*row, number) for row in rows],
+        )
+
+    def _window(self, done: int, hot: int) -> list[_Lying]:
+        """The next rows to pack: (store id, conversation, what is stored, envelope), about ``_STEP_BYTES`` of text."""
+        newest = self._db.query_one("SELECT max(store_id) FROM messages")
+        last = int(newest[0] or 0) - hot if newest else 0
+        if last <= done:
+            return []  # nearly always, in the worker
+        sql = f"SELECT {_LYING} FROM messages WHERE store_id BETWEEN ? AND ? ORDER BY store_id LIMIT ?"
+        return self._read(sql, (done + 1, last, _STEP_ROWS))
+
+    def _read(self, sql: str, params: Sequence[int]) -> list[_Lying]:
+        window: list[_Lying] = []
+        size = 0
+        for rows in self._db.iterate(sql, params, size=50):
+            for store_id, conversation, stored in rows:
+                try:
+                    text = self._blocks.envelope(store_id, stored)
+                except UNREADABLE:
+                    text = ""  # the doctor tells of it; as it cannot be read it stays where it is
+                window.append((store_id, conversation, stored, text))
+                size += len(text)
+                if size >= _STEP_BYTES:
+                    return window
+        return window
+
+
+def _blocks_of(window: Sequence[_Lying]) -> list[tuple[int, Sequence[int], bytes]]:
+    """The envelopes of a window that lie alone, as blocks."""
+    alone = [(i, conversation, text) for i, conversation, stored, text in window if text and isinstance(stored, bytes)]
+    return list(packed(grouped(alone)))

@@ -1,0 +1,553 @@
+"""
+A database as a file: what its header says, whether it is sound, copies, and what can be saved from a damaged one.
+
+Everything here opens connections of its own, for the file at hand may be one that ``Database`` refuses. Reading the
+header by hand is for files that no connection of this process has open: closing such a descriptor would drop SQLite's
+locks on it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import re
+import shutil
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from ..errors import StoreBusy, StoreCorrupt, StoreError
+from . import durable, leaves, seals, upgrade
+from . import schema as migrations
+from .connection import Database, Params, refuse_other_kinds
+from .faults import translate
+
+try:
+    import fcntl
+except ImportError:  # no such locks there
+    fcntl = None  # type: ignore[assignment]
+try:
+    import resource
+except ImportError:
+    resource = None  # type: ignore[assignment]
+
+_MAGIC = b"SQLite format 3\0"
+_SIDE_FILES = ("-wal", "-shm", "-journal")
+_SHARED = "{} is open in another process; end the other Hermes processes (gateway, terminals) first"
+# Where SQLite's unix locks are: bytes that no page uses.
+_SHARED_FIRST, _SHARED_SIZE = 0x40000002, 510
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is (0: unknown)."""
+
+
+def silent(_what: str, _done: int, _total: int) -> None:
+    """Progress that nobody watches."""
+
+
+# -- looking at a file -----------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first 100 bytes. ``sqlite`` False: this is no SQLite file, and the rest means nothing."""
+
+    sqlite: bool
+    wal: bool = False
+    schema: int = 0
+    application_id: int = 0
+    bytes: int = 0
+
+    @property
+    def ours(self) -> bool:
+        """Did this plugin write it?"""
+        return self.sqlite and self.application_id == migrations.APPLICATION_ID
+
+    @property
+    def too_new(self) -> bool:
+        """Did a newer release write it?"""
+        return self.ours and self.schema > migrations.VERSION
+
+    @property
+    def development(self) -> bool:
+        """Is it in the format of the development version, which is upgraded?"""
+        return self.ours and self.schema == upgrade.DEVELOPMENT
+
+    @property
+    def too_old(self) -> bool:
+        """Did a development version write it that no release reads?"""
+        return self.ours and self.schema < migrations.VERSION and not self.development
+
+
+def header(path: Path) -> Header:
+    """What the header says. Raises StoreError when the file cannot be read."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(100)
+        size = path.stat().st_size
+    except OSError as exc:
+        raise StoreError(f"{path}: {exc.strerror or exc}") from exc
+    if len(head) < 100 or not head.startswith(_MAGIC):
+        return Header(False, bytes=size)
+    schema, application = struct.unpack(">I", head[60:64])[0], struct.unpack(">I", head[68:72])[0]
+    return Header(True, head[18] == 2, schema, application, size)
+
+
+NOTE: Final = "backup"  # in the ``meta`` of a copy: when it was made, and the payload files of that time
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Which database a file is of, and how much it holds. ``nonce``: of its first conversation, where it has one."""
+
+    identity: str | None
+    nonce: str | None
+    messages: int
+    newest: int
+    made_at: float = 0.0
+    payloads: dict[str, str] = field(default_factory=dict)
+
+    def is_of(self, other: Facts) -> bool:
+        """Are both of one database?"""
+        return (self.identity or "") == other.identity or (self.nonce or "") == other.nonce
+
+
+def facts_of(db: seals.Readable) -> Facts:
+    """The facts of a database. Raises StoreError, or what SQLite does."""
+    noted = {key: json.loads(value) for key, value in db.query(
+        "SELECT key, value FROM meta WHERE key IN (?, ?)", (seals.IDENTITY, NOTE))}  # fmt: skip
+    first = db.query("SELECT nonce FROM conversations ORDER BY conversation_id LIMIT 1")
+    count, newest = db.query("SELECT count(*), coalesce(max(store_id), 0) FROM messages")[0]
+    note = noted.get(NOTE, {})
+    made_at, payloads = note.get("made_at", 0.0), note.get("payloads", {})
+    return Facts(noted.get(seals.IDENTITY), first[0][0] if first else None, count, newest, made_at, payloads)
+
+
+def facts(path: Path) -> Facts:
+    """The same of a file that nobody has open. Raises StoreError."""
+    try:
+        with reading(path) as connection:
+            return facts_of(seals.Plain(connection))
+    except (ValueError, AttributeError) as exc:
+        raise StoreCorrupt(f"{path}: its notes cannot be read ({exc})") from exc
+
+
+def has_messages(path: Path, store_ids: str) -> bool:
+    """Does a file of ours hold any of these messages (a JSON list)? Raises StoreError."""
+    sql = "SELECT 1 FROM messages WHERE store_id IN (SELECT value FROM json_each(?)) LIMIT 1"
+    with reading(path) as connection:
+        return connection.execute(sql, (store_ids,)).fetchone() is not None
+
+
+def discard(*paths: Path) -> None:
+    """Remove half-made databases and their side files; why they were not finished is what matters."""
+    for path in paths:
+        for suffix in ("", *_SIDE_FILES):
+            with suppress(OSError):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def room(folder: Path) -> tuple[int, ...]:
+    """Free bytes of a disk, in steps of a quarter, and the largest file that this process may write."""
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        free = 0
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0] if resource is not None else 0
+    return int(4 * math.log2(free + 1)), limit
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a file is a sound database of ours, and how many rows it has."""
+
+    sound: bool
+    problems: tuple[str, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict)
+    newest: int = 0  # the last message's address
+
+
+def verify(path: Path, *, most: int = 20) -> Verdict:
+    """Check a whole file: SQLite's quick check, whose it is, and a count of every table. Changes nothing."""
+    try:
+        with reading(path) as connection:
+            problems = _unsound(connection, most)
+            if connection.execute("PRAGMA application_id").fetchone()[0] != migrations.APPLICATION_ID:
+                problems.append("not a database of hermes-lcm")
+            counts = {name: _count(connection, name) for name in tables(connection)}
+            newest = 0
+            if "messages" in counts:
+                newest = int(connection.execute("SELECT coalesce(max(store_id), 0) FROM messages").fetchone()[0])
+            else:
+                problems.append("there is no table of messages")
+            if not problems and "seals" in counts:
+                problems = seals.broken(seals.Plain(connection))
+    except StoreError as exc:
+        return Verdict(False, (str(exc),))
+    return Verdict(not problems, tuple(problems), counts, newest)
+
+
+def quick_check(path: Path, *, most: int = 20) -> tuple[str, ...]:
+    """What SQLite finds wrong with a file; () when it is sound. Raises StoreError when it may not look."""
+    try:
+        with reading(path) as connection:
+            return tuple(_unsound(connection, most))
+    except StoreCorrupt as exc:
+        return (str(exc),)
+
+
+def _unsound(connection: sqlite3.Connection, most: int) -> list[str]:
+    """What SQLite's quick check finds, one problem each: it puts all of a database's into one text, below a heading."""
+    rows = connection.execute(f"PRAGMA quick_check({most})")
+    found = [line for (text,) in rows for line in text.splitlines() if not line.startswith("*** in database")]
+    return [] if found == ["ok"] else found
+
+
+def counts(path: Path) -> dict[str, int]:
+    """How many rows each table has that is no cache."""
+    with reading(path) as connection:
+        return {name: _count(connection, name) for name in tables(connection)}
+
+
+def tables(connection: sqlite3.Connection) -> list[str]:
+    """Tables with rows of ours; the indexes for searching are caches and count for nothing."""
+    rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
+    caches = [name for name, sql in rows if sql and sql.upper().startswith("CREATE VIRTUAL")]
+    return [
+        name
+        for name, _ in rows
+        if name not in caches and not name.startswith(("sqlite_", *(f"{cache}_" for cache in caches)))
+    ]
+
+
+def _count(connection: sqlite3.Connection, table: str) -> int:
+    return int(connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that only reads, of a file that nobody has to have opened."""
+    with _failures(path), closing(_connect(path, "ro")) as connection:
+        yield connection
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", uri=True, timeout=2.0, isolation_level=None)
+
+
+@contextmanager
+def _failures(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as exc:
+        raise translate(exc, path) from exc
+    except UnicodeDecodeError as exc:
+        raise StoreCorrupt(f"{path}: text in it is no UTF-8 ({exc.reason})") from exc
+    except OSError as exc:
+        raise StoreError(f"{path}: {exc.strerror or exc}") from exc
+
+
+# -- copies ----------------------------------------------------------------------------------------------
+def seal(path: Path) -> None:
+    """Make a copy one self-contained file: no write-ahead log beside it, written through to the disk."""
+    with _failures(path):
+        with closing(_connect(path, "rw")) as connection:
+            connection.execute("PRAGMA journal_mode=DELETE")
+        path.chmod(0o600)
+        durable.sync(path)
+
+
+def copy_raw(path: Path, target: Path) -> list[Path]:
+    """The bytes of a file and its side files, for one that SQLite cannot read. Returns what was written."""
+    written = []
+    with _failures(path):
+        for suffix in ("", *_SIDE_FILES):
+            source = path.with_name(path.name + suffix)
+            if suffix != "-shm" and source.exists():  # a shared-memory index is rebuilt, and wrong for a copy
+                copy = target.with_name(target.name + suffix)
+                shutil.copy2(source, copy)
+                copy.chmod(0o600)
+                written.append(copy)
+    return written
+
+
+def exchange(db: Database, new: Path, kept: Path | None) -> None:
+    """Let ``new`` take the place of a database file and keep the old one as ``kept`` (None: somebody kept it already).
+
+    Only while nobody else has the file open: a process that goes on with the old file would delete the new one's log when it
+    closes. Connections of this process are closed and kept away meanwhile; the next use opens the new file. Raises StoreBusy.
+    """
+    path = db.path
+    with db._write_lock, db._read_lock, _failures(path):  # noqa: SLF001 - the same package; no thread may reopen in between
+        db.close()
+        if path.exists():
+            refuse_other_kinds(path)
+            damaged = _alone(path)
+            if kept is not None and damaged:
+                copy_raw(path, kept)
+            elif kept is not None:
+                durable.second_name(path, kept)
+        durable.sync(new)
+        for suffix in _SIDE_FILES:
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        new.replace(path)
+        durable.sync(path.parent)
+
+
+def _alone(path: Path) -> bool:
+    """Make sure that no other process has the file open, and fold its log into it. True: SQLite cannot read it."""
+    refuse_shared(path)
+    try:
+        with closing(_connect(path, "rw")) as connection:
+            left = connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0]
+    except UnicodeDecodeError:
+        return True
+    except sqlite3.DatabaseError as exc:
+        error = translate(exc, path)
+        if isinstance(error, StoreCorrupt):
+            return True
+        raise error from exc
+    if str(left).lower() == "wal":
+        raise StoreBusy(_SHARED.format(path))
+    return False
+
+
+def refuse_shared(path: Path) -> None:
+    """Raise StoreBusy when another process has the file open. Only while this process does not."""
+    if _held_elsewhere(path):
+        raise StoreBusy(_SHARED.format(path))
+
+
+def _held_elsewhere(path: Path) -> bool:
+    """Does another process hold SQLite's shared lock? Every connection in WAL mode does, as long as it is open."""
+    if fcntl is None:
+        return False
+    with path.open("rb+") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_SIZE, _SHARED_FIRST)
+        except OSError:
+            return True
+        fcntl.lockf(file, fcntl.LOCK_UN, _SHARED_SIZE, _SHARED_FIRST)
+    return False
+
+
+# -- development versions --------------------------------------------------------------------------------
+def upgraded(path: Path, beside: Sequence[Path]) -> None:
+    """Bring a copy that nobody has open to this release's format, if the development version wrote it.
+
+    ``beside``: databases beside which its messages may lie. Raises StoreError.
+    """
+    if header(path).development:
+        with _failures(path):
+            upgrade.upgrade(path, wait_s=0.0, folders=[upgrade.folder_of(each) for each in beside], backup=False)
+
+
+def brought_home(path: Path, damaged: Path) -> None:
+    """Let what was saved from a ``damaged`` file of the development version hold the messages that lay beside that."""
+    with _failures(path), closing(_connect(path, "rw")) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        upgrade.bring_home(connection, [upgrade.folder_of(damaged)])
+        upgrade.adapt(connection, ())
+        connection.execute("COMMIT")
+
+
+# -- rewriting -------------------------------------------------------------------------------------------
+def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
+    """Run statements as one transaction; how many rows changed.
+
+    Without enforcing references: SQLite would look through a whole table for each row that is deleted. The statements must leave
+    none dangling.
+    """
+    with _failures(path), closing(_connect(path, "rw")) as connection:
+        connection.execute("PRAGMA foreign_keys=OFF")
+        sealer = seals.Sealer(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            before = connection.total_changes
+            for sql, params in statements:
+                connection.execute(sql, params)
+            changed = connection.total_changes - before
+            sealer.flush()
+            connection.execute("COMMIT")
+        except BaseException:
+            if (
+                connection.in_transaction
+            ):  # SQLite ends it by itself on some errors; a refused ROLLBACK would hide which
+                connection.execute("ROLLBACK")
+            raise
+        return changed
+
+
+def reseal(path: Path) -> None:
+    """Take what a file of ours holds for what was written: after a salvage, or when an operator accepts a loss."""
+    with _failures(path), closing(_connect(path, "rw")) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        seals.reseal(connection)
+        connection.execute("COMMIT")
+
+
+# -- salvage ---------------------------------------------------------------------------------------------
+#: Of an unknown tree these rows look like those of an index.
+_AMBIGUOUS: Final = frozenset(("carried",))
+#: Their rows go only when an operator removes conversations.
+_LASTING: Final = ("messages", "nodes", "conversations", "sessions", "archives", "blocks")
+_OTHER_TREES: Final = frozenset(
+    re.findall(r"CREATE (?:UNIQUE )?INDEX (\w+)", " ".join(text for _, text in migrations.statements()))
+)
+_NAMES_OF_SESSIONS: Final = "sqlite_autoindex_sessions_1"
+_FITS: Final[dict[str, tuple[type, ...]]] = {
+    "INTEGER": (int,),
+    "REAL": (int, float),
+    "TEXT": (str,),
+    "BLOB": (bytes, int),
+}
+
+
+@dataclass(slots=True)
+class Salvage:
+    """Rows that came over from a damaged file, by table, and what could not be read. ``names``: ids of sessions by number."""
+
+    kept: dict[str, int] = field(default_factory=dict)
+    unreadable: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+
+
+Accept = Callable[[str, dict[str, Any]], bool]
+"""Is this row (table, values) worth keeping? Damage that SQLite does not notice is found here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What rows of a table look like. ``alias``: the column that is the row's number."""
+
+    name: str
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    required: tuple[bool, ...]
+    has_rowid: bool
+    alias: int | None
+
+    @classmethod
+    def of(cls, connection: sqlite3.Connection, table: str) -> _Shape:
+        info = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
+        text = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0]
+        has_rowid = "WITHOUT ROWID" not in text
+        alias = next((n for n, row in enumerate(info) if row[5] and row[2] == "INTEGER"), None) if has_rowid else None
+        names, types = tuple(row[1] for row in info), tuple(row[2] for row in info)
+        return cls(table, names, types, tuple(bool(row[3]) for row in info), has_rowid, alias)
+
+    def row(self, cell: leaves.Cell) -> tuple[leaves.Value, ...] | None:
+        """The row that a cell holds; None for one of something else, or garbage."""
+        if (cell.rowid is not None) != self.has_rowid or len(cell.values) != len(self.columns):
+            return None
+        for n, value in enumerate(cell.values):
+            if value is None and (n == self.alias or not self.required[n]):
+                continue
+            if n == self.alias or not isinstance(value, _FITS[self.types[n]]):
+                return None
+        return tuple(cell.rowid if n == self.alias else value for n, value in enumerate(cell.values))
+
+
+def salvage(source: Path, target: Path, accept: Accept, progress: Progress = silent) -> Salvage:
+    """Copy every row that can be read into a new database at ``target``. ``source``: read as bytes; nobody may have it open."""
+    made = Database(target)
+    made.open()
+    made.close()
+    out = Salvage()
+    log = source.with_name(source.name + "-wal")
+    with (
+        _failures(source),
+        source.open("rb") as file,
+        closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as data,
+    ):
+        found = leaves.Leaves(data, log.read_bytes() if log.exists() else b"")
+        with closing(_connect(target, "rw")) as new:
+            new.execute("PRAGMA foreign_keys=OFF")
+            new.execute("BEGIN")
+            new.execute("DELETE FROM meta")  # what it has of its own: it gets that of the damaged one
+            shapes = {table: _Shape.of(new, table) for table in tables(new) if table != "seals"}
+            _copy(found, shapes, new, accept, out, progress)
+            new.execute("COMMIT")
+            known = set(found.names.values())
+            if known and int.from_bytes(data[60:64], "big") != upgrade.DEVELOPMENT:
+                gone = [table for table in shapes if table not in known and not out.kept[table]]
+                out.notes += [f"{table}: the table was not there any more" for table in gone]
+    return out
+
+
+def _copy(
+    found: leaves.Leaves,
+    shapes: dict[str, _Shape],
+    new: sqlite3.Connection,
+    accept: Accept,
+    out: Salvage,
+    progress: Progress,
+) -> None:
+    out.kept = dict.fromkeys(shapes, 0)
+    last: dict[str, int] = {}
+    for n, cell in enumerate(found.cells()):
+        if n % 1000 == 0:
+            progress("reading pages", n, 0)
+        if _aside(cell, shapes, last, out):
+            continue
+        shape, row = _told_apart(cell, shapes)
+        if shape is None:
+            continue
+        if row is None or not accept(shape.name, dict(zip(shape.columns, row, strict=True))):
+            out.unreadable[shape.name] = out.unreadable.get(shape.name, 0) + 1
+            continue
+        marks = ",".join("?" * len(row))
+        out.kept[shape.name] += new.execute(f'INSERT OR IGNORE INTO "{shape.name}" VALUES ({marks})', row).rowcount
+        if shape.alias is not None and cell.rowid is not None:
+            last[shape.name] = max(last.get(shape.name, 0), cell.rowid)
+    for table, shape in shapes.items():
+        if shape.alias is not None:
+            _spend(new, table, last.get(table, 0))
+    _count_gaps(new, last, out)
+
+
+def _aside(cell: leaves.Cell, shapes: dict[str, _Shape], last: dict[str, int], out: Salvage) -> bool:
+    """Take what is no row of ours: SQLite's own counters, and the names of sessions in the index over them."""
+    match cell.values:
+        case (str(name), int(number)):
+            pass
+        case _:
+            return False
+    if cell.rowid is not None and name in shapes and cell.of in ("", "sqlite_sequence"):
+        last[name] = max(last.get(name, 0), number)
+    elif cell.rowid is None and cell.of in ("", _NAMES_OF_SESSIONS) and not re.fullmatch("[0-9a-f]{16}", name):
+        out.names.setdefault(number, name)
+    return True
+
+
+def _told_apart(cell: leaves.Cell, shapes: dict[str, _Shape]) -> tuple[_Shape | None, tuple[leaves.Value, ...] | None]:
+    """Which table a cell is of, and its row: by its tree, otherwise by what it looks like."""
+    if (shape := shapes.get(cell.of)) is not None:
+        return shape, shape.row(cell)
+    if cell.of in _OTHER_TREES or cell.of.startswith(("sqlite_", "message_index", "node_index")):
+        return None, None
+    fitting = [(shape, row) for shape in shapes.values() if shape.name not in _AMBIGUOUS and (row := shape.row(cell))]
+    return fitting[0] if fitting else (None, None)
+
+
+def _spend(new: sqlite3.Connection, table: str, last: int) -> None:
+    """An address that was given is never given again, even where no row of the table could be saved."""
+    if not new.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, table)).rowcount:
+        new.execute("INSERT INTO sqlite_sequence(name, seq) VALUES (?, ?)", (table, last))
+
+
+def _count_gaps(new: sqlite3.Connection, last: dict[str, int], out: Salvage) -> None:
+    """Rows that are gone by their numbers, but for those that an operator removed."""
+    removed = {
+        key: int(value)
+        for key, value in new.execute("SELECT substr(key, 9), value FROM meta WHERE key GLOB 'removed:*'")
+    }
+    for table in _LASTING:
+        gone = last.get(table, 0) - out.kept[table] - removed.get(table, 0)
+        if gone > 0 and (table in removed or not any(removed.values())):
+            out.unreadable[table] = gone

@@ -1,0 +1,307 @@
+"""
+The schema: version 1 of the released format, all of it made when the file is made.
+
+The full-text indexes are caches and are no part of this; ``search/index.py`` makes them. Files of development versions are
+the business of ``upgrade``.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from typing import Final
+
+from ..records import Flag
+
+#: "lcm1": tells our file from anybody else's.
+APPLICATION_ID: Final = 0x6C636D31
+#: ``user_version`` of version 1. Development versions of the schema counted 1 to 7 there, and refuse what is greater as too new:
+#: no file of the one kind is taken for the other.
+VERSION: Final = 101
+
+# A message names its session by the number of the session's row: the host's id would be most of what its row needs beside the
+# envelope. An index ends with the row's own number: messages_by_session gives a session's rows in order.
+_CORE = f"""
+CREATE TABLE meta(
+  key TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE conversations(
+  conversation_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  parent_id INTEGER REFERENCES conversations(conversation_id),
+  fork_seq INTEGER,
+  principal TEXT NOT NULL,
+  nonce TEXT NOT NULL UNIQUE,
+  created_at REAL NOT NULL
+);
+
+CREATE TABLE sessions(
+  session_key INTEGER PRIMARY KEY AUTOINCREMENT,
+  session_id TEXT NOT NULL UNIQUE,
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  parent_session_id TEXT,
+  origin TEXT NOT NULL,
+  platform TEXT NOT NULL DEFAULT '',
+  host_key TEXT NOT NULL DEFAULT '',
+  principal TEXT NOT NULL,
+  mode TEXT NOT NULL DEFAULT 'full',
+  model TEXT NOT NULL DEFAULT '',
+  started_at REAL NOT NULL,
+  ended_at REAL,
+  end_reason TEXT,
+  compactions INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX sessions_by_conversation ON sessions(conversation_id);
+
+CREATE TABLE messages(
+  store_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  session_key INTEGER NOT NULL REFERENCES sessions(session_key),
+  seq INTEGER NOT NULL,
+  pos REAL NOT NULL,
+  role TEXT NOT NULL,
+  tool_name TEXT,
+  answers TEXT,
+  digest BLOB NOT NULL,
+  tokens INTEGER NOT NULL,
+  chars INTEGER NOT NULL,
+  said_at REAL,
+  stored_at REAL NOT NULL,
+  source TEXT NOT NULL,
+  flags INTEGER NOT NULL DEFAULT 0,
+  revises INTEGER REFERENCES messages(store_id),
+  envelope BLOB NOT NULL,
+  UNIQUE(conversation_id, seq)
+);
+CREATE INDEX messages_by_session ON messages(session_key);
+CREATE INDEX messages_revised ON messages(revises) WHERE revises IS NOT NULL;
+CREATE INDEX messages_retracted ON messages(conversation_id, pos) WHERE flags & {Flag.RETRACTED};
+CREATE INDEX messages_externalised ON messages(digest) WHERE flags & {Flag.EXTERNALISED};
+CREATE INDEX messages_imported ON messages(conversation_id) WHERE flags & {Flag.IMPORTED};
+
+CREATE TABLE nodes(
+  node_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  depth INTEGER NOT NULL,
+  quality TEXT NOT NULL CHECK(quality IN ('verified', 'verbatim', 'provisional')),
+  text TEXT NOT NULL,
+  expand_hint TEXT NOT NULL,
+  tokens INTEGER NOT NULL,
+  source_tokens INTEGER NOT NULL,
+  message_count INTEGER NOT NULL,
+  first_store_id INTEGER NOT NULL,
+  last_store_id INTEGER NOT NULL,
+  first_pos REAL NOT NULL,
+  last_pos REAL NOT NULL,
+  earliest_at REAL,
+  latest_at REAL,
+  fingerprint BLOB NOT NULL,
+  model TEXT NOT NULL,
+  rung TEXT NOT NULL,
+  checks TEXT NOT NULL,
+  created_at REAL NOT NULL,
+  replaces INTEGER REFERENCES nodes(node_id)
+);
+CREATE UNIQUE INDEX nodes_by_source ON nodes(conversation_id, fingerprint, quality);
+CREATE INDEX nodes_by_first ON nodes(conversation_id, first_store_id);
+CREATE INDEX nodes_by_depth ON nodes(conversation_id, depth, quality);
+CREATE INDEX nodes_replaced ON nodes(replaces) WHERE replaces IS NOT NULL;
+
+CREATE TABLE node_sources(
+  node_id INTEGER NOT NULL REFERENCES nodes(node_id),
+  position INTEGER NOT NULL,
+  store_id INTEGER REFERENCES messages(store_id),
+  child_id INTEGER REFERENCES nodes(node_id),
+  PRIMARY KEY(node_id, position),
+  CHECK((store_id IS NULL) <> (child_id IS NULL))
+) WITHOUT ROWID;
+CREATE INDEX node_sources_by_message ON node_sources(store_id) WHERE store_id IS NOT NULL;
+CREATE INDEX node_sources_by_child ON node_sources(child_id) WHERE child_id IS NOT NULL;
+
+CREATE TABLE assemblies(
+  assembly_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  session_id TEXT NOT NULL,
+  roots TEXT NOT NULL,
+  tail_ids TEXT NOT NULL,
+  last_seq INTEGER NOT NULL,
+  last_pos REAL NOT NULL,
+  created_at REAL NOT NULL,
+  digest BLOB
+);
+CREATE INDEX assemblies_by_conversation ON assemblies(conversation_id, assembly_id);
+
+CREATE TABLE carried(
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  node_id INTEGER NOT NULL REFERENCES nodes(node_id),
+  PRIMARY KEY(conversation_id, node_id)
+) WITHOUT ROWID;
+
+CREATE TABLE health(
+  topic TEXT PRIMARY KEY,
+  severity TEXT NOT NULL,
+  message TEXT NOT NULL,
+  remedy TEXT NOT NULL,
+  count INTEGER NOT NULL,
+  first_at REAL NOT NULL,
+  last_at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE leases(
+  name TEXT PRIMARY KEY,
+  holder TEXT NOT NULL,
+  expires_at REAL NOT NULL
+) WITHOUT ROWID;
+"""
+
+# Which file a message shows is noted before its row is written, so by its digest; the row's flag says that it does.
+_PAYLOADS = """
+CREATE TABLE payloads(
+  sha TEXT PRIMARY KEY,
+  kind TEXT NOT NULL,
+  mime TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  chars INTEGER NOT NULL,
+  created_at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE payload_refs(
+  sha TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  PRIMARY KEY(sha, digest)
+) WITHOUT ROWID;
+"""
+
+# What was imported: which row here every row of a source became, so that doing it again, or going on, adds nothing twice.
+# No references: what an operator removed here stays known as imported.
+_IMPORTS = """
+CREATE TABLE import_sources(
+  source_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  import_id TEXT NOT NULL UNIQUE,
+  kind TEXT NOT NULL,
+  about TEXT NOT NULL,
+  started_at REAL NOT NULL,
+  finished_at REAL
+);
+CREATE TABLE imported(
+  source_id INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  here INTEGER NOT NULL,
+  PRIMARY KEY(source_id, kind, key)
+) WITHOUT ROWID;
+CREATE INDEX imported_here ON imported(kind, here);
+CREATE TABLE duplicates(
+  store_id INTEGER PRIMARY KEY,
+  original_id INTEGER NOT NULL
+);
+"""
+
+# A message in a block has the block's number as its envelope.
+_BLOCKS = """
+CREATE TABLE blocks(
+  block_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  data BLOB NOT NULL
+);
+"""
+
+# What an agent archived: which rows of a conversation one placeholder stands for. Messages are not copied. A branch gets rows of
+# its own for what it inherits, under the same handle.
+_ARCHIVES = """
+CREATE TABLE archives(
+  archive_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  handle TEXT NOT NULL,
+  conversation_id INTEGER NOT NULL REFERENCES conversations(conversation_id),
+  session_id TEXT NOT NULL,
+  store_ids TEXT NOT NULL,
+  first_index INTEGER NOT NULL,
+  last_index INTEGER NOT NULL,
+  messages INTEGER NOT NULL,
+  summary TEXT NOT NULL,
+  given INTEGER NOT NULL,
+  preview TEXT NOT NULL,
+  chars INTEGER NOT NULL,
+  tokens INTEGER NOT NULL,
+  state TEXT NOT NULL CHECK(state IN ('archived', 'restored', 'pruned')),
+  created_at REAL NOT NULL,
+  changed_at REAL NOT NULL,
+  UNIQUE(conversation_id, handle)
+);
+CREATE INDEX archives_by_handle ON archives(handle);
+"""
+
+# The sums of ``seals``: of the rows of a conversation, by the part that they are.
+_SEALS = """
+CREATE TABLE seals(
+  conversation_id INTEGER NOT NULL,
+  part TEXT NOT NULL,
+  count INTEGER NOT NULL,
+  sum BLOB NOT NULL,
+  PRIMARY KEY(conversation_id, part)
+) WITHOUT ROWID;
+"""
+
+# Tokens by day, session and what they were; amounts are added.
+_COSTS = """
+CREATE TABLE costs(
+  day TEXT NOT NULL,
+  session_id TEXT NOT NULL,
+  what TEXT NOT NULL,
+  amount INTEGER NOT NULL,
+  PRIMARY KEY(day, session_id, what)
+) WITHOUT ROWID;
+"""
+
+# Messages that state facts: a cache of addresses.
+_LEDGER = """
+CREATE TABLE ledger(
+  conversation_id INTEGER NOT NULL,
+  store_id INTEGER NOT NULL,
+  PRIMARY KEY(conversation_id, store_id)
+) WITHOUT ROWID;
+"""
+
+_PARTS = (_CORE, _PAYLOADS, _IMPORTS, _BLOCKS, _ARCHIVES, _SEALS, _COSTS, _LEDGER)
+_SUBJECT = re.compile(r"CREATE (?:TABLE|(?:UNIQUE )?INDEX \w+ ON) (\w+)")
+
+
+def statements() -> Iterator[tuple[str, str]]:
+    """(table, a statement that makes it or an index of it), each in one line: a file keeps the text."""
+    for part in _PARTS:
+        for statement in part.split(";\n"):
+            if text := " ".join(statement.split()):
+                yield _SUBJECT.match(text)[1], text  # type: ignore[index] # the schema above is all there is
+
+
+TABLES: Final = frozenset(table for table, _ in statements())
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """``user_version`` of a file; 0 for one that holds nothing yet."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Make the tables in a file that holds nothing yet. Two processes that both try are serialised by SQLite."""
+    if version_of(connection):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not version_of(connection):
+            for _, statement in statements():
+                connection.execute(statement)
+            mark(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def mark(connection: sqlite3.Connection) -> None:
+    """Note in a file's header whose it is and which schema it has, inside the caller's transaction."""
+    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version={VERSION}")

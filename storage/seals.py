@@ -1,0 +1,291 @@
+"""
+Seals: a running digest of every conversation's rows, so that a change from outside this plugin is noticed.
+
+Owns table ``seals``. Temporary triggers of the writer's connection give each row that comes, goes or changes to ``Sealer``,
+which adds its hash to the sum of its conversation, or takes it away, in the same transaction: whatever code writes, the sums are
+those of the rows. A row's hash is of all that it holds, its place included; sums do not depend on the order of the writes.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final, Protocol
+
+from . import schema
+
+SEALED: Final = "sealed"  # in ``meta``: the sums are those of what was written, from the first row on
+IDENTITY: Final = "identity"
+_CREATE: Final = next(text for table, text in schema.statements() if table == "seals").replace(
+    "TABLE", "TABLE IF NOT EXISTS", 1
+)
+_MODULUS: Final = 1 << 128
+_TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table whose rows are sealed. ``conversation``: which one a row belongs to, of a row that is called ``{row}``."""
+
+    name: str
+    part: str
+    columns: tuple[str, ...]
+    conversation: str = "{row}.conversation_id"
+    which: str = "1"  # rows that count
+    rests_on: tuple[str, ...] = ()  # other tables that ``conversation`` reads
+
+    def hashed(self, row: str) -> str:
+        """The arguments of the hash: as bytes, because a damaged row's text may be none."""
+        names = [f"{row}.{column}" for column in self.columns]
+        types = "||".join(f"substr(typeof({name}),1,1)" for name in names)
+        return ", ".join([f"'{self.name}'", types, *(f"iif(typeof({n})='text',CAST({n} AS BLOB),{n})" for n in names)])
+
+    def conversation_of(self, row: str) -> str:
+        return f"coalesce({self.conversation.format(row=row)}, 0)"
+
+    def counts(self, row: str) -> str:
+        return self.which.format(row=row)
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_NOBODY: Final = "0"
+TABLES: Final = (
+    _Table("messages", "messages", _columns(
+        "store_id conversation_id session_key seq pos role tool_name answers digest tokens chars said_at stored_at source flags "
+        "revises envelope")),
+    _Table("blocks", "messages", _columns("block_id conversation_id data")),
+    _Table("duplicates", "messages", _columns("store_id original_id"), _NOBODY),
+    _Table("nodes", "summaries", _columns(
+        "node_id conversation_id depth quality text expand_hint tokens source_tokens message_count first_store_id last_store_id "
+        "first_pos last_pos earliest_at latest_at fingerprint model rung checks created_at replaces")),
+    _Table("node_sources", "summaries", _columns("node_id position store_id child_id"),
+           "(SELECT n.conversation_id FROM nodes AS n WHERE n.node_id = {row}.node_id)",
+           rests_on=("nodes",)),
+    _Table("assemblies", "summaries", _columns(
+        "assembly_id conversation_id session_id roots tail_ids last_seq last_pos created_at digest")),
+    _Table("carried", "summaries", _columns("conversation_id node_id")),
+    _Table("meta", "summaries", _columns("key value"), _NOBODY, "{row}.key GLOB 'dissolved:*'"),
+    _Table("archives", "archives", _columns(
+        "archive_id handle conversation_id session_id store_ids first_index last_index messages summary given preview chars "
+        "tokens state created_at changed_at")),
+    _Table("conversations", "sessions", _columns("conversation_id parent_id fork_seq principal nonce created_at")),
+    _Table("sessions", "sessions", _columns(
+        "session_key session_id conversation_id parent_session_id origin platform host_key principal mode model started_at "
+        "ended_at end_reason compactions")),
+    _Table("payloads", "payload files", _columns("sha kind mime bytes chars created_at"), _NOBODY),
+    _Table("payload_refs", "payload files", _columns("sha digest"), _NOBODY),
+)  # fmt: skip
+
+Sums = dict[tuple[int, str], tuple[int, int]]
+"""(count, sum) by conversation and part."""
+
+
+def row_hash(*values: Any) -> int:
+    """A number for what a row holds."""
+    state = blake2b(digest_size=16)
+    for value in values:
+        if isinstance(value, bytes):
+            state.update(b"b%d:" % len(value) + value)
+        elif isinstance(value, float):
+            state.update(b"f" + struct.pack(">d", value))
+        else:
+            state.update(f"{value};".encode("utf-8", "surrogatepass"))
+    return int.from_bytes(state.digest(), "big")
+
+
+class Sealer:
+    """The triggers of one writing connection, and what its open transaction changed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._changed: Sums = {}
+        connection.create_function("lcm_seal", -1, self._row)
+        there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for table in TABLES:
+            if {table.name, *table.rests_on} <= there:  # the doctor tells which tables are lost
+                for statement in _triggers(table):
+                    connection.execute(statement)
+
+    def _row(self, sign: int, conversation: int, part: str, *values: Any) -> None:
+        key = (conversation if isinstance(conversation, int) else 0), part
+        count, total = self._changed.get(key, (0, 0))
+        self._changed[key] = count + sign, (total + sign * row_hash(*values)) % _MODULUS
+
+    def mark(self) -> Sums:
+        """What was changed so far; for ``back_to`` where a part of the transaction is taken back."""
+        return self._changed.copy()
+
+    def back_to(self, mark: Sums) -> None:
+        """Forget what was changed since."""
+        self._changed = mark
+
+    def flush(self) -> None:
+        """Write the new sums, before the transaction is committed."""
+        changed, self._changed = self._changed, {}
+        for (conversation, part), (count, total) in changed.items():
+            if count or total:
+                # Again: a read that failed once would leave sums that are wrong from then on.
+                for _ in range(_TRIES):
+                    if self._add(conversation, part, count, total):
+                        break
+
+    def _add(self, conversation: int, part: str, count: int, total: int) -> bool:
+        """False: the table of sums is lost or damaged. It stops no message; the doctor finds the sums wrong."""
+        try:
+            row = self._connection.execute(
+                "SELECT count, sum FROM seals WHERE conversation_id = ? AND part = ?", (conversation, part)
+            ).fetchone()
+            before, was = (row[0], _number(row[1])) if row else (0, 0)
+            _put(self._connection, conversation, part, before + count, (was + total) % _MODULUS)
+        except sqlite3.DatabaseError as exc:
+            if exc.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT):
+                raise
+            return False
+        return True
+
+
+def _triggers(table: _Table) -> Iterator[str]:
+    for event, rows in (("INSERT", (("new", 1),)), ("DELETE", (("old", -1),)), ("UPDATE", (("old", -1), ("new", 1)))):
+        calls = " ".join(
+            f"SELECT lcm_seal({sign}, {table.conversation_of(row)}, '{table.part}', {table.hashed(row)}) "
+            f"WHERE {table.counts(row)};"
+            for row, sign in rows
+        )
+        yield f"CREATE TEMP TRIGGER seal_{table.name}_{event} AFTER {event} ON main.{table.name} BEGIN {calls} END"
+
+
+def _number(blob: object) -> int:
+    return int.from_bytes(blob, "big") if isinstance(blob, bytes) else 0
+
+
+def _put(connection: sqlite3.Connection, conversation: int, part: str, count: int, total: int) -> None:
+    if not count and not total:
+        connection.execute("DELETE FROM seals WHERE conversation_id = ? AND part = ?", (conversation, part))
+        return
+    connection.execute(
+        "INSERT INTO seals(conversation_id, part, count, sum) VALUES (?,?,?,?) "
+        "ON CONFLICT(conversation_id, part) DO UPDATE SET count = excluded.count, sum = excluded.sum",
+        (conversation, part, count, total.to_bytes(16, "big")),
+    )
+
+
+# -- checking --------------------------------------------------------------------------------------------
+class Readable(Protocol):
+    """Subject of a check: a database, or a file of one."""
+
+    def query(self, sql: str, params: Any = (), /) -> list[tuple[Any, ...]]:
+        """All rows of a statement."""
+
+    def iterate(self, sql: str, params: Any = (), /) -> Iterable[Sequence[tuple[Any, ...]]]:
+        """The same in batches."""
+
+
+def conversations(db: Readable) -> list[int]:
+    """Every conversation that has, or should have, rows; 0: what belongs to none."""
+    rows = db.query("SELECT conversation_id FROM seals UNION SELECT conversation_id FROM conversations ORDER BY 1")
+    return [row[0] for row in rows if isinstance(row[0], int)]
+
+
+def broken(db: Readable, conversation: int | None = None) -> list[str]:
+    """Broken seals in words: of one conversation, or of all. Beside writers: looked at again, or left out."""
+    for _ in range(_TRIES):
+        before = _kept(db, conversation)
+        found = _summed(db, conversation)
+        if _kept(db, conversation) == before:
+            return [_told(key, before.get(key), found.get(key)) for key in sorted({*before, *found})
+                    if before.get(key) != found.get(key)]  # fmt: skip
+    return []
+
+
+def _told(key: tuple[int, str], kept: tuple[int, int] | None, found: tuple[int, int] | None) -> str:
+    conversation, part = key
+    fewer = (kept or (0, 0))[0] - (found or (0, 0))[0]
+    how = f"{abs(fewer)} {'fewer' if fewer > 0 else 'more'} than were written" if fewer else "not what was written"
+    return f"{part} of conversation {conversation}: {how}" if conversation else f"{part}: {how}"
+
+
+def _kept(db: Readable, conversation: int | None) -> Sums:
+    only = "" if conversation is None else f" WHERE conversation_id = {int(conversation)}"
+    return {(row[0], row[1]): (row[2], _number(row[3])) for row in db.query(f"SELECT * FROM seals{only}")}
+
+
+def _summed(db: Readable, conversation: int | None) -> Sums:
+    """The sums of what is there."""
+    out: Sums = {}
+    there = {row[0] for row in db.query("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    for table in TABLES:
+        if table.name not in there:
+            continue
+        for rows in db.iterate(_all_of(table, conversation)):
+            for of, *values in rows:
+                key = of if isinstance(of, int) else 0, table.part
+                count, total = out.get(key, (0, 0))
+                out[key] = count + 1, (total + row_hash(*values)) % _MODULUS
+    return out
+
+
+def _all_of(table: _Table, conversation: int | None) -> str:
+    of = table.conversation_of("r")
+    where = table.counts("r")
+    if conversation is not None and table.conversation == _NOBODY:
+        where += f" AND {int(conversation)} = 0"
+    elif conversation is not None and table.name == "node_sources":
+        where += f" AND r.node_id IN (SELECT node_id FROM nodes WHERE conversation_id = {int(conversation)})"
+    elif conversation is not None:
+        where += f" AND r.conversation_id = {int(conversation)}"
+    return f"SELECT {of}, {table.hashed('r')} FROM {table.name} AS r WHERE {where}"
+
+
+class Plain:
+    """A connection, read as ``Readable``."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def query(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement."""
+        return self._connection.execute(sql, params).fetchall()
+
+    def iterate(self, sql: str, params: Any = ()) -> Iterator[list[tuple[Any, ...]]]:
+        """The same in batches."""
+        cursor = self._connection.execute(sql, params)
+        while rows := cursor.fetchmany(500):
+            yield rows
+
+
+def reseal(connection: sqlite3.Connection) -> None:
+    """Take what is there for what was written, inside the caller's transaction."""
+    connection.execute("DELETE FROM seals")
+    for (conversation, part), (count, total) in _summed(Plain(connection), None).items():
+        _put(connection, conversation, part, count, total)
+    connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES (?, ?)", (SEALED, json.dumps(True)))
+
+
+def ensure(connection: sqlite3.Connection) -> None:
+    """Seal a file that never was, and let it have an identity: what tells its backups from those of other databases."""
+    try:
+        if connection.execute("SELECT 1 FROM meta WHERE key = ?", (SEALED,)).fetchone():
+            return
+    except sqlite3.DatabaseError:  # a damaged page, or a lost table: the doctor says so
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute(_CREATE)
+        sealed = connection.execute("SELECT 1 FROM seals LIMIT 1").fetchone()
+        if not sealed and not connection.execute("SELECT 1 FROM meta WHERE key = ?", (SEALED,)).fetchone():
+            reseal(connection)
+        connection.execute(
+            "INSERT OR IGNORE INTO meta(key, value) VALUES (?, json_quote(lower(hex(randomblob(16)))))", (IDENTITY,)
+        )
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

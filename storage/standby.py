@@ -1,0 +1,282 @@
+"""
+Stand-in files: databases that are written to while the one that they stand in for cannot be used.
+
+Owns their names, which of them a process may take, and the copy of a conversation from the file that they stand in for: with its
+addresses, so that a prompt that names them goes on. Whatever of it cannot be read stays out.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from ..errors import StoreError
+from . import files, schema
+from .connection import Database, stand_in
+
+#: Tables of one conversation, those first to which others refer, with the column that says whose a row is.
+_OWNED: Final = (
+    ("conversations", "conversation_id"), ("sessions", "conversation_id"), ("blocks", "conversation_id"),
+    ("messages", "conversation_id"), ("nodes", "conversation_id"), ("assemblies", "conversation_id"),
+    ("carried", "conversation_id"), ("archives", "conversation_id"),
+)  # fmt: skip
+_SHARED: Final = ("payloads", "payload_refs")
+_NOTES: Final = ("inherits:", "nonce:", "rotate:", "dissolved:")
+_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
+_BATCH: Final = 256
+_BUSY_S: Final = 0.2
+
+
+@dataclass(slots=True)
+class Copied:
+    """Counts of a standby: addresses of messages that a search should find, summaries, and whether everything could be read."""
+
+    messages: list[int] = field(default_factory=list)
+    nodes: list[tuple[int, int, str]] = field(default_factory=list)
+    whole: bool = True
+
+
+# -- files -----------------------------------------------------------------------------------------------
+def found(database: Path) -> list[Path]:
+    """The stand-ins of a database, oldest first."""
+    return sorted(database.parent.glob(f"{_stem(database)}*.db")) if database.parent.is_dir() else []
+
+
+def _stem(database: Path) -> str:
+    return f"{database.stem}.standby-"
+
+
+def free(database: Path, used: Path) -> list[Path]:
+    """Stand-ins that wait to be merged: of this process, but for the one in use, and of processes that ended."""
+    return [path for path in found(database) if path != used and not _is_owned(path)]
+
+
+def _is_owned(path: Path) -> bool:
+    """Does another process use it? By the number in its name, and where that says nothing, by SQLite's locks."""
+    owner = path.stem.rpartition("-")[2]
+    if owner == str(os.getpid()):
+        return False
+    try:
+        if owner.isdigit():
+            os.kill(int(owner), 0)
+            return True
+    except ProcessLookupError:
+        pass
+    except OSError:
+        return True
+    try:
+        files.refuse_shared(path)
+    except (StoreError, OSError):
+        return True
+    return False
+
+
+def claimed(database: Path, path: Path) -> Path | None:
+    """A stand-in under a name of this process, so that no other one merges it too; None where one was faster."""
+    if path.stem.rpartition("-")[2] == str(os.getpid()):
+        return path
+    try:
+        with suppress(StoreError):  # a damaged one keeps its log
+            files.seal(path)  # its log becomes a part of it
+        mine = stand_in(database, path.stat().st_mtime)
+        path.rename(mine)
+        for suffix in _SIDE_FILES:
+            with suppress(FileNotFoundError):
+                path.with_name(path.name + suffix).rename(mine.with_name(mine.name + suffix))
+    except OSError:
+        return None
+    return mine
+
+
+def remove(path: Path) -> None:
+    """A stand-in that could not be begun."""
+    for suffix in ("", *_SIDE_FILES):
+        with suppress(OSError):
+            path.with_name(path.name + suffix).unlink()
+
+
+def retire(path: Path, folder: Path) -> Path:
+    """Keep a stand-in whose messages are in the database among its backups."""
+    files.seal(path)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    kept = folder / f"{path.stem}.sqlite3"
+    os.replace(path, kept)
+    for suffix in _SIDE_FILES:
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return kept
+
+
+# -- copying ---------------------------------------------------------------------------------------------
+def copy_session(db: Database, source: Path, session_id: str) -> Copied | None:
+    """Copy the conversation of a session, and those that it rests on, from a file that cannot be used otherwise.
+
+    None: nothing of the session can be read there.
+    """
+    try:
+        with closing(_opened(source)) as old:
+            wanted = _conversations(old, session_id)
+            return _copy(db, old, wanted) if wanted else None
+    except (sqlite3.Error, UnicodeDecodeError):
+        return None
+
+
+def sessions(source: Path) -> list[str]:
+    """The sessions of a file, newest first; none where they cannot be read."""
+    try:
+        with closing(_opened(source)) as old:
+            rows = old.execute("SELECT session_id FROM sessions ORDER BY session_key DESC").fetchall()
+    except (sqlite3.Error, UnicodeDecodeError):
+        return []
+    return [row[0] for row in rows if isinstance(row[0], str)]
+
+
+def take_numbers(db: Database, source: Path) -> bool:
+    """Give out addresses behind those of a file, so that one address never means two things. False: it does not tell them."""
+    try:
+        with closing(_opened(source)) as old:
+            numbers = old.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
+    except (sqlite3.Error, UnicodeDecodeError):
+        return False
+    _number(db, numbers)
+    return True
+
+
+def give_numbers(db: Database, number: int) -> None:
+    """Give out addresses behind a number."""
+    _number(db, [("messages", number), ("nodes", number), ("assemblies", number)])
+
+
+def _number(db: Database, numbers: Sequence[tuple[str, int]]) -> None:
+    with db.transaction():
+        for name, number in numbers:
+            if name in schema.TABLES and isinstance(number, int):
+                db.execute("DELETE FROM sqlite_sequence WHERE name = ? AND seq < ?", (name, number))
+                db.execute(
+                    "INSERT INTO sqlite_sequence(name, seq) SELECT ?, ? "
+                    "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?)",
+                    (name, number, name),
+                )
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Read like any reader, or, where not even that works (a folder that cannot be written), as a file that nobody changes."""
+    last: sqlite3.Error = sqlite3.OperationalError(f"{path} is no file")
+    for how in ("mode=ro", "mode=ro&immutable=1") if path.is_file() else ():
+        connection = sqlite3.connect(
+            f"file:{quote(str(path))}?{how}", uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+        )
+        try:
+            version = schema.version_of(connection)
+            owner = connection.execute("PRAGMA application_id").fetchone()[0]
+        except sqlite3.Error as exc:
+            connection.close()
+            last = exc
+            continue
+        if (owner, version) == (schema.APPLICATION_ID, schema.VERSION):
+            return connection
+        connection.close()
+        raise sqlite3.DatabaseError(f"{path} is no database of this release")
+    raise last
+
+
+def _conversations(old: sqlite3.Connection, session_id: str) -> list[int]:
+    """The conversation of a session, what it branched off, and whose summaries it shows; the oldest first."""
+    row = old.execute("SELECT conversation_id FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
+    waiting = [row[0]] if row else []
+    out: set[int] = set()
+    while waiting:
+        each = waiting.pop()
+        if each is None or each in out:
+            continue
+        out.add(each)
+        waiting += [
+            row[0]
+            for row in old.execute(
+                "SELECT parent_id FROM conversations WHERE conversation_id = :c UNION SELECT n.conversation_id "
+                "FROM carried k JOIN nodes n USING(node_id) WHERE k.conversation_id = :c",
+                {"c": each},
+            )
+        ]
+    return sorted(out)
+
+
+def _copy(db: Database, old: sqlite3.Connection, wanted: Sequence[int]) -> Copied:
+    """One transaction. References are not enforced: what they lead to may be unreadable."""
+    out = Copied()
+    with db.unreferenced():
+        for conversation in wanted:
+            if db.fetch("SELECT 1 FROM conversations WHERE conversation_id = ?", (conversation,)):
+                continue
+            for table, column in _OWNED:
+                for row in _rows(old, table, f"{column} = ?", (conversation,), out):
+                    _insert(db, table, row)
+            _copy_sources(db, old, conversation, out)
+            _note_for_search(db, conversation, out)
+        for table in _SHARED:
+            for row in _rows(old, table, "1", (), out):
+                _insert(db, table, row)
+        for row in _rows(old, "meta", "1", (), out):
+            if str(row["key"]).startswith(_NOTES):
+                _insert(db, "meta", row)
+    return out
+
+
+def _copy_sources(db: Database, old: sqlite3.Connection, conversation: int, out: Copied) -> None:
+    for (node_id,) in db.fetch("SELECT node_id FROM nodes WHERE conversation_id = ?", (conversation,)):
+        for row in _rows(old, "node_sources", "node_id = ?", (node_id,), out):
+            _insert(db, "node_sources", row)
+
+
+def _note_for_search(db: Database, conversation: int, out: Copied) -> None:
+    rows = db.fetch("SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY store_id", (conversation,))
+    out.messages += [row[0] for row in rows]
+    out.nodes += db.fetch("SELECT node_id, conversation_id, text FROM nodes WHERE conversation_id = ?", (conversation,))
+
+
+def _insert(db: Database, table: str, row: dict[str, Any]) -> None:
+    names = ", ".join(row)
+    db.execute(f"INSERT OR IGNORE INTO {table}({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))
+
+
+def _rows(
+    old: sqlite3.Connection, table: str, where: str, params: Sequence[Any], out: Copied
+) -> Iterator[dict[str, Any]]:
+    """Rows of a table; where a page cannot be read, what lies on the others."""
+    try:
+        cursor = old.execute(f"SELECT * FROM {table} WHERE {where}", tuple(params))
+        names = [each[0] for each in cursor.description]
+        rows = cursor.fetchall()
+    except (sqlite3.Error, UnicodeDecodeError):
+        out.whole = False
+        yield from _readable(old, table, where, params)
+        return
+    for row in rows:
+        yield dict(zip(names, row, strict=True))
+
+
+def _readable(old: sqlite3.Connection, table: str, where: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """Row by row, by halves: each statement that fails is asked again about half of the rows."""
+    try:
+        low, high = old.execute(f"SELECT min(rowid), max(rowid) FROM {table}").fetchone()
+    except (sqlite3.Error, UnicodeDecodeError):
+        return
+    spans = [(low or 0, high or -1)]
+    while spans:
+        low, high = spans.pop()
+        try:
+            cursor = old.execute(f"SELECT * FROM {table} WHERE rowid BETWEEN ? AND ? AND {where}", (low, high, *params))
+            names = [each[0] for each in cursor.description]
+            rows = cursor.fetchall()
+        except (sqlite3.Error, UnicodeDecodeError):
+            if low < high:
+                middle = (low + high) // 2
+                spans += [(middle + 1, high), (low, middle)]
+            continue
+        for row in rows:
+            yield dict(zip(names, row, strict=True))

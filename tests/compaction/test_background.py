@@ -1,0 +1,482 @@
+"""Summaries ready before they are needed: written in the background, adopted by the next compaction (P5, P6, P9)."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import PATIENCE_S, Chat, Script, World, chat, run, tokens_of
+
+from hermes_lcm.errors import StoreError
+from hermes_lcm.records import Summary, SummaryTask
+
+FLOOR = 4000
+
+
+def small(tmp_path: Path, *moves: str) -> World:
+    """A process that prepares as soon as ``FLOOR`` tokens lie outside the tail."""
+    return World(tmp_path, Script(*moves), leaf_chunk_tokens=FLOOR, fresh_tail_count=8, condensation_fanin=50)
+
+
+def long_chat() -> Chat:
+    """Well above the floor, in one tool-free conversation."""
+    return chat().turns(80)
+
+
+def turn_ends(world: World, messages: Chat, session_id: str = "s") -> None:
+    """What the host's hook says after a turn."""
+    world.preparer.after_turn(world.session(session_id), world.request(messages, session_id))
+
+
+def prepared(world: World, messages: Chat, session_id: str = "s") -> list[Any]:
+    """The nodes that are there when the worker has nothing left to do."""
+    turn_ends(world, messages, session_id)
+    assert world.preparer.idle(PATIENCE_S)
+    return world.nodes()
+
+
+def until(true: Callable[[], bool]) -> bool:
+    """Wait for what must happen."""
+    end = time.monotonic() + PATIENCE_S
+    while not true() and time.monotonic() < end:
+        time.sleep(0.005)
+    return true()
+
+
+# -- leaves --------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_backlog_is_summarised_ahead_of_time(tmp_path: Path) -> None:
+    """Once what lies outside the tail reaches the floor, leaves are written after a turn."""
+    nodes = prepared(small(tmp_path), long_chat())
+
+    assert nodes
+    assert {(node.depth, node.quality) for node in nodes} == {(0, "verified")}
+
+
+def test_a_short_backlog_is_left(tmp_path: Path) -> None:
+    """Below the floor nobody is asked: larger chunks make better summaries."""
+    world = small(tmp_path)
+
+    assert (prepared(world, chat().turns(12)), world.model.tasks) == ([], [])
+
+
+def test_the_tail_is_not_summarised(tmp_path: Path) -> None:
+    """What stays raw is in no leaf."""
+    world = small(tmp_path)
+    messages = long_chat()
+    nodes = prepared(world, messages)
+
+    newest = [entry.ids[0] for entry in world.take(messages).entries[-8:]]
+    assert not set(newest) & set(world.dag.messages_below([node.node_id for node in nodes]))
+
+
+def test_what_is_prepared_shows_nowhere(tmp_path: Path) -> None:
+    """Preparing changes no prompt: the list is governed by nothing yet."""
+    world = small(tmp_path)
+    messages = long_chat()
+    prepared(world, messages)
+
+    assert world.take(messages).assembly is None
+
+
+def test_a_compaction_adopts_what_is_prepared(tmp_path: Path) -> None:
+    """The user waits for no model: every leaf of the prompt was there before."""
+    world = small(tmp_path)
+    messages = long_chat()
+    ready = {node.node_id for node in prepared(world, messages)}
+    asked = len(world.model.tasks)
+    compacted = world.compact(messages, threshold=4000)
+
+    assembly = world.take(compacted).assembly
+    assert assembly is not None
+    assert set(assembly.roots) & ready == ready
+    assert len(world.model.tasks) == asked
+    assert world.gaps(compacted) == ([], [])
+
+
+def test_results_that_fit_beside_what_is_prepared_stay_whole(tmp_path: Path) -> None:
+    """A little that came behind what is ready is not asked for while the user waits, and nothing that fits is a reference."""
+    world = small(tmp_path)
+    messages = chat().turns(80)
+    prepared(world, messages)
+    asked, before = len(world.model.tasks), tokens_of(messages)
+    while tokens_of(messages) <= before + 4000:
+        n = len(messages)
+        messages.calls(f"c{n}", arguments=f'{{"path": "{n}"}}').results(
+            f"c{n}", text=f"file {n}: " + "river stone " * 300
+        )
+    compacted = world.compact(messages, threshold=tokens_of(messages))
+
+    assert len(world.model.tasks) == asked  # only what was ready left the prompt
+    assert 4000 < tokens_of(compacted) <= 0.6 * tokens_of(messages)
+    assert not any("[lcm:stub" in str(message["content"]) for message in compacted)
+
+
+def test_what_is_prepared_is_not_written_again(tmp_path: Path) -> None:
+    """The next turns ask for what is new, never for the same."""
+    world = small(tmp_path)
+    messages = long_chat()
+    first = prepared(world, messages)
+    again = prepared(world, messages.turns(3, first=200))
+
+    asked = [line.address for task in world.model.tasks for line in task.lines]
+    assert again[: len(first)] == first
+    assert len(asked) == len(set(asked))
+
+
+def test_a_restarted_process_finds_what_was_prepared(tmp_path: Path) -> None:
+    """Leaves are kept, whoever wrote them."""
+    world = small(tmp_path)
+    messages = long_chat()
+    prepared(world, messages)
+    world = world.restart(Script("raise"))
+    compacted = world.compact(messages, threshold=4000)
+
+    assert world.model.tasks == []
+    assert tokens_of(compacted) < 4000
+
+
+def test_the_newest_state_of_a_session_counts(tmp_path: Path) -> None:
+    """Turns that end while the worker is busy are one job, not a queue."""
+    world = small(tmp_path, "hang", "ok")
+    messages = long_chat()
+    turn_ends(world, messages, "other")
+    assert until(lambda: len(world.model.tasks) == 1)
+    for n in range(5):
+        turn_ends(world, messages.turns(3, first=300 + 3 * n))
+    waiting = world.preparer.state()["waiting_sessions"]
+    world.model.release.set()
+
+    assert waiting == 1
+    assert world.preparer.idle(PATIENCE_S)
+
+
+@pytest.mark.parametrize("reason", ["switched off", "not stored"])
+def test_nothing_is_prepared_where_it_is_not_wanted(tmp_path: Path, reason: str) -> None:
+    """The setting, and sessions that leave no trace."""
+    world = World(tmp_path, leaf_chunk_tokens=FLOOR, background_compaction=reason != "switched off")
+    session = world.session()
+    mode = "stateless" if reason == "not stored" else "full"
+    world.preparer.after_turn(replace(session, mode=mode), world.request(long_chat()))
+
+    assert world.preparer.idle(PATIENCE_S)
+    assert (world.nodes(), world.model.tasks) == ([], [])
+
+
+# -- many chats ---------------------------------------------------------------------------------------------------------
+
+
+class Taking(Script):
+    """Notes whose messages each summary is of; one chat's model hangs until it is let."""
+
+    def __init__(self, world: Callable[[], World], hangs: str = "") -> None:
+        super().__init__("ok")
+        self.world = world
+        self.hangs = hangs
+        self.served: list[str] = []
+
+    def __call__(self, task: SummaryTask, **limits: Any) -> Summary:
+        store_id = int(task.lines[0].address.removeprefix("msg_"))
+        name = self.world().store.heads_of([store_id])[store_id].session_id
+        self.served.append(name)
+        if name == self.hangs:
+            self.release.wait(PATIENCE_S)
+        return super().__call__(task, **limits)
+
+    summarise = __call__
+
+
+def busy(folder: Path, names: Sequence[str], *, workers: int, hangs: str = "") -> tuple[World, Taking]:
+    """Turns of many chats end while the workers are held up: all of them wait."""
+    model = Taking(lambda: world, hangs)
+    world = World(
+        folder, model, leaf_chunk_tokens=FLOOR, fresh_tail_count=8, summary_parallelism=workers, condensation_fanin=50
+    )
+    now = [0.0]
+    world.runtime.foreground._monotonic = lambda: now[0]
+    with world.runtime.foreground:
+        for name in names:
+            turn_ends(world, chat().turns(200, first=1000 * len(model.tasks) + 300 * names.index(name)), name)
+    now[0] = 100.0
+    return world, model
+
+
+def firsts(served: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(served))
+
+
+def test_the_chat_that_waits_longest_is_served_first(tmp_path: Path) -> None:
+    """Those that come later do not push in, and none takes all the time: each gets its share and waits again."""
+    names = [f"chat {n}" for n in range(6)]
+    world, model = busy(tmp_path, names, workers=1)
+    assert world.preparer.idle(PATIENCE_S)
+
+    assert firsts(model.served) == names
+    assert max(len(list(group)) for _, group in groupby(model.served[:12])) <= 3
+    assert Counter(model.served)["chat 0"] > 3
+
+
+def test_a_model_that_hangs_for_one_chat_holds_up_no_other(tmp_path: Path) -> None:
+    """There are several workers, and a chat has no more than one of them."""
+    names = [f"chat {n}" for n in range(5)]
+    world, model = busy(tmp_path, names, workers=2, hangs="chat 0")
+
+    assert until(lambda: set(model.served) == set(names))
+    assert Counter(model.served)["chat 0"] == 1
+    model.release.set()
+    assert world.preparer.idle(PATIENCE_S)
+
+
+# -- two processes ---------------------------------------------------------------------------------------------------
+
+
+def test_two_processes_do_not_write_the_same_leaf(tmp_path: Path) -> None:
+    """What one has taken the other leaves alone, though both know the session."""
+    one, two = small(tmp_path, "hang", "ok"), small(tmp_path)
+    messages = long_chat()
+    turn_ends(one, messages)
+    assert until(lambda: len(one.model.tasks) == 1)
+    prepared(two, messages)
+    one.model.release.set()
+    assert one.preparer.idle(PATIENCE_S)
+
+    asked = [task.lines[0].address for task in [*one.model.tasks, *two.model.tasks]]
+    assert len(asked) == len(set(asked))
+
+
+def test_two_processes_at_once_do_no_harm(tmp_path: Path) -> None:
+    """Both prepare the same session at the same moment: no leaf is there twice, and the next prompt is complete."""
+    worlds = [small(tmp_path), small(tmp_path)]
+    messages = long_chat()
+    worlds[0].take(messages)
+    run(*[lambda world=world: prepared(world, messages) for world in worlds])  # type: ignore[misc]
+
+    leaves = [node.fingerprint for node in worlds[0].nodes()]
+    assert len(leaves) == len(set(leaves)) > 0
+    assert worlds[0].gaps(worlds[0].compact(messages, threshold=4000)) == ([], [])
+
+
+def test_the_lease_of_a_dead_process_ends(tmp_path: Path) -> None:
+    """What somebody took and never finished is taken up again after a while."""
+    dead, heir = small(tmp_path, "hang"), small(tmp_path)
+    messages = long_chat()
+    turn_ends(dead, messages)
+    assert until(lambda: len(dead.model.tasks) == 1)
+    dead.preparer.stop()
+    heir.runtime.leases._clock = lambda: time.time() + 3600.0
+    covered = heir.dag.messages_below([node.node_id for node in prepared(heir, messages)])
+
+    first = heir.take(messages).entries[0].ids[0]
+    dead.model.release.set()
+    assert first in covered
+
+
+# -- repair ------------------------------------------------------------------------------------------------------------
+
+
+def extracted(tmp_path: Path) -> tuple[World, Chat]:
+    """A prompt of extracts, in a process whose model answers again."""
+    world = small(tmp_path, "provisional")
+    compacted = world.compact(long_chat(), threshold=4000)
+    return world.restart(Script("ok")), compacted
+
+
+def test_extracts_are_repaired_when_the_model_is_back(tmp_path: Path) -> None:
+    """The next turn writes what the last compaction could not; the next compaction shows it."""
+    world, compacted = extracted(tmp_path)
+    prepared(world, compacted.turns(1, first=300))
+    again = world.compact(compacted.turns(60, first=400), threshold=4000)
+
+    assert "provisional=" in str(compacted[0]["content"])
+    assert "provisional=" not in str(again[0]["content"])
+    assert world.gaps(again) == ([], [])
+
+
+def test_a_repair_is_done_and_counted_once(tmp_path: Path) -> None:
+    """Until the next compaction shows it, the prompt goes on showing the extract: that is no reason to begin again."""
+    world, compacted = extracted(tmp_path)
+    poor = [node for node in world.nodes() if node.quality == "provisional"]
+    for n in range(3):
+        prepared(world, compacted.turns(1, first=300 + n))
+
+    assert world.health.counters["nodes_repaired"] == len(poor)
+
+
+def test_a_repair_covers_the_same_messages(tmp_path: Path) -> None:
+    """A better node for the same sources, beside the extract: nothing is changed in place (P2)."""
+    world, compacted = extracted(tmp_path)
+    before = {node.node_id: node for node in world.nodes()}
+    after = prepared(world, compacted)
+
+    new = [node for node in after if node.replaces is not None]
+    assert new
+    assert all(world.dag.sources(node.node_id) == world.dag.sources(node.replaces) for node in new)
+    assert [before[node.node_id] for node in after if node.node_id in before] == list(before.values())
+
+
+def test_a_model_that_is_still_away_is_asked_once_per_turn(tmp_path: Path) -> None:
+    """One extract that comes back poor is answer enough for this turn."""
+    world = small(tmp_path, "provisional")
+    compacted = world.compact(chat().turns(300, words=120), threshold=4000)
+    asked = len(world.model.tasks)
+    prepared(world, compacted.turns(1, first=900))
+
+    assert len([node for node in world.nodes() if node.quality == "provisional"]) > 1
+    assert len(world.model.tasks) <= asked + 1
+
+
+class Picky(Script):
+    """A good model that has no answer for what begins with one of these messages."""
+
+    def __init__(self, *refused: str) -> None:
+        super().__init__("ok")
+        self.refused = refused
+
+    def __call__(self, task: SummaryTask, *, deadline: float, cancelled: Callable[[], bool] | None = None) -> Summary:
+        found = super().__call__(task, deadline=deadline, cancelled=cancelled)
+        return self.extract(task) if task.lines[0].address in self.refused else found
+
+    summarise = __call__
+
+
+def test_a_stand_in_is_not_made_ahead_of_time(tmp_path: Path) -> None:
+    """One is made at once when it is needed: a worker that keeps those of every turn fills the database with them."""
+    world = small(tmp_path, "provisional")
+    messages = long_chat()
+    for n in range(3):
+        messages = messages.turns(1, first=500 + n)
+        prepared(world, messages)
+
+    assert len(world.model.tasks) > 1
+    assert world.nodes() == []
+
+
+def test_what_no_model_can_write_is_asked_about_ever_less_often(tmp_path: Path) -> None:
+    """A chunk that is refused grows with each turn, and is still the same chunk."""
+    world = small(tmp_path, "provisional")
+    messages = long_chat()
+    for n in range(16):
+        messages = messages.turns(2, first=500 + 10 * n)
+        prepared(world, messages)
+
+    begun = [task.lines[0].address for task in world.model.tasks]
+    assert begun.count("msg_1") == 5  # in turns 1, 2, 4, 8 and 16
+
+
+def test_one_refused_chunk_does_not_keep_the_others_from_being_prepared(tmp_path: Path) -> None:
+    """Behind it the work goes on in the next turns."""
+    world = World(tmp_path, Picky("msg_1"), leaf_chunk_tokens=FLOOR, fresh_tail_count=8, condensation_fanin=50)
+    messages = chat().turns(300)
+    for n in range(6):
+        messages = messages.turns(2, first=500 + 10 * n)
+        prepared(world, messages)
+
+    covered = world.dag.messages_below([node.node_id for node in world.nodes()])
+    assert world.nodes()
+    assert not {1} & set(covered)
+
+
+def test_one_refused_repair_does_not_keep_the_others_from_being_made(tmp_path: Path) -> None:
+    """The others are asked about first from then on, and the refused one not in every turn."""
+    world = small(tmp_path, "provisional")
+    compacted = world.compact(chat().turns(300, words=120), threshold=4000)
+    poor = world.take(compacted).assembly
+    assert poor is not None
+    assert len(poor.roots) > 2
+    picky = Picky("msg_1")
+    world = world.restart(picky)
+    for n in range(16):
+        compacted = compacted.turns(2, first=900 + 10 * n)
+        prepared(world, compacted)
+
+    assert world.health.counters["nodes_repaired"] == len(poor.roots) - 1
+    assert [task.lines[0].address for task in picky.tasks].count("msg_1") <= 8
+
+
+# -- ends and failures ---------------------------------------------------------------------------------------------------
+
+
+def test_a_stopped_worker_takes_nothing_new(tmp_path: Path) -> None:
+    """After stop() turns end without consequences."""
+    world = small(tmp_path)
+    world.preparer.stop()
+
+    assert (prepared(world, long_chat()), world.model.tasks) == ([], [])
+
+
+def test_a_busy_worker_ends_at_its_next_step(tmp_path: Path) -> None:
+    """stop() does not wait for a model; what is running is given up when it answers."""
+    world = small(tmp_path, "hang", "ok")
+    turn_ends(world, chat().turns(400, words=80))
+    assert until(lambda: len(world.model.tasks) == 1)
+    world.preparer.stop()
+    world.model.release.set()
+
+    assert until(lambda: world.preparer._threads == 0)
+    assert len(world.model.tasks) == 1
+
+
+def test_no_thread_before_there_is_work(tmp_path: Path) -> None:
+    """A process that only looks on starts nothing."""
+    before = threading.active_count()
+    small(tmp_path).take(chat().turns(3))
+
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_a_failing_statement_leaves_nothing_half_done(tmp_path: Path, number: int) -> None:
+    """Wherever the store fails under the worker: whole leaves or none, a problem in status, and the next turn succeeds."""
+    world = small(tmp_path)
+    messages = long_chat()
+    request = world.request(messages)
+    with world.failing_at(number, StoreError("the disk is full")) as tried:
+        world.preparer.after_turn(world.session(), request)
+        assert world.preparer.idle(PATIENCE_S)
+        failed = tried() >= number
+    counts = world.counts()
+    assert counts["nodes"] == counts["node_index"]
+    assert all(world.dag.sources(node.node_id) for node in world.nodes())
+
+    assert prepared(world, messages.turns(3, first=300))
+    assert failed
+    assert world.health.problems() == []
+
+
+def test_what_failed_is_done_after_the_next_turn(tmp_path: Path) -> None:
+    """However little that turn adds: the worker has not seen what it could not work on."""
+    world = small(tmp_path)
+    messages = long_chat()
+    request = world.request(messages)
+    with world.failing_at(1, StoreError("the disk is full")):
+        world.preparer.after_turn(world.session(), request)
+        assert world.preparer.idle(PATIENCE_S)
+
+    assert prepared(world, messages)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("error", [MemoryError("no more"), sqlite3.OperationalError("odd")], ids=["memory", "sqlite"])
+def test_an_error_that_nobody_expects_ends_one_worker_only(tmp_path: Path, error: Exception) -> None:
+    """It is remembered, and the next turn starts another worker."""
+    world = small(tmp_path)
+    messages = long_chat()
+    plain = world.model.__class__.__call__
+    world.compactor._summarise = lambda *_, **__: (_ for _ in ()).throw(error)
+    prepared(world, messages)
+    remembered = [problem.topic for problem in world.health.problems()]
+    world.compactor._summarise = lambda *args, **keys: plain(world.model, *args, **keys)
+
+    assert remembered == ["background worker"]
+    assert until(lambda: world.preparer._threads == 0)
+    world.preparer._clock = lambda: time.time() + 3600.0
+    assert prepared(world, messages.turns(3, first=300))

@@ -1,0 +1,108 @@
+"""What a model writes is published only about what it has read (P4, P5, P8)."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_background import until
+from world import PATIENCE_S, Script, World, chat
+
+from hermes_lcm.errors import SourcesChanged
+from hermes_lcm.records import Summary, SummaryTask
+
+
+class Slow(Script):
+    """A model that answers, and well, when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__("ok")
+        self.let = threading.Event()
+
+    def __call__(self, task: SummaryTask, **limits: Any) -> Summary:
+        said = super().__call__(task, **limits)
+        self.let.wait(PATIENCE_S)
+        return said
+
+    summarise = __call__
+
+
+def replaced_by_another_chats_file(world: World) -> None:
+    """A backup is put in its place, in which these addresses are those of somebody else's messages."""
+    other = World(world.folder / "other")
+    other.take(chat().turns(80, first=900), session_id="somebody else")
+    other.db.close()
+    world.db.close()
+    shutil.move(world.folder / "other" / "lcm.db", world.folder / "lcm.db")
+
+
+def emptied(world: World) -> None:
+    """An operator removes the conversation."""
+    with world.db.transaction():
+        world.db.execute("DELETE FROM messages")
+
+
+def put_back(world: World) -> None:
+    """A repair writes the same file anew."""
+    world.db.backup(world.folder / "copy.db")
+    world.db.close()
+    shutil.move(world.folder / "copy.db", world.folder / "lcm.db")
+
+
+def meanwhile(folder: Path, happens: Callable[[World], None]) -> World:
+    """While a model writes the first summary of a conversation."""
+    world = World(folder, Slow(), leaf_chunk_tokens=2000, fresh_tail_count=8)
+    messages = chat().turns(80)
+    world.preparer.after_turn(world.session(), world.request(messages))
+    assert until(lambda: len(world.model.tasks) == 1)
+    happens(world)
+    world.preparer.stop()
+    world.model.let.set()
+    assert world.preparer.idle(PATIENCE_S)
+    return world
+
+
+@pytest.mark.parametrize("happens", [replaced_by_another_chats_file, emptied])
+def test_a_summary_that_comes_back_too_late_covers_nothing(tmp_path: Path, happens: Callable[[World], None]) -> None:
+    """What lies at its sources' addresses by then is not what it is about; that is no trouble either."""
+    world = meanwhile(tmp_path, happens)
+
+    assert world.nodes() == []
+    assert [problem.topic for problem in world.health.problems()] == []
+
+
+def test_a_summary_of_a_file_that_was_only_written_anew_is_kept(tmp_path: Path) -> None:
+    """The messages are the same: nobody need pay for it twice."""
+    world = meanwhile(tmp_path, put_back)
+
+    assert len(world.nodes()) == 1
+
+
+def test_no_messages_of_another_chat_are_read_for_a_summary(tmp_path: Path) -> None:
+    """The plan was made before the file was replaced: its addresses lead to somebody else's words now."""
+    world = World(tmp_path, Script("ok"), leaf_chunk_tokens=2000, fresh_tail_count=8)
+    session, request = world.session(), world.request(chat().turns(80))
+    plan = world.compactor.chunks(session, world.compactor.view(session, request).backlog)
+    replaced_by_another_chats_file(world)
+    with pytest.raises(SourcesChanged):
+        world.compactor.leaf(session, plan[0], request)
+
+    assert world.model.tasks == []
+    assert world.nodes() == []
+
+
+def test_a_prompt_is_not_published_into_another_chats_file(tmp_path: Path) -> None:
+    """The file was replaced while the prompt was made: the host goes on with its own list."""
+    world = World(tmp_path, fresh_tail_count=8)
+    session, request = world.session(), world.request(chat().turns(80))
+    view = world.compactor.view(session, request)
+    roots = world.compactor.cover(session, view.backlog, request)
+    replaced_by_another_chats_file(world)
+    with pytest.raises(SourcesChanged):
+        world.compress_pass.publish(session, view, roots, request)
+
+    assert world.counts()["assemblies"] == 0

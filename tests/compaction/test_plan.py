@@ -1,0 +1,305 @@
+"""What a compaction will do: pure functions from sizes to a plan (P3, P4, P6)."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_lcm.compaction import plan
+from hermes_lcm.compaction.plan import Budget, Chunk, Root, Unit
+
+
+def unit(n: int, tokens: int = 100, role: str = "assistant", *, at: float | None = None, whole: bool = True) -> Unit:
+    """The unit that shows row ``n`` at place ``n`` of the list."""
+    return Unit((n,), tokens, role, at, n, n + 1, whole)
+
+
+def units(*sizes: int) -> list[Unit]:
+    return [unit(n, size, "assistant" if n % 2 else "user") for n, size in enumerate(sizes, 1)]
+
+
+UNITS = st.lists(st.integers(0, 5000), max_size=40).map(lambda sizes: units(*sizes))
+
+
+def divided(
+    *, threshold: int = 10_000, messages: int = 12_000, current: int | None = None, force: bool = False
+) -> Budget:
+    return plan.budget(
+        threshold=threshold, messages=messages, current=current, low_water=0.6, tail_share=0.4, prefix_share=0.2, force=force
+    )  # fmt: skip
+
+
+# -- the budget ------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.integers(1000, 2_000_000),
+    st.integers(0, 2_000_000),
+    st.none() | st.integers(0, 4_000_000),
+    st.booleans(),
+)
+def test_the_shares_are_within_the_whole(threshold: int, messages: int, current: int | None, force: bool) -> None:
+    """Neither tail nor summaries get more than both together, whatever the host measured."""
+    budget = divided(threshold=threshold, messages=messages, current=current, force=force)
+
+    assert 128 <= budget.tail <= max(128, budget.limit)
+    assert 128 <= budget.prefix <= budget.limit
+
+
+def test_what_is_not_in_the_list_is_taken_off() -> None:
+    """System prompt and tool schemas are part of the request: the list gets what they leave."""
+    budget = divided(current=14_000)
+
+    assert (budget.overhead, budget.limit) == (2000, 4000)
+
+
+def test_an_enormous_overhead_leaves_something() -> None:
+    """Even where schemas fill the window, the newest messages and a few summaries have a place."""
+    assert divided(current=1_000_000).limit >= 1500
+
+
+def test_below_the_threshold_the_request_is_the_measure() -> None:
+    """A manual compaction of a small list makes it smaller still."""
+    assert divided(messages=4000, force=True).limit == 2400
+
+
+# -- the tail ----------------------------------------------------------------------------------------------------
+
+
+@given(UNITS, st.integers(0, 50), st.integers(0, 20_000))
+def test_the_tail_keeps_to_its_room(backlog: list[Unit], count: int, room: int) -> None:
+    """Only the last unit may be larger than the room, or one more than the count."""
+    tail = plan.tail_of(backlog, count=count, room_tokens=room, request=None)
+    kept = backlog[tail.start :]
+
+    assert len(kept) <= max(1, count)
+    assert len(kept) <= 1 or tail.tokens <= room
+
+
+@given(UNITS, st.data())
+def test_the_request_is_in_the_tail_or_pinned(backlog: list[Unit], data: st.DataObject) -> None:
+    """What the user asked last stays raw, wherever it stands."""
+    request = data.draw(st.sampled_from(range(len(backlog)))) if backlog else None
+
+    tail = plan.tail_of(backlog, count=5, room_tokens=1000, request=request)
+
+    assert request is None or request >= tail.start or request == tail.request
+
+
+@given(UNITS, st.data())
+def test_the_room_of_a_request_is_reserved(backlog: list[Unit], data: st.DataObject) -> None:
+    """The tail's tokens are those of the units that stay, the pinned request among them, each once."""
+    request = data.draw(st.sampled_from(range(len(backlog)))) if backlog else None
+
+    tail = plan.tail_of(backlog, count=9, room_tokens=9000, request=request)
+
+    stays = {*range(tail.start, len(backlog)), *([] if request is None else [request])}
+    assert tail.tokens == sum(backlog[n].tokens for n in stays)
+
+
+def test_the_last_unit_stays_whatever_its_size() -> None:
+    """A prompt without its newest message answers nothing."""
+    assert plan.tail_of(units(10, 10, 99_999), count=1, room_tokens=5, request=None).start == 2
+
+
+def test_a_group_that_lacks_results_ends_the_tail() -> None:
+    """An interrupted tool round in the middle is backlog, and so is everything before it."""
+    backlog = [unit(1), unit(2, whole=False), unit(3), unit(4)]
+
+    assert plan.tail_of(backlog, count=99, room_tokens=9999, request=None).start == 2
+
+
+def test_a_group_that_waits_for_results_may_be_the_last() -> None:
+    """In the middle of a tool round the newest calls stay raw."""
+    backlog = [unit(1), unit(2), unit(3, whole=False)]
+
+    assert plan.tail_of(backlog, count=99, room_tokens=9999, request=None).start == 0
+
+
+def test_a_group_counts_as_its_messages() -> None:
+    """The count is one of messages, not of groups."""
+    backlog = [unit(1), Unit((2, 3, 4), 10, "assistant", None, 2, 5), unit(5)]
+
+    assert plan.tail_of(backlog, count=3, room_tokens=9999, request=None).start == 2
+
+
+# -- chunks --------------------------------------------------------------------------------------------------------
+
+
+@given(UNITS, st.integers(100, 9000))
+def test_chunks_cover_the_backlog_once_and_in_order(backlog: list[Unit], size: int) -> None:
+    """No message is left out, none is in two chunks (P4)."""
+    chunks = plan.chunks(backlog, {}, size)
+
+    assert [n for chunk in chunks for n in chunk.ids] == [n for item in backlog for n in item.ids]
+    assert [chunk.tokens for chunk in chunks] == [
+        sum(item.tokens for item in backlog if item.ids[0] in chunk.ids) for chunk in chunks
+    ]
+
+
+@given(UNITS, st.integers(100, 9000))
+def test_no_chunk_is_larger_than_its_size(backlog: list[Unit], size: int) -> None:
+    """Unless a single group is."""
+    chunks = plan.chunks(backlog, {}, size)
+
+    assert all(chunk.tokens <= size or len(chunk.ids) == 1 for chunk in chunks)
+
+
+@given(st.integers(2, 60), st.integers(1, 300), st.integers(300, 3000))
+def test_chunks_are_about_equal(count: int, each: int, size: int) -> None:
+    """No long chunks followed by a scrap: none is less than half of the largest, save for what is left at the end."""
+    chunks = plan.chunks([unit(n, each) for n in range(count)], {}, size)
+
+    sizes = [chunk.tokens for chunk in chunks]
+    assert all(2 * one >= max(sizes) for one in sizes[:-1])
+
+
+@given(st.lists(st.tuples(st.integers(1, 300), st.booleans()), min_size=1, max_size=120), st.integers(3000, 9000))
+def test_a_backlog_is_cut_into_few_chunks(sizes: list[tuple[int, bool]], size: int) -> None:
+    """Each chunk is a call: a good place to cut is no reason for one more, where the groups are small enough to choose."""
+    backlog = [unit(n, each, role="user" if turn else "assistant") for n, (each, turn) in enumerate(sizes)]
+
+    chunks = plan.chunks(backlog, {}, size)
+
+    # Three quarters full; what does not divide may leave up to a group of room in each chunk.
+    fewest = math.ceil(sum(each for each, _ in sizes) / size)
+    most = math.ceil(sum(each for each, _ in sizes) / (0.75 * size - 300))
+    assert fewest <= len(chunks) <= most
+
+
+def test_a_chunk_begins_where_a_turn_begins() -> None:
+    """Where a user message is near, that is where the cut goes."""
+    backlog = [unit(n, role="user" if n == 7 else "assistant") for n in range(17)]
+
+    assert plan.chunks(backlog, {}, 1000)[1].ids[0] == 7
+
+
+def test_a_chunk_begins_after_a_pause() -> None:
+    """Where the conversation rested is where it is cut."""
+    backlog = [unit(n, at=float(n + (7200 if n >= 7 else 0))) for n in range(17)]
+
+    assert plan.chunks(backlog, {}, 1000)[1].ids[0] == 7
+
+
+READY = {3: [(50, (3, 4, 5))]}
+
+
+def test_a_ready_leaf_is_adopted_where_it_fits_exactly() -> None:
+    """What was prepared is not written again, and the rest is cut around it."""
+    chunks = plan.chunks([unit(n) for n in range(1, 9)], READY, 8000)
+
+    assert chunks == [Chunk((1, 2), 200), Chunk((3, 4, 5), 300, 50), Chunk((6, 7, 8), 300)]
+
+
+@pytest.mark.parametrize(
+    "present",
+    [(1, 2, 3, 4, 6), (3, 4), (4, 5, 6), (3, 5, 4)],
+    ids=["lacks its last", "ends early", "lacks its first", "other order"],
+)
+def test_a_ready_leaf_that_fits_in_part_is_left(present: tuple[int, ...]) -> None:
+    """A leaf over anything else than what is to be covered would cover too much or twice."""
+    chunks = plan.chunks([unit(n) for n in present], READY, 8000)
+
+    assert [(chunk.ids, chunk.node_id) for chunk in chunks] == [(present, None)]
+
+
+def test_a_ready_leaf_does_not_split_a_group() -> None:
+    """A leaf that ends in the middle of a group fits nowhere."""
+    group = Unit((4, 5, 6), 100, "assistant", None, 4, 7)
+
+    assert [c.node_id for c in plan.chunks([unit(3), group], READY, 8000)] == [None]
+
+
+def test_the_longest_ready_leaf_wins() -> None:
+    """Of two that begin at one message the larger one saves more."""
+    ready = {1: [(50, (1,)), (51, (1, 2, 3)), (52, (1, 2))]}
+
+    assert [c.node_id for c in plan.chunks(units(100, 100, 100), ready, 8000)] == [51]
+
+
+def test_what_has_no_rows_is_covered_by_nothing() -> None:
+    """Units that nobody stored (filtered at the filters) are no part of any chunk."""
+    hidden = Unit((), 100, "user", None, 2, 3)
+
+    assert plan.chunks([unit(1), hidden, unit(3)], {}, 8000) == [Chunk((1, 3), 200)]
+
+
+# -- condensation ----------------------------------------------------------------------------------------------------
+
+
+def roots(*depths: int, tokens: int = 100, poor: tuple[int, ...] = ()) -> list[Root]:
+    return [Root(n, depth, tokens, n not in poor) for n, depth in enumerate(depths)]
+
+
+def runs(these: list[Root], *, room: int = 100, fanin: int = 4, deepest: int = -1) -> list[list[int]]:
+    return list(plan.condensations(these, room_tokens=room, fanin=fanin, max_depth=deepest, frame_tokens=10))
+
+
+def test_nothing_is_condensed_while_there_is_room() -> None:
+    """The prompt's beginning changes only when it must."""
+    assert runs(roots(0, 0, 0, 0), room=440) == []
+
+
+def test_frames_count() -> None:
+    """What stands around the summaries takes room too."""
+    assert runs(roots(0, 0, 0, 0), room=439) == [[0, 1, 2, 3]]
+
+
+def test_the_lowest_depth_comes_first() -> None:
+    """Deep nodes are condensed last: they were condensed before."""
+    assert runs(roots(2, 2, 1, 1, 0, 0), fanin=2) == [[4, 5], [2, 3], [0, 1]]
+
+
+def test_only_neighbours_are_condensed() -> None:
+    """A node never covers messages on both sides of another one's."""
+    assert runs(roots(0, 0, 1, 0, 0, 1), fanin=2) == [[0, 1], [3, 4]]
+
+
+def test_no_extract_is_condensed() -> None:
+    """P5: a run ends in front of a provisional node and begins anew behind it."""
+    assert runs(roots(0, 0, 0, 0, 0, poor=(2,)), fanin=2) == [[0, 1], [3, 4]]
+
+
+def test_a_run_stays_as_it_is_when_leaves_are_added() -> None:
+    """What was condensed ahead of time is still what the next compaction wants."""
+    assert runs(roots(*[0] * 9), fanin=4) == runs(roots(*[0] * 8), fanin=4) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize(("deepest", "found"), [(0, []), (1, [[2, 3]]), (2, [[2, 3], [0, 1]]), (-1, [[2, 3], [0, 1]])])
+def test_no_node_is_deeper_than_allowed(deepest: int, found: list[list[int]]) -> None:
+    """0 condenses nothing, -1 knows no end."""
+    assert runs(roots(1, 1, 0, 0), fanin=2, deepest=deepest) == found
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=40), st.integers(2, 6))
+def test_every_run_is_of_sound_neighbours_of_one_depth(shape: list[tuple[int, bool]], fanin: int) -> None:
+    """Whatever roots there are."""
+    these = [Root(n, depth, 500, sound) for n, (depth, sound) in enumerate(shape)]
+
+    for run in runs(these, fanin=fanin):
+        assert len(run) == fanin
+        assert run == list(range(run[0], run[-1] + 1))
+        assert len({these[n].depth for n in run}) == 1
+        assert all(these[n].sound for n in run)
+
+
+@pytest.mark.parametrize(
+    ("floor", "backlog", "dynamic", "most", "size"),
+    [
+        (100, 10**6, False, 0, 8000),
+        (12_000, 10**6, False, 0, 24_000),
+        (90_000, 10**6, False, 0, 60_000),
+        (90_000, 10**6, True, 90_000, 90_000),
+        (5_000, 12_000, True, 40_000, 5_000),
+        (5_000, 60_000, True, 40_000, 15_000),
+        (5_000, 10**6, True, 40_000, 40_000),
+    ],
+)
+def test_a_chunk_is_of_a_size_that_summarisers_handle(
+    floor: int, backlog: int, dynamic: bool, most: int, size: int
+) -> None:
+    """Neither crumbs nor more than a model reads well; a dynamic one begins at the floor and grows with the backlog."""
+    assert plan.chunk_tokens(floor, backlog, dynamic=dynamic, dynamic_max=most) == size

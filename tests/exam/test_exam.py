@@ -1,0 +1,102 @@
+"""The exam: probes by rule from the archive, graded by what the prompt and the first look say (P9)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import Chat, World, chat, owner_rights
+
+from hermes_lcm.command import answer
+from hermes_lcm.exam import grading
+from hermes_lcm.exam.probes import probes
+from hermes_lcm.recall.access import Access
+
+
+def deps(world: World, session_id: str = "s") -> Access:
+    """What a command at a terminal works with."""
+    found = world.runtime.sessions.find(session_id)
+    return replace(world.runtime.access(found, owner_rights(found), home=world.folder, trusted=True), store=world.store)
+
+
+def step(live: Chat, name: str, arguments: dict[str, Any], result: str, tool: str = "terminal") -> Chat:
+    return live.calls(name, arguments=json.dumps(arguments), tool=tool).results(name, text=result, tool=tool)
+
+
+def talk() -> Chat:
+    """One probe of each kind but tasks that are open, and much talk behind them."""
+    live = chat().user("Port the billing service to Go.").says("Done. I ported the billing service to Go in 12 files.")
+    live.user("Never touch the file secrets.env in this repository.").says("Understood.")
+    live.user("Please repair the gateway on port 7443.")
+    step(live, "a", {"path": "src/gateway.go"}, "ok", tool="patch")
+    step(
+        live, "b", {"command": "go test ./gateway"}, '{"output": "panic: address already in use error", "exit_code": 1}'
+    )
+    live.says("The gateway still listens on port 7443, as it did before.").user("Is port 7443 free on the host?")
+    return live.says("Port 7443 is taken by an old process.").turns(40)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, fresh_tail_count=6, context_threshold=4000)  # that of its compactions
+
+
+def test_each_probe_quotes_the_message_that_answers_it(world: World) -> None:
+    """Of every kind, by rule."""
+    world.take(talk())
+    rows = [row for rows in world.store.every() for row in rows]
+    said = {row.store_id: " ".join([row.text, *(call.arguments for call in row.calls)]) for row in rows}
+    found = probes(rows)
+
+    assert {probe.kind for probe in found} == {"task", "rules", "files", "failed", "finished", "open", "values"}
+    assert all(probe.answer.split()[-1] in said[probe.store_id] for probe in found)
+    (rule,) = [probe for probe in found if probe.kind == "rules"]
+    assert (rule.store_id, rule.answer) == (3, "Never touch the file secrets.env in this repository.")
+
+
+def test_what_is_raw_or_in_the_present_state_is_in_the_prompt(world: World) -> None:
+    """After a compaction that folded all of it away."""
+    world.compact(talk())
+    data = grading.exam(deps(world))
+
+    assert data["prompt_exact"] is True
+    assert data["in_prompt"] < data["messages"]
+    for kind in ("task", "rules", "files", "failed", "finished"):
+        assert data["kinds"][kind]["prompt"] == data["kinds"][kind]["n"] > 0
+    assert data["all"]["lost"] == 0
+    assert data["finished_shown_as_open"] == 0
+
+
+def test_what_the_prompt_does_not_say_is_one_look_away(world: World) -> None:
+    """The question typed into lcm_grep brings it."""
+    live = talk()
+    for n in range(60):
+        live.user(f"Never mention alpha{n} beta{n} gamma{n} delta{n} epsilon{n} zeta{n} there.").says("Noted.")
+    world.compact(live.turns(10, first=200))
+    rules = grading.exam(deps(world))["kinds"]["rules"]
+
+    assert rules["look"] > 0
+    assert rules["prompt"] + rules["look"] == rules["n"]
+
+
+def test_the_grade_is_shown_as_a_table_and_kept_for_the_status(world: World) -> None:
+    """Kinds, a bar for each; `status` has the last grade."""
+    world.compact(talk())
+    said = answer("exam", deps(world))
+    counts = said.data["all"]
+
+    assert "rules" in said.text
+    assert "#" * 40 in said.text
+    assert answer("status", deps(world)).data["exam"]["all"] == counts
+    assert "last exam" in answer("status", deps(world)).text
+
+
+def test_a_conversation_that_was_never_compacted_is_in_the_prompt(world: World) -> None:
+    """All of it is raw."""
+    world.take(chat().user("Always answer in German, please.").says("Gut."))
+    data = grading.exam(deps(world))
+
+    assert data["all"]["prompt"] == data["all"]["n"] == 2

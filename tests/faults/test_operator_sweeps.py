@@ -1,0 +1,178 @@
+"""
+Every statement of every command and tool fails (P2, P9, P10): an answer comes, nothing that was said changes, and it works again.
+
+By default every seventeenth statement in one of the ways; ``-m slow`` takes all statements in all ways.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from breaking import KINDS, Faults, Host, copied, template
+from world import Script, chat, digests, texts
+
+from hermes_lcm.command import OK, REFUSED
+from hermes_lcm.errors import SummaryUnavailable
+
+SAID = chat().turns(30)
+STEP = 17
+WAYS: tuple[dict[str, Any], ...] = (
+    *({"code": code} for code in KINDS.values()),
+    {"code": KINDS["input-output"], "lasting": True},
+    {"code": KINDS["input-output"], "late": True},
+)
+COMMANDS = {
+    "status": "status",
+    "doctor": "doctor deep",
+    "backup": "backup",
+    "restore": "restore latest apply",
+    "repair of a sound file": "doctor repair apply",
+    "repair of an index": "doctor repair apply",
+    "export": "export",
+    "import": "import {export} --apply",
+    "rotate": "rotate apply",
+    "clean": "doctor clean apply",
+    "source": "doctor source apply",
+    "dissolve": "dissolve sum_1 apply",
+    "retention": "retention",
+    "search": "search question",
+}
+TOOLS: dict[str, dict[str, Any]] = {
+    "lcm_grep": {"query": "question 7"},
+    "lcm_load_session": {"session_id": "s"},
+    "lcm_describe": {"id": "sum_1"},
+    "lcm_expand": {"node_id": "sum_1"},
+    "lcm_expand_query": {"prompt": "what was question 7?"},
+    "lcm_map": {"prompt": "what was question 7?", "query": "question 7"},
+    "lcm_status": {},
+    "lcm_doctor": {},
+}
+
+
+@pytest.fixture(autouse=True)
+def _settings(monkeypatch: Any) -> None:
+    monkeypatch.setenv("LCM_DOCTOR_CLEAN_APPLY_ENABLED", "true")
+
+
+class Silent:
+    """No model answers; said at once."""
+
+    def complete(self, *_: Any, **__: Any) -> Any:
+        raise SummaryUnavailable("no provider")
+
+
+@pytest.fixture
+def faults(monkeypatch: Any) -> Faults:
+    return Faults().install(monkeypatch)
+
+
+def lived(host: Host) -> None:
+    """Messages, summaries, a prompt, an ignored session, a backup and an export."""
+    host.says(SAID)
+    host.says(host.compress(SAID.copy()))
+    host.command("backup")
+    host.command("export")
+
+
+def unindexed(host: Host) -> None:
+    lived(host)
+    host.close()
+    with sqlite3.connect(host.home / "lcm.db") as raw:
+        raw.execute("DELETE FROM message_index_docsize WHERE id > 1000")
+    raw.close()
+
+
+def words(name: str, home: Path) -> str:
+    exported = next(iter(sorted((home / "lcm-exports").glob("*.jsonl"))), "")
+    return COMMANDS[name].format(export=exported)
+
+
+def half_made(home: Path) -> list[str]:
+    """Files that only an operation in its middle needs."""
+    return [path.name for path in home.rglob("*") if path.name.startswith(".") and "lcm" in path.name]
+
+
+def command_attempt(name: str, source: Path, home: Path, faults: Faults, number: int, way: dict[str, Any]) -> bool:
+    """One command with a statement that fails. False: it got through before that statement."""
+    host = Host(copied(source, home), Script("ok"))
+    before = host.stored()
+    faults.arm(number, **way)
+    host.command(words(name, home))
+    fired = faults.disarm()
+    why = f"{name}, statement {number}: {fired[:1]}"
+    assert half_made(home) == [], why
+    assert host.stored() == before, why
+    again = host.command(words(name, home))
+    assert again.code in (OK, REFUSED), f"{why}: {again.text}"
+    host.says(SAID.copy())
+    assert sorted(digests(host.stored())) == sorted(digests(SAID)), why
+    host = host.next()
+    assert host.stored() == before, why
+    assert host.command("doctor deep").code == OK, why
+    host.close()
+    return bool(fired)
+
+
+def made(name: str, folder: Path) -> Path:
+    return template(folder, unindexed if name == "repair of an index" else lived)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_whose_statement_fails_harms_nothing(name: str, tmp_path: Path, faults: Faults) -> None:
+    """No exception but an answer, no half-made file, the same messages; and the command works when the fault is gone."""
+    source, number = made(name, tmp_path), 1
+    way = WAYS[1]
+    while command_attempt(name, source, tmp_path / "home", faults, number, way) or way.get("late"):
+        number += STEP
+        way = WAYS[number % len(WAYS)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS, ids=[*KINDS, "lasting", "after the commit"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_whatever_statement_of_a_command_fails(name: str, way: dict[str, Any], tmp_path: Path, faults: Faults) -> None:
+    """The same with every statement in every way."""
+    source, number = made(name, tmp_path), 1
+    while command_attempt(name, source, tmp_path / "home", faults, number, way):
+        number += 1
+
+
+def tool_attempt(name: str, host: Host, faults: Faults, number: int, way: dict[str, Any]) -> bool:
+    host.runtime.db.close()
+    host.runtime.model = Silent()
+    faults.arm(number, **way)
+    answer = json.loads(host.tool(name, **TOOLS[name]))
+    fired = faults.disarm()
+    assert isinstance(answer, dict)
+    host.runtime.db._busy_until = 0.0
+    assert "error" not in json.loads(host.tool(name, **TOOLS[name])), f"{name}, statement {number}: {fired[:1]}"
+    return bool(fired)
+
+
+def sweep_tool(name: str, tmp_path: Path, faults: Faults, step: int) -> None:
+    host = Host(copied(template(tmp_path, lived), tmp_path / "home"), Script("ok"))
+    number = 1
+    for way in WAYS[: None if step == 1 else 1] + WAYS[5:6]:
+        number = 1
+        while tool_attempt(name, host, faults, number, way):
+            number += step
+    host.says(SAID.copy())
+    assert texts(host.stored()) == texts(SAID)
+    host.close()
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_whose_statement_fails_answers(name: str, tmp_path: Path, faults: Faults) -> None:
+    """An answer in JSON, and the real one when the fault is gone."""
+    sweep_tool(name, tmp_path, faults, STEP)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TOOLS)
+def test_whatever_statement_of_a_tool_fails(name: str, tmp_path: Path, faults: Faults) -> None:
+    """The same with every statement in every way."""
+    sweep_tool(name, tmp_path, faults, 1)

@@ -1,0 +1,183 @@
+"""
+Salvage: twenty ways to damage a file; what lies on pages that are as they were comes back.
+
+Which messages those are is told by the pages of the sound file: all pages with the row (and its block) are intact.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from breaking import Host
+from ops_world import PAGE_BYTES as PAGE
+from ops_world import World
+from world import chat
+
+from hermes_lcm.command import answer
+from hermes_lcm.storage import leaves
+
+Damage = Callable[[bytearray, random.Random], None]
+SAID = chat().turns(160).rounds(40).says("done")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with messages, summaries, prompts and packed rows."""
+    home = tmp_path_factory.mktemp("sound")
+    host = Host(home)
+    host.says(SAID)
+    host.says(host.compress(SAID.copy()))
+
+    host.close()
+    return home
+
+
+def schema_pages(data: bytearray) -> list[int]:
+    """Pages (from 0) with the list of tables; the first one is the header's."""
+    return [
+        0,
+        *(
+            n
+            for n in range(1, len(data) // PAGE)
+            if data[n * PAGE] == 13 and b"CREATE" in data[n * PAGE : (n + 1) * PAGE]
+        ),
+    ]
+
+
+def wipe(data: bytearray, page: int, with_: bytes = b"\0") -> None:
+    data[page * PAGE : (page + 1) * PAGE] = (with_ * PAGE)[:PAGE]
+
+
+def each(pages: Callable[[bytearray], list[int]], with_: bytes = b"\0") -> Damage:
+    def damage(data: bytearray, _: random.Random) -> None:
+        for page in pages(data):
+            wipe(data, page, with_)
+
+    return damage
+
+
+def every(step: int, first: int = 0) -> Callable[[bytearray], list[int]]:
+    return lambda data: list(range(first, len(data) // PAGE, step))
+
+
+def cut(share: float) -> Damage:
+    def damage(data: bytearray, _: random.Random) -> None:
+        del data[int(len(data) * share) :]
+
+    return damage
+
+
+def put(at: int, what: bytes) -> Damage:
+    def damage(data: bytearray, _: random.Random) -> None:
+        data[at : at + len(what)] = what
+
+    return damage
+
+
+def in_schema(word: bytes, what: bytes) -> Damage:
+    def damage(data: bytearray, _: random.Random) -> None:
+        at = data.index(word)
+        data[at : at + len(what)] = what
+
+    return damage
+
+
+def flips(count: int) -> Damage:
+    def damage(data: bytearray, rng: random.Random) -> None:
+        for _ in range(count):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+
+    return damage
+
+
+def noise(count: int) -> Damage:
+    def damage(data: bytearray, rng: random.Random) -> None:
+        for page in rng.sample(range(len(data) // PAGE), count):
+            wipe(data, page, rng.randbytes(PAGE))
+
+    return damage
+
+
+def inner(kind: int) -> Callable[[bytearray], list[int]]:
+    """Pages that only point at others."""
+    return lambda data: [n for n in range(1, len(data) // PAGE) if data[n * PAGE] == kind]
+
+
+DAMAGES: dict[str, Damage] = {
+    "schema page": each(lambda _: [0]),
+    "schema page, noise": each(lambda _: [0], b"\xde\xad\xbe\xef"),
+    "all pages of the schema": each(schema_pages),
+    "one page of the schema": each(lambda data: schema_pages(data)[1:2]),
+    "magic": put(0, b"\xff" * 8),
+    "header": put(0, b"\0" * 100),
+    "page size": put(16, b"\x20\x00"),
+    "text of the schema is no UTF-8": in_schema(b"tablemessages", b"tablemess\xff\xfe\xfd\xfc"),
+    "statement of a table": in_schema(b"CREATE TABLE health", b"CREATE TABXX health"),
+    "truncated to half": cut(0.5),
+    "truncated to a tenth": cut(0.1),
+    "truncated within a page": cut(0.77),
+    "inner pages of tables": each(inner(5)),
+    "inner pages of indexes": each(inner(2)),
+    "every tenth page": each(every(10, 3)),
+    "every tenth page, noise": each(every(10, 7), b"\x55\xaa\x0d"),
+    "every third page": each(every(3, 1)),
+    "zeros over a tenth": each(lambda data: list(range(20, 20 + len(data) // PAGE // 10))),
+    "pointer map": each(lambda _: [1]),
+    "ten pages of noise": noise(10),
+    "bit flips": flips(60),
+    "the first forty pages": each(lambda _: list(range(40))),
+}
+
+
+def whole(before: bytes, after: bytes) -> set[int]:
+    """Messages whose row and block lie on pages that are as they were."""
+
+    def readable(data: bytes) -> tuple[dict[int, object], set[int]]:
+        rows: dict[int, object] = {}
+        blocks: set[int] = set()
+        for cell in leaves.Leaves(data).cells():
+            if cell.rowid is not None and len(cell.values) == 17:
+                rows[cell.rowid] = cell.values
+            elif cell.rowid is not None and len(cell.values) == 3 and isinstance(cell.values[2], bytes):
+                blocks.add(cell.rowid)
+        return rows, blocks
+
+    same = bytearray(after[: len(before)].ljust(len(before), b"\0"))
+    for at in range(0, len(before), PAGE):
+        if same[at : at + PAGE] != before[at : at + PAGE]:
+            same[at : at + PAGE] = bytes(PAGE)
+    # The maps are whole here: which pages a row lies on is asked, not how it is found.
+    same[:PAGE] = before[:PAGE]
+    for at in range(PAGE, len(before), (PAGE // 5 + 1) * PAGE):
+        same[at : at + PAGE] = before[at : at + PAGE]
+    rows, blocks = readable(bytes(same))
+    return {n for n, values in rows.items() if not isinstance(values[16], int) or values[16] in blocks}  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_messages_on_intact_pages_come_back(name: str, source: Path, tmp_path: Path) -> None:
+    """At least 95 of 100; and every verb has words for the file, before and after."""
+    home = shutil.copytree(source, tmp_path / "home")
+    path = home / "lcm.db"
+    before = path.read_bytes()
+    after = bytearray(before)
+    DAMAGES[name](after, random.Random(name))
+    path.write_bytes(after)
+    wanted = whole(before, bytes(after))
+
+    world = World(home)
+    for words in ("status", "doctor", "search question", "doctor repair"):
+        answer(words, world.deps(None))
+    done = answer("doctor repair apply", world.deps(None))
+    with sqlite3.connect(path) as raw:
+        there = {row[0] for row in raw.execute("SELECT store_id FROM messages")} if done.code == 0 else set()
+    raw.close()
+
+    assert len(wanted & there) >= 0.95 * len(wanted), (done.text, len(wanted), len(wanted & there))
+    assert wanted or name == "truncated to a tenth"
+    assert answer("doctor deep", world.deps(None)).code in (0, 1)

@@ -1,0 +1,32 @@
+"""Hosts that share a server: real files, a real PostgreSQL, no network beyond this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleet_world import Fleet
+from postgres import Postgres, running
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One server for all tests of a process."""
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def fleet(postgres: Postgres, tmp_path: Path) -> Iterator[Fleet]:
+    """A database of its own on that server, with the schema."""
+    made = Fleet(postgres, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def host(fleet: Fleet) -> Callable[..., Any]:
+    """Makes hosts of the fleet by name."""
+    return fleet.host

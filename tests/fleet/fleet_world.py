@@ -1,0 +1,93 @@
+"""
+A fleet in one line: ``fleet.host("laptop")`` is a process with its own file and its own role on the shared server.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from postgres import Postgres
+from world import PATIENCE_S, World
+
+from hermes_lcm.config import Secret
+from hermes_lcm.fleet.member import Member, exact
+from hermes_lcm.fleet.server import Server, add_host, migrate
+from hermes_lcm.search.rights import Rights
+
+
+def eventually(what: Callable[[], bool]) -> None:
+    """Wait for what must come true."""
+    end = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.02)
+
+
+class Host(World):
+    """One machine of the fleet."""
+
+    member: Member
+    dsn: str
+
+    def to(self, dsn: str) -> Host:
+        """Use this connection string."""
+        self.dsn = dsn
+        everything = self.runtime.access(None, Rights(), trusted=True)
+        self.member = Member(self.db, Secret(dsn), lambda: exact(everything), self.health)
+        return self
+
+    def restart(self, script: Any = None) -> Host:
+        """The process ends; the next one opens the same file."""
+        self.preparer.stop()
+        self.db.close()
+        return Host(self.folder, script or self.model).to(self.dsn)
+
+    def sql(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """What this host's role gets for any statement."""
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            cursor = connection.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
+
+
+class Fleet:
+    """A database with the schema, and hosts on it."""
+
+    def __init__(self, postgres: Postgres, folder: Path) -> None:
+        self.postgres, self.folder = postgres, folder
+        self.admin = postgres.database()
+        with Server(Secret(self.admin)).connected() as connection:
+            migrate(connection)
+        self.tag = secrets.token_hex(3)  # roles are the whole server's
+        self.hosts: list[Host] = []
+
+    def role(self, name: str, realm: str = "team", patterns: tuple[str, ...] = ("%",)) -> str:
+        """A new host's connection string."""
+        role, password = f"lcm_{name}_{self.tag}", secrets.token_hex(8)
+        with Server(Secret(self.admin)).connected() as connection:
+            add_host(connection, role, password, realm or f"~{role}", patterns if realm else ())
+        return self.postgres.dsn(role, password, self.admin.rpartition("/")[2])
+
+    def host(self, name: str, realm: str = "team", patterns: tuple[str, ...] = ("%",), **settings: Any) -> Host:
+        """A machine with an empty home. ``realm`` "": it shares with nobody."""
+        folder = self.folder / name
+        folder.mkdir()
+        made = Host(folder, **settings).to(self.role(name, realm, patterns))
+        self.hosts.append(made)
+        return made
+
+    def count(self, table: str) -> int:
+        """Rows of a table on the server, as its operator sees them."""
+        with psycopg.connect(self.admin) as connection:
+            row = connection.execute(f"SELECT count(*) FROM lcm.{table}").fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def close(self) -> None:
+        for each in self.hosts:
+            each.member.close()
+            each.db.close()

@@ -1,0 +1,190 @@
+"""Behind the turns: whatever the server does, the local file serves, status says how far behind, and all arrives later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+from fleet_world import Fleet, Host, eventually
+from postgres import running
+from world import chat
+
+from hermes_lcm.command import operator_access, run
+from hermes_lcm.config import load
+from hermes_lcm.fleet.background import SharedLeases
+from hermes_lcm.recall.grep import Ask, grep
+from hermes_lcm.recall.paging import Room
+from hermes_lcm.runtime import Runtime
+from hermes_lcm.search.rights import Rights
+from hermes_lcm.storage.connection import Databases
+
+Hosts = Callable[..., Host]
+
+
+class Process:
+    """A process of Hermes as the plugin sees it, with the settings of its environment."""
+
+    def __init__(self, folder: Path, dsn: str, **settings: str) -> None:
+        folder.mkdir(exist_ok=True)
+        self.runtime = Runtime(folder / "lcm.db", load({"LCM_FLEET_DSN": dsn, **settings}), Databases())
+
+    def take(self, messages: list[dict[str, object]], session: str = "s", **facts: str) -> None:
+        if facts:
+            self.runtime.announce(session, **facts)
+        self.runtime.announce(session, owner=facts.get("owner", "local"))
+        self.runtime.take(session, messages)
+
+    def behind(self) -> int:
+        assert self.runtime.fleet is not None
+        return int(self.runtime.fleet.state()["behind"])
+
+    def search(self, words: str, principal: str | None = None) -> str:
+        """What ``lcm_grep(session_scope="all")`` answers."""
+        caller = self.runtime.access(None, Rights(principal), trusted=principal is None)
+        ask = Ask(words, chosen=caller.choose("all"), scope="messages")
+        return str(grep(caller, ask, Room.of(8000)))
+
+    def end(self) -> None:
+        assert self.runtime.fleet is not None
+        self.runtime.fleet.stop()
+        self.runtime.db.close()
+
+
+def test_what_a_turn_stores_arrives_by_itself(fleet: Fleet, tmp_path: Path) -> None:
+    """Nobody types a verb."""
+    process = Process(tmp_path / "p", fleet.role("p"))
+    process.take(chat().turns(3))
+    eventually(lambda: fleet.count("messages") == 6 and process.behind() == 0)
+    process.end()
+
+
+def refused(_: Fleet) -> str:
+    return "host=127.0.0.1 port=1 dbname=x user=x connect_timeout=1"
+
+
+def wrong_password(fleet: Fleet) -> str:
+    return fleet.role("w").replace(":", ":wrong", 2).replace(":wrong//", "://", 1)
+
+
+def nonsense(_: Fleet) -> str:
+    return "this is=no 'dsn and holds a s3cr3t"
+
+
+@pytest.mark.parametrize("dsn", [refused, wrong_password, nonsense], ids=lambda each: each.__name__)
+def test_without_a_server_the_turn_goes_on(
+    fleet: Fleet, tmp_path: Path, dsn: Callable[[Fleet], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Stored and read at once; status says what waits and why, and holds no secret."""
+    text = dsn(fleet)
+    process = Process(tmp_path / "p", text)
+    assert process.runtime.fleet is not None
+    process.take(chat().turns(3))
+    eventually(lambda: bool(process.runtime.fleet.state()["error"]))
+    process.take(chat().turns(4))
+    said = run("status", operator_access(process.runtime, process.runtime.stored("s"), None))
+    told = f"{said} {caplog.text} {process.runtime.health.problems()} {process.runtime.config}"
+
+    assert process.runtime.store.count() == 8
+    assert process.behind() > 8
+    assert "the server lacks" in run(
+        "status", operator_access(process.runtime, process.runtime.stored("s"), None, Rights(None))
+    )
+    assert "s3cr3t" not in told
+    assert "wrong" not in told
+    assert text not in told
+    process.end()
+
+
+def test_a_server_that_comes_back_gets_everything(tmp_path: Path) -> None:
+    """Killed while a host works, and started again: nothing is lost, nothing is there twice."""
+    with running() as server:
+        fleet = Fleet(server, tmp_path)
+        process = Process(tmp_path / "p", fleet.role("p"))
+        process.take(chat().turns(3))
+        eventually(lambda: process.behind() == 0)
+        server.kill()
+        process.take(chat().turns(30))
+        server.start()
+        eventually(lambda: fleet.count("messages") == 60)
+        process.end()
+
+
+def test_a_read_only_server_is_waited_for(fleet: Fleet, tmp_path: Path) -> None:
+    """As after a failover to a standby."""
+    process = Process(tmp_path / "p", fleet.role("p"))
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        name = fleet.admin.rpartition("/")[2]
+        admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        process.take(chat().turns(3))
+        eventually(lambda: "read-only" in process.runtime.fleet.state()["error"])
+        admin.execute("SET default_transaction_read_only = off")
+        admin.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+    eventually(lambda: process.behind() == 0)
+    process.end()
+
+
+def test_a_search_of_everything_finds_what_another_host_has(fleet: Fleet, tmp_path: Path) -> None:
+    """And what it finds can be read on, at its address."""
+    one = Process(tmp_path / "one", fleet.role("one"))
+    two = Process(tmp_path / "two", fleet.role("two"), LCM_FLEET_PULL_DAYS="0")
+    one.take(chat().turns(5).user("the spare key lies under the terracotta flowerpot").says("noted"))
+    two.take(chat().turns(2, first=900), "t")
+    eventually(lambda: one.behind() == 0 and two.behind() == 0)
+
+    assert "terracotta flowerpot" in two.search("where is the spare key, terracotta flowerpot?")
+    assert two.runtime.store.count() == 16
+    one.end()
+    two.end()
+
+
+def test_a_chat_finds_elsewhere_what_is_its_own_only(fleet: Fleet, tmp_path: Path) -> None:
+    """A host may see two people; each of them is told of one."""
+    one = Process(tmp_path / "one", fleet.role("one"))
+    two = Process(tmp_path / "two", fleet.role("two"), LCM_FLEET_PULL_DAYS="0")
+    one.take(chat().user("my terracotta secret").says("yours"), "sa", platform="telegram", owner="telegram:dm:1")
+    two.take(chat().user("hello").says("hi"), "sb", platform="telegram", owner="telegram:dm:2")
+    eventually(lambda: one.behind() == 0 and two.behind() == 0)
+
+    assert "terracotta" not in two.search("terracotta secret", "telegram:dm:2").replace("terracotta secret", "")
+    assert two.runtime.store.count() == 2
+    assert "my terracotta secret" in two.search("terracotta secret", "telegram:dm:1")
+    one.end()
+    two.end()
+
+
+def test_a_compaction_is_one_hosts_at_a_time(host: Hosts) -> None:
+    """The other waits until the claim is given back; a host without a server waits for nobody."""
+    a, b = host("a"), host("b")
+    a.take(chat().turns(3))
+    a.member.push()
+    b.member.pull(30)
+    first, second = (SharedLeases(each.runtime.leases, each.member) for each in (a, b))
+
+    assert first.take("prepare:1", 60)
+    assert first.take("prepare:1", 60)
+    assert not second.take("prepare:1", 60)
+    first.release("prepare:1")
+    assert second.take("prepare:1", 60)
+    a.to("host=127.0.0.1 port=1 connect_timeout=1")
+    assert SharedLeases(a.runtime.leases, a.member).take("prepare:1", 60)
+
+
+def test_the_string_of_a_connection_may_stand_in_a_file(fleet: Fleet, tmp_path: Path) -> None:
+    """So that it is in no environment."""
+    (tmp_path / "dsn").write_text(fleet.role("f") + "\n")
+    process = Process(tmp_path / "p", f"file:{tmp_path / 'dsn'}")
+    process.take(chat().turns(1))
+    eventually(lambda: fleet.count("messages") == 2)
+    process.end()
+
+
+def test_parameters_of_tls_reach_the_server(fleet: Fleet, tmp_path: Path) -> None:
+    """A server without TLS is refused by a host that insists on it."""
+    process = Process(tmp_path / "p", fleet.role("f") + "?sslmode=require")
+    process.take(chat().turns(1))
+    eventually(lambda: "SSL" in process.runtime.fleet.state()["error"])
+
+    assert fleet.count("messages") == 0
+    process.end()

@@ -1,0 +1,195 @@
+"""What one host stores is on the server and on the others: each row once, exactly, whatever was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+from fleet_world import Fleet, Host
+from world import chat, reload
+
+from hermes_lcm.errors import FleetError, FleetUnavailable
+from hermes_lcm.records import Flag
+
+Hosts = Callable[..., Host]
+
+
+def test_everything_that_is_stored_is_pushed_once(fleet: Fleet, host: Hosts) -> None:
+    """Pushing again adds nothing, and a comparison finds nothing missing."""
+    a = host("a")
+    a.compact(chat().turns(60))
+    first = a.member.push()
+    again = a.member.push()
+
+    assert first.messages == fleet.count("messages") == a.counts()["messages"]
+    assert fleet.count("nodes") == a.counts()["nodes"] > 0
+    assert again.messages == 0
+    assert a.member.verify().sound
+    assert a.member.status()["behind"] == 0
+
+
+def test_what_was_stored_before_the_host_joined_is_pushed_too(fleet: Fleet, host: Hosts) -> None:
+    """Behind what came since; and both keep their own addresses here."""
+    a = host("a")
+    a.take(chat().turns(5))
+    a.member.push()
+    live = chat().turns(5).user("after it joined").says("yes")
+    a.take(live)
+
+    assert a.member.status()["behind"] == 2
+    a.member.push()
+    assert fleet.count("messages") == len(live)
+    assert a.thread() == live
+    assert a.member.verify().sound
+
+
+@pytest.mark.parametrize("at", range(1, 12, 3))
+def test_a_push_that_breaks_anywhere_goes_on(
+    fleet: Fleet, host: Hosts, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Statement by statement: nothing is lost, nothing is there twice."""
+    a = host("a")
+    live = a.compact(chat().turns(40))
+    count = 0
+    real = psycopg.Connection.execute
+
+    def breaking(self: psycopg.Connection, *args: object, **more: object) -> object:
+        nonlocal count
+        count += 1
+        if count == at:
+            self.close()
+            raise psycopg.OperationalError("the line is cut")
+        return real(self, *args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(psycopg.Connection, "execute", breaking)
+        with pytest.raises(FleetUnavailable):
+            a.member.push()
+    a.take(live.user("meanwhile"))
+    a.member.push()
+
+    assert fleet.count("messages") == a.counts()["messages"]
+    assert fleet.count("nodes") == a.counts()["nodes"]
+    assert a.member.verify().sound
+
+
+def test_a_conversation_that_moves_goes_on_exactly(host: Hosts) -> None:
+    """The other host takes the list over as it is: no message twice, the same summaries under the same addresses."""
+    a, b = host("a"), host("b")
+    a.take(chat().user("hi"), "before")
+    a.member.push()
+    live = a.compact(chat().turns(60))
+    a.member.push()
+    b.member.pull(30, "s")
+    before = b.counts()["messages"]
+    moved = b.take(reload(live))
+
+    assert b.counts()["messages"] == before
+    assert moved.assembly is not None
+    assert [b.dag.node(n).text for n in moved.assembly.roots] == [a.dag.node(n).text for n in moved.assembly.roots]
+    assert b.thread() == a.thread()
+    assert b.gaps(reload(live)) == ([], [])
+
+
+def test_a_conversation_that_comes_back_brings_what_was_said_elsewhere(host: Hosts) -> None:
+    """There and back again, with a compaction on each host."""
+    a, b = host("a"), host("b")
+    live = a.compact(chat().turns(60))
+    a.member.push()
+    b.member.pull(30)
+    gone_on = b.compact(reload(live).turns(60, first=100))
+    b.member.push()
+    a.member.pull(30)
+    lineage = a.take(reload(gone_on))
+
+    assert lineage.stored == 0
+    assert a.gaps(reload(gone_on)) == ([], [])
+    assert a.counts()["messages"] == b.counts()["messages"] == 240
+    a.member.push()
+    assert a.member.verify().sound
+    assert b.member.verify().sound
+
+
+def test_two_hosts_that_wrote_before_they_joined_keep_their_addresses(host: Hosts) -> None:
+    """Both began to count at one; on the other host a row has its number in the fleet."""
+    a, b = host("a"), host("b")
+    for each, name in ((a, "sa"), (b, "sb")):
+        each.compact(chat().turns(60, first=0 if name == "sa" else 500), name)
+        each.member.push()
+    a.member.pull(30)
+    b.member.pull(30)
+
+    assert a.thread("sb") == b.thread("sb")
+    assert b.thread("sa") == a.thread("sa")
+    assert len(a.nodes()) == len(b.nodes()) > 1
+    assert a.member.verify().sound
+    assert b.member.verify().sound
+
+
+def test_hosts_that_write_at_the_same_time_lose_nothing(host: Hosts) -> None:
+    """Each went on while the other was away: both have all that was said."""
+    a, b = host("a"), host("b")
+    live = chat().turns(3)
+    a.take(live)
+    a.member.push()
+    b.member.pull(30)
+    a.take(live.copy().user("said at a").says("answered at a"))
+    b.take(live.copy().user("said at b").says("answered at b"))
+    for each in (a, b, a):
+        each.member.push()
+        each.member.pull(30)
+    said = {text["content"] for text in a.stored()}
+
+    assert {"said at a", "said at b"} <= said
+    assert said == {text["content"] for text in b.stored()}
+    assert a.counts()["messages"] == b.counts()["messages"] == 10
+
+
+def test_a_message_that_is_taken_back_is_taken_back_on_the_server(fleet: Fleet, host: Hosts) -> None:
+    """Flags are the one thing about a message that changes."""
+    a = host("a")
+    live = chat().turns(3)
+    a.take(live)
+    a.member.push()
+    a.take(chat().turns(2).user("another question"))
+    a.member.push()
+
+    assert [row[0] for row in a.sql(f"SELECT count(*) FROM lcm.messages WHERE flags & {Flag.RETRACTED} <> 0")] == [2]
+
+
+def test_an_older_file_that_was_put_back_takes_nobodys_numbers(host: Hosts, tmp_path: Path) -> None:
+    """What it stores from now on gets numbers of its own."""
+    a = host("a")
+    a.take(chat().turns(2))
+    a.member.push()
+    a.db.close()
+    old = (a.folder / "lcm.db").read_bytes()
+    a = a.restart()
+    a.take(chat().turns(4))
+    a.member.push()
+    a.db.close()
+    for name in ("lcm.db-wal", "lcm.db-shm"):
+        (a.folder / name).unlink(missing_ok=True)
+    (a.folder / "lcm.db").write_bytes(old)
+    a = a.restart()
+    a.member.push()
+    a.take(chat().turns(2).user("something else"))
+    out = a.member.push()
+
+    assert out.conflicts == []
+    assert len(a.sql("SELECT id FROM lcm.messages")) == 9
+
+
+def test_a_server_of_another_version_is_refused_in_words(fleet: Fleet, host: Hosts) -> None:
+    """Nothing is pushed, and the error says who does what."""
+    a = host("a")
+    a.take(chat().turns(1))
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        admin.execute("UPDATE lcm.meta SET value = '99' WHERE key = 'schema'")
+    with pytest.raises(FleetError, match="version 99") as refused:
+        a.member.push()
+
+    assert "update the plugin" in refused.value.remedy
+    assert a.member.status()["behind"] == 4

@@ -1,0 +1,481 @@
+"""Each message is stored once, in order, whatever the host does to its list (P1, P2)."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import Chat, World, chat, digests, flatten, merge, reload, texts
+
+from hermes_lcm.records import Flag
+
+TODO = "[Your active task list was preserved across context compression]\n- [>] 1. Fix the parser (in_progress)"
+
+
+HERE = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture(params=[False, True], ids=["running", "restarted"])
+def meet(request: pytest.FixtureRequest, world: World) -> Callable[[Chat], World]:
+    """Hand a changed list over: to the process that saw the old one, or to the next one after a restart."""
+
+    def hand_over(messages: Chat) -> World:
+        again = world.restart() if request.param else world
+        again.take(reload(messages) if request.param else messages)
+        return again
+
+    return hand_over
+
+
+# -- one row changed ---------------------------------------------------------------------------------------------
+
+
+def varied() -> Chat:
+    return chat().turns(3).rounds(2).says("so far").turns(2, first=10)
+
+
+def monotonous() -> Chat:
+    """A session that says hardly anything but the same."""
+    return Chat(copy.deepcopy([*chat().user("go").says("ok") * 6]))
+
+
+def added(world: World, before: Chat) -> Counter[bytes]:
+    """What is stored beyond ``before``."""
+    found = Counter(digests(world.stored()))
+    expected = Counter(digests(before))
+    assert expected - found == Counter(), "something is gone"
+    return found - expected
+
+
+SESSIONS = pytest.mark.parametrize("said", [varied, monotonous], ids=["varied", "monotonous"])
+PLACES = pytest.mark.parametrize("at", [0, 3, 6, 10], ids="at={}".format)
+
+
+@SESSIONS
+@PLACES
+def test_an_edited_row_is_one_new_row(world: World, meet: Any, said: Any, at: int) -> None:
+    """The host changes one row in the middle: its new form is stored once, everything else not again."""
+    messages = said()
+    world.take(messages)
+    changed = Chat([*messages[:at], {**messages[at], "content": f"changed {at}"}, *messages[at + 1 :]])
+
+    world = meet(changed)
+
+    assert added(world, messages) == Counter(digests([changed[at]]))
+
+
+@SESSIONS
+@PLACES
+def test_an_edited_row_is_one_new_row_even_if_the_list_grows(world: World, meet: Any, said: Any, at: int) -> None:
+    """One edit and one new message are two new rows."""
+    messages = said()
+    world.take(messages)
+    changed = Chat([*messages[:at], {**messages[at], "content": f"changed {at}"}, *messages[at + 1 :]]).user("new")
+
+    world = meet(changed)
+
+    assert added(world, messages) == Counter(digests([changed[at], changed[-1]]))
+
+
+@SESSIONS
+@PLACES
+def test_an_injected_row_is_one_new_row(world: World, meet: Any, said: Any, at: int) -> None:
+    """The host inserts a row between old ones: it is stored once."""
+    messages = said()
+    world.take(messages)
+    note = {"role": "user", "content": "[note of the host]"}
+    changed = Chat([*messages[:at], note, *messages[at:]])
+
+    world = meet(changed)
+
+    assert added(world, messages) == Counter(digests([note]))
+
+
+@SESSIONS
+@PLACES
+def test_an_injected_row_is_not_stored_again(world: World, meet: Any, said: Any, at: int) -> None:
+    """After an injection, restarts find the list as it is, the new row in its place."""
+    messages = said()
+    world.take(messages)
+    changed = Chat([*messages[:at], {"role": "user", "content": "[note of the host]"}, *messages[at:]])
+    world = meet(changed)
+    world = world.restart()
+    world.take(reload(changed))
+
+    assert digests(world.thread()) == digests(changed)
+    assert len(world.stored()) == len(changed)
+
+
+@SESSIONS
+@PLACES
+def test_a_dropped_row_costs_nothing(world: World, meet: Any, said: Any, at: int) -> None:
+    """The host leaves out a row and goes on: the row stays, nothing is stored again."""
+    messages = said()
+    world.take(messages)
+    changed = Chat([*messages[:at], *messages[at + 1 :]]).user("new")
+
+    world = meet(changed)
+
+    assert added(world, messages) == Counter(digests(changed[-1:]))
+
+
+def test_edits_survive_restarts(world: World) -> None:
+    """A row that was edited twice is the newest form in its place; the older forms are kept."""
+    messages = varied()
+    world.take(messages)
+    for form in ("first", "second"):
+        messages[3] = {**messages[3], "content": form}
+        world.take(messages.copy())
+        world = world.restart()
+        world.take(reload(messages))
+
+    assert digests(world.thread()) == digests(messages)
+    assert len(world.stored()) == len(messages) + 2
+
+
+def test_two_injections_at_one_place_keep_their_order(world: World) -> None:
+    """A row that is inserted before another inserted row stands before it after a restart too."""
+    messages = varied()
+    world.take(messages)
+    messages.insert(2, {"role": "user", "content": "second note"})
+    world.take(messages.copy())
+    messages.insert(2, {"role": "user", "content": "first note"})
+    world.take(messages.copy())
+    world = world.restart()
+    world.take(reload(messages))
+
+    assert digests(world.thread()) == digests(messages)
+    assert len(world.stored()) == len(messages)
+
+
+def test_a_content_list_that_changes_in_place_is_noticed(world: World) -> None:
+    """The host edits a message's parts in the very object that it handed over before."""
+    messages = chat().user([{"type": "text", "text": "look"}]).says("ok")
+    world.take(messages)
+    messages[0]["content"][0]["text"] = "look here"
+    world.take(messages)
+
+    assert [flatten(message["content"]) for message in world.stored()] == ["look", "ok", "look here"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"role": "assistant"}, {"tool_call_id": "other"}],
+    ids=["role", "answered call"],
+)
+def test_a_change_beside_the_text_is_noticed(world: World, change: dict[str, str]) -> None:
+    """Role and answered call are part of what was said."""
+    messages = chat().user("look").calls("a").results("a").says("end")
+    world.take(messages)
+    messages[2] = {**messages[2], **change}
+    world.take(messages)
+
+    assert digests([messages[2]])[0] in digests(world.stored())
+
+
+# -- rows merged ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [2, 3, 7, 8, 9, 12], ids="rows={}".format)
+def test_merged_user_rows_are_the_rows_they_were(world: World, meet: Any, count: int) -> None:
+    """The host joins adjacent user rows in place: nothing is new."""
+    messages = chat().turns(2)
+    for n in range(count):
+        messages.user(f"and another thing {n}")
+    messages.says("fine").turns(1, first=20)
+    world.take(messages)
+
+    world = meet(Chat(merge(messages.copy())))
+
+    assert world.stored() == messages
+
+
+def test_merged_equal_user_rows_are_the_rows_they_were(world: World, meet: Any) -> None:
+    """Three times "yes" joined is still three times "yes"."""
+    messages = chat().user("start").says("ok").user("yes").user("yes").user("yes").says("fine")
+    world.take(messages)
+
+    world = meet(Chat(merge(messages.copy())))
+
+    assert world.stored() == messages
+
+
+def test_a_merge_with_a_new_message_stores_the_new_part(world: World, meet: Any) -> None:
+    """The host joins a stored user row with one that nobody has seen: only that one is new."""
+    messages = chat().turns(2).user("first half")
+    world.take(messages)
+    merged = Chat(merge(messages.copy().user("second half")))
+
+    world = meet(merged)
+
+    assert texts(world.stored()) == [*texts(messages), "second half"]
+
+
+def test_a_merge_with_a_new_message_is_not_stored_again(world: World, meet: Any) -> None:
+    """What was joined and stored in part is found again after more restarts."""
+    messages = chat().turns(2).user("first half")
+    world.take(messages)
+    merged = Chat(merge(messages.copy().user("second half"))).says("I see")
+    world = meet(merged)
+    for _ in range(2):
+        world = world.restart()
+        world.take(reload(merged))
+
+    assert len(world.stored()) == len(messages) + 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (chat().says("let me see"), chat().says("found it")),
+        (chat().says("let me see"), chat().calls("c1").results("c1")),
+        (chat().calls("c1", text="I look"), chat().says("and more").results("c1")),
+        (chat().calls("c1"), chat().calls("c2").results("c1", "c2")),
+        (chat().says("  spaced  "), chat().says("\nlines\n")),
+    ],
+    ids=["texts", "text and calls", "calls and text", "calls and calls", "blanks"],
+)
+def test_merged_assistant_rows_are_the_rows_they_were(world: World, meet: Any, first: Chat, second: Chat) -> None:
+    """The host joins adjacent assistant rows and unites their calls: nothing is new."""
+    messages = Chat([*chat().turns(2).user("go"), *first, *second]).turns(1, first=20)
+    world.take(messages)
+
+    world = meet(Chat(merge(copy.deepcopy(messages))))
+
+    assert world.stored() == messages
+
+
+def test_a_merge_in_an_equal_session_stores_nothing(world: World, meet: Any) -> None:
+    """Joined neighbours are recognised where no text is unique."""
+    messages = Chat(chat().user("go").says("ok") * 4).user("go").user("go").says("ok").user("go").says("ok")
+    world.take(messages)
+
+    world = meet(Chat(merge(messages.copy())))
+
+    assert world.stored() == messages
+
+
+# -- todo snapshots ------------------------------------------------------------------------------------------------
+
+
+def test_an_appended_todo_snapshot_is_a_note_of_the_host(world: World) -> None:
+    """The host appends its task list as a user message of its own: stored, and marked."""
+    world.take(chat().turns(2).user(TODO, _todo_snapshot_synthetic=True))
+
+    assert texts(world.flagged(Flag.HOST_NOTE)) == [TODO]
+
+
+def test_a_merged_todo_snapshot_changes_nothing(world: World, meet: Any) -> None:
+    """The task list that the host glued to a user message is decoration."""
+    messages = chat().turns(2).user("go on")
+    world.take(messages)
+    decorated = Chat(merge(messages.copy().user(TODO)))
+
+    world = meet(decorated)
+
+    assert world.stored() == messages
+
+
+def test_a_merged_todo_snapshot_that_was_seen_alone_changes_nothing(world: World, meet: Any) -> None:
+    """Seen as a message of its own first and glued to its neighbour later, it is the same message."""
+    messages = chat().turns(2).user("go on").user(TODO)
+    world.take(messages)
+
+    world = meet(Chat(merge(messages.copy())).says("right"))
+
+    assert texts(world.stored()) == [*texts(messages), "right"]
+
+
+# -- taken back, brought back ----------------------------------------------------------------------------------------
+
+
+def test_undone_messages_are_marked(world: World, meet: Any) -> None:
+    """/undo and a new message: what was undone stays, marked, and is no longer part of the thread."""
+    messages = chat().turns(4)
+    world.take(messages)
+    changed = Chat(messages[:4]).user("something else")
+
+    world = meet(changed)
+
+    assert world.flagged(Flag.RETRACTED) == messages[4:]
+    assert digests(world.thread()) == digests(changed)
+
+
+def test_undone_messages_are_marked_when_the_short_list_is_seen_first(world: World) -> None:
+    """/undo, then a hook that shows the shorter list, then a new message: the same."""
+    messages = chat().turns(4)
+    world.take(messages)
+    world.take(messages[:4])
+    changed = Chat(messages[:4]).user("something else")
+    world.take(changed)
+
+    assert world.flagged(Flag.RETRACTED) == messages[4:]
+
+
+def test_an_undone_turn_is_no_foreign_list(world: World) -> None:
+    """A list whose beginning is known is aligned, whatever follows it."""
+    messages = chat().turns(4)
+    world.take(messages)
+    world.take(Chat(messages[:4]).user("something else"))
+
+    assert (world.flagged(Flag.UNALIGNED), world.ingest.unaligned) == ([], 0)
+
+
+def test_a_redo_brings_the_rows_back(world: World, meet: Any) -> None:
+    """What was taken back and is shown again is no new message."""
+    messages = chat().turns(4)
+    world.take(messages)
+    world.take(Chat(messages[:4]).user("something else"))
+
+    world = meet(messages)
+
+    assert len(world.stored()) == len(messages) + 1
+    assert digests(world.thread()) == digests(messages)
+
+
+def test_a_redo_of_the_second_attempt_brings_its_rows_back(world: World) -> None:
+    """Two attempts were undone; the later one is brought back."""
+    start, first, second = chat().turns(2), chat().turns(1, first=10), chat().turns(1, first=20)
+    world.take(start)
+    for attempt in (first, second):
+        world.take(Chat([*start, *attempt]))
+    world.take(Chat([*start, {"role": "user", "content": "third"}]))
+    world.take(Chat([*start, *second]))
+
+    assert len(world.stored()) == 4 + 2 + 2 + 1
+
+
+def test_words_that_were_taken_back_may_be_said_again_later(world: World, meet: Any) -> None:
+    """After /undo and other words, the same words as before are a new message at the end."""
+    messages = chat().turns(2).user("yes").says("fine")
+    world.take(messages)
+    changed = Chat(messages[:4]).user("no").says("then not")
+    world = meet(changed)
+    world.take(changed.user("yes").says("fine"))
+    world = world.restart()
+    world.take(reload(changed))
+
+    assert len(world.stored()) == 4 + 2 + 2 + 2
+    assert digests(world.thread()) == digests(changed)
+
+
+def test_retry_keeps_the_request_and_both_answers(world: World, meet: Any) -> None:
+    """/retry: the same request gets another answer."""
+    messages = chat().turns(2).user("write it").says("first try")
+    world.take(messages)
+    changed = Chat(messages[:-1]).says("second try")
+
+    world = meet(changed)
+
+    assert texts(world.stored())[-3:] == ["write it", "first try", "second try"]
+    assert texts(world.flagged(Flag.RETRACTED)) == ["first try"]
+
+
+def test_a_stale_shorter_list_takes_nothing_back(world: World) -> None:
+    """A caller that shows an old state of the list: when the full list comes again, nothing is stored again."""
+    messages = chat().turns(5)
+    world.take(messages)
+    world.take(messages[:6])
+    world.take(messages.copy().user("next"))
+
+    assert texts(world.stored()) == [*texts(messages), "next"]
+    assert world.flagged(Flag.RETRACTED) == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lists_of_any_age_in_any_order_store_each_message_once(world: World, seed: int) -> None:
+    """Callers hold states of different age of the one list that only grows."""
+    rng = random.Random(seed)
+    messages = monotonous().turns(3) if seed % 2 else varied()
+    for _ in range(12):
+        world.take(messages[: rng.randint(0, len(messages))])
+        if rng.random() < 0.2:
+            world = world.restart()
+    world.take(messages)
+
+    assert digests(world.stored()) == digests(messages)
+
+
+@pytest.mark.parametrize("at", [0, 2, 5])
+def test_a_list_from_before_a_drop_stores_nothing_again(world: World, at: int) -> None:
+    """The host left out a row; a caller that still has it shows it again: nothing is new, and nothing is taken back."""
+    messages = chat().turns(4)
+    world.take(messages)
+    changed = Chat([*messages[:at], *messages[at + 1 :]]).user("new")
+    world.take(changed)
+    world.take(messages)
+    world.take(changed)
+
+    assert texts(world.stored()) == [*texts(messages), "new"]
+    assert world.flagged(Flag.RETRACTED) == []
+
+
+def test_a_foreign_list_is_kept_and_takes_nothing_back(world: World, meet: Any) -> None:
+    """A list that has nothing in common with what is stored is stored, marked, and retracts nothing."""
+    messages, foreign = chat().turns(3), chat().turns(3, first=50)
+    world.take(messages)
+
+    world = meet(foreign)
+
+    assert texts(world.stored()) == texts([*messages, *foreign])
+    assert texts(world.flagged(Flag.UNALIGNED)) == texts(foreign)
+    assert world.flagged(Flag.RETRACTED) == []
+
+
+def test_a_foreign_list_is_not_stored_again(world: World) -> None:
+    """Once stored, it is known."""
+    messages, foreign = chat().turns(3), chat().turns(3, first=50)
+    world.take(messages)
+    world.take(foreign)
+    for again in (messages, foreign, messages, foreign):
+        world.take(again)
+        world = world.restart()
+        world.take(reload(again))
+
+    assert len(world.stored()) == 12
+
+
+def test_a_change_inside_an_old_message_is_noticed_by_the_next_thorough_look(world: World) -> None:
+    """Hooks on the way to the model look at the newest messages only; the turn's end looks at all of them."""
+    messages = chat().turns(300)
+    world.take(messages)
+    messages[3]["content"] += " and more"
+    session = world.session()
+    hasty = world.ingest.take(session, messages, source="test", thorough=False)
+    thorough = world.ingest.take(session, messages, source="test")
+
+    assert (hasty.stored, thorough.stored) == (0, 1)
+
+
+def test_a_damaged_last_row_keeps_nothing_behind_it_from_being_stored(world: World, meet: Any) -> None:
+    """The index lends its end to its successor, which does without."""
+    messages = chat().turns(3)
+    world.take(messages)
+    with world.db.transaction():
+        world.db.execute("UPDATE messages SET envelope = x'ffff' WHERE store_id = ?", (len(messages),))
+    world = meet(messages.user("new").says("fine"))
+
+    assert [row.text for row in world.store.rows([7, 8])] == ["new", "fine"]
+
+
+@pytest.mark.parametrize("thorough", [True, False])
+@pytest.mark.parametrize("at", [3, 599])
+def test_a_part_that_changes_in_place_is_noticed_where_texts_are(world: World, at: int, thorough: bool) -> None:
+    """A content of parts is the same object after the change: what it said is remembered, and looked at like any text."""
+    messages = chat().turns(300)
+    messages[at]["content"] = [{"type": "text", "text": "the whole answer"}]
+    world.take(messages)
+    messages[at]["content"][0]["text"] += ", and more"
+    taken = world.ingest.take(world.session(), messages, source="test", thorough=thorough)
+
+    assert taken.stored == (1 if thorough or at == 599 else 0)

@@ -1,0 +1,184 @@
+"""How much of a live list is known from the one before it."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from world import World, chat
+
+from hermes_lcm.ingest import ingestor
+from hermes_lcm.ingest import seen as windows
+from hermes_lcm.ingest.seen import UNSEEN, Recognised, Window
+from hermes_lcm.records import Entries, Lineage
+
+Chat = list[dict[str, Any]]
+
+CALLS = [{"id": "c1", "type": "function", "function": {"name": "terminal", "arguments": "{}"}}]
+SPELLINGS: dict[str, Any] = {
+    "content": st.sampled_from(
+        ["", "yes", "no", None, [{"type": "text", "text": "yes"}], [{"type": "text", "text": "no"}]]
+    ),
+    "role": st.sampled_from(["user", "assistant"]),
+    "tool_calls": st.sampled_from([None, CALLS]),
+    "tool_call_id": st.sampled_from([None, "c1"]),
+}
+MESSAGES = st.fixed_dictionaries(SPELLINGS, optional={"timestamp": st.integers(0, 3)})
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short() -> Any:
+    """Lists of a dozen messages are long ones here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows, "_NEWEST", 3)
+        patch.setattr(windows, "_AT_ONCE", 2)
+        yield
+
+
+def window(messages: Chat) -> Window:
+    return Window.of(messages, Lineage(Entries([]), None, 0, 0), ())
+
+
+def alike(one: Chat, other: Chat, names: Any = SPELLINGS) -> int:
+    """How many leading messages are equal in what counts, counted one by one."""
+    size = min(len(one), len(other))
+    return next((n for n in range(size) if any(one[n].get(k) != other[n].get(k) for k in names)), size)
+
+
+@given(st.lists(MESSAGES, max_size=12), st.lists(MESSAGES, max_size=12), st.integers(0, 12), st.booleans())
+def test_of_other_objects_every_message_is_compared(before: Chat, other: Chat, same: int, thorough: bool) -> None:
+    """Copies of a list, changed from somewhere on: known is what is equal in what counts, and no more."""
+    after = [*copy.deepcopy(before[:same]), *other]
+    held = window(before)
+    known = held.recognise(after, thorough=thorough)
+
+    assert known == alike(before, after)
+    assert all(mine is theirs for mine, theirs in zip(held.objects[:known], after, strict=False))
+    assert held.objects == [*after[:known], *before[known:]]
+
+
+@given(st.lists(MESSAGES, min_size=1, max_size=12), st.integers(0, 11), MESSAGES, st.booleans(), st.data())
+def test_of_the_same_objects_the_newest_are_compared_and_at_the_turns_end_all(
+    live: Chat, at: int, change: dict[str, Any], thorough: bool, data: Any
+) -> None:
+    """A message that is changed in place is known no longer where it is looked at: near the end, or by a thorough look."""
+    at %= len(live)
+    held, before = window(live), copy.deepcopy(live)
+    names = data.draw(st.sets(st.sampled_from(["content", "role"]), min_size=1))
+    for name in names:
+        live[at][name] = copy.deepcopy(change[name])
+    live.append({"role": "user", "content": "go on"})
+    looked_at = thorough or at >= len(before) - 3
+    known = held.recognise(live, thorough=thorough)
+
+    assert known == (alike(before, live) if looked_at else len(before))
+
+
+@given(st.lists(MESSAGES, min_size=5, max_size=12), st.integers(0, 11))
+def test_a_part_of_a_content_that_changes_in_place_changes_the_message(live: Chat, at: int) -> None:
+    """What a content of parts said is remembered, not the object that says something else by now."""
+    at %= len(live)
+    live[at]["content"] = [{"type": "text", "text": "yes"}]
+    held = window(live)
+    live[at]["content"][0]["text"] = "no"
+    copies = copy.deepcopy(live)
+
+    assert held.recognise(copies, thorough=False) == at
+    assert held.recognise(live, thorough=True) == at
+
+
+@given(st.lists(MESSAGES, max_size=9), st.lists(MESSAGES, max_size=4), st.lists(MESSAGES, max_size=4), st.booleans())
+def test_what_was_learned_is_known(old: Chat, new: Chat, newer: Chat, same_objects: bool) -> None:
+    """A window that learns lists one after the other knows the last one as if it had seen nothing else."""
+    held = window(old)
+    for grown in (new, newer):
+        live = [*(held.objects if same_objects else copy.deepcopy(held.objects)), *grown]
+        known = held.recognise(live, thorough=False)
+        held.learn(live, known, held.lineage, ())
+
+        assert held.recognise(copy.deepcopy(live), thorough=True) == len(live)
+        assert held.columns == window(live).columns
+
+
+def test_what_was_recognised_counts_as_long_as_the_window_is_what_it_was() -> None:
+    """Another list may be taken in between the look and its use."""
+    live: Chat = [{"role": "user", "content": str(n)} for n in range(5)]
+    held = window(live)
+    seen = Recognised(held.recognise(live, thorough=False), held, held.version)
+    before = seen.still(held)
+    held.learn(live[:2], 2, held.lineage, ())
+
+    assert (before, seen.still(held), seen.still(window(live)), UNSEEN.still(held)) == (5, 0, 0, 0)
+
+
+def nested() -> list[Any]:
+    body: list[Any] = []
+    for _ in range(5000):
+        body = [body]
+    return body
+
+
+def knotted() -> list[Any]:
+    part: dict[str, Any] = {"type": "text", "text": "yes"}
+    part["part"] = part
+    return [part]
+
+
+class Array:
+    """Compares in a way of its own."""
+
+    def __eq__(self, other: object) -> Any:
+        raise ValueError("ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+ODD = {"nested": nested, "knotted": knotted, "an array": lambda: [{"type": "image", "data": Array()}]}
+
+
+@pytest.mark.parametrize("thorough", [False, True], ids=["quick", "thorough"])
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_a_copy_of_what_cannot_be_compared_is_another_message(odd: Any, thorough: bool) -> None:
+    """Who it is will be told by its digest; what follows it must not wait for that in vain."""
+
+    def live() -> Chat:
+        return [{"role": "user", "content": str(n) if n != 2 else odd()} for n in range(9)]
+
+    first = live()
+    held = window(first)
+    mixed = [*first[:2], live()[2], *first[3:]]
+
+    assert held.recognise(first, thorough=thorough) == 9
+    assert held.recognise(mixed, thorough=thorough) == 2
+    assert held.recognise(live(), thorough=thorough) == 2
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+def test_remembered_lists_are_bounded_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those seen longest ago go first; what goes is aligned once when it comes back, and nothing is stored twice."""
+    monkeypatch.setattr(ingestor, "_BYTES", 130_000)
+    world = World(tmp_path)
+    live = {name: chat().turns(20, first=100 * n) for n, name in enumerate("abc")}
+    for name, messages in live.items():
+        world.take(messages, name)
+
+    assert [world.ingest.knows(name) for name in "abc"] == [False, True, True]
+    assert world.take(live["a"], "a").stored == 0
+
+
+def test_the_size_of_a_list_follows_what_it_shows(tmp_path: Path) -> None:
+    """It grows with it, and shrinks with it; parts and their images count."""
+    world = World(tmp_path)
+    live = chat().turns(10)
+    world.take(live)
+    short = world.ingest._windows["s"].size
+    world.take([*live, {"role": "user", "content": [{"type": "text", "text": "x" * 50_000}]}])
+    long = world.ingest._windows["s"].size
+    world.take([*live, {"role": "user", "content": "short"}])
+
+    assert long > short + 50_000
+    assert world.ingest._windows["s"].size < short + 5000

@@ -1,0 +1,92 @@
+"""Verbatim lines beside a summary: what is quoted, within which room."""
+
+from __future__ import annotations
+
+from hermes_lcm.llm.quotes import DONE, ERRORS, FILES, REFUSED, WORDS, quotes
+from hermes_lcm.llm.source import Source
+from hermes_lcm.records import SourceLine, SummaryTask
+from hermes_lcm.text.tokens import count
+
+
+def quoted(*lines: tuple[str, str], said: str = "", room: int = 400) -> str:
+    source = tuple(SourceLine(f"msg_{n}", role, text) for n, (role, text) in enumerate(lines, 1))
+    return quotes(Source(SummaryTask(0, source, 1000, 200)), said, room=room, count=count)
+
+
+def test_words_of_the_user_error_lines_and_changed_files_stand_verbatim():
+    """Each under its heading, in the order in which they came."""
+    text = quoted(
+        ("user", "Please port the importer to Rust. Never touch the backups."),
+        ("assistant", "I will.\n[calls write_file] path: src/lib.rs; content: fn main() {}"),
+        ("tool", "compiling\nerror[E0308]: mismatched types in src/lib.rs\ndone"),
+    )
+
+    assert text.splitlines() == [
+        f"{FILES}: src/lib.rs",
+        f"{ERRORS}:",
+        "- error[E0308]: mismatched types in src/lib.rs",
+        f"{WORDS}:",
+        "- Please port the importer to Rust.",
+        "- Never touch the backups.",
+    ]
+
+
+def test_what_the_summary_or_an_earlier_line_says_is_not_quoted_again():
+    """A quotation is worth the words that nothing else says."""
+    text = quoted(
+        ("user", "Rename the scheduler."),
+        ("user", "rename the scheduler!"),
+        ("user", "Polish the gateway."),
+        said="scheduler rename",
+    )
+
+    assert text == f"{WORDS}:\n- Polish the gateway."
+
+
+def test_a_room_that_is_short_holds_rules_first():
+    """What holds beyond the task counts double."""
+    text = quoted(
+        ("user", "Look into the renderer somewhere today."), ("user", "Never push directly upstream today."), room=14
+    )
+
+    assert "Never push" in text
+    assert "renderer" not in text
+
+
+def test_quotations_never_take_more_than_their_room():
+    """Whatever the source is."""
+    lines = [("user", f"word{n}x stands alone and far from topic{n}y.") for n in range(200)]
+    errors = [("tool", f"error {n}: cannot open file{n}z") for n in range(200)]
+
+    assert 200 < count(quoted(*lines, *errors, room=300)) <= 330
+
+
+def test_records_hand_their_quotations_on():
+    """A record of records still says the user's words."""
+    record = (
+        f"It ran.\n{FILES}: a.py, b.py\n{ERRORS}:\n- fatal: no remote\n{WORDS}:\n- Never touch the backups.\nAnchors: x"
+    )
+    text = quoted(("summary", record), ("summary", f"{WORDS}:\n- Prefer tabs."))
+
+    assert [line for line in text.splitlines() if not line.endswith(":")] == [
+        f"{FILES}: a.py, b.py", "- fatal: no remote", "- Never touch the backups.", "- Prefer tabs.",
+    ]  # fmt: skip
+
+
+def test_without_room_nothing_is_quoted():
+    assert quoted(("user", "Never touch the backups."), room=0) == ""
+
+
+def test_what_was_done_and_what_is_not_possible_is_quoted_from_replies_and_calls() -> None:
+    """Calls that change something, the sentence that tells of it, the refusal; nothing that only agrees."""
+    text = quoted(
+        ("assistant", '[calls close_issue] number: 77; labels: ["bug"]'),
+        ("assistant", "Done! I closed the issue about the slow scheduler."),
+        ("assistant", "The old branch cannot be deleted while a release still points to it."),
+        ("user", "Thank you so much!"),
+        said="",
+    )
+
+    assert f"{DONE}:\n- close_issue number: 77; labels: bug\n- I closed the issue about the slow scheduler." in text
+    assert f"{REFUSED}:\n- The old branch cannot be deleted while a release still points to it." in text
+    assert "Thank you" not in text

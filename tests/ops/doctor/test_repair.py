@@ -1,0 +1,565 @@
+"""Repair, rotate, clean and sources: backup first, nothing lost unsaid, and the second time does nothing."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ops_world import READS, Holder, World, corrupt, digest, foreign, healthy, newer, no_database, stored_blob, wrecked
+
+from hermes_lcm.errors import BadRequest, StoreBusy, StoreError
+from hermes_lcm.ops import backup, explain, rotate
+from hermes_lcm.ops.doctor import clean, repair
+from hermes_lcm.ops.doctor.checks import doctor
+from hermes_lcm.ops.orders import Orders
+from hermes_lcm.ops.status import status
+from hermes_lcm.session import Session
+from hermes_lcm.storage import connection, files
+from hermes_lcm.storage.connection import PAGE_BYTES, Database
+from hermes_lcm.store import MessageStore
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A locked database is given up after 50 ms."""
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 50)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return healthy(tmp_path)
+
+
+@pytest.fixture
+def held() -> Iterator[list[Holder]]:
+    holders: list[Holder] = []
+    yield holders
+    for each in holders:
+        each.free()
+
+
+# -- repair ----------------------------------------------------------------------------------------------
+def test_a_sound_database_is_left_alone(world: World) -> None:
+    """No backup, no rebuilding."""
+    done = repair.repair(world.deps())
+
+    assert done.diagnosis.well
+    assert not backup.backup_folder(world.path).exists()
+
+
+def test_an_index_is_built_anew_after_a_backup(world: World) -> None:
+    """And then everything is found again."""
+    world.raw("INSERT INTO message_index(message_index) VALUES ('delete-all')")
+    world.restart()
+    done = repair.repair(world.deps())
+
+    assert done.indexed
+    assert done.kept in [each.path for each in backup.backups(world.deps())]
+    assert explain.search(world.deps(), "zebra deployment")["results"]
+    assert repair.repair(world.deps()).diagnosis.well
+
+
+def test_a_damaged_file_is_salvaged(tmp_path: Path) -> None:
+    """What is readable is in the new file, what is not is counted, and the damaged one is kept as it was."""
+    world = corrupt(tmp_path)
+    before = world.path.read_bytes()
+    done = repair.repair(world.deps())
+    kept = world.runtime.store.count()
+
+    assert done.kept is not None
+    assert done.kept.read_bytes() == before
+    assert 60 < kept < 100
+    assert done.lost["messages"] == 100 - kept
+    assert doctor(world.deps(), deep=True)["checks"][5]["status"] == "pass"
+    assert explain.search(world.deps(), "zebra")["results"]
+    assert repair.repair(world.deps()).diagnosis.well
+
+
+def test_a_salvage_changes_no_message_that_it_saves(tmp_path: Path) -> None:
+    """Byte for byte, under the same address."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    before = {row.store_id: row.envelope for rows in healthy(tmp_path / "a").runtime.store.every() for row in rows}
+    world = corrupt(tmp_path / "b")
+    repair.repair(world.deps())
+    after = {row.store_id: row.envelope for rows in world.runtime.store.every() for row in rows}
+
+    assert after.items() <= before.items()
+
+
+def test_an_address_is_never_given_twice(tmp_path: Path) -> None:
+    """Even when the newest messages were lost: a summary of them must not show others."""
+    world = healthy(tmp_path)
+    world.raw("DELETE FROM messages WHERE store_id > 90")
+    blob = stored_blob(world, "message 50 about")
+    world.close()
+    data = world.path.read_bytes()
+    page = data.index(blob) // 4096 * 4096
+    world.path.write_bytes(data[:page] + b"\xde" * 4096 + data[page + 4096 :])
+    repair.repair(world.deps())
+    world.say("new", session="s2")
+
+    assert world.runtime.store.newest(None, before=1 << 40, limit=1)[0].store_id == 101
+
+
+def test_a_total_counts_what_is_there_after_a_salvage(tmp_path: Path) -> None:
+    """The status derives it without counting."""
+    world = corrupt(tmp_path)
+    repair.repair(world.deps())
+
+    assert status(world.deps())["store"]["total_messages"] == world.runtime.store.count()
+
+
+def test_what_is_said_to_be_saved_is_there(world: World) -> None:
+    """Messages whose block was unreadable can be read as rows, and are of no use."""
+    world.raw("UPDATE messages SET envelope = 7 WHERE store_id IN (10, 11)")
+    overwrite(world, "sessions")
+    done = repair.repair(world.deps())
+
+    assert "2 messages whose block was unreadable" in done.notes
+    assert (done.saved["messages"], done.saved["sessions"]) == (world.runtime.store.count(), 1)
+    assert done.saved["messages"] == 98
+
+
+LOSABLE = [
+    (table,) for table in "assemblies blocks carried conversations health meta node_sources nodes sessions".split()
+]
+
+
+@pytest.mark.parametrize("tables", [*LOSABLE, ("nodes", "message_index"), ("meta", "message_index")], ids=" ".join)
+def test_a_file_that_lost_tables_is_salvaged_into_one_that_has_all(tables: tuple[str, ...], world: World) -> None:
+    """SQLite finds such a file sound, and the doctor sends here."""
+    world.close()
+    for table in tables:
+        world.raw(f"DROP TABLE {table}")
+    world = world.restart()
+    done = repair.repair(world.deps(None))
+
+    assert done.diagnosis.damaged == (f"tables are missing: {tables[0]}",)
+    assert f"{tables[0]}: the table was not there any more" in done.notes
+    assert done.lost == {}
+    assert world.runtime.store.count() == 100
+    found = {each["check"]: each["status"] for each in doctor(world.deps(None))["checks"]}
+    assert (found["schema"], found["search_index"], found["problems"]) == ("pass", "pass", "pass")
+    assert explain.search(world.deps(trusted=True), "zebra")["results"]
+    assert repair.repair(world.deps(None)).diagnosis.well
+
+
+def test_a_file_that_lost_its_messages_needs_a_backup(world: World) -> None:
+    """There is nothing to save; it is left as it is."""
+    world.close()
+    world.raw("DROP TABLE messages")
+    before = world.path.read_bytes()
+
+    with pytest.raises(BadRequest, match="there is no backup in"):
+        repair.repair(world.deps())
+    assert world.runtime.sessions.find("s1") is not None
+    world.close()
+    assert len(world.path.read_bytes()) == len(before)
+
+
+@pytest.mark.parametrize("lost", ["dropped", "overwritten"])
+def test_a_lost_summarys_number_is_never_given_again(lost: str, world: World) -> None:
+    """A prompt that showed it must not show another one."""
+    if lost == "dropped":
+        world.raw("DROP TABLE nodes")
+    else:
+        overwrite(world, "nodes")
+    repair.repair(world.deps())
+
+    assert world.runtime.dag.nodes([1]) == []
+    assert world.node(*range(20, 30)).node_id == 2
+
+
+def test_prompts_that_rest_on_a_lost_summary_govern_no_longer(world: World, tmp_path: Path) -> None:
+    """However deep below it was; those whose summaries are all there do."""
+    lost, kept = world.node(*range(20, 30)), world.node(*range(30, 40))
+    above = world.node(lost.node_id, kept.node_id, depth=1)
+    whole = world.assembly([kept], [40], 40)
+    for roots in ([above], [kept, lost]):
+        world.assembly(roots, [40], 40)
+    garbled = world.assembly([kept], [41], 41)
+    world.raw("UPDATE assemblies SET roots = x'00ff' WHERE assembly_id = ?", garbled.assembly_id)
+    world.raw("DELETE FROM nodes WHERE node_id = ?", lost.node_id)
+    world.close()
+    fresh = tmp_path / "fresh.db"
+    notes = repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable))
+
+    assert "2 records of prompts that rested on summaries that are gone" in notes
+    with closing(Database(fresh)) as saved:
+        assert saved.query("SELECT assembly_id FROM assemblies") == [(1,), (whole.assembly_id,)]
+
+
+@pytest.mark.parametrize(
+    ("gone", "left"),
+    [
+        ("node_id IN (1, 2) AND position = 3", {1, 2, 3, 4}),
+        ("node_id = 3 AND position = 3", {1, 2}),
+        ("node_id = 4 AND position = 0", {1, 2, 3}),
+    ],
+    ids=["found again", "unknown", "of summaries"],
+)
+def test_a_summary_whose_sources_are_not_all_known_is_no_summary_of_them(
+    gone: str, left: set[int], world: World, tmp_path: Path
+) -> None:
+    """They would be covered by nothing. Where the rows between the first and the last are just as many, it was these."""
+    spread = [*range(30, 40), 50]
+    assert [world.node(*range(20, 30)).node_id, world.node(*spread).node_id] == [2, 3]
+    assert world.node(2, 3, depth=1).node_id == 4
+    world.raw(f"DELETE FROM node_sources WHERE {gone}")
+    world.close()
+    fresh = tmp_path / "fresh.db"
+    repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable))
+
+    with closing(Database(fresh)) as saved:
+        assert {row[0] for row in saved.query("SELECT node_id FROM nodes")} == left
+        leaves = saved.query(
+            "SELECT message_count, count(*) FROM nodes JOIN node_sources USING(node_id) WHERE depth = 0 GROUP BY node_id"
+        )
+        assert all(count == sources for count, sources in leaves)
+
+
+def test_a_damaged_file_is_described_one_problem_a_line(tmp_path: Path) -> None:
+    """SQLite joins them to one text under a heading of its own."""
+    found = repair.diagnose(corrupt(tmp_path).deps()).damaged
+
+    assert found
+    assert not [each for each in found if "\n" in each or each.startswith("***")]
+
+
+def test_envelopes_that_were_overwritten_are_not_saved(world: World) -> None:
+    """Damage that SQLite does not notice."""
+    good = {"envelope": b"\0{}", "seq": 1, "session_key": 1}
+    assert repair.readable("messages", good)
+    for bad in (b"\1garbage", b"\0\xff", b"\1" + zlib.compress(b"\xff"), b"\0[", "text", None):
+        assert not repair.readable("messages", {**good, "envelope": bad})
+
+
+def test_garbage_that_sqlite_accepts_is_found_and_left_behind(world: World) -> None:
+    """A deep check reads every message; the newest one is read by the cheap one, too."""
+    world.raw("UPDATE messages SET envelope = x'01ff' WHERE store_id IN (30, 100)")
+    cheap, deep = (
+        next(c for c in doctor(world.deps(), deep=d)["checks"] if c["check"] == "integrity") for d in (False, True)
+    )
+    assert (cheap["status"], deep["status"]) == ("fail", "fail")
+    done = repair.repair(world.deps())
+
+    assert done.lost == {"messages": 2}
+    assert world.runtime.store.count() == 98
+
+
+@pytest.mark.parametrize("state", [wrecked, no_database], ids=["wrecked", "no-database"])
+def test_what_cannot_be_read_at_all_is_left_as_it_is(state: Any, tmp_path: Path) -> None:
+    """With a word about backups."""
+    world = state(tmp_path)
+    before = world.path.read_bytes()
+
+    with pytest.raises((BadRequest, StoreError)):
+        repair.repair(world.deps())
+    assert world.path.read_bytes() == before
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".lcm")]
+
+
+@pytest.mark.parametrize("state", [newer, foreign], ids=["newer", "foreign"])
+def test_somebody_elses_file_is_not_repaired(state: Any, tmp_path: Path) -> None:
+    """There is nothing wrong with it."""
+    world = state(tmp_path)
+    before = digest(world.path)
+
+    with pytest.raises(StoreError):
+        repair.repair(world.deps())
+    assert digest(world.path) == before
+
+
+def test_a_damaged_file_in_use_elsewhere_is_not_exchanged(tmp_path: Path, held: list[Holder]) -> None:
+    """Refused before anything is copied."""
+    world = corrupt(tmp_path)
+    held.append(Holder(world.path, "SELECT count(*) FROM sessions"))
+
+    with pytest.raises(StoreBusy, match="another process"):
+        repair.repair(world.deps())
+    assert list(backup.backup_folder(world.path).iterdir()) == []
+
+
+@pytest.mark.parametrize("table", ["conversations", "sessions"])
+def test_messages_find_a_home_again(table: str, world: World, tmp_path: Path) -> None:
+    """A message whose conversation or session row is lost gets a new one."""
+    world.raw("PRAGMA foreign_keys=OFF")
+    world.raw(f"DELETE FROM {table}")
+    world.close()
+    fresh = tmp_path / "fresh.db"
+    saved = files.salvage(world.path, fresh, repair.readable)
+    notes = repair._relinked(fresh, saved)
+
+    assert any("made up" in note for note in notes)
+    assert files.verify(fresh).counts[table] == 1
+
+
+def overwrite(world: World, *names: str) -> None:
+    """Noise over the first page of tables and indexes."""
+    marks = ",".join("?" * len(names))
+    roots = [row[0] for row in world.runtime.db.query(
+        f"SELECT rootpage FROM sqlite_master WHERE name IN ({marks})", names)]  # fmt: skip
+    assert len(roots) == len(names)
+    world.close()
+    with world.path.open("r+b") as file:
+        for root in roots:
+            file.seek((root - 1) * PAGE_BYTES)
+            file.write(b"\xde\xad\xbe\xef" * (PAGE_BYTES // 4))
+
+
+@pytest.mark.parametrize("table", ["meta", "health", "conversations", "blocks"])
+def test_a_file_with_a_damaged_page_opens(table: str, world: World) -> None:
+    """Who needs what was there meets the damage; whether tables are lost is not worth refusing the rest for."""
+    overwrite(world, table)
+    world = world.restart()
+    world.runtime.db.open()
+
+    assert world.runtime.store.count() == 100
+    assert repair.diagnose(world.deps(None)).damaged
+
+
+def test_sessions_whose_rows_are_unreadable_keep_their_ids(world: World) -> None:
+    """The index over the ids has them, too: the host's next call goes on with what is stored."""
+    world.say("hello", "there", session="s2")
+    overwrite(world, "sessions")
+    done = repair.repair(world.deps())
+    found = world.runtime.sessions.find("s2")
+
+    assert "2 sessions made up for messages whose own was unreadable" in done.notes
+    assert found is not None
+    assert found.conversation_id == 2
+    assert [row.text for row in world.runtime.store.page("s2", after=0, limit=9)] == ["hello", "there"]
+    world.say("hello", "there", "again", session="s2")
+    assert world.runtime.store.count() == 103
+
+
+def test_sessions_whose_ids_are_unreadable_get_some(world: World) -> None:
+    """Every message comes back, under ids that say where they are from; the report tells of it."""
+    world.say("hello", "there", session="s2")
+    overwrite(world, "sessions", "sqlite_autoindex_sessions_1")
+    done = repair.repair(world.deps())
+
+    assert any(note.startswith("2 ") and "`recovered-session-...`" in note for note in done.notes)
+    assert world.runtime.store.count() == 102
+    assert world.runtime.store.count("recovered-session-1") == 100
+    assert [row.text for row in world.runtime.store.page("recovered-session-2", after=0, limit=9)] == ["hello", "there"]
+    assert doctor(world.deps("recovered-session-2"), deep=True)["counts"]["fail"] == 0
+
+
+def test_a_message_without_a_session_is_read_under_the_id_that_a_repair_gives(world: World, tmp_path: Path) -> None:
+    """What was noted of it before the repair is found after it."""
+    world.raw("DELETE FROM sessions")
+    before = world.runtime.store.heads_of([1])[1].session_id
+    world.close()
+    fresh = tmp_path / "fresh.db"
+    repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable))
+
+    assert MessageStore(Database(fresh), world.runtime.index).count(before) == 100
+
+
+def test_sources_of_a_leaf_are_found_again(world: World, tmp_path: Path) -> None:
+    """Its first and last message say which they were."""
+    world.raw("DELETE FROM node_sources")
+    world.close()
+    fresh = tmp_path / "fresh.db"
+    repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable))
+
+    assert files.verify(fresh).counts["node_sources"] == 10
+
+
+# -- rotate ----------------------------------------------------------------------------------------------
+def test_a_preview_changes_nothing(world: World) -> None:
+    """100 messages, 64 of them the tail."""
+    done = rotate.preview(world.deps())
+
+    assert (done.status, done.leaving, done.tail) == ("preview", 36 - 10, 64)
+    assert Orders(world.runtime.db).rotation("s1") is None
+    assert not backup.rotate_path(world.path).exists()
+
+
+def test_a_rotation_is_ordered_after_its_backup(world: World) -> None:
+    """And the status shows both."""
+    done = rotate.apply(world.deps())
+    said = status(world.deps())
+
+    assert (done.status, done.backup) == ("ordered", backup.rotate_path(world.path))
+    assert Orders(world.runtime.db).rotation("s1") is not None
+    assert said["last_rotate_at"] == backup.rotate_path(world.path).stat().st_mtime
+    assert said["lifecycle"]["rotate_ordered"]
+
+
+def test_a_second_rotation_is_a_noop_and_keeps_the_backup(world: World) -> None:
+    """Safe to retry: the last good backup survives."""
+    rotate.apply(world.deps())
+    before = backup.rotate_path(world.path).stat()
+    done = rotate.apply(world.deps())
+    after = backup.rotate_path(world.path).stat()
+
+    assert (done.status, done.backup) == ("noop", None)
+    assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino)
+
+
+def test_nothing_before_the_tail_is_a_noop(world: World) -> None:
+    """A prompt that shows 64 raw messages is as short as a rotation makes it."""
+    world.assembly([world.node(*range(1, 37))], list(range(37, 101)), 100)
+
+    assert rotate.apply(world.deps()).status == "noop"
+    assert not backup.rotate_path(world.path).exists()
+
+
+def test_a_rotation_deletes_nothing(world: World) -> None:
+    """And asks no model: it is an order."""
+    rotate.apply(world.deps())
+
+    assert world.runtime.store.count() == 100
+    assert doctor(world.deps())["overall"] == "healthy"
+
+
+def test_rotating_without_a_session_is_refused(world: World) -> None:
+    """A rotation is about one session."""
+    with pytest.raises(BadRequest, match="no session"):
+        rotate.apply(world.deps(None))
+
+
+# -- clean -----------------------------------------------------------------------------------------------
+@pytest.fixture
+def noisy(tmp_path: Path) -> World:
+    """A session that a pattern names, and one that it does not."""
+    world = World(tmp_path, ignore_session_patterns="cron:*", doctor_clean_apply_enabled="true")
+    world.say("keep", "this", session="s1")
+    world.say("cron ran", "fine", "cron ran", "fine", session="job", platform="cron")
+    return world
+
+
+def test_only_sessions_that_a_pattern_names_are_junk(noisy: World) -> None:
+    """The rest is listed at most."""
+    found = clean.candidates(noisy.deps())
+
+    assert [(each.sessions, each.messages, each.pattern) for each in found.junk] == [(("job",), 4, "cron:*")]
+
+
+def test_cleaning_needs_its_permission(tmp_path: Path) -> None:
+    """Deleting is off unless an operator switched it on."""
+    world = World(tmp_path, ignore_session_patterns="cron:*")
+    world.say("cron ran", "fine", session="job", platform="cron")
+
+    with pytest.raises(BadRequest, match="LCM_DOCTOR_CLEAN_APPLY_ENABLED"):
+        clean.clean(world.deps())
+    assert world.runtime.store.count() == 2
+
+
+def test_cleaning_backs_up_and_removes_exactly_the_junk(noisy: World) -> None:
+    """No row is left pointing at one that is gone, and totals and searches agree."""
+    done = clean.clean(noisy.deps())
+
+    assert done.removed_messages == 4
+    assert done.backup is not None
+    assert files.verify(done.backup).counts["messages"] == 6
+    assert noisy.runtime.store.count() == 2
+    assert explain.search(noisy.deps(), "cron")["results"] == []
+    assert status(noisy.deps())["store"]["total_messages"] == 2
+    assert noisy.runtime.db.query("PRAGMA foreign_key_check") == []
+    assert doctor(noisy.deps(), deep=True)["overall"] == "healthy"
+
+
+def test_nothing_of_a_removed_conversation_is_left(noisy: World) -> None:
+    """In no table that knows conversations, whatever a later release adds."""
+    job = noisy.runtime.known("job")
+    assert job is not None
+    gone = job.conversation_id
+    rows = [row.store_id for row in noisy.runtime.store.page("job", after=0, limit=9)]
+    node = noisy.node(*rows[:2], conversation=gone)
+    noisy.runtime.dag.publish(gone, "job", [node.node_id], rows[2:], last_seq=4, last_pos=4.0, now=noisy.now)
+    noisy.runtime.sessions.carry(gone, [node.node_id])
+    with noisy.runtime.db.transaction():
+        noisy.runtime.db.execute("INSERT INTO blocks(conversation_id, data) VALUES (?, x'00')", (gone,))
+        noisy.runtime.db.execute("INSERT OR IGNORE INTO ledger(conversation_id, store_id) VALUES (?, 1)", (gone,))
+        noisy.runtime.db.execute(
+            "INSERT INTO archives(handle, conversation_id, session_id, store_ids, first_index, last_index, messages, summary, "
+            "given, preview, chars, tokens, state, created_at, changed_at) VALUES ('a', ?, 'job', '[]', 0, 0, 0, '', 0, '', 0, "
+            "0, 'archived', 0, 0)",
+            (gone,),
+        )
+    tables = [row[0] for row in noisy.runtime.db.query(
+        "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' "
+        "AND c.name = 'conversation_id'"
+    )]  # fmt: skip
+    before = {name: rows_of(noisy, name, gone) for name in tables}
+    clean.clean(noisy.deps())
+
+    assert all(before.values()), "a table without a row shows nothing"
+    assert {name: rows_of(noisy, name, gone) for name in tables} == dict.fromkeys(tables, 0)
+
+
+def rows_of(world: World, table: str, conversation: int) -> int:
+    """Rows of a table that belong to a conversation."""
+    return int(world.runtime.db.query(f"SELECT count(*) FROM {table} WHERE conversation_id = ?", (conversation,))[0][0])
+
+
+def test_cleaning_twice_is_cleaning_once(noisy: World) -> None:
+    """The second time makes no backup."""
+    clean.clean(noisy.deps())
+    noisy.now += 1
+    assert clean.clean(noisy.deps()).backup is None
+    assert len(backup.backups(noisy.deps())) == 1
+
+
+def test_the_session_typed_in_is_never_junk(noisy: World) -> None:
+    """It would go on without its conversation."""
+    found = clean.candidates(noisy.deps("job"))
+
+    assert (found.junk, found.spared) == ((), ("job",))
+
+
+def branch_of(world: World, name: str) -> Session:
+    """A session that inherits the messages of another one."""
+    parent = world.runtime.sessions.find(name)
+    return world.runtime.sessions.open("branch", now=world.now, parent=parent, origin="branch", fork_seq=2)
+
+
+def test_what_others_rest_on_is_spared(noisy: World) -> None:
+    """A branch shows its parent's messages."""
+    branch_of(noisy, "job")
+
+    assert clean.candidates(noisy.deps()).spared == ("job",)
+
+
+# -- sources ---------------------------------------------------------------------------------------------
+def test_blank_sources_become_unknown(world: World) -> None:
+    """After a backup; the second time does nothing."""
+    world.raw("UPDATE messages SET source = ' ' WHERE store_id <= 5")
+    count, path = clean.fill_sources(world.deps())
+
+    assert (count, path in [each.path for each in backup.all_backups(world.path)]) == (5, True)
+    assert clean.fill_sources(world.deps()) == (0, None)
+    assert world.runtime.store.heads_of([1])[1].source == "unknown"
+
+
+# -- dissolve --------------------------------------------------------------------------------------------
+def test_dissolving_is_an_order_that_can_be_taken_back(world: World) -> None:
+    """Nothing is deleted."""
+    explain.dissolve(world.deps(), "sum_1", apply=False)
+    assert Orders(world.runtime.db).dissolved() == frozenset()
+    explain.dissolve(world.deps(), "sum_1", apply=True)
+    assert Orders(world.runtime.db).dissolved() == {1}
+    explain.dissolve(world.deps(), "sum_1", apply=False, undo=True)
+    assert Orders(world.runtime.db).dissolved() == frozenset()
+
+
+@pytest.mark.parametrize("address", ["msg_1", "sum_99", "7", "sum_x"])
+def test_only_summaries_that_exist_can_be_dissolved(address: str, world: World) -> None:
+    """The answer names the address."""
+    with pytest.raises(BadRequest, match=address):
+        explain.dissolve(world.deps(), address, apply=True)
+
+
+def test_readers_elsewhere_do_not_hinder_a_rotation(world: World, held: list[Holder]) -> None:
+    """It writes one row."""
+    held.append(Holder(world.path, *READS))
+
+    assert rotate.apply(world.deps()).status == "ordered"

@@ -1,0 +1,192 @@
+"""What the doctor says of wrong paths, wrong settings and losses: what it is, and a way out that is another step."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from breaking import Host
+from ops_world import World, healthy
+from world import chat
+
+from hermes_lcm.command import answer
+from hermes_lcm.config import load
+from hermes_lcm.ops.doctor.checks import doctor
+from hermes_lcm.ops.upkeep import SAMPLE_S
+from hermes_lcm.plugin import hooks
+from hermes_lcm.runtime import Runtime
+from hermes_lcm.storage.connection import Databases
+
+
+def finding(said: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(each for each in said["checks"] if each["check"] == name)
+
+
+def at(path: Path, home: Path) -> World:
+    """A home whose database is somewhere else."""
+    world = World(home)
+    world.path = path
+    world.runtime = Runtime(path, world.config, Databases())
+    return world
+
+
+# -- the path ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("what", ["device", "folder", "text"])
+def test_a_wrong_path_is_called_one(what: str, tmp_path: Path) -> None:
+    """LCM_DATABASE_PATH is named, and nobody is told to change the rights of what is not ours."""
+    path = {"device": Path("/dev/null"), "folder": tmp_path / "folder", "text": tmp_path / "notes.txt"}[what]
+    if what == "folder":
+        path.mkdir(mode=0o755)
+    if what == "text":
+        path.write_text("shopping list\n" * 100)
+        path.chmod(0o644)
+    said = doctor(at(path, tmp_path / "home").deps(None))
+    found = finding(said, "database")
+
+    assert found["status"] == "fail"
+    assert "LCM_DATABASE_PATH" in found["detail"] + found["remedy"]
+    assert "chmod" not in json.dumps(said) or what == "text"
+
+
+def test_an_empty_file_becomes_private_when_it_becomes_a_database(tmp_path: Path) -> None:
+    """Whoever made it with other rights."""
+    world = World(tmp_path)
+    world.path.touch(mode=0o644)
+    world.path.chmod(0o644)
+    world.say("hello", "there")
+
+    assert world.path.stat().st_mode & 0o777 == 0o600
+
+
+# -- settings ----------------------------------------------------------------------------------------------
+USELESS: dict[str, tuple[dict[str, str], str, str]] = {
+    "everything kept out": ({"ignore_session_patterns": "**"}, "fail", "keeps out every session"),
+    "every platform": ({"ignore_session_patterns": "cli,telegram,cron,api"}, "fail", "keeps out every session"),
+    "a threshold above the window": ({"context_threshold": "300000"}, "warn", "not below the window"),
+    "a metrics file that cannot be": ({"metrics_path": "/nonexistent/x/y"}, "warn", "LCM_METRICS_PATH (env)"),
+    "a bracket in a glob": ({"ignore_session_patterns": "["}, "warn", "expected a comma-separated list of globs"),
+    "a relative path": ({"database_path": "relative.db"}, "warn", "expected an absolute path"),
+}
+
+
+@pytest.mark.parametrize("name", USELESS)
+def test_a_setting_that_makes_the_plugin_useless_is_named(name: str, tmp_path: Path) -> None:
+    """With its value, where it comes from, and what is used instead."""
+    given, status, words = USELESS[name]
+    world = World(tmp_path, **given)
+    found = finding(doctor(world.deps(None)), "settings")
+
+    assert (found["status"], words in found["detail"]) == (status, True), found["detail"]
+    assert "env" in found["detail"]
+
+
+def test_compression_that_is_off_is_a_failure(tmp_path: Path) -> None:
+    """It is the host's switch for compaction of any kind."""
+    found = finding(doctor(World(tmp_path).deps(None, compression_enabled=False)), "settings")
+
+    assert (found["status"], "nothing is ever compacted" in found["detail"]) == ("fail", True)
+
+
+def test_a_refused_setting_of_the_file_has_its_line(tmp_path: Path) -> None:
+    """File and line, and the nearest right name."""
+    (tmp_path / "config.yaml").write_text("model: x\nlcm:\n  fresh_tial_count: 3\n")
+    world = World(tmp_path)
+    world.runtime.config = load({}, {"fresh_tial_count": 3})
+    found = finding(doctor(world.deps(None)), "settings")
+
+    assert "did you mean lcm.fresh_tail_count?" in found["detail"]
+    assert f"({tmp_path / 'config.yaml'}:3)" in found["detail"]
+
+
+def test_a_block_that_is_none_is_refused() -> None:
+    """`lcm: hello` sets nothing."""
+    assert "a block of settings" in str(load({}, "hello").problems[0])
+
+
+def test_extracts_that_were_chosen_are_no_warning(tmp_path: Path) -> None:
+    """LCM_SUMMARY_MODEL=extractive is a choice."""
+    world = healthy(tmp_path)
+    world.node(*range(20, 30), quality="provisional")
+    world.raw("UPDATE nodes SET rung = 'extractive' WHERE quality = 'provisional'")
+
+    assert finding(doctor(world.deps()), "provisional_nodes")["status"] == "pass"
+
+
+# -- losses ------------------------------------------------------------------------------------------------
+LOSSES: dict[str, Callable[[World], None]] = {
+    "rows": lambda world: world.raw("DELETE FROM messages WHERE store_id IN (50, 60)"),
+    "a session": lambda world: world.raw("DELETE FROM sessions"),
+    "changed words": lambda world: world.raw("UPDATE messages SET role = 'tool' WHERE store_id = 50"),
+    "edges": lambda world: world.raw("DELETE FROM node_sources"),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_can_be_accepted_and_is_healthy_then(name: str, tmp_path: Path) -> None:
+    """Noted with its date; a further loss fails again, and a backup is sound after it."""
+    world = healthy(tmp_path)
+    world.close()
+    LOSSES[name](world)
+    before = doctor(world.deps(), deep=True)
+    dry = answer("doctor accept", world.deps())
+    assert doctor(world.deps(), deep=True)["overall"] == "unhealthy"
+    done = answer("doctor accept apply", world.deps())
+    after = doctor(world.deps(), deep=True)
+    made = answer("backup", world.deps())
+    world.close()
+    world.raw("DELETE FROM messages WHERE store_id = 70")
+
+    assert (before["overall"], dry.code, done.code, after["counts"]["fail"]) == ("unhealthy", 1, 0, 0)
+    assert (made.code, made.data["sound"]) == (0, True)
+    assert doctor(world.deps(), deep=True)["overall"] == "unhealthy"
+
+
+def test_silent_damage_is_found_by_the_worker(tmp_path: Path) -> None:
+    """Bit by bit, without anybody asking; and told until it is over."""
+    world = healthy(tmp_path)
+    world.say("another", "conversation", session="s2")
+    world.close()
+    world.raw("UPDATE nodes SET text = 'nothing of the kind'")
+    upkeep = world.runtime.upkeep
+    now = [0.0]
+    upkeep._monotonic = lambda: now[0]  # the worker's clock
+    for _ in range(5):
+        now[0] += SAMPLE_S
+        upkeep.between_turns()
+
+    assert [each.topic for each in world.runtime.health.problems()] == ["silent damage 1"]
+
+
+def test_a_session_that_is_over_leaves_nothing_in_memory(hermes_home: Path) -> None:
+    """A gateway with a job every five minutes makes a hundred thousand a year."""
+    host = Host(hermes_home)
+    runtime = host.runtime
+
+    def job(n: int) -> int:
+        session = f"cron-{n}"
+        runtime.announce(session, platform="cron")
+        hooks.pre_api_request(session_id=session, conversation_history=chat().turns(1, first=n), platform="cron")
+        hooks.on_session_finalize(session_id=session)
+        return (
+            len(runtime._sessions) + len(runtime._pending) + len(runtime.ingest._locks) + len(runtime.ingest._windows)
+        )
+
+    sizes = [job(n) for n in range(6)]
+    host.close()
+
+    assert sizes[-1] == sizes[1]
+
+
+def test_nothing_takes_the_place_of_a_device(tmp_path: Path) -> None:
+    """As root a restore could replace it."""
+    sound = healthy(tmp_path / "sound")
+    made = answer("backup", sound.deps()).data["path"]
+    device = tmp_path / "device"
+    os.mkfifo(device)
+    said = answer(f"restore {made} apply", at(device, tmp_path / "home").deps(None))
+
+    assert (said.code, "not a regular file" in said.text, device.is_fifo()) == (3, True, True), said.text

@@ -1,0 +1,332 @@
+"""A purge removes what was said and all that was made of it, proves it, and breaks no conversation."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from breaking import Host
+from ops_world import World, healthy
+from world import Chat, chat, tokens_of
+from world import World as Live
+
+from hermes_lcm import command
+from hermes_lcm.archive.table import Archive
+from hermes_lcm.command import FOUND, OK, REFUSED
+from hermes_lcm.ops import backup
+from hermes_lcm.ops.forget import purge
+from hermes_lcm.records import Flag
+from hermes_lcm.storage import columns
+
+SECRET = "the aardvark of Zwickau sleeps under the third bridge"
+
+
+def ask(world: World, words: str, session: str | None = None) -> command.Answer:
+    return command.answer(words, world.deps(session, trusted=True))
+
+
+def holds(folder: Path, text: str) -> list[str]:
+    """Files below a folder that say a text, in their bytes or unpacked."""
+    found = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        said = path.suffix in (".db", ".sqlite3") and any(text in each for each in columns.texts(path))
+        if said or text.encode() in path.read_bytes():
+            found.append(path.name)
+    return found
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Ten messages, the fourth with the secret; a leaf, a summary above it, an archive, a backup and an export."""
+    home = World(tmp_path / "home")
+    home.say(*(f"message {n} about zebras and their stripes" if n != 3 else f"listen: {SECRET}" for n in range(10)))
+    leaf = home.node(*range(1, 6), text=f"They said that {SECRET}.")
+    home.node(leaf.node_id, depth=1, text=f"In short: {SECRET}.")
+    home.node(6, 7, 8, text="Nothing but zebras.")
+    home.runtime.archives.add(
+        Archive(0, "mem://s1/x", 1, "s1", (3, 4), 2, 3, 2, SECRET, True, SECRET, 9, 9, "archived", 1.0, 1.0)
+    )
+    home.runtime.store.cold.pack(hot=0, least_bytes=1)
+    ask(home, "backup")
+    ask(home, "export s1")
+    return home
+
+
+def test_a_dry_run_names_all_that_would_go_and_changes_nothing(world):
+    """Rows, summaries, archives, index entries, files, backups."""
+    before = world.path.stat().st_size, holds(world.home, SECRET)
+    answer = ask(world, "purge messages msg_4")
+
+    assert (answer.code, answer.data["messages"], answer.data["summaries"]) == (OK, ["msg_4"], ["sum_1", "sum_2"])
+    assert (answer.data["archives"], answer.data["index_entries"], len(answer.data["copies"])) == ([1], 1, 2)
+    assert "Dry run" in answer.text
+    assert (world.path.stat().st_size, holds(world.home, SECRET)) == before
+
+
+def test_what_was_purged_is_in_no_file_any_more(world):
+    """Not in rows, summaries, archives, blocks, index, log, backups or exports; the certificate says so."""
+    others = [row.envelope for rows in world.runtime.store.every() for row in rows if row.store_id != 4]
+    answer = ask(world, f"purge matching '{SECRET.upper()}' apply")
+
+    assert answer.code == OK, answer.text
+    assert holds(world.home, SECRET) + holds(world.home, SECRET.upper()) == []
+    assert all(each["holds"] == 0 for each in answer.data["certificate"]["files"])
+    assert list(answer.data["certificate"]["messages"]) == ["msg_4"]
+    words = world.runtime.db.query("SELECT term FROM message_terms WHERE term IN ('aardvark', 'zwickau', 'zebra')")
+    assert words == [("zebra",)]
+    assert [row.envelope for rows in world.runtime.store.every() for row in rows if row.store_id != 4] == others
+
+
+def test_after_a_purge_the_archive_is_sound_and_has_a_backup(world):
+    """The new one holds what remains."""
+    ask(world, "purge messages msg_4 apply")
+
+    assert [each["check"] for each in ask(world, "doctor deep", "s1").data["checks"] if each["status"] == "fail"] == []
+    (kept,) = backup.backups(world.deps())
+    assert (kept.sound, kept.messages) == (True, 10)
+
+
+def test_summaries_that_rest_on_it_are_made_again_from_what_remains(world):
+    """As extracts that say so; the worker writes the leaf anew, and the one above is condensed anew."""
+    ask(world, "purge messages msg_4 apply")
+    leaf, above, other = world.runtime.dag.nodes([1, 2, 3])
+
+    assert "stripes" in leaf.text
+    assert "zebras" in above.text
+    assert (leaf.quality, above.quality, other.quality) == ("provisional", "provisional", "verified")
+    assert world.runtime.orders.dissolved() == {2}
+    assert other.text == "Nothing but zebras."
+
+
+def test_a_summary_of_which_nothing_remains_says_only_that(world):
+    """No model is asked about nothing."""
+    ask(world, "purge messages msg_6,msg_7,msg_8 apply")
+    node = world.runtime.dag.node(3)
+
+    assert (node.quality, "zebras" in node.text) == ("verbatim", False)
+
+
+def test_a_held_message_stays_and_that_is_told_loudly(world):
+    """A legal hold wins, of a message or of a whole session."""
+    ask(world, "pin msg_4")
+    answer = ask(world, "purge messages msg_4,msg_5 apply")
+
+    assert (answer.code, answer.data["held"], answer.data["messages"]) == (FOUND, ["msg_4"], ["msg_5"])
+    assert "HELD, SO NOT PURGED" in answer.text
+    assert SECRET in world.runtime.store.text(4)
+
+    ask(world, "pin msg_4 undo")
+    ask(world, "pin s1")
+    assert ask(world, "purge session s1").data["messages"] == []
+    ask(world, "pin s1 undo")
+    assert len(ask(world, "purge session s1").data["messages"]) == 9
+
+
+def test_other_messages_that_repeat_it_are_named(world):
+    """A certificate that finds the words elsewhere is no clean one."""
+    world.say(*(f"more {n}" for n in range(4)), f"as I said, {SECRET}, remember", session="s2")
+    answer = ask(world, "purge messages msg_4 apply")
+
+    assert (answer.code, answer.data["certificate"]["still_said_in"]) == (FOUND, ["msg_15"])
+
+
+def test_a_purge_that_was_killed_goes_on(world, monkeypatch):
+    """Status says meanwhile that it was not finished; the same command ends it."""
+
+    class Killed(BaseException):
+        pass
+
+    def dies(*_args: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(purge, "reindex", dies)
+    with pytest.raises(Killed):
+        ask(world, "purge messages msg_4 apply")
+    monkeypatch.undo()
+
+    again = world.restart()
+    assert "a purge was begun" in ask(again, "status", "s1").text
+    ask(again, "purge messages msg_4 apply")
+    assert "a purge was begun" not in ask(again, "status", "s1").text
+    assert again.runtime.db.query("SELECT term FROM message_terms WHERE term = 'aardvark'") == []
+
+
+def state_db(home: Path, *sessions: str) -> None:
+    """The host's own database, with a message in each of these sessions."""
+    with sqlite3.connect(home / "state.db") as host:
+        host.execute("CREATE TABLE sessions(id TEXT, source TEXT)")
+        host.execute("CREATE TABLE messages(id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content TEXT)")
+        for name in sessions:
+            host.execute("INSERT INTO messages(session_id, role, content) VALUES (?, 'user', ?)", (name, SECRET))
+    host.close()
+
+
+def test_a_conversation_that_the_host_does_not_know_any_more_goes_as_a_whole(world):
+    """With its rows and names; addresses are never given again, and the doctor misses nothing."""
+    state_db(world.home)
+    world.say("one", "two", session="s2")
+    ask(world, "purge session s1 apply")
+
+    assert world.runtime.sessions.find("s1") is None
+    assert world.runtime.db.query("SELECT count(*), min(store_id) FROM messages") == [(2, 11)]
+    assert [each["check"] for each in ask(world, "doctor deep").data["checks"] if each["status"] == "fail"] == []
+
+
+def test_what_the_host_still_shows_is_told_and_keeps_its_places(world):
+    """Its file is not ours; its list brings nothing back, because the places are known."""
+    state_db(world.home, "s1")
+    answer = ask(world, "purge session s1 apply")
+
+    assert answer.data["in_state_db"] == ["s1"]
+    assert "hermes sessions delete" in answer.text
+    assert world.runtime.db.query("SELECT count(*) FROM messages") == [(10,)]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("purge", REFUSED), ("purge messages sum_1", REFUSED), ("purge before soon", REFUSED), ("purge matching ' '", REFUSED),
+        ("purge tomorrow x", REFUSED), ("purge before 2020-01-01", OK),
+    ],
+)  # fmt: skip
+def test_what_is_meant_has_to_be_said(world, words, code):
+    """A wrong word purges nothing."""
+    assert ask(world, words).code == code
+
+
+def test_a_chat_purges_nothing(world):
+    """It removes what was said for good."""
+    assert command.answer("purge messages msg_4 apply", replace(world.deps(), trusted=False)).code == REFUSED
+
+
+def test_a_principal_goes_and_others_stay(tmp_path):
+    """Rows of one person in all of their sessions."""
+    home = World(tmp_path / "home")
+    home.say("mine", "answer", session="a", platform="telegram")
+    home.say("yours", "answer", session="b", platform="cli")
+    (who,) = home.runtime.db.query("SELECT principal FROM sessions WHERE session_id = 'a'")[0]
+
+    assert ask(home, f"purge principal {who}").data["messages"] == ["msg_1", "msg_2"]
+
+
+def test_a_file_goes_with_its_last_message(tmp_path):
+    """One that another message shows stays."""
+    big = "a very large output " * 3000
+    home = World(tmp_path / "home", large_output_externalization_enabled="true")
+    for name in ("s1", "s2"):
+        live = chat().user("look").calls("c").results("c", text=big)
+        home.runtime.announce(name, owner="local")
+        home.runtime.take(name, live, source="cli")
+    files = [*home.runtime.payloads.folder.rglob("*.z")]
+    assert files
+
+    ask(home, "purge messages msg_3 apply")
+    assert [*home.runtime.payloads.folder.rglob("*.z")] == files
+    ask(home, "purge messages msg_6 apply")
+    assert [*home.runtime.payloads.folder.rglob("*.z")] == []
+
+
+def test_of_two_images_under_the_same_words_only_the_purged_one_goes(tmp_path):
+    """Equal digests may hide different images."""
+    import base64
+    import random
+
+    home = World(tmp_path / "home", large_output_externalization_enabled="true")
+    for n, name in enumerate(("s1", "s2")):
+        url = "data:image/png;base64," + base64.b64encode(random.Random(n).randbytes(30_000)).decode()
+        parts = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": url}}]
+        home.runtime.announce(name, owner="local")
+        home.runtime.take(name, [{"role": "user", "content": parts}], source="cli")
+    assert len([*home.runtime.payloads.folder.rglob("*.z")]) == 2
+
+    assert ask(home, "purge messages msg_1 apply").code == OK
+    assert len([*home.runtime.payloads.folder.rglob("*.z")]) == 1
+    assert "data:image" in str(home.runtime.whole_store.rows([2])[0].envelope)
+
+
+# -- a conversation that goes on -------------------------------------------------------------------------------
+def operator(live: Live, words: str) -> command.Answer:
+    return command.answer(words, replace(live.runtime.access(None, trusted=True), home=live.folder))
+
+
+def test_the_hosts_list_brings_nothing_back(tmp_path):
+    """The same list again, in this process and in the next one: nothing is stored twice, nothing is taken back."""
+    live = Live(tmp_path)
+    said = chat().turns(6)
+    said[4]["content"] = SECRET
+    live.take(said)
+    operator(live, "purge messages msg_5 apply")
+
+    for world in (live, live.restart()):
+        world.take(said)
+        world.take(said.turns(1, first=len(said)))
+        assert SECRET not in "".join(str(each) for each in world.stored())
+        assert len(world.stored()) == len(said)
+        assert world.flagged(Flag.RETRACTED) == []
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_conversation_goes_on_after_a_purge(tmp_path, when):
+    """Purged before or after its compaction: each message is covered once, and no later prompt says it."""
+    live = Live(tmp_path)
+    said = chat().turns(20)
+    said[4]["content"] = f"question: {SECRET}"
+    if when == "before":
+        live.take(said)
+        operator(live, "purge messages msg_5 apply")
+    said = Chat(live.compact(said))
+    if when == "after":
+        operator(live, "purge messages msg_5 apply")
+    for n in range(3):
+        said = Chat(live.compact(said.turns(12, first=100 * (n + 1))))
+
+    assert live.gaps(said) == ([], [])
+    assert SECRET not in str(said)
+    assert tokens_of(said) < 6000
+
+
+def test_a_purged_message_in_the_tail_leaves_the_prompt_at_the_next_compaction(tmp_path):
+    """The list shows it until then; tool calls keep their results."""
+    live = Live(tmp_path)
+    said = chat().turns(20).calls("x", arguments=f'{{"q": "{SECRET}"}}').results("x", text=SECRET).says("done")
+    live.take(said)
+    operator(live, f"purge matching '{SECRET}' apply")
+    out = live.compact(said)
+
+    assert SECRET not in str(out)
+    assert [each["tool_call_id"] for each in out if each["role"] == "tool"] == ["x"]
+    assert live.gaps(out) == ([], [])
+    assert live.gaps(Chat(out).turns(1, first=900)) == ([], [])
+    assert len(live.stored()) == len(said) + 2
+
+
+def test_the_engine_goes_on_after_a_purge_by_another_process(tmp_path):
+    """It has caches; the terminal has changed the file under it."""
+    host = Host(tmp_path)
+    said = chat().turns(4)
+    said[6]["content"] = SECRET
+    host.says(said)
+    other = World(tmp_path)
+    ask(other, "purge messages msg_7,msg_8 apply")
+    other.close()
+    said.turns(2, first=50)
+    host.says(said)
+    host.ends_turn(said)
+
+    assert [each["content"] for each in host.stored()[8:]] == [each["content"] for each in said[8:]]
+    assert SECRET not in host.tool("lcm_grep", query="aardvark Zwickau")
+    assert host.gaps(said) == (0, 0)
+    host.close()
+
+
+def test_a_healthy_archive_of_a_hundred_loses_a_part_by_date(tmp_path):
+    """Everything before a date; what is younger stays byte for byte."""
+    home = healthy(tmp_path / "home")
+    home.raw("UPDATE messages SET said_at = 1000000 WHERE store_id <= 20")
+    before = [row.envelope for rows in home.runtime.store.every(after=20) for row in rows]
+    ask(home, "purge before 2001-01-01 apply")
+
+    assert home.runtime.db.query(f"SELECT max(store_id) FROM messages WHERE flags & {Flag.PURGED}") == [(20,)]
+    assert [row.envelope for rows in home.runtime.store.every(after=20) for row in rows] == before

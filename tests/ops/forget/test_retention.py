@@ -1,0 +1,159 @@
+"""The policy removes what it says, of whom it says, when somebody asks; everybody is told before."""
+
+from __future__ import annotations
+
+import base64
+import random
+from pathlib import Path
+
+import pytest
+from ops_world import World
+from world import chat
+
+from hermes_lcm import command
+from hermes_lcm.command import OK, REFUSED
+from hermes_lcm.config import load
+from hermes_lcm.records import Flag
+from hermes_lcm.storage import files
+
+DAY_S = 86_400.0
+POLICY = "cron:30d=purge,subagent:14d=purge,telegram:30=summaries,telegram:10d=payloads"
+
+
+def ask(world: World, words: str) -> command.Answer:
+    return command.answer(words, world.deps(None, trusted=True))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A job of a scheduler, a chat with an image and a summary, a terminal's session; all of them forty days old."""
+    home = World(
+        tmp_path / "home", retention=POLICY, large_output_externalization_enabled="true",
+        large_output_externalization_threshold_chars="2000",
+    )  # fmt: skip
+    home.say("run the job", "done: all zebras counted", session="cron_1", platform="cron")
+    image = base64.b64encode(random.Random(1).randbytes(30_000)).decode()
+    parts = [
+        {"type": "text", "text": "look"},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}},
+    ]
+    said = (
+        chat()
+        .user(parts)
+        .calls("c")
+        .results("c", text="a long output of words " * 300)
+        .says("nice")
+        .user("unsummarised")
+    )
+    home.runtime.announce("tg", platform="telegram", owner="telegram:7")
+    home.runtime.take("tg", said, source="telegram")
+    home.node(3, 4, 5, 6, conversation=2)
+    home.say("mine", "kept", session="s1")
+    age(home, 40)
+    return home
+
+
+def age(world: World, days: float) -> None:
+    at = world.now - days * DAY_S
+    world.raw("UPDATE messages SET stored_at = ?", at)
+    world.raw("UPDATE sessions SET started_at = ?", at)
+    files.reseal(world.path)
+
+
+def steps(answer: command.Answer) -> dict[str, str]:
+    return {each["session_id"]: each["step"] for each in answer.data["sessions"]}
+
+
+def test_without_a_policy_nothing_is_ever_due(tmp_path):
+    """Nor when it is asked for."""
+    home = World(tmp_path / "home")
+    home.say("old", "older")
+    age(home, 4000)
+
+    assert ask(home, "retention apply").text.startswith("No policy is set")
+    assert home.runtime.store.text(1) == "old"
+
+
+def test_a_dry_run_names_sessions_steps_and_bytes(world):
+    """And changes nothing; status tells how many are due."""
+    answer = ask(world, "retention")
+
+    assert steps(answer) == {"cron_1": "purge", "tg": "summaries"}
+    assert answer.data["bytes"] > 0
+    assert "Dry run" in answer.text
+    assert world.runtime.store.text(1) == "run the job"
+    assert ask(world, "status").data["retention"]["sessions_due"] == {"summaries": 1, "purge": 1}
+
+
+def test_texts_go_and_summaries_stay(world):
+    """What no model has summarised stays too; a session that no rule names is untouched."""
+    summary = world.runtime.dag.node(1)
+    ask(world, "retention apply")
+
+    purged = world.runtime.db.query(f"SELECT store_id FROM messages WHERE flags & {Flag.PURGED} ORDER BY 1")
+    assert purged == [(1,), (2,), (3,), (4,), (5,), (6,)]
+    assert (world.runtime.dag.node(1), world.runtime.store.text(7)) == (summary, "unsummarised")
+    assert world.runtime.store.text(8) == "mine"
+
+
+def test_payloads_go_first_and_texts_stay(world):
+    """Also a large text in a file; the message says what was there."""
+    age(world, 12)
+    answer = ask(world, "retention apply")
+
+    assert steps(answer) == {"tg": "payloads"}
+    row = next(row for rows in world.runtime.store.every(after=2) for row in rows)
+    assert "removed by the retention policy" in str(row.envelope)
+    assert "words" in world.runtime.whole_store.text(5)
+    assert world.runtime.payloads.survey(deep=True).missing == ()
+    assert len([*world.runtime.payloads.folder.rglob("*.z")]) == 1
+
+
+def test_it_is_done_once(world):
+    """The next one finds nothing due; a session that goes on is due again when it is old again."""
+    first = ask(world, "retention apply")
+    assert first.data["backup"]
+
+    assert ask(world, "retention").data["sessions"] == []
+    assert ask(world, "status").data["retention"]["sessions_due"] == {}
+
+
+def test_what_is_held_stays_and_is_told(world):
+    """A hold wins over any policy."""
+    ask(world, "pin cron_1")
+    answer = ask(world, "retention apply")
+
+    assert answer.data["held"] == ["msg_1", "msg_2"]
+    assert "HELD" in answer.text
+    assert world.runtime.store.text(1) == "run the job"
+
+
+def test_the_archive_is_sound_afterwards(world):
+    """Every check of what is stored."""
+    ask(world, "retention apply")
+
+    assert [each["check"] for each in ask(world, "doctor deep").data["checks"] if each["status"] == "fail"] == []
+
+
+def test_a_chat_removes_nothing_by_age(world):
+    """The policy is the operator's."""
+    assert command.answer("retention apply", world.deps("s1")).code == REFUSED
+
+
+@pytest.mark.parametrize("rule", ["cron=purge", "cron:soon=purge", "cron:30d=burn", "*:30d"])
+def test_a_rule_that_cannot_be_read_is_refused(rule):
+    """And nothing is removed by it."""
+    config = load({"LCM_RETENTION": rule})
+
+    assert config.retention == ()
+    assert [each.name for each in config.problems] == ["LCM_RETENTION"]
+
+
+def test_a_fresh_session_is_not_due(world):
+    """Whatever its first message's age."""
+    world.now += 1
+    world.say("run the job", "done: all zebras counted", "again", session="cron_1", platform="cron")
+    world.raw("UPDATE messages SET stored_at = ? WHERE store_id = (SELECT max(store_id) FROM messages)", world.now)
+
+    assert "cron_1" not in steps(ask(world, "retention"))
+    assert ask(world, "retention").code == OK

@@ -1,0 +1,100 @@
+"""The cost ledger: what is counted by session and day, and what it comes to in money."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from world import Script, World, chat
+
+from hermes_lcm import command
+from hermes_lcm.errors import BadRequest
+from hermes_lcm.ops import costs
+from hermes_lcm.ops.costs import Costs, Prices, report
+
+DAY_S = 86_400.0
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, Script("ok"))
+
+
+def test_amounts_are_added_by_session_and_day(world: World) -> None:
+    """Two processes that write the same day make one sum."""
+    for _ in range(2):
+        ledger = Costs(world.db, lambda: 10 * DAY_S)
+        ledger.note("s1", requests=2, prompt=1000, cached=600, written=50)
+        ledger.save()
+    ledger.note("s2", requests=1, prompt=10)
+    ledger.save()
+    found = report(world.db, Prices())
+
+    assert [(row["session"], row["requests"], row["uncached"]) for row in found["days"]] == [
+        ("s1", 4, 800),
+        ("s2", 1, 10),
+    ]
+    assert found["days"][0]["money"] == pytest.approx((800 * 3.0 + 1200 * 0.3 + 100 * 15.0) / 1e6)
+
+
+def test_saving_again_counts_nothing_twice(world: World) -> None:
+    ledger = Costs(world.db)
+    ledger.note("s1", requests=1)
+    ledger.save()
+    ledger.save()
+
+    assert report(world.db, Prices())["total"]["requests"] == 1
+
+
+def test_a_compaction_earns_in_each_request_after_it(world: World) -> None:
+    """What it took out of the prompt, at the price of cached tokens, until the next one."""
+    ledger = Costs(world.db)
+    ledger.note("s1", requests=3, prompt=1)
+    ledger.folded("s1", 7, 100_000, 20_000)
+    ledger.note("s1", requests=10)
+    ledger.save()
+    ledger.folded("s1", 9, 90_000, 30_000)
+    ledger.note("s1", requests=5)
+    ledger.save()
+    folds = report(world.db, Prices())["days"][0]["folds"]
+
+    assert [(fold["assembly"], fold["requests_since"]) for fold in folds] == [(7, 10), (9, 5)]
+    assert folds[0]["earned"] == pytest.approx(80_000 * 10 * 0.3 / 1e6)
+
+
+def test_since_leaves_earlier_days_out(world: World) -> None:
+    """A date, or a number of days."""
+    for day in (10, 20):
+        ledger = Costs(world.db, lambda day=day: day * DAY_S)  # type: ignore[misc]
+        ledger.note("s1", requests=day)
+        ledger.save()
+
+    assert report(world.db, Prices(), since="1970-01-15")["total"]["requests"] == 20
+    assert report(world.db, Prices(), since="3")["total"]["requests"] == 0
+    with pytest.raises(BadRequest, match="neither a date"):
+        report(world.db, Prices(), since="yesterday")
+
+
+def test_the_host_s_compressor_is_an_estimate_with_its_formula(world: World) -> None:
+    """Of a conversation that outgrows half of the window."""
+    ledger = Costs(world.db)
+    ledger.note("s1", requests=400, prompt=20_000_000, cached=19_600_000)
+    ledger.save()
+    found = report(world.db, Prices(), window=200_000)
+
+    assert found["host_compressor_estimate"] > found["total"]["money"] * 0.5
+    assert "estimate" in found["host_compressor_formula"]
+
+
+def test_the_command_tells_it(world: World) -> None:
+    """Somebody who may read one session is told of that one."""
+    world.take(chat().turns(2))
+    ledger = Costs(world.db)
+    ledger.note("s", requests=1, prompt=100)
+    ledger.note("another", requests=7, prompt=100)
+    ledger.save()
+    said = command.run("cost", command.operator_access(world.runtime, world.runtime.known("s"), None))
+
+    assert "1 requests" in said
+    assert "another" not in said
+    assert costs.text(report(world.db, Prices())).count("requests") >= 2

@@ -1,0 +1,60 @@
+"""Installing the dashboard of a package, and leaving: only links of ours are made and removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from ops_world import ROOT, World
+
+from hermes_lcm.command import OK, REFUSED, answer
+from hermes_lcm.errors import BadRequest
+from hermes_lcm.ops import install
+
+
+@pytest.fixture
+def world(hermes_home: Path) -> World:
+    return World(hermes_home)
+
+
+def test_the_dashboard_of_a_package_is_linked_once(world: World) -> None:
+    """Dry run first; the host finds a manifest there; the second time there is nothing to do."""
+    place = world.home / "plugins" / "hermes-lcm" / "dashboard" / "manifest.json"
+    dry = answer("install", world.deps(trusted=True))
+    before = place.exists()
+    done = answer("install apply", world.deps(trusted=True))
+
+    assert (dry.code, before, done.code, place.exists()) == (OK, False, OK, True)
+    assert answer("install", world.deps(trusted=True)).data["there"] is True
+
+
+def test_another_copy_of_the_plugin_is_not_mixed_with(world: World) -> None:
+    """Two copies would be one tab with the other's code."""
+    folder = world.home / "plugins" / "hermes-lcm"
+    folder.mkdir(parents=True)
+    (folder / "plugin.yaml").write_text("name: hermes-lcm\n")
+
+    with pytest.raises(BadRequest, match="another copy"):
+        install.lay(world.home, ROOT, apply=True)
+
+
+def test_leaving_restores_the_host_and_says_where_the_archive_is(world: World) -> None:
+    """The engine, the list of plugins and our link; not a byte of the archive."""
+    world.say("hello", "hi")
+    (world.home / "config.yaml").write_text("plugins: {enabled: [hermes-lcm, other]}\ncontext: {engine: lcm}\n")
+    (world.home / "plugins").mkdir(exist_ok=True)
+    (world.home / "plugins" / "hermes-lcm").symlink_to(ROOT, target_is_directory=True)
+    said = answer("uninstall apply", world.deps(trusted=True))
+    config = yaml.safe_load((world.home / "config.yaml").read_text())
+
+    assert said.code == OK, said.text
+    assert (config["context"]["engine"], config["plugins"]["enabled"]) == ("compressor", ["other"])
+    assert not (world.home / "plugins" / "hermes-lcm").exists()
+    assert str(world.path) in said.text
+    assert world.path.exists()
+
+
+def test_a_chat_installs_nothing(world: World) -> None:
+    """It is the operator's machine."""
+    assert answer("uninstall apply", world.deps()).code == REFUSED

@@ -1,0 +1,334 @@
+"""The preview says what redaction would take out of what is stored, shows no secret and changes nothing; logs hold none."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from breaking import Host
+from ops_world import World
+from world import Chat, chat
+
+from hermes_lcm import command
+from hermes_lcm.archive.table import Archive
+from hermes_lcm.command import OK, REFUSED, run
+from hermes_lcm.ops.redaction import ENCODED, preview
+from hermes_lcm.records import Flag
+from hermes_lcm.runtime import RUNTIMES
+from hermes_lcm.storage import columns
+from hermes_lcm.text.redact import LOGGER, Redactor, keep_clean
+
+SECRETS = ("hunter2secret", "k9f8e7d6c5b4", "ghp_0123456789abcdefghijABCDEFGHIJ012345")
+
+
+@pytest.fixture(autouse=True)
+def quiet_logger() -> Iterator[None]:
+    """What a test asks of the logger ends with it."""
+    before = list(logging.getLogger(LOGGER).filters)
+    yield
+    logging.getLogger(LOGGER).filters[:] = before
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    home = World(tmp_path / "home")
+    home.say(
+        f"password: {SECRETS[0]}", f"api_key = '{SECRETS[1]}' twice api_key = '{SECRETS[1]}'", f"use {SECRETS[2]}",
+        base64.b64encode(f"password={SECRETS[0]} and some more words".encode()).decode(), "nothing here",
+    )  # fmt: skip
+    return home
+
+
+def test_it_counts_by_kind_and_says_where(world: World) -> None:
+    """With the kinds that are configured."""
+    made = preview(world.deps(), (), lambda *_: None)
+
+    assert (made.read, made.changed) == (5, 4)
+    assert {kind: (f.count, f.addresses) for kind, f in made.found.items()} == {
+        "password_assignment": (1, ["msg_1"]),
+        "api_key": (2, ["msg_2"]),
+        "github_token": (1, ["msg_3"]),
+        ENCODED: (1, ["msg_4"]),
+    }
+    (sample,) = made.found["password_assignment"].samples
+    assert sample.endswith("password: [redacted:password_assignment]")
+
+
+def test_a_huge_message_is_looked_at_as_any_other(tmp_path: Path) -> None:
+    """Megabytes in front of a secret hide it from nobody."""
+    home = World(tmp_path / "home")
+    home.say("word\n" * 300_000 + f"password: {SECRETS[0]}")
+    found = preview(home.deps(), (), lambda *_: None).found
+
+    assert {kind: (f.count, f.addresses) for kind, f in found.items()} == {"password_assignment": (1, ["msg_1"])}
+
+
+def test_no_secret_is_shown_and_nothing_changes(world: World) -> None:
+    """Neither to people nor to programs."""
+    before = world.path.read_bytes()
+    text = run("redact preview all", world.deps())
+    data = json.dumps([f.samples for f in preview(world.deps(), ("all",), lambda *_: None).found.values()])
+
+    assert "github_token" in text
+    assert not any(secret in text + data for secret in SECRETS)
+    assert world.path.read_bytes() == before
+
+
+def test_a_message_that_is_no_json_stops_no_preview(world: World) -> None:
+    """It is looked at leaf by leaf, as it was when it was stored."""
+    knot: dict[str, object] = {"note": f"password: {SECRETS[0]}"}
+    knot["knot"] = knot
+    odd = [{1: f"password: {SECRETS[0]}"}, (f"password: {SECRETS[0]}",), knot, {"nothing": (1, {2})}]
+    live = [{"role": "user", "content": f"odd {n}", "extra": each} for n, each in enumerate(odd)]
+    world.runtime.take("odd", live, source="cli")
+    found = preview(world.deps(), (), lambda *_: None).found["password_assignment"]
+
+    assert found.addresses == ["msg_1", "msg_6", "msg_7", "msg_8"]
+
+
+def test_unknown_names_are_told(world: World, tmp_path: Path) -> None:
+    """The others count; none at all is refused, also before there is a message."""
+    assert "not a kind of secret: nonsense" in run("redact preview jwt,nonsense", world.deps())
+    assert "no kind of secret" in run("redact preview nonsense", world.deps())
+    assert "no kind of secret" in run("redact preview nonsense", World(tmp_path / "new").idle())
+
+
+def test_a_chat_sees_its_own_messages_only(world: World) -> None:
+    """Like every verb that quotes."""
+    world.runtime.announce("tg", platform="telegram", host_key="agent:main:telegram:dm:1")
+    mine = world.say("pwd = other999secret", session="tg", platform="telegram")
+    world.runtime.refresh("tg")
+    deps = world.deps("tg")
+
+    assert mine.principal != "local"
+    assert preview(deps, (), lambda *_: None).read == 1
+
+
+def test_problems_and_logs_hold_no_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever an error quotes."""
+    home = World(tmp_path / "home", sensitive_patterns_enabled="true")
+    home.say("password: hunter9secret")
+    with caplog.at_level(logging.WARNING, LOGGER):
+        home.runtime.health.degraded("test", ValueError(f"cannot send password={SECRETS[0]}"))
+        try:
+            raise ValueError(f"api_key={SECRETS[1]}")
+        except ValueError:
+            logging.getLogger(LOGGER).exception("failed with password=%s", SECRETS[0])
+
+    said = caplog.text + str(home.runtime.health.problems())
+    assert "[redacted:" in said
+    assert not any(secret in said for secret in SECRETS)
+    assert [row.head.flags & Flag.REDACTED for rows in home.runtime.store.every() for row in rows] == [Flag.REDACTED]
+
+
+class Odd:
+    """What cannot even be printed."""
+
+    def __str__(self) -> str:
+        raise RuntimeError(SECRETS[0])
+
+
+@pytest.mark.parametrize("args", [(1,), (Odd(), 2)])
+def test_a_record_that_cannot_be_cleaned_ends_no_turn(
+    caplog: pytest.LogCaptureFixture, args: tuple[object, ...]
+) -> None:
+    """Filters run in the thread that logs, and nobody catches what they raise."""
+    keep_clean(Redactor(("all",)))
+    with caplog.at_level(logging.WARNING, LOGGER):
+        logging.getLogger(LOGGER).warning("%s and %s", *args)
+
+    assert "left out" in caplog.text
+    assert SECRETS[0] not in caplog.text
+
+
+# -- every way in ---------------------------------------------------------------------------------------------------
+
+KEY = "AKIA" + "QRSTUVWXYZ234567"
+TOKEN = "ghp_" + "aB3dE6gH9" * 4
+
+
+def on_disk(home: Path) -> str:
+    """All that the files of a home say: as bytes, and what is packed in rows and files."""
+    texts = [path.read_bytes().decode("latin-1") for path in home.rglob("*") if path.is_file()]
+    runtime = RUNTIMES.at(home)
+    texts += [json.dumps(row.envelope) for rows in runtime.whole_store.every() for row in rows]
+    return "\n".join(texts)
+
+
+@pytest.fixture
+def clean(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    """A host with redaction on."""
+    monkeypatch.setenv("LCM_SENSITIVE_PATTERNS_ENABLED", "true")
+    monkeypatch.setenv("LCM_CUSTOM_INSTRUCTIONS", f"Never name {KEY}.")
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "4")
+    host = Host(hermes_home, session_id=f"talk about {TOKEN}")
+    yield host
+    host.close()
+
+
+def test_no_way_in_brings_a_secret_to_the_disk(clean: Host, caplog: pytest.LogCaptureFixture) -> None:
+    """A message, the name of a session, a typed focus, what the agent says of an archive, a setting, a problem's text."""
+    live = chat().user(f"use {KEY}").says("ok").turns(30)
+    clean.says(live)
+    short = clean.engine.compress(live, focus_topic=f"the key {KEY} and {TOKEN}", force=True)
+    clean.says(short := Chat(short).turns(4, first=200))
+    stored = clean.engine.handle_tool_call(
+        "lcm_archive",
+        {"operation": "store", "start_index": len(short) - 6, "end_index": len(short) - 4, "summary": f"about {KEY}"},
+        messages=short,
+    )
+    clean.runtime.health.degraded(f"topic {TOKEN}", f"failed on {KEY}")
+    status = clean.tool("lcm_status")
+    said = clean.command("status").text + clean.command("doctor").text
+    archives = clean.runtime.archives.count()
+    clean.close()
+
+    assert (archives, bool(clean.runtime.dag.nodes([1]))) == (1, True), stored
+    for secret in (KEY, TOKEN):
+        assert secret not in on_disk(clean.home)
+        assert secret not in status + said + caplog.text
+    assert clean.runtime.known(f"talk about {TOKEN}") is not None
+
+
+def test_summaries_of_an_import_lose_their_secrets(tmp_path: Path) -> None:
+    """Whoever stores a summary or an archive: the table takes none with a secret."""
+    home = World(tmp_path / "home", sensitive_patterns_enabled="true")
+    home.say("a", "b")
+    node = home.node(1, 2, text=f"the key is {KEY}")
+
+    assert KEY not in node.text
+    assert "[redacted:aws_key" in node.text
+
+
+def test_the_first_secret_is_told_while_redaction_is_off(tmp_path: Path) -> None:
+    """One line in status says how to switch it on, and nothing of the secret; switching it on ends the matter."""
+    home = World(tmp_path / "home")
+    home.say("nothing", "here")
+    before = home.runtime.health.problems()
+    home.say(f"use {KEY}", "and", f"use {TOKEN}", session="s2")
+    (told,) = home.runtime.health.problems()
+    home.close()
+    again = World(tmp_path / "home", sensitive_patterns_enabled="true")
+    again.say("something else", session="s3")
+
+    assert before == []
+    assert told.severity == "warning"
+    assert "LCM_SENSITIVE_PATTERNS_ENABLED=true" in told.remedy
+    assert KEY not in told.message
+    assert again.runtime.health.problems() == []
+
+
+# -- taking it out of what is stored ---------------------------------------------------------------------------------
+
+PEM_BODY = "MIIEowIBAAKCAQEA7bqK9aPq1xyzR8mD2vT4wL6nB0cQ5sJ7hF3gU1oE8iYtVrXk"
+KEPT = (KEY, TOKEN, PEM_BODY)
+
+
+def full_home(folder: Path) -> World:
+    """Secrets in rows, packed rows, a payload file, a summary, an archive, a name, a note, a backup and an export."""
+    home = World(
+        folder, large_output_externalization_enabled="true", large_output_externalization_threshold_chars="2000"
+    )
+    pem = f"-----BEGIN RSA PRIVATE KEY-----\n{PEM_BODY}\n-----END RSA PRIVATE KEY-----"
+    said = [f"turn {n}: " + "words that repeat " * 30 for n in range(60)]
+    said[7], said[8] = f"take {KEY} please", f"output {'x ' * 3000} {pem}"
+    home.say(*said, f"and {TOKEN}", session=f"plan for {TOKEN}")
+    home.runtime.store.cold.pack(hot=4, least_bytes=0)
+    home.node(1, 2, 3, text=f"The user gave {KEY}.")
+    session = home.runtime.known(f"plan for {TOKEN}")
+    now = {"created_at": 1.0, "changed_at": 1.0}
+    home.runtime.archives.add(
+        Archive(
+            0,
+            "mem://a",
+            1,
+            session.session_id,
+            (1,),
+            0,
+            1,
+            1,
+            f"has {KEY}",
+            True,
+            f"U: {TOKEN}",
+            9,
+            9,
+            "archived",
+            **now,
+        )
+    )
+    home.runtime.health.degraded("something", f"failed on {TOKEN}")
+    home.runtime.health.save()
+    run("backup", home.deps(None, trusted=True))
+    run(f'export "plan for {TOKEN}"', home.deps(None, trusted=True))
+    return home
+
+
+def everything(home: World) -> str:
+    """All that the database and its payload files hold, as bytes and unpacked."""
+    texts = [*columns.texts(home.path), *(text for _, text in home.runtime.payloads.each())]
+    files = [home.path, home.path.with_name("lcm.db-wal"), *home.runtime.payloads.folder.rglob("*")]
+    texts += [path.read_bytes().decode("latin-1").lower() for path in files if path.is_file()]
+    return "\n".join(texts)
+
+
+def test_what_is_stored_loses_its_secrets(tmp_path: Path) -> None:
+    """Rows, blocks, files, summaries, archives, names, notes and indexes; all else comes back as it was."""
+    home = full_home(tmp_path / "home")
+    before = [row.envelope for rows in home.runtime.whole_store.every() for row in rows]
+    assert all(secret in everything(home) for secret in KEPT)
+    answer = command.answer("redact apply", home.deps(None, trusted=True))
+    after = [row.envelope for rows in home.runtime.whole_store.every() for row in rows]
+
+    assert answer.data["still_in"] == [], answer.text
+    assert not [secret for secret in KEPT if secret.lower() in everything(home).lower()]
+    assert [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new] == [7, 8, 60]
+    assert not any(secret in answer.text + json.dumps(answer.data) for secret in KEPT)
+    assert (answer.code, answer.data["messages"]) == (OK, 3)
+
+
+def test_backups_that_still_hold_a_secret_are_named(tmp_path: Path) -> None:
+    """And exports; they are the operator's to remove. Without them nothing is named."""
+    home = full_home(tmp_path / "home")
+    named = command.answer("redact apply", home.deps(None, trusted=True)).data["backups_with_secrets"]
+    for folder in ("lcm-backups", "lcm-exports"):
+        for path in (tmp_path / "home" / folder).iterdir():
+            path.unlink()
+    again = command.answer("redact apply", home.deps(None, trusted=True)).data
+
+    assert sorted(Path(path).suffix for path in named) == [".jsonl", ".sqlite3"]
+    assert (again["messages"], again["texts"], again["backups_with_secrets"]) == (0, 0, [])
+
+
+def test_messages_are_found_and_known_again_without_their_secrets(tmp_path: Path) -> None:
+    """Search finds the other words; the host's list with the secret in it is no new list; the doctor is content."""
+    home = full_home(tmp_path / "home")
+    live = [row.envelope for rows in home.runtime.whole_store.every() for row in rows]
+    command.answer("redact apply", home.deps(None, trusted=True))
+    found = command.answer("search take please", home.deps(None, trusted=True)).data["results"]
+    home.close()
+    home = World(tmp_path / "home", sensitive_patterns_enabled="true")
+    home.runtime.health.resolved("something")
+    count = home.runtime.store.count()
+    home.runtime.take(f"plan for {TOKEN}", [{**message} for message in live], source="cli")
+
+    assert [each["address"] for each in found][:1] == ["msg_8"]
+    assert home.runtime.store.count() == count
+    assert "FAILED" not in run("doctor deep", home.deps(None, trusted=True))
+
+
+def test_redact_shows_first_what_it_would_do(tmp_path: Path) -> None:
+    """And changes nothing; in a chat nobody takes out what others said."""
+    home = full_home(tmp_path / "home")
+    before = home.path.read_bytes()
+    shown = run("redact", home.deps(None, trusted=True))
+    dry = run("redact apply --dry-run", home.deps(None, trusted=True))
+    refused = command.answer("redact apply", home.deps(f"plan for {TOKEN}"))
+
+    assert shown == dry
+    assert "`redact apply`" in shown
+    assert (refused.code, "at the terminal" in refused.text) == (REFUSED, True)
+    assert home.path.read_bytes() == before

@@ -1,0 +1,63 @@
+"""Settings at the terminal: value, origin, meaning; a change goes into the host's config.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ops_world import World
+
+from hermes_lcm.command import OK, REFUSED, answer
+from hermes_lcm.config import load
+from hermes_lcm.host import facts
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "home", low_water="0.5")
+
+
+def test_a_setting_is_explained(world: World) -> None:
+    """By its name or its variable: value, where it comes from, what it does."""
+    said = answer("config explain LCM_LOW_WATER", world.deps(trusted=True))
+
+    assert (said.data["value"], said.data["source"], said.data["default"] != 0.5) == (0.5, "env", True)
+    assert str(said.data["meaning"]) in said.text
+    assert answer("config get low_water", world.deps(trusted=True)).text == "0.5"
+    assert [each["name"] for each in answer("config", world.deps(trusted=True)).data["settings"]] == ["low_water"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("config get low_wather", "did you mean low_water?"),
+        ("config set fresh_tail_count many", "expected "),
+        ("config set low_water 0.4", "LCM_LOW_WATER is set in the environment and wins"),
+        ("config set low_water", "needs a setting and its value"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(words: str, why: str, world: World) -> None:
+    """A typing error, a bad value, a variable that wins."""
+    said = answer(words, world.deps(trusted=True))
+
+    assert said.code == REFUSED
+    assert why in said.text
+
+
+def test_a_change_is_in_the_hosts_configuration(world: World, hermes_home: Path) -> None:
+    """The next agent reads it; a chat may not change it."""
+    assert answer("config set fresh_tail_count 24", world.deps(trusted=True)).code == OK
+    read = load({}, facts.config_block())
+
+    assert (read.fresh_tail_count, read.provenance("fresh_tail_count")) == (24, "config.yaml")
+    assert answer("config set fresh_tail_count 25", world.deps()).code == REFUSED
+
+
+def test_what_the_hosts_form_wrote_counts_below_the_block(hermes_home: Path) -> None:
+    """Newer hosts keep it with the plugin; who wrote `lcm:` by hand meant that."""
+    (hermes_home / "config.yaml").write_text(
+        "lcm: {low_water: 0.5}\nplugins: {entries: {hermes-lcm: {settings: {low_water: 0.6, fresh_tail_count: 24}}}}\n"
+    )
+    read = load({}, facts.config_block())
+
+    assert (read.low_water, read.fresh_tail_count) == (0.5, 24)

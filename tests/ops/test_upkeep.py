@@ -1,0 +1,247 @@
+"""The write-ahead log stays small while a session runs, goes when it ends, and folding it back waits for nobody (P9, P10)."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from world import PATIENCE_S, World, chat
+
+from hermes_lcm.errors import StoreError
+from hermes_lcm.runtime import Runtimes
+from hermes_lcm.storage import connection
+from hermes_lcm.storage.connection import WORTH_LOG_BYTES, Database
+
+OTHER = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("SELECT count(*) FROM messages").fetchone()
+for statement in sys.argv[2:]:
+    db.execute(statement).fetchone()
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+IDLE: tuple[str, ...] = ()
+READING = ("BEGIN", "SELECT count(*) FROM messages")
+WRITING = ("BEGIN IMMEDIATE",)
+
+
+def log_bytes(world: World) -> int:
+    log = world.db.path.with_name(world.db.path.name + "-wal")
+    return log.stat().st_size if log.exists() else 0
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """``other(*statements)``: another process has the file open, and ran these."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(*statements: str) -> None:
+        command = [sys.executable, "-c", OTHER, str(tmp_path / "lcm.db"), *statements]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        running.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+
+    def stop() -> None:
+        while running:
+            process = running.pop()
+            process.kill()
+            process.wait(10)
+
+    start.stop = stop  # type: ignore[attr-defined]
+    yield start
+    stop()
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Enough was stored for a log that is worth folding. Whoever waits for a lock waits long, so that it shows."""
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", round(PATIENCE_S * 1000))
+    made = World(tmp_path)
+    made.take(chat().user("go").rounds(400))
+    assert log_bytes(made) > WORTH_LOG_BYTES
+    return made
+
+
+def test_the_log_is_gone_when_a_session_ends(world: World) -> None:
+    """Nothing lies beside the file but an empty log."""
+    world.runtime.ended()
+
+    assert log_bytes(world) == 0
+
+
+def test_another_process_that_has_the_file_open_keeps_no_log(world: World, other: Callable[..., None]) -> None:
+    """As long as it is not reading."""
+    other(*IDLE)
+    world.runtime.ended()
+
+    assert log_bytes(world) == 0
+
+
+@pytest.mark.parametrize("statements", [READING, WRITING], ids=["reading", "writing"])
+def test_folding_waits_for_no_other_process(
+    world: World, other: Callable[..., None], statements: tuple[str, ...]
+) -> None:
+    """It is left to the next time, and that is no problem to tell of."""
+    other(*statements)
+    began = time.monotonic()
+    world.db.optimise(log_bytes=0)
+    took = time.monotonic() - began
+    left = log_bytes(world)
+    other.stop()  # type: ignore[attr-defined]
+    world.db.optimise(log_bytes=0)
+
+    assert took < PATIENCE_S / 2
+    assert left > 0
+    assert log_bytes(world) == 0
+
+
+def unused(world: World) -> float:
+    """The share of the pages of messages that holds nothing."""
+    sql = "SELECT 1.0 * sum(unused) / sum(pgsize) FROM dbstat WHERE name = 'messages'"
+    try:
+        return float(world.db.query(sql)[0][0])
+    except StoreError:
+        pytest.skip("this build of SQLite has no dbstat")
+
+
+def test_the_end_of_a_session_leaves_a_small_file_without_gaps(world: World) -> None:
+    """It says what it said."""
+    said = [row.envelope for rows in world.store.every() for row in rows]
+    world.runtime.upkeep.between_turns()
+    gaps = unused(world)
+    world.runtime.ended()
+
+    assert unused(world) < gaps
+    assert unused(world) < 0.06
+    assert [row.envelope for rows in world.store.every() for row in rows] == said
+    assert world.db.query("PRAGMA integrity_check") == [("ok",)]
+
+
+def test_a_large_file_is_not_written_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "SMALL_FILE_BYTES", 100_000)
+    world.runtime.upkeep.between_turns()
+    world.db.optimise(log_bytes=0)
+    gaps = unused(world)
+    world.db.tighten()
+
+    assert (unused(world), log_bytes(world)) == (gaps, 0)
+
+
+def test_writing_anew_waits_for_no_other_process(world: World, other: Callable[..., None]) -> None:
+    other(*WRITING)
+    began = time.monotonic()
+    world.db.tighten()
+
+    assert time.monotonic() - began < PATIENCE_S / 2
+
+
+def test_a_reader_elsewhere_keeps_nobody_from_writing(world: World, other: Callable[..., None]) -> None:
+    """Messages are stored as before while the log cannot be folded."""
+    other(*READING)
+    world.db.optimise(log_bytes=0)
+    began = time.monotonic()
+    world.take(chat().user("go").rounds(420))
+
+    assert time.monotonic() - began < PATIENCE_S / 2
+    assert world.db.query("SELECT max(seq) FROM messages")[0][0] > 800
+
+
+def test_the_log_stays_small_while_a_session_runs(tmp_path: Path) -> None:
+    """What the worker does between turns is enough."""
+    world = World(tmp_path)
+    live = chat().user("go")
+    sizes = []
+    for _ in range(12):
+        world.take(live.rounds(60))
+        world.runtime.upkeep.between_turns()
+        sizes.append(log_bytes(world))
+
+    assert max(sizes) <= WORTH_LOG_BYTES
+
+
+def test_a_small_log_is_left_alone_between_turns(tmp_path: Path) -> None:
+    """Folding a few pages after every turn would only wear the disk."""
+    world = World(tmp_path)
+    world.take(chat().turns(1))
+    before = log_bytes(world)
+    world.runtime.upkeep.between_turns()
+
+    assert 0 < before < WORTH_LOG_BYTES
+    assert log_bytes(world) >= before
+
+
+def test_commits_wait_for_the_disk(tmp_path: Path) -> None:
+    """Before and after folding (``World`` switches that off, so it is not used here)."""
+    db = Database(tmp_path / "lcm.db")
+    levels = []
+    for _ in range(2):
+        with db.transaction():
+            db.execute("INSERT INTO meta(key, value) VALUES (?, '1')", (str(len(levels)),))
+            levels.append(db.fetch("PRAGMA synchronous"))
+        db.optimise(log_bytes=0)
+
+    assert levels == [[(2,)], [(2,)]]
+    assert db.query("PRAGMA journal_mode") == [("wal",)]
+
+
+def test_what_was_in_the_log_is_in_the_file(world: World) -> None:
+    """Which is complete by itself from then on."""
+    world.runtime.ended()
+    alone = world.db.path.with_name("copy.db")
+    alone.write_bytes(world.db.path.read_bytes())  # without the log
+    copy = sqlite3.connect(alone)
+    rows = copy.execute("SELECT count(*) FROM messages").fetchone()
+    copy.close()
+
+    assert rows == world.db.query_one("SELECT count(*) FROM messages")
+
+
+def test_a_process_that_ends_leaves_the_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No log and no shared memory beside it."""
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    runtimes = Runtimes()
+    runtime = runtimes.at(tmp_path)
+    with runtime.db.transaction():
+        runtime.db.execute("INSERT INTO meta(key, value) VALUES ('a', '1')")
+    runtimes.stop()
+
+    assert sorted(path.name for path in tmp_path.glob("lcm.db*")) == ["lcm.db"]
+
+
+# -- a session among others --------------------------------------------------------------------------------------------
+def lonely(world: World, session_id: str) -> int:
+    """How many envelopes of a session lie in their own rows."""
+    own = world.session(session_id).conversation_id
+    sql = "SELECT count(*) FROM messages WHERE conversation_id = ? AND typeof(envelope) = 'blob'"
+    return int(world.db.query(sql, (own,))[0][0])
+
+
+def test_a_session_that_ends_packs_its_own_rows_only(tmp_path: Path) -> None:
+    """Nobody waits for the rows of all other chats when one of them ends."""
+    world = World(tmp_path)
+    for name in ("one", "two"):
+        world.take(chat().turns(30), name)
+    two = lonely(world, "two")
+    world.runtime.ended("one")
+
+    assert (lonely(world, "one"), lonely(world, "two")) == (0, two)
+    assert world.stored() == [*chat().turns(30), *chat().turns(30)]
+
+
+def test_the_last_session_that_ends_packs_what_the_others_left(tmp_path: Path) -> None:
+    """Rows that were packed out of turn stay as they are."""
+    world = World(tmp_path)
+    for name in ("one", "two"):
+        world.take(chat().turns(30), name)
+    world.runtime.ended("two")
+    world.runtime.ended("one")
+
+    assert (lonely(world, "one"), lonely(world, "two")) == (0, 0)
+    assert world.stored() == [*chat().turns(30), *chat().turns(30)]

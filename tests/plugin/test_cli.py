@@ -1,0 +1,707 @@
+"""``hermes lcm``: the verbs of /lcm at a terminal, as the host calls them."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ops_world import LOCKS_OUT, ROOT, WRITES, Holder, World, corrupt, empty, healthy, newer, wrecked
+
+from hermes_lcm import command
+from hermes_lcm.command import FAILED, FOUND, OK, REFUSED, VERBS, run
+from hermes_lcm.plugin import cli
+from hermes_lcm.storage import connection
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A locked database is given up after 20 ms."""
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 20)
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    """Parsed as the host parses them."""
+    parser = argparse.ArgumentParser()
+    cli.setup(parser)
+    return parser.parse_args(words)
+
+
+def call(world: World, *words: str) -> int:
+    """The exit code of ``hermes lcm <words>``."""
+    return cli.main(arguments(*words), world.runtime)
+
+
+def shown_by(capsys: pytest.CaptureFixture[str]) -> str:
+    """What a person at a terminal sees: answers, and refusals on stderr."""
+    captured = capsys.readouterr()
+    return captured.out + captured.err
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return healthy(tmp_path)
+
+
+# -- answers -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "verb", [verb for verb in VERBS if not verb.changes], ids=lambda verb: verb.name.replace(" ", "-")
+)
+def test_every_verb_answers_as_json(verb: Any, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """One object on stdout, nothing else."""
+    more = {"explain": ["msg_1"], "search": ["zebra"], "preset apply": ["codex_gpt_long_context", "--dry-run"]}
+    call(world, *verb.name.split(), *more.get(verb.name, []), "--json")
+
+    assert isinstance(json.loads(shown_by(capsys)), dict)
+
+
+def test_text_is_the_default(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a person at a terminal wants."""
+    assert call(world) == OK
+    assert shown_by(capsys).startswith("LCM status")
+
+
+def test_the_newest_session_is_looked_at(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unless one is named."""
+    call(world, "status", "--json")
+    assert json.loads(shown_by(capsys))["session_id"] == "s1"
+    assert call(world, "status", "--session", "unknown") == REFUSED
+
+
+def test_rotating_needs_a_named_session(world: World) -> None:
+    """Nobody should rotate the newest session by accident."""
+    assert call(world, "rotate") == REFUSED
+    assert call(world, "rotate", "--session", "s1") == OK
+
+
+@pytest.mark.parametrize("words", ["status", "doctor", "rotate"])
+def test_a_named_session_that_nobody_stored_is_refused(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where nothing is stored as where other sessions are; an unbound status would look like an answer about it."""
+    for world in (empty(tmp_path / "empty"), healthy(tmp_path / "healthy")):
+        assert call(world, words, "--session", "nope") == REFUSED
+        assert "nothing is stored under a session 'nope'" in shown_by(capsys)
+    assert not (tmp_path / "empty" / "lcm.db").exists()
+
+
+def test_who_names_no_session_to_rotate_is_told_which_there_are(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The way out is in the message."""
+    world.say("hello", session="s2")
+    call(world, "rotate")
+    assert re.search(r"`hermes lcm rotate --session ID`\. The newest.*: s2, s1$", shown_by(capsys).strip())
+    assert call(empty(tmp_path / "empty"), "rotate") == REFUSED
+    assert "nothing is stored yet" in shown_by(capsys)
+
+
+def test_apply_works_as_a_word_and_as_an_option(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """And --dry-run wins."""
+    world.raw("UPDATE messages SET source = ''")
+    call(world, "doctor", "source", "--apply", "--dry-run", "--json")
+    assert json.loads(shown_by(capsys)) == {"blank": 100}
+    call(world, "doctor", "source", "apply", "--json")
+    assert json.loads(shown_by(capsys))["filled"] == 100
+
+
+def test_words_may_stand_behind_options(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who is told `rotate --session ID` adds the apply at the end."""
+    assert call(world, "rotate", "--session", "s1", "apply", "--json") == OK
+    assert json.loads(shown_by(capsys))["status"] == "ordered"
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--aply", "`hermes lcm` has no option --aply; did you mean --apply?"),
+        ("--unknown=3", "no option --unknown=3; there are --session, --since, --limit,"),
+        ("-x", "no option -x; there are --session,"),
+    ],
+)
+def test_an_unknown_option_is_refused_in_words(option: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Below the host's parser as well, which would print the usage of all its commands."""
+    host = argparse.ArgumentParser(prog="hermes")
+    cli.setup(host.add_subparsers().add_parser("lcm"))
+    with pytest.raises(SystemExit) as ended:
+        host.parse_args(["lcm", "doctor", "repair", option])
+
+    shown = capsys.readouterr().err
+    assert (ended.value.code, said in shown, "usage" in shown) == (REFUSED, True, False), shown
+
+
+def test_words_to_search_for_stay_as_quoted(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """The shell has read the quotes already."""
+    call(world, "search", "it's apply", "--json")
+
+    assert json.loads(shown_by(capsys))["query"] == "it's apply"
+
+
+@pytest.mark.parametrize(
+    "typed", ["search --json -- --deep x", "--json search -- --deep x", "--json -- search --deep x"]
+)
+def test_what_stands_behind_two_dashes_is_words(typed: str, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wherever the options stand, and below the host's parser as well."""
+    host = argparse.ArgumentParser(prog="hermes")
+    cli.setup(host.add_subparsers().add_parser("lcm"))
+
+    assert cli.main(host.parse_args(["lcm", *typed.split()]), world.runtime) == OK
+    assert json.loads(shown_by(capsys))["query"] == "--deep x"
+
+
+# -- wording -------------------------------------------------------------------------------------------
+SAMPLES = {
+    "explain": ["msg_1"], "search": ["zebra"], "preset apply": ["codex_gpt_long_context", "--dry-run"],
+    "restore": ["latest"], "dissolve": ["sum_1"], "import": ["transcript.jsonl"],
+}  # fmt: skip
+
+
+def typed(verb: Any, home: Path) -> list[str]:
+    """A verb with what it needs."""
+    if verb.name == "import":
+        (home / "transcript.jsonl").write_text('{"role": "user", "content": "hello"}\n')
+        return ["import", str(home / "transcript.jsonl")]
+    return [*verb.name.split(), *SAMPLES.get(verb.name, [])]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name.replace(" ", "-"))
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_answers_name_commands_as_they_are_typed_here(
+    verb: Any, as_json: bool, world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody can type /lcm into a shell."""
+    world.raw("UPDATE messages SET source = ''")
+    world.runtime.index.rebuild([])
+    call(world, "backup")
+    capsys.readouterr()
+    more = ["--json"] if as_json else []
+    call(world, *typed(verb, tmp_path), "--session", "s1", *more)
+
+    assert not re.search(r"/lcm[ `\"]", shown_by(capsys))
+
+
+def test_a_rotation_is_named_with_its_session(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command that is shown works as it is shown."""
+    call(world, "rotate", "--session", "s1")
+    shown = re.search(r"`hermes lcm (rotate apply[^`]*)`", shown_by(capsys))
+
+    assert shown
+    assert call(world, *shlex.split(shown[1])) == OK
+
+
+def test_help_groups_the_verbs_with_their_meanings_under_each_other(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each verb once, in lines that fit a narrow terminal; none of them with a session of somebody's."""
+    call(world, "help")
+    said = shown_by(capsys)
+    names = {verb.name.partition(" ")[0] for verb in VERBS}
+    rows = [line for line in said.splitlines() if re.match(r"  \w", line)]
+
+    assert sorted(line.split()[0] for line in rows) == sorted(names)
+    assert {re.match(r"  \w+ +", line).end() for line in rows} == {14}  # type: ignore[union-attr]
+    assert max(map(len, said.splitlines())) <= 80
+    assert "s1" not in said
+
+
+def test_what_somebody_said_is_not_reworded(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """A message that speaks of /lcm status is shown as it is."""
+    world.say("please type /lcm status now, quagga", session="said")
+    call(world, "search", "quagga")
+
+    assert "/lcm status now" in shown_by(capsys)
+
+
+@pytest.mark.parametrize("words", [["search", "zebra"], ["explain", "msg_1"]], ids=" ".join)
+def test_an_error_is_reworded_whatever_the_verb_quotes(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What to do about a damaged file is typed at the terminal, too."""
+    assert call(wrecked(tmp_path), *words) == FAILED
+    assert "`hermes lcm doctor repair`" in shown_by(capsys)
+
+
+def test_a_refused_rotation_says_how_to_name_a_session(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """There is no session that it is typed in."""
+    assert call(world, "rotate") == REFUSED
+    assert "hermes lcm rotate --session ID" in shown_by(capsys)
+
+
+@pytest.mark.parametrize("words", ["preset show", "preset show codex_gpt_long_context", "preset suggest"])
+def test_presets_are_shown_for_people(
+    words: str, world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No dicts, no None."""
+    world.runtime.windows = {"": 0}
+    monkeypatch.setattr(command.facts, "configured_model", lambda: ("gpt-5", "codex", 272_000))
+    call(world, *words.split())
+    said = shown_by(capsys)
+
+    assert "codex_gpt_long_context" in said
+    assert not re.search(r"[{}\[\]]|None", said)
+
+
+def test_no_suggestion_is_said_in_words(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Instead of `preset  None`."""
+    call(world, "preset", "suggest")
+
+    said = shown_by(capsys)
+    assert said.startswith("No preset is suggested: the context window is not known yet; ")
+    assert "context_length in config.yaml" in said
+    assert "`hermes lcm preset show`" in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("statsu", "status"), ("docter", "doctor"), ("doctr clean", "doctor clean"), ("perset suggest", "preset suggest")],
+)
+def test_a_verb_that_is_mistyped_gets_the_nearest_name(
+    typed: str, meant: str, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the terminal and in a chat."""
+    assert call(world, *typed.split()) == 2
+    assert f"did you mean `hermes lcm {meant}`?" in shown_by(capsys)
+    assert f"did you mean `/lcm {meant}`?" in run(typed, world.deps())
+    assert "did you mean" not in run("xyzzy", world.deps())
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("preset", "`/lcm preset show NAME` says what one of them sets"),
+        ("redact nonsense", "nonsense: no kind of secret"),
+        ("status dep", "`/lcm status` takes no 'dep' (what there is: deep);"),
+        ("doctor claen", "retention, duplicates, deep, verbose);"),
+        ("import /no/such/file", "at the terminal"),
+    ],
+)
+def test_what_is_incomplete_or_too_much_is_told_what_fits(typed: str, said: str, world: World) -> None:
+    """Half a verb is not unknown, and a word that does not fit is told which would."""
+    assert said in run(typed, world.deps())
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("status --apply", "`hermes lcm status` takes no 'apply' (what there is: deep);"),
+        ("backup --dry-run", "`hermes lcm backup` takes no '--dry-run' (what there is: drill);"),
+        ("backup dry-run", "`hermes lcm backup` takes no '--dry-run' (what there is: drill);"),
+        ("export --apply", "`hermes lcm export` takes no 'apply'"),
+        ("search --deep zebra", "`hermes lcm search` takes no 'deep'"),
+        ("doctor repair deep", "`hermes lcm doctor repair` takes no 'deep' (what there is: apply);"),
+    ],
+)
+def test_a_flag_that_a_verb_has_no_use_for_is_refused(
+    typed: str, said: str, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a word and as an option: who asks for a dry run gets no backup."""
+    assert call(world, *typed.split()) == REFUSED
+    assert said in shown_by(capsys)
+    assert not (world.home / "lcm-backups").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("explain", "`hermes lcm explain` needs an address such as msg_12 or sum_3"),
+        ("explain msg_1 msg_2", "'msg_2' is one word too many: `hermes lcm explain` takes an address"),
+        ("explain 12", "'12' is not the address of a message or summary; did you mean msg_12 or sum_12?"),
+        ("search ''", "`hermes lcm search` needs words"),
+        ("import", "`hermes lcm import` needs a file of messages, such as talk.jsonl"),
+        ("import host s1 s2", "'s2' is one word too many: `hermes lcm import host` takes one session, or none"),
+        (
+            "export s1 pdf",
+            "'pdf' is one word too many: `hermes lcm export` takes one session (or all) and one of jsonl, markdown",
+        ),
+        ("adopt a b c", "'c' is one word too many: `hermes lcm adopt` takes a database file"),
+        ("restore latest x", "'x' is one word too many: `hermes lcm restore` takes one backup"),
+        ("redact preview apply", "`hermes lcm redact preview` takes no 'apply'"),
+        ("preset sugest", "did you mean `hermes lcm preset suggest`?"),
+        ("export nope", "under a session 'nope'; the newest, newest first: s1"),
+        ("export pdf", "'pdf' is no format (there are jsonl, markdown), and nothing"),
+        ("status --session nope", "under a session 'nope'; the newest, newest first: s1"),
+    ],
+)
+def test_a_refusal_names_the_word_and_what_would_do(
+    typed: str, said: str, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The offender, and the way out."""
+    assert call(world, *shlex.split(typed)) == REFUSED
+    assert said in shown_by(capsys)
+
+
+def test_a_file_that_is_missing_is_named_once(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """In words, without the error's number."""
+    assert call(world, "import", "/no/such/file") == 2
+    assert "/no/such/file cannot be read: No such file or directory\n" in shown_by(capsys)
+
+
+@pytest.mark.parametrize(("verb", "folder"), [("backup", "lcm-backups"), ("export", "lcm-exports")])
+def test_a_folder_that_is_none_is_named(
+    verb: str, folder: str, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the terminal and in a chat; removing what was begun fails there too, and hides nothing."""
+    (world.home / folder).write_text("a file")
+
+    assert call(world, verb) == FAILED
+    for said in (shown_by(capsys), run(verb, world.deps())):
+        assert said.startswith(f"Not done: {world.home / folder}"), said
+        assert ".partial" not in said
+        assert "What to do: see that the account that Hermes runs as may write" in said
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").is_file(), reason="a file whose beginning nobody can read")
+def test_a_file_that_cannot_be_read_is_no_matter_for_the_doctor(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not ours."""
+    assert call(world, "import", "/proc/self/mem") == REFUSED
+    assert "/proc/self/mem cannot be read" in shown_by(capsys)
+
+
+# -- the context window --------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("configured", "reported", "size", "source"),
+    [
+        (("m", "p", 200_000), {}, 200_000, "config.yaml"),
+        (("m", "p", 0), {"m": 64_000}, 64_000, "the last agent that ran m"),
+        (("other", "p", 200_000), {"m": 64_000}, 64_000, "the last agent that ran m"),
+        (("m", "p", 0), {}, 0, "unknown"),
+        (("", "", 0), {}, 0, "unknown"),
+    ],
+    ids=["configured", "reported", "another-model", "neither", "no-configuration"],
+)
+def test_a_terminal_knows_the_window(
+    configured: tuple[str, str, int], reported: dict[str, int], size: int, source: str, world: World,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """From the host's configuration or as an agent with the session's model was told; or it says that it does not know."""
+    world.raw("UPDATE sessions SET model = 'm'")
+    monkeypatch.setattr(command.facts, "configured_model", lambda: configured)
+    world.runtime.windows = reported
+    call(world, "status", "--json")
+    said = json.loads(shown_by(capsys))
+    call(world)
+    text = shown_by(capsys)
+
+    assert (said["context_length"], said["context_length_source"]) == (size, source)
+    assert (f"{size:,} (from {source})" in text) if size else ("no agent runs here" in text)
+    assert not [each for each in said["problems"] if each["topic"] == "context length"]
+
+
+def test_the_window_of_an_agent_outlives_its_process(tmp_path: Path) -> None:
+    """Kept with the first message that is stored, for the terminal that asks later."""
+    world = World(tmp_path)
+    world.runtime.saw_window("m", 64_000)
+    world.say("hello")
+    later = world.restart()
+    later.runtime.db.open()
+
+    assert later.runtime.windows == {"m": 64_000}
+
+
+# -- progress and pipes --------------------------------------------------------------------------------
+class Screen(io.StringIO):
+    """Something that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def bars(said: str) -> list[str]:
+    return [each.strip() for each in re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", said)) if each.strip()]
+
+
+def test_long_work_shows_how_far_it_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the host's rich; on stderr, so that the answer can be piped on."""
+    monkeypatch.setattr(sys, "stderr", Screen())
+    monkeypatch.setattr(cli, "BAR_AFTER_S", 0.0)
+    world.runtime.index.rebuild([])
+    assert call(world, "doctor", "repair", "apply") == OK
+    shown = bars(sys.stderr.getvalue())  # type: ignore[attr-defined]
+
+    assert any("indexing messages" in each for each in shown)
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["rich", "plain"])
+def test_nobody_watching_nothing_shown(missing: bool, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """stderr is a file, or the answer is for a program."""
+    if missing:
+        monkeypatch.setitem(sys.modules, "rich.progress", None)
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    call(world, "backup", "--json")
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    call(world, "backup")
+
+    assert screen.getvalue() + sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def test_without_rich_there_is_a_plain_bar(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the line is clean afterwards."""
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(cli, "BAR_AFTER_S", 0.0)
+    world.runtime.index.rebuild([])
+    call(world, "doctor", "repair", "apply")
+    shown = screen.getvalue().split("\r")
+
+    for what in ("reading messages", "indexing messages"):
+        assert f"{what} [{'#' * 24}] 100 %" in [each.rstrip() for each in shown]
+    assert shown[-2].strip() == shown[-1] == ""
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(hermes_home: Path) -> None:
+    """`hermes lcm status --json | head`: no traceback, neither at the print nor at the interpreter's end."""
+    healthy(hermes_home).close()
+    code = (
+        "import argparse; from hermes_lcm.plugin import cli\n"
+        "p = argparse.ArgumentParser()\ncli.setup(p)\ncli.handle(p.parse_args())"
+    )
+    env = {**os.environ, "HERMES_HOME": str(hermes_home), "PYTHONPATH": str(ROOT / ".lcm-path")}
+    reading, writing = os.pipe()
+    os.close(reading)  # whoever read is gone
+    done = subprocess.run(
+        [sys.executable, "-c", code, "status", "--json"], stdout=writing, stderr=subprocess.PIPE, text=True, env=env,
+        timeout=60, check=False,
+    )  # fmt: skip
+    os.close(writing)
+
+    assert (done.stderr, done.returncode) == ("", OK)
+
+
+# -- exit codes ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("state", "words", "code"),
+    [
+        (healthy, "doctor", OK),
+        (empty, "status", OK),
+        (corrupt, "doctor --deep", FOUND),
+        (corrupt, "doctor repair", FOUND),
+        (newer, "doctor", FOUND),
+        (newer, "backup", FAILED),
+        (healthy, "nonsense", REFUSED),
+        (healthy, "explain msg_999", REFUSED),
+        (empty, "backup", REFUSED),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else str(value).replace(" ", "-"),
+)
+def test_exit_codes_tell_scripts_what_happened(state: Any, words: str, code: int, tmp_path: Path) -> None:
+    """0 done, 1 something is wrong, 2 refused, 3 the database could not."""
+    world = state(tmp_path)
+    engine = {"engine_name_in_use": "lcm"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            cli,
+            "operator_access",
+            lambda runtime, session, _engine: world.deps(session and session.session_id, **engine),
+        )
+        assert call(world, *words.split()) == code
+
+
+def test_the_host_gets_an_exit_code(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ignores what a handler returns."""
+    monkeypatch.setattr(cli.RUNTIMES, "at", lambda: world.runtime)
+    with pytest.raises(SystemExit) as ended:
+        cli.handle(arguments("nonsense"))
+    assert ended.value.code == REFUSED
+    cli.handle(arguments("help"))
+
+
+@pytest.mark.parametrize("statements", [WRITES, LOCKS_OUT], ids=["writer", "locked"])
+def test_it_works_beside_another_process(
+    statements: tuple[str, ...], world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A running agent writes, or keeps everything to itself: an answer either way."""
+    world.close()
+    holder = Holder(world.path, *statements)
+    try:
+        call(world, "status", "--json")
+        said = json.loads(shown_by(capsys))
+    finally:
+        holder.free()
+
+    assert said["database"]["state"] == ("ready" if statements is WRITES else "failed")
+
+
+# -- the whole way -------------------------------------------------------------------------------------
+@pytest.mark.host
+def test_the_hosts_own_command_answers(hermes_home: Path) -> None:
+    """``hermes lcm status --json`` through the host's argument parser, with the plugin installed by a link."""
+    (hermes_home / "plugins").mkdir()
+    (hermes_home / "plugins" / "hermes-lcm").symlink_to(ROOT, target_is_directory=True)
+    (hermes_home / "config.yaml").write_text("plugins:\n  enabled: [hermes-lcm]\ncontext:\n  engine: lcm\n")
+    healthy(hermes_home).close()
+    code = "import sys; sys.argv = ['hermes', 'lcm', *sys.argv[1:]]; from hermes_cli.main import main; main()"
+    env = {**os.environ, "HERMES_HOME": str(hermes_home)}
+    command = [sys.executable, "-c", code, "status", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=hermes_home, env=env, timeout=120, check=False)
+    said = json.loads(done.stdout[done.stdout.index("{") :])
+
+    assert done.returncode == OK, done.stderr[-2000:]
+    assert said["store"]["total_messages"] == 100
+    assert said["host"]["engine_in_use"] == "lcm"
+
+
+# -- finding one's way -----------------------------------------------------------------------------------
+def test_a_refusal_goes_to_stderr_as_json_too(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """`hermes lcm export x > file` must not hide it in the file."""
+    for words in (["show", "msg_99999"], ["show", "msg_99999", "--json"]):
+        assert call(world, *words) != 0
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "msg_99999 does not exist" in captured.err
+
+
+def test_sessions_lists_what_is_stored(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Newest first; `--limit` says how many, and what was left out is said."""
+    world.say("a second conversation", session="s2")
+    assert call(world, "sessions", "--limit", "1", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert ([each["session_id"] for each in data["sessions"]], data["more"]) == (["s2"], True)
+    assert call(world, "sessions") == 0
+    assert re.search(r"s1 +cli +100 messages +1 summary", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("address", ["msg_1", "sum_1"])
+def test_show_prints_the_whole_text(address: str, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is cut or put on one line."""
+    world.say("first line\nsecond line " + "word " * 500, session="s3")
+    address = "msg_101" if address == "msg_1" else address
+    assert call(world, "show", address) == 0
+    shown = capsys.readouterr().out
+
+    assert shown.startswith(address)
+    assert address != "msg_101" or ("first line\nsecond line" in shown and shown.count("word") == 500)
+
+
+def test_search_keeps_to_the_session_that_is_named(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """And to `--limit`; each hit says its session."""
+    world.say("the zebra of another talk", session="s2")
+    assert call(world, "search", "zebra", "--session", "s2", "--json") == 0
+    assert {each["session_id"] for each in json.loads(capsys.readouterr().out)["results"]} == {"s2"}
+    assert call(world, "search", "zebra", "--limit", "3", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["results"]) == 3
+
+
+@pytest.mark.parametrize("typed", ["0", "-1", "many", "1.5", ""])
+def test_a_limit_that_is_no_number_is_refused(typed: str, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its value and what was expected."""
+    assert call(world, "sessions", f"--limit={typed}") == REFUSED
+    assert "expected a whole number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["help", "restore"], ["restore", "--help"]])
+def test_a_verb_has_help_of_its_own(words: list[str], world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its words, an example, and whether it changes something; not the list of all verbs."""
+    with suppress(SystemExit):
+        call(world, *words)
+    shown = shown_by(capsys)
+
+    assert "hermes lcm restore [<name>|latest] [apply]" in shown
+    assert "example: hermes lcm restore latest" in shown
+    assert "hermes lcm status" not in shown
+
+
+def test_help_for_nonsense_is_refused(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """A typing error is no reason to print everything."""
+    assert call(world, "help", "nonsense") == REFUSED
+    assert "knows no 'nonsense'" in shown_by(capsys)
+
+
+# -- what a newcomer meets -----------------------------------------------------------------------------
+def test_short_work_flashes_no_bar(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bar that is gone before it can be read is noise."""
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(cli, "BAR_AFTER_S", 600.0)
+    call(world, "doctor", "repair")
+
+    assert screen.getvalue() == ""
+
+
+def test_who_stops_the_work_hears_how_far_it_came(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Words and exit code 130 instead of a traceback."""
+
+    def stopped(_deps: Any, words: Any) -> Any:
+        words.progress("reading messages", 38_000, 60_000)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        command.backup, "back_up", lambda deps, progress, **_: stopped(deps, command.Words(progress=progress))
+    )
+
+    assert call(world, "backup") == 130
+    assert "Stopped while reading messages (38,000 of 60,000)." in shown_by(capsys)
+
+
+def test_the_doctor_shows_what_is_wrong_and_counts_the_rest(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Thirty passes hide one failure; --verbose lists them."""
+    world.runtime.health.degraded("ingest", "disk full", remedy="free disk space")
+    call(world, "doctor")
+    short = shown_by(capsys)
+    call(world, "doctor", "--verbose")
+
+    assert "  ok " not in short
+    assert "\n  FAILED  problems: " in short
+    assert re.search(r"^  \d+ checks passed; `hermes lcm doctor verbose` lists them\.$", short, re.MULTILINE)
+    assert "  ok      journal_mode: wal" in shown_by(capsys)
+
+
+def test_an_unknown_option_is_refused_as_json_where_json_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """A program that asks reads stderr as it reads any other refusal."""
+    with pytest.raises(SystemExit) as left:
+        arguments("backup", "--nope", "--json")
+    captured = capsys.readouterr()
+
+    assert (left.value.code, captured.out) == (REFUSED, "")
+    assert json.loads(captured.err)["kind"] == "BadRequest"
+
+
+def test_an_export_goes_where_it_is_told(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Into a file, to stdout as the same bytes, and all conversations into a folder."""
+    world.say("another one", session="s2")
+    file, folder = tmp_path / "here it is.jsonl", tmp_path / "all"
+    folder.mkdir()
+    call(world, "export", "s1", "-o", str(file))
+    capsys.readouterr()
+    call(world, "export", "s1", "-o", "-")
+    printed = capsys.readouterr().out
+    call(world, "export", "all", "-o", str(folder))
+
+    assert printed.rstrip("\n") == file.read_text(encoding="utf-8").rstrip("\n")
+    assert {path.name for path in folder.iterdir()} == {"s1.jsonl", "s2.jsonl"}
+    assert call(world, "backup", "-o", "x") == REFUSED
+
+
+def test_what_a_transcript_holds_is_shown_before_it_is_taken_in(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Roles, times, oddities; and a command that can be pasted."""
+    file = tmp_path / "x y.jsonl"
+    file.write_text('{"role": "wizard", "content": 5}\n{"role": "user", "content": "hi", "timestamp": "garbage"}\n')
+    call(world, "import", str(file))
+    said = shown_by(capsys)
+
+    for part in ("roles: 1 wizard, 1 user", "no model knows (wizard)", "content that is not text", "is not a time"):
+        assert part in said
+    assert f"`hermes lcm import {shlex.quote(str(file))} --apply`" in said
+
+
+def test_the_hint_below_a_search_is_typed_as_here(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was found is quoted; what we say of it is not."""
+    call(world, "search", "zebra")
+
+    assert re.search(r"`hermes lcm show msg_\d+` prints a message whole\.", shown_by(capsys))

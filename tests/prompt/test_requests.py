@@ -1,0 +1,336 @@
+"""Requests on their way out: when the plugin looks at them, what it does to them, and what happens where it cannot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import Chat, Script, alternates, chat
+
+from hermes_lcm.host.middleware import REQUEST_MIDDLEWARE, Late
+
+SYSTEM = {"role": "system", "content": "You are an agent."}
+
+
+class Host:
+    """The real engine, hooks and request middleware, called as the host calls them."""
+
+    def __init__(
+        self, home: Path, *, middleware: bool = True, api_mode: str = "chat_completions", kind: Any = None
+    ) -> None:
+        from hermes_lcm import engine
+        from hermes_lcm.plugin import hooks
+
+        self.hooks = hooks
+        self.registered: list[Callable[..., Any]] = []
+        offered = (lambda _kind, callback: self.registered.append(callback)) if middleware else None
+        REQUEST_MIDDLEWARE.offer(offered, hooks.llm_request)
+        self.engine: Any = (kind or engine.LCMEngine)()
+        self.api_mode = api_mode
+        self.engine.update_model("m", 100_000, api_mode=api_mode)
+        self.engine.on_session_start("s", hermes_home=str(home), platform="cli")
+        self.runtime.compactor._summarise = Script()
+
+    @property
+    def runtime(self) -> Any:
+        return self.engine.runtime
+
+    def turn(self, live: Chat) -> None:
+        self.hooks.pre_llm_call(session_id="s", conversation_history=live, platform="cli")
+
+    def sends(self, live: Chat, wire: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+        """What leaves for a list: through the middleware if it is registered, then the hook that sees the request."""
+        wire = wire if wire is not None else [dict(SYSTEM), *map(dict, live)]
+        request: dict[str, Any] = {"model": "m", "messages": wire, "temperature": 1}
+        for callback in self.registered[:1]:
+            changed = callback(request=request, session_id="s", api_mode=self.api_mode, turn_id="t")
+            request = changed["request"] if changed else request
+        assert request["temperature"] == 1
+        self.hooks.pre_api_request(session_id="s", conversation_history=live, platform="cli")
+        return list(request["messages"])
+
+    def archive(self, live: Chat, **args: Any) -> dict[str, Any]:
+        given = {"operation": "store", "start_index": 2, "end_index": 5, **args}
+        return dict(json.loads(self.engine.handle_tool_call("lcm_archive", given, messages=live)))
+
+    def topics(self) -> set[str]:
+        return {problem.topic for problem in self.runtime.health.problems()}
+
+
+@pytest.fixture
+def make(hermes_home: Path) -> Iterator[Callable[..., Host]]:
+    made: list[Host] = []
+
+    def build(**wishes: Any) -> Host:
+        made.append(Host(hermes_home, **wishes))
+        return made[-1]
+
+    yield build
+    REQUEST_MIDDLEWARE.offer(None, lambda **_: None)
+    for host in made:
+        host.runtime.preparer.stop()
+        host.runtime.db.close()
+
+
+def talk() -> Chat:
+    return chat().turns(8, words=150)
+
+
+def placeholders(messages: list[dict[str, Any]]) -> int:
+    return sum(str(message["content"]).startswith("[[memory archived") for message in messages)
+
+
+def test_the_middleware_is_registered_when_it_is_needed(make: Callable[..., Host]) -> None:
+    """A host with one copies every request several times: not before something is archived, and once."""
+    host, live = make(), talk()
+    host.turn(live)
+    before = host.sends(live)
+    assert host.registered == []
+    assert before[1:] == live
+
+    host.archive(live)
+    host.archive(live, start_index=8, end_index=9)
+    host.turn(live)
+
+    assert len(host.registered) == 1
+    assert placeholders(host.sends(live)) == 2
+
+
+def test_a_plugin_that_is_loaded_again_registers_again() -> None:
+    """The host forgets all callbacks then."""
+    calls: list[str] = []
+    late = Late("llm_request")
+    for _ in range(2):
+        late.offer(lambda kind, _callback: calls.append(kind), lambda **_: None)
+        assert [late.want(), late.want()] == [True, True]
+
+    assert calls == ["llm_request", "llm_request"]
+
+
+def test_another_process_takes_up_what_is_archived(make: Callable[..., Host]) -> None:
+    """The first turn of a resumed session looks."""
+    first, live = make(), talk()
+    first.archive(live)
+    first.runtime.rewrites._states.clear()
+    second = make()
+
+    second.turn(live)
+
+    assert placeholders(second.sends(live)) == 1
+
+
+def test_the_hosts_own_messages_are_not_touched(make: Callable[..., Host]) -> None:
+    host, live = make(), talk()
+    host.archive(live)
+    before = json.dumps(live)
+    wire = [dict(SYSTEM), *map(dict, live)]
+    sent = json.dumps(wire)
+
+    host.sends(live, wire)
+
+    assert (json.dumps(live), json.dumps(wire)) == (before, sent)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param({"messages": "text"}, id="no-list"),
+        pytest.param({"input": []}, id="another-api"),
+        pytest.param({"messages": [1, 2]}, id="no-messages"),
+        pytest.param(None, id="nothing"),
+    ],
+)
+def test_requests_of_another_shape_are_left_alone(make: Callable[..., Host], request_: Any) -> None:
+    """P10."""
+    host, live = make(), talk()
+    host.archive(live)
+
+    assert host.registered[0](request=request_, session_id="s", api_mode="chat_completions") is None
+
+
+@pytest.mark.parametrize("api_mode", ["anthropic_messages", "bedrock_converse", "codex_responses"])
+def test_where_requests_cannot_be_rewritten_the_next_one_begins_with_a_compaction(
+    make: Callable[..., Host], api_mode: str
+) -> None:
+    """The second route: only the archived range leaves the list, and it is asked for once."""
+    host, live = make(api_mode=api_mode), talk()
+    host.turn(live)
+    assert host.engine.should_compress(5000) is False
+
+    made = host.archive(live)
+    assert "compaction" in made["takes_effect"]
+    assert host.engine.should_compress(5000) is True
+    after = Chat(host.engine.compress(live, current_tokens=5000))
+
+    assert [m for m in after if m in live] == [*live[:2], *live[6:]]
+    assert made["memory_handle"] in after[0]["content"]
+    assert alternates(after)
+    host.engine.on_session_end("s", live)
+    host.engine.on_session_start("s", boundary_reason="compression", old_session_id="s")
+    assert host.engine.should_compress(4000) is False
+    host.sends(after)
+    assert host.engine.should_compress(4000) is False
+
+
+def test_a_request_that_is_not_understood_is_followed_by_a_compaction(make: Callable[..., Host]) -> None:
+    """Sent as it is, said in status, put right with the next one."""
+    host, live = make(), talk()
+    host.archive(live)
+    foreign = [dict(SYSTEM), {"role": "user", "content": "another list"}]
+
+    assert host.sends(live, foreign) == foreign
+    assert "request view of s" in host.topics()
+    assert host.engine.should_compress(5000) is True
+    after = Chat(host.engine.compress(live, current_tokens=5000))
+    host.engine.on_session_start("s", boundary_reason="compression", old_session_id="s")
+    host.sends(after)
+
+    assert "request view of s" not in host.topics()
+    assert host.engine.should_compress(5000) is False
+
+
+def test_a_compaction_that_frees_nothing_is_not_asked_for_again(make: Callable[..., Host]) -> None:
+    """The record would cost more than the range: the host is not driven in circles."""
+    host, live = make(middleware=False), chat().turns(6, words=40)
+    host.archive(live, start_index=2, end_index=3)
+    assert host.engine.should_compress(5000) is True
+
+    assert host.engine.compress(live, current_tokens=5000) == live
+    host.sends(live)
+
+    assert host.engine.should_compress(5000) is False
+
+
+def test_what_is_not_sent_does_not_count_as_pressure(make: Callable[..., Host]) -> None:
+    """Hosts measure the list before the middleware: what it takes out must not trigger a compaction."""
+    host, live = make(), talk()
+    host.archive(live, start_index=2, end_index=9)
+    host.sends(live)
+    saved = host.runtime.rewrites.spared("s")
+    limit = host.engine.threshold_tokens
+
+    assert saved > 500
+    assert host.engine.should_compress(limit + saved // 2) is False
+    assert host.engine.should_compress(limit + saved) is True
+
+
+def test_what_was_just_archived_does_not_count_either(make: Callable[..., Host]) -> None:
+    """The host measures its list before the first request that shows the placeholder: no compaction for what is gone."""
+    host, live = make(), talk()
+    host.turn(live)
+    limit = host.engine.threshold_tokens
+    assert host.engine.should_compress(limit + 100) is True
+
+    host.archive(live, start_index=2, end_index=9)
+
+    assert host.engine.should_compress(limit + 100) is False
+
+
+def test_a_resumed_session_is_measured_without_what_it_hides(make: Callable[..., Host]) -> None:
+    """Hosts measure a resumed list before anything else: no compaction for what no request will show."""
+    first, live = make(), talk()
+    first.archive(live, start_index=2, end_index=9)
+    first.runtime.rewrites._states.clear()
+    first.runtime.ingest.forget_all()
+    second = make()
+
+    class Transcript:
+        def get_messages_as_conversation(self, session_id: str) -> list[dict[str, Any]]:
+            return list(live) if session_id == "s" else []
+
+    second.engine.bind_session_state(session_db=Transcript(), session_id="s")
+    second.engine.on_session_start("s", platform="cli")
+
+    assert second.engine.should_compress(second.engine.threshold_tokens + 100) is False
+
+
+def test_a_request_that_is_sent_again_was_shown(make: Callable[..., Host]) -> None:
+    """Newer hosts select the context once and tell of each attempt to send it."""
+    host, live = make(), talk()
+    host.archive(live)
+    host.sends(live)
+
+    host.hooks.pre_api_request(session_id="s", conversation_history=live, platform="cli")
+
+    assert host.engine.should_compress(5000) is False
+    assert "request view of s" not in host.topics()
+
+
+def test_a_failure_leaves_the_request_as_it_is(make: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> None:
+    """P10, and P9: it is remembered."""
+    host, live = make(), talk()
+    host.archive(live)
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(host.runtime.rewrites, "replacements", fails)
+
+    assert host.registered[0](request={"messages": list(live)}, session_id="s", api_mode="chat_completions") is None
+    assert "request view" in host.topics()
+
+
+def newer() -> type[Any]:
+    """The engine on a host whose base class has ``select_context``."""
+    from hermes_lcm.engine import LCMEngine
+
+    class Newer(LCMEngine):
+        def select_context(self, request_messages: Any, **_: Any) -> Any:  # the host's own, which does nothing
+            raise AssertionError("not asked")
+
+    return Newer
+
+
+def test_hosts_that_select_context_ask_the_engine(make: Callable[..., Host]) -> None:
+    """Only while something is archived: they clone the whole conversation for an engine that has the method."""
+    host, live = make(kind=newer()), talk()
+    host.turn(live)
+    assert "select_context" not in vars(host.engine)
+
+    handle = host.archive(live)["memory_handle"]
+    wire = [dict(SYSTEM), *map(dict, live)]
+    selected = host.engine.select_context(
+        wire, conversation_messages=[dict(m) for m in live], incoming_message=live[-1]
+    )
+
+    assert host.registered == []
+    assert placeholders(selected) == 1
+    assert host.engine.should_compress(host.engine.threshold_tokens) is True, "it measured what it sends"
+    assert host.engine.select_context(selected, conversation_messages=[dict(m) for m in live]) is None
+    host.archive(live, operation="restore", memory_handle=handle, start_index=None, end_index=None)
+    host.archive(live, operation="prune", start_index=None, end_index=None)
+    assert "select_context" not in vars(host.engine)
+
+
+def test_notes_of_a_gateway_are_no_messages_of_the_list_that_a_request_is_made_of(make: Callable[..., Host]) -> None:
+    """As they are none at any other hook: what is stored of a conversation does not depend on who shows it."""
+    host, live = make(kind=newer()), talk()
+    host.turn(live)
+    host.archive(live)
+    before = host.runtime.store.count()
+    noted = [*live[:3], {"role": "session_meta", "content": "a note"}, *live[3:]]
+    selected = host.engine.select_context([dict(SYSTEM), *map(dict, live)], conversation_messages=noted)
+
+    assert placeholders(selected) == 1
+    assert host.runtime.store.count() == before
+
+
+def test_sessions_without_an_archive_are_not_looked_at(
+    make: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a single query for a request of another session."""
+    host, live = make(), talk()
+    host.archive(live)
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the database was asked")
+
+    with monkeypatch.context() as patch:
+        for name in ("query", "query_one", "fetch"):
+            patch.setattr(host.runtime.db, name, fails)
+        assert host.registered[0](request={"messages": list(live)}, session_id="other", api_mode="") is None
+
+    assert "request view" not in host.topics()

@@ -1,0 +1,217 @@
+"""What one request shows: found in the list as the host sends it, replaced there, never in the list that the host keeps."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from world import Chat, alternates, chat
+
+from hermes_lcm.prompt.rewrite import Instead, Retold, as_sent, inserted, joint, placeholder, shown
+from hermes_lcm.text import groups
+
+NONCE = "0123456789abcdef"
+SYSTEM = {"role": "system", "content": "You are an agent."}
+PLACEHOLDER = "[[memory archived handle=mem://s/1 range=1..2 messages=2 chars=10 tokens=3]]"
+
+
+def sent(live: Chat, *, cached: bool = False, recalled: str = "") -> list[dict[str, Any]]:
+    """A live list as the host sends it: system message, no private keys, blanks stripped, recalled text, cache marks."""
+    out: list[dict[str, Any]] = [dict(SYSTEM)]
+    for message in live:
+        wire = {k: v for k, v in message.items() if not k.startswith("_") and k not in ("reasoning", "timestamp")}
+        if isinstance(wire.get("content"), str):
+            wire["content"] = wire["content"].strip()
+        if not wire.get("content") and not wire.get("tool_calls") and wire["role"] == "assistant":
+            continue
+        out.append(wire)
+    if recalled:
+        out[-1] = {**out[-1], "content": f"{out[-1]['content']}\n\n{recalled}"}
+    if cached:
+        for message in out[-3:]:
+            body = [{"type": "text", "text": message["content"], "cache_control": {"type": "ephemeral"}}]
+            message["content"] = body
+    return out
+
+
+def archived(live: Chat, first: int, stop: int) -> Instead:
+    before = live[first - 1] if first else None
+    return Instead(first, stop, placeholder(before, live[stop] if stop < len(live) else None, PLACEHOLDER, NONCE))
+
+
+@pytest.mark.parametrize("cached", [False, True], ids=["plain", "cache-marks"])
+def test_a_range_is_shown_as_its_placeholder(cached: bool) -> None:
+    """The rest of the request is what the host wrote, to the byte."""
+    live = chat().turns(4).user("  and now? ", _private=1)
+    wire = sent(live, cached=cached, recalled="<memory>tea</memory>")
+
+    got = shown(live, wire, [archived(live, 2, 4)])
+
+    assert got.state == "applied"
+    assert got.messages is not None
+    assert [m for m in got.messages if m in wire] == [m for n, m in enumerate(wire) if n not in (3, 4)]
+    assert [m["content"] for m in got.messages].count(PLACEHOLDER) == 1
+    assert alternates(got.messages[1:])
+
+
+def test_neither_list_is_changed() -> None:
+    """The host's dicts stay as they are, whatever was replaced."""
+    live = chat().turns(3).calls("a").results("a").user("and now?")
+    wire = sent(live)
+    before = copy.deepcopy((list(live), wire))
+
+    got = shown(live, wire, [archived(live, 0, 2), Retold(7, "a stub")])
+
+    assert got.state == "applied"
+    assert (list(live), wire) == before
+
+
+def test_a_tool_result_is_retold_in_its_place() -> None:
+    """Only its text is another one."""
+    live = chat().user("look").calls("a", "b").results("a", "b").says("done").user("and now?")
+
+    got = shown(live, sent(live), [Retold(2, "a stub")])
+
+    assert got.messages is not None
+    assert got.messages[3] == {**sent(live)[3], "content": "a stub"}
+    assert got.messages[:3] + got.messages[4:] == sent(live)[:3] + sent(live)[4:]
+
+
+def test_a_request_that_shows_it_already_is_left_alone() -> None:
+    """Two hooks that both rewrite requests replace once."""
+    live = chat().turns(4).user("and now?")
+    once = shown(live, sent(live), [archived(live, 2, 4)])
+    assert once.messages is not None
+
+    twice = shown(live, once.messages, [archived(live, 2, 4)])
+
+    assert (twice.state, twice.messages) == ("already", None)
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        pytest.param(
+            lambda live: [{"role": "user", "content": [{"type": "text", "text": "something else"}]}], id="foreign"
+        ),
+        pytest.param(lambda live: sent(Chat(live[3:])), id="without-its-beginning"),
+        pytest.param(lambda live: sent(live)[:3] + sent(live)[4:], id="a-message-is-missing"),
+        pytest.param(lambda live: [], id="empty"),
+    ],
+)
+def test_a_request_that_is_not_understood_is_sent_as_it_is(wire: Any) -> None:
+    """P10."""
+    live = chat().turns(4).user("and now?")
+
+    got = shown(live, wire(live), [archived(live, 2, 4)])
+
+    assert (got.messages, got.state) == (None, "unmatched")
+    assert got.reason
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_what_the_host_joined_to_an_archived_message_is_not_taken_along(silent: bool) -> None:
+    """Hosts merge neighbours of one role: the request is then one in which the range cannot be told from what follows."""
+    live = chat().turns(2).user("never answered")
+    live = live.says("", reasoning="hm") if silent else live
+    live.user("the next request").says("its answer").turns(1, first=5)
+    wire = [message for message in sent(live) if message["content"] != "the next request"]
+    wire[5] = {**wire[5], "content": "never answered\n\nthe next request"}
+
+    got = shown(live, wire, [archived(live, 3, 6 if silent else 5)])
+
+    assert (got.state, got.messages) == ("unmatched", None)
+
+
+def test_half_a_tool_group_is_never_taken() -> None:
+    """P3: a range that would part a call from its results changes nothing."""
+    live = chat().user("look").calls("a", "b").results("a", "b").says("done").user("and now?")
+
+    got = shown(live, sent(live), [Instead(1, 3, ())])
+
+    assert got.messages is None
+
+
+def test_thoughts_that_the_host_does_not_send_are_no_hindrance() -> None:
+    """A live message that says nothing has no place in the request."""
+    live = chat().user("one").says("", reasoning="hm").calls("a").results("a").says("done").user("and now?")
+
+    got = shown(live, sent(live), [archived(live, 1, 5)])
+
+    assert got.messages is not None
+    assert [m["content"] for m in got.messages] == [SYSTEM["content"], "one", PLACEHOLDER, "and now?"]
+
+
+def test_examples_in_front_of_the_conversation_are_kept() -> None:
+    """The host may put prefilled messages behind its system message."""
+    live = chat().turns(3).user("and now?")
+    wire = sent(live)
+    wire[1:1] = [{"role": "user", "content": "example"}, {"role": "assistant", "content": "answer"}]
+
+    got = shown(live, wire, [archived(live, 2, 4)])
+
+    assert got.messages is not None
+    assert got.messages[:5] == wire[:5]
+
+
+MESSAGES = st.sampled_from(["user", "assistant", "round"])
+
+
+def built(kinds: list[str]) -> tuple[Chat, list[int]]:
+    """A valid list with roles in turn, and where its groups begin."""
+    live, starts = chat(), []
+    for n, kind in enumerate(kinds):
+        last = live[-1]["role"] if live else ""
+        if kind == "user" and last == "user":
+            kind = "assistant"
+        elif kind in ("assistant", "round") and last in ("assistant", ""):
+            kind = "user"
+        starts.append(len(live))
+        if kind == "round":
+            live.calls(f"c{n}").results(f"c{n}")
+        else:
+            (live.user if kind == "user" else live.says)(f"text {n}")
+    starts.append(len(live))
+    return live.user("and now?") if live[-1]["role"] != "user" else live.says("so").user("and now?"), starts
+
+
+@given(kinds=st.lists(MESSAGES, min_size=2, max_size=12), data=st.data())
+def test_whatever_is_archived_the_chat_stays_valid(kinds: list[str], data: st.DataObject) -> None:
+    """P3: groups whole, roles in turn, for every range of whole groups."""
+    live, starts = built(kinds)
+    first = data.draw(st.sampled_from(starts[:-1]))
+    stop = data.draw(st.sampled_from([start for start in starts if start > first]))
+
+    got = shown(live, sent(live), [archived(live, first, stop)])
+
+    assert got.messages is not None, got.reason
+    assert groups.problems(got.messages[1:]) == []
+    assert alternates(got.messages[1:])
+
+
+@given(kinds=st.lists(MESSAGES, min_size=2, max_size=12), data=st.data())
+def test_what_is_inserted_or_left_out_keeps_the_chat_valid(kinds: list[str], data: st.DataObject) -> None:
+    """P3: stored messages between others, and neighbours of what is gone."""
+    live, starts = built(kinds)
+    first = data.draw(st.sampled_from(starts[:-1]))
+    stop = data.draw(st.sampled_from([start for start in starts if start > first]))
+    gone = Chat([*live[:first], *live[stop:]])
+    before = live[first - 1] if first else None
+
+    back = shown(gone, sent(gone), [Instead(first, first, inserted(before, live[first:stop], live[stop], NONCE))])
+
+    assert back.messages is not None, back.reason
+    assert [m for m in back.messages[1:] if "lcm:carrier" not in str(m["content"])] == sent(live)[1:]
+    assert alternates([*live[:first], *joint(before, live[stop], NONCE), *live[stop:]])
+
+
+def test_a_stored_message_is_sent_as_the_host_sends_it() -> None:
+    """Without bookkeeping, with the bytes that were sent when it was new."""
+    stored = {
+        "role": "user", "content": "tea?", "api_content": "tea?\n\n<memory>", "timestamp": 1.0, "_db_persisted": True,
+    }  # fmt: skip
+
+    assert as_sent(stored) == {"role": "user", "content": "tea?\n\n<memory>"}

@@ -1,0 +1,93 @@
+"""What runs beside the conversation and which instructions hold, as the host's own tools tell it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import Chat, World, chat
+
+SKILL = "# Review\n\nRead every changed file. Never approve without running the tests."
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, fresh_tail_count=4)
+
+
+def step(live: Chat, tool: str, arguments: dict[str, Any], answer: dict[str, Any]) -> Chat:
+    name = f"call{len(live)}"
+    return live.calls(name, arguments=json.dumps(arguments), tool=tool).results(
+        name, text=json.dumps(answer), tool=tool
+    )
+
+
+def state(world: World, live: Chat) -> str:
+    """The block of the next prompt."""
+    text = str(world.compact(live)[0]["content"])
+    return text[text.index("<present_state") : text.index("</present_state>")] if "<present_state" in text else ""
+
+
+def started(live: Chat) -> Chat:
+    return step(
+        live,
+        "terminal",
+        {"command": "npm run dev", "background": True},
+        {"output": "Background process started", "session_id": "proc_1a", "exit_code": 0, "error": None},
+    )
+
+
+def test_a_background_process_is_told_until_it_ends(world: World) -> None:
+    """By a poll that saw its end, by a kill, by the host's note."""
+    live = started(chat().user("serve it")).says("it runs").turns(30)
+    assert "runs in the background [msg_3]: “npm run dev” as proc_1a" in state(world, live)
+
+    step(live.user("stop it"), "process", {"action": "kill", "session_id": "proc_1a"}, {"status": "killed"}).says("ok")
+    assert "runs in the background" not in state(world, live.turns(30, first=60))
+
+
+def test_the_hosts_note_of_an_end_counts(world: World) -> None:
+    """Whatever the exit code."""
+    live = started(chat().user("serve it")).says("it runs")
+    live.user("[IMPORTANT: Background process proc_1a exited (exit code 1).\nCommand: npm run dev\nOutput:\nx]").says(
+        "I see"
+    )
+
+    assert "runs in the background" not in state(world, live.turns(30))
+
+
+def test_a_sub_agent_is_told_until_its_result_comes(world: World) -> None:
+    """The result names it."""
+    live = step(
+        chat().user("look into it"),
+        "delegate_task",
+        {"goal": "find the leak"},
+        {"status": "dispatched", "delegation_id": "deleg_7", "goals": ["find the leak"]},
+    ).says("sent")
+    assert "is still to come [msg_3]: “find the leak” as deleg_7" in state(world, live.turns(30))
+
+    live.user("[ASYNC DELEGATION BATCH COMPLETE — deleg_7]\nThe leak is in a.py.").says("fine").turns(30, first=60)
+    assert "is still to come" not in state(world, live)
+
+
+def test_a_skill_that_is_folded_away_stands_there_with_its_reason_and_its_text(world: World) -> None:
+    """While nothing was finished since; later only where to find it."""
+    live = step(
+        chat().user("Review the open pull request."),
+        "skill_view",
+        {"name": "review"},
+        {"success": True, "name": "review", "content": SKILL},
+    ).says("I begin.")
+    shown = state(world, live.turns(30))
+
+    assert (
+        "- instructions review [msg_3], loaded for “Review the open pull request.” [msg_1]; they say: “# Review"
+        in shown
+    )
+    assert "Never approve without running the tests." in shown
+    live.user("Now fix the typo in it.").says("Done. I fixed the typo in line 3.").turns(30, first=60)
+    later = state(world, live)
+    assert "- instructions review [msg_3]" in later
+    assert "they say" not in later

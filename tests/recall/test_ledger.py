@@ -1,0 +1,166 @@
+"""The ledger: what was stated, by whom and when, what became of it, and what an operator says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import World, chat, owner_rights
+
+from hermes_lcm import command
+from recall import Archive, says, user
+
+
+def ledger(archive: Archive, about: str = "") -> list[dict[str, Any]]:
+    """Entries as the agent gets them."""
+    found = archive.call("lcm_describe", view="ledger", about=about)["entries"]
+    assert isinstance(found, list)
+    return found
+
+
+def lcm(archive: Archive, text: str) -> str:
+    """The answer of a slash command."""
+    return command.run(text, archive.deps())
+
+
+def test_an_entry_says_who_said_what_when_and_where(tmp_path: Path) -> None:
+    """Of whatever the words ask for; an agent's words are no entries."""
+    archive = Archive(
+        tmp_path, user("Our budget is $400."), says("The deposit is $70."), user("Always answer briefly.")
+    )
+
+    (entry,) = ledger(archive, "budget")
+
+    assert entry == {
+        "entry": entry["entry"], "what": "value", "subject": "Our budget", "value": "$400", "quote": "Our budget is $400.",
+        "said_by": "user", "at": "2025-10-09T08:53:20Z", "address": "msg_1",
+    }  # fmt: skip
+    assert [each["what"] for each in ledger(archive)] == ["rule", "value"]
+    assert "Our budget is $400." in archive.raw("lcm_describe", view="ledger", about="budget")
+
+
+def test_what_is_said_later_is_in_the_ledger_too(tmp_path: Path) -> None:
+    """Nothing needs to be done for it."""
+    archive = Archive(tmp_path, user("Our budget is $400."))
+    assert len(ledger(archive)) == 1
+    archive.say(user("My deadline is on May 4."))
+
+    assert [each["address"] for each in ledger(archive)] == ["msg_2", "msg_1"]
+
+
+def test_a_long_conversation_is_looked_through_once(tmp_path: Path) -> None:
+    """What was found is found again without its messages being read."""
+    archive = Archive(tmp_path, *(user(f"this is note {n} of many") for n in range(300)), user("Our budget is $400."))
+    first = ledger(archive)
+    assert archive.db.query("SELECT store_id FROM ledger") == [(301,)]
+    archive.say(user("My deadline is on May 4."))
+
+    assert [each["address"] for each in ledger(archive)] == ["msg_302", first[0]["address"]]
+
+
+def test_a_change_replaces_and_the_older_entry_stays(tmp_path: Path) -> None:
+    """Both are shown, each with the other's name."""
+    archive = Archive(tmp_path, user("Our budget is $400."), user("Our budget is now $500."))
+    new, old = ledger(archive)
+
+    assert (new["replaces"], old["replaced_by"]) == (old["entry"], new["entry"])
+
+
+def test_values_that_disagree_without_a_word_of_change_are_a_contradiction(tmp_path: Path) -> None:
+    """Neither counts for more; the same value in another spelling is none."""
+    archive = Archive(
+        tmp_path, user("I'm using Flask 2.3.0."), user("I'm using Flask v2.3."), user("I'm using Flask 3.1.")
+    )
+    answer = archive.call("lcm_describe", view="ledger")
+
+    assert [each["value"] for each in answer["entries"]] == ["3.1", "v2.3"]
+    assert answer["entries"][1]["times"] == 2
+    assert {each["value"] for each in answer["contradictions"]} == {"3.1", "v2.3"}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [("My friend Ivan is here.", "My friend Olga is here."), ("I have a call on May 1.", "I have a call on May 2.")],
+)
+def test_things_of_which_there_are_many_do_not_contradict(tmp_path: Path, texts: tuple[str, str]) -> None:
+    """Somebody has several friends, and several calls."""
+    archive = Archive(tmp_path, *map(user, texts))
+
+    assert archive.call("lcm_describe", view="ledger")["contradictions"] == []
+    assert len(ledger(archive)) == 2
+
+
+def test_a_long_ledger_goes_on_where_it_was_cut(tmp_path: Path) -> None:
+    """The call to make stands in the answer."""
+    archive = Archive(
+        tmp_path,
+        *(user(f"The limit of part {n} is $4{n:02}. My part{n} deadline is on May 4.") for n in range(99)),
+        room=1500,
+    )
+    seen: list[str] = []
+    at = 0
+    while at is not None:
+        answer = archive.call("lcm_describe", view="ledger", source_offset=at)
+        seen += [each["entry"] for each in answer["entries"]]
+        at = int(answer["read_on"].rpartition("=")[2].rstrip(")")) if "read_on" in answer else None
+
+    assert len(seen) == len(set(seen)) == answer["total"]
+
+
+def test_nobody_reads_the_ledger_of_somebody_else(tmp_path: Path) -> None:
+    """It holds what one's own conversation says."""
+    archive = Archive(tmp_path, user("Our budget is $400."))
+    theirs = archive.open("theirs", platform="telegram", host_key="agent:main:telegram:dm:7")
+    archive.say(user("Our budget is $900."), to="theirs")
+
+    answer = archive.call("lcm_describe", theirs, view="ledger")
+
+    assert [each["value"] for each in answer["entries"]] == ["$900"]
+
+
+def test_an_operator_strikes_pins_and_corrects(tmp_path: Path) -> None:
+    """A mark is said with the entry, and can be taken back."""
+    archive = Archive(tmp_path, user("Our budget is $400."), user("Always answer briefly."))
+    rule, value = (each["entry"] for each in ledger(archive))
+
+    lcm(archive, f"ledger strike {rule}")
+    lcm(archive, f"ledger correct {value} the budget is $450")
+
+    assert [each["entry"] for each in ledger(archive)] == [value]
+    assert ledger(archive)[0]["correction"] == "the budget is $450"
+    assert [each["mark"] for each in ledger(archive, "briefly")] == ["struck"]
+    assert "corrected" in lcm(archive, "ledger")
+
+    lcm(archive, f"ledger clear {rule}")
+    lcm(archive, f"ledger pin {rule}")
+
+    assert [(each["entry"], each["mark"]) for each in ledger(archive)] == [(rule, "pinned"), (value, "corrected")]
+
+
+@pytest.mark.parametrize("typed", ["ledger pin 9.beef", "ledger pin", "ledger correct 1.beef"])
+def test_an_entry_that_is_not_there_is_refused(tmp_path: Path, typed: str) -> None:
+    """With what would help."""
+    archive = Archive(tmp_path, user("Our budget is $400."))
+
+    assert "ledger" in lcm(archive, typed)
+    assert [each.get("mark") for each in ledger(archive)] == [None]
+
+
+@pytest.mark.parametrize(
+    ("mark", "says_"),
+    [("pin {}", "- pinned [msg_1"), ("correct {} use spaces", "right is: “use spaces”"), ("strike {}", "")],
+)
+def test_prompts_show_what_is_pinned_and_not_what_is_struck(tmp_path: Path, mark: str, says_: str) -> None:
+    """A struck rule is a rule no longer."""
+    world = World(tmp_path, fresh_tail_count=6)
+    live = chat().user("Always use tabs in Makefiles.").says("ok").turns(30)
+    world.take(live)
+    deps = world.runtime.access(world.session(), owner_rights(world.session()))
+    (rule,) = [each for each in command.answer("ledger", deps).data["entries"] if each["what"] == "rule"]
+    command.answer("ledger " + mark.format(rule["entry"]), deps)
+
+    text = str(world.compact(live)[0]["content"])
+
+    assert says_ in text
+    assert ("- the user said [msg_1" in text) is mark.startswith("pin")

@@ -1,0 +1,135 @@
+"""``lcm_map``: one question to many messages, in parallel under a budget; each answer with its source, joined at the end."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_lcm import command
+from hermes_lcm.errors import SummaryUnavailable
+from hermes_lcm.session import Session
+from recall import Archive, Model, says, user
+
+PRICES = [user(f"Offer {n} costs {n}00 dollars.") for n in range(1, 7)]
+
+
+def reader(request: dict[str, Any]) -> str:
+    """A model that tells the price of an offer, and joins what it is given."""
+    asked = request["messages"][1]["content"]
+    if "into one answer" in request["messages"][0]["content"]:
+        return f"{asked.count('msg_')} offers"
+    return asked.split("costs ")[1].split(" dollars")[0] if "costs" in asked else "NOTHING"
+
+
+def archive(folder: Path, *messages: dict[str, Any], **settings: Any) -> Archive:
+    made = Archive(folder, *messages, **settings)
+    made.model = Model(reader)
+    return made
+
+
+def asked(found: Archive, session: Session | None = None, **args: Any) -> dict[str, Any]:
+    return found.call("lcm_map", session, prompt="What does the offer cost?", **args)
+
+
+@pytest.mark.parametrize(
+    "named", [{"query": "offer costs"}, {"store_ids": ["msg_1..msg_6"]}, {"store_ids": ["sum_1"]}], ids=str
+)
+def test_each_message_is_asked_and_the_answers_are_joined(tmp_path: Path, named: dict[str, Any]) -> None:
+    """Every answer stands with the address of its message."""
+    found = archive(tmp_path, *PRICES)
+    found.node("offers", range(1, 7))
+
+    answer = asked(found, **named)
+
+    assert {each["address"]: each["answer"] for each in answer["answers"]} == {
+        f"msg_{n}": f"{n}00" for n in range(1, 7)
+    }
+    assert (answer["asked"], answer["of"], answer["answer"]) == (6, 6, "6 offers")
+
+
+def test_a_message_that_says_nothing_is_left_out(tmp_path: Path) -> None:
+    """It was asked all the same."""
+    answer = asked(archive(tmp_path, *PRICES[:2], says("offer noted")), store_ids=["msg_1..msg_3"])
+
+    assert [each["address"] for each in answer["answers"]] == ["msg_1", "msg_2"]
+    assert answer["asked"] == 3
+
+
+def test_the_same_call_goes_on_where_the_budget_ended(tmp_path: Path) -> None:
+    """Nothing is asked twice, and the end is joined."""
+    found = archive(tmp_path, *PRICES, expansion_context_tokens=800, summary_parallelism=1)
+    first = asked(found, store_ids=["msg_1..msg_6"])
+    assert 0 < first["asked"] < 6
+    assert "same call goes on" in first["notes"][0]
+
+    found.config = type(found.config)(expansion_context_tokens=32_000)
+    second = asked(found, store_ids=["msg_1..msg_6"])
+
+    assert (second["asked"], second["answer"]) == (6, "6 offers")
+    assert len(found.model.requests) == 7
+
+
+@pytest.mark.parametrize("clock", [0.0, 1e9], ids=["in time", "too late"])
+def test_a_job_ends_with_its_time(tmp_path: Path, clock: float) -> None:
+    """Whatever is left waits for the next call."""
+    found = archive(tmp_path, *PRICES)
+    ticks = iter([0.0])
+    found.clock = lambda: next(ticks, clock)
+
+    assert asked(found, store_ids=["msg_1..msg_6"])["asked"] == (0 if clock else 6)
+
+
+def test_without_a_model_the_call_is_refused_politely(tmp_path: Path) -> None:
+    """After one request, with what works without one."""
+    found = archive(tmp_path, *PRICES)
+    found.model = Model(SummaryUnavailable("no provider is configured"))
+
+    answer = asked(found, query="offer")
+
+    assert (answer["degraded"], answer["reason"], answer["answers"]) == (True, "no provider is configured", [])
+    assert "lcm_grep" in answer["notes"][0]
+    assert len(found.model.requests) == 1
+
+
+def test_status_says_how_far_a_job_is(tmp_path: Path) -> None:
+    """While it runs; a second one of the session is told to wait."""
+    found = archive(tmp_path, *PRICES)
+    began, go_on = threading.Event(), threading.Event()
+
+    def slowly(request: dict[str, Any]) -> str:
+        if "Offer 2" in request["messages"][1]["content"]:
+            began.set()
+            assert go_on.wait(10)
+        return reader(request)
+
+    found.model = Model(slowly)
+    job = threading.Thread(target=asked, args=(found,), kwargs={"store_ids": ["msg_1..msg_6"]})
+    job.start()
+    try:
+        assert began.wait(10)
+        assert " of 6 messages asked" in command.run("status", found.deps())
+        assert "still being answered" in asked(found, store_ids=["msg_1"])["error"]
+    finally:
+        go_on.set()
+        job.join(10)
+    assert "messages asked" not in command.run("status", found.deps())
+
+
+def test_messages_of_others_are_not_asked(tmp_path: Path) -> None:
+    """An address that may not be read is as if it were not there."""
+    found = archive(tmp_path, *PRICES)
+    theirs = found.open("theirs", platform="telegram", host_key="agent:main:telegram:dm:7")
+
+    answer = asked(found, theirs, store_ids=["msg_1..msg_6"])
+
+    assert (answer["of"], answer["answers"]) == (0, [])
+    assert found.model.requests == []
+
+
+@pytest.mark.parametrize("args", [{}, {"store_ids": ["file_ab12"]}])
+def test_what_names_no_messages_is_refused(tmp_path: Path, args: dict[str, Any]) -> None:
+    """With what would."""
+    assert "msg_10..msg_20" in asked(archive(tmp_path, *PRICES), **args)["error"]

@@ -1,0 +1,137 @@
+"""Who said it: speakers of shared chats, and sub-agents whose results carry the address of their own record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_lcm.text import markers
+from recall import Archive, calls, result, says, user
+
+GROUP = "agent:main:telegram:group:-100"
+
+
+def group(folder: Path, *texts: str) -> Archive:
+    """A chat of several people, each message as the gateway hands it over."""
+    archive = Archive(folder)
+    archive.me = archive.open("group", platform="telegram", host_key=GROUP)
+    archive.say(*(each for text in texts for each in (user(text), says("ok"))), to="group")
+    return archive
+
+
+@pytest.mark.parametrize(
+    ("text", "speaker"),
+    [
+        ("[Anna] the budget is 40", ("Anna", "")),
+        ("[Anna Schmidt|4711]\nthe budget is 40", ("Anna Schmidt", "4711")),
+        ("[Tue 2026-04-28 13:40:53 CEST] [Anna] hello", ("Anna", "")),
+        ("[Ben] hi\n[Eve] ho\n\n[New message]\n[Anna] hello", ("Anna", "")),
+        ("hello [Anna] there", ("", "")),
+        ("[no end", ("", "")),
+        ("[System note: The previous turn was interrupted by a restart.]", ("", "")),
+    ],
+)
+def test_a_speaker_is_read_as_the_gateway_writes_it(text: str, speaker: tuple[str, str]) -> None:
+    """Name, and id where there is one."""
+    assert markers.speaker(text) == speaker
+
+
+def test_every_hit_and_page_of_a_group_says_who_spoke(tmp_path: Path) -> None:
+    """Also where the stretch that is shown does not begin with the name."""
+    archive = group(tmp_path, "[Anna|4711]\nthe budget is 40", "[Ben] the budget is 50")
+
+    assert {hit.get("speaker") for hit in archive.grep("budget", role="user")["results"]} == {"Anna (4711)", "Ben"}
+    assert [each.get("speaker") for each in archive.transcript("group")] == ["Anna (4711)", None, "Ben", None]
+    assert archive.call("lcm_expand", store_id="msg_3")["speaker"] == "Ben"
+    assert "msg_3 user Ben " in archive.raw("lcm_grep", query="budget")
+
+
+def test_brackets_of_a_chat_with_one_person_name_no_speaker(tmp_path: Path) -> None:
+    """Unknown means nobody."""
+    archive = Archive(tmp_path, user("[ERROR] the budget is 40"))
+
+    assert "speaker" not in archive.grep("budget")["results"][0]
+
+
+@pytest.mark.parametrize("name", ["Anna", "anna schmidt", "4711"])
+def test_a_speaker_filter_lets_nobody_else_through(tmp_path: Path, name: str) -> None:
+    """Neither who is only spoken of, nor the agent."""
+    archive = group(tmp_path, "[Anna Schmidt|4711]\nthe budget is 40", "[Ben] Anna Schmidt 4711 said the budget is 50")
+
+    assert archive.found("budget", speaker=name) == [1]
+    assert archive.found("budget", speaker="Be") == []
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("what did Anna say?", [5, 1]),
+        ("What did Anna say about the budget", [1]),
+        ("what has anna told us about lunch?", [5]),
+    ],
+)
+def test_what_did_anna_say_is_answered_with_her_words(tmp_path: Path, question: str, found: list[int]) -> None:
+    """A question for what a speaker of the group said is read as the filter."""
+    archive = group(
+        tmp_path, "[Anna] the budget is 40", "[Ben] what did Anna say about the budget?", "[Anna] lunch at 12"
+    )
+
+    assert archive.found(question) == found
+
+
+def test_what_nobody_of_that_name_said_is_searched_as_typed(tmp_path: Path) -> None:
+    """A name that is no speaker filters nothing."""
+    archive = group(tmp_path, "[Anna] the manual says reboot twice")
+
+    assert archive.found("what did the manual say about reboot")[0] == 1
+
+
+# -- sub-agents ---------------------------------------------------------------------------------------------------------
+def family(folder: Path, outcome: dict[str, Any], goal: str = "Count the apples.") -> Archive:
+    """A parent that delegated ``goal``, the child's own record, and what came back."""
+    archive = Archive(folder, user("count all"), calls(json.dumps({"tasks": [{"goal": goal}]}), name="delegate_task"))
+    archive.open("child", parent=archive.me, origin="subagent")
+    archive.say(user("Count the apples."), calls("{}"), result("7"), says("There are seven."), to="child")
+    archive.say(outcome)
+    return archive
+
+
+REPORT = (
+    "[ASYNC DELEGATION COMPLETE — d1]\nA background subagent you dispatched earlier has finished. You may have moved on.\n\n"
+    "Original goal: Count the apples.\n--- RESULT ---\nThere are seven."
+)
+OUTCOMES = {"a result": result('{"results": [{"summary": "seven"}]}', name="delegate_task"), "a report": user(REPORT)}
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES.values(), ids=OUTCOMES)
+def test_a_subagents_result_carries_the_address_of_its_record(tmp_path: Path, outcome: dict[str, Any]) -> None:
+    """And that address reads it, alone and whole."""
+    archive = family(tmp_path, outcome)
+
+    (record,) = archive.call("lcm_expand", store_id="msg_7")["subagents"]
+    read = archive.call(record["read"].pop("tool"), **record["read"])
+
+    assert [each["content"] for each in read["messages"]] == ["Count the apples.", None, "7", "There are seven."]
+    assert 'record of the sub-agent "Count the apples."' in archive.raw("lcm_grep", query="seven")
+
+
+def test_another_tasks_result_does_not_carry_it(tmp_path: Path) -> None:
+    """Only what was asked of the child is the child's."""
+    archive = family(tmp_path, OUTCOMES["a result"], goal="Count the pears.")
+
+    assert "subagents" not in archive.call("lcm_expand", store_id="msg_7")
+
+
+def test_a_record_that_may_not_be_read_is_not_named(tmp_path: Path) -> None:
+    """A child that belongs to somebody else is as if it were not there."""
+    archive = Archive(tmp_path)
+    archive.me = archive.open("group", platform="telegram", host_key=GROUP)
+    archive.say(user("count all"), to="group")
+    archive.open("child", parent=archive.me, origin="subagent", principal="somebody else")
+    archive.say(user("Count the apples."), says("There are seven."), to="child")
+    archive.say(user(REPORT), to="group")
+
+    assert "subagents" not in archive.call("lcm_expand", store_id="msg_4")

@@ -1,0 +1,137 @@
+"""Dates and times that a question names, and what they do to a search."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_lcm.search import dates
+from recall import Archive, user
+
+NOW = datetime(2026, 3, 18, 12, tzinfo=UTC).timestamp()
+
+
+def at(day: str) -> float:
+    return datetime.fromisoformat(f"{day}T12:00:00+00:00").timestamp()
+
+
+@pytest.mark.parametrize(
+    ("question", "inside", "outside"),
+    [
+        ("What broke on 2023-10-13?", "2023-10-13", "2023-10-16"),
+        ("what did she show on October 13, 2023", "2023-10-13", "2023-11-13"),
+        ("What happened on 3 June, 2023?", "2023-06-03", "2023-06-06"),
+        ("the 3rd of June 2023", "2023-06-03", "2023-06-06"),
+        ("Which class in December 2023?", "2023-12-31", "2024-02-01"),
+        ("the parade in August", "2024-08-15", "2024-10-01"),
+        ("How often in 2023?", "2023-01-05", "2024-01-05"),
+        ("Dec. 24", "2025-12-24", "2025-12-27"),
+        ("2024年4月1日说了什么", "2024-04-01", "2024-04-04"),
+        ("4月1日的会议", "2025-04-01", "2025-05-01"),
+        ("What did we decide yesterday?", "2026-03-17", "2026-03-12"),
+        ("昨天的密码", "2026-03-17", "2026-03-12"),
+        ("what I said two weeks ago", "2026-03-04", "2026-03-17"),
+        ("last month", "2026-02-15", "2025-12-20"),
+        ("3天前", "2026-03-15", "2026-03-10"),
+        ("what did I say last Monday?", "2026-03-16", "2026-03-12"),
+        ("上周三说了什么", "2026-03-11", "2026-03-14"),
+        ("Was haben wir gestern beschlossen?", "2026-03-17", "2026-03-12"),
+        ("im letzten Monat", "2026-02-15", "2025-12-20"),
+        ("letzte Woche", "2026-03-10", "2026-02-28"),
+        ("Was geschah im Mai?", "2025-05-15", "2025-07-02"),
+        ("am 3. Juni 2023", "2023-06-03", "2023-06-06"),
+        ("vor drei Tagen", "2026-03-15", "2026-03-10"),
+        ("letzten Mittwoch", "2026-03-11", "2026-03-14"),
+    ],
+)
+def test_a_named_time_is_understood(question: str, inside: str, outside: str) -> None:
+    """In the forms that people type, English, German and Chinese; relative ones count from now."""
+    when = dates.read(question, NOW)
+
+    assert when.covers(at(inside))
+    assert not when.covers(at(outside))
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["May I ask what she may do?", "march on", "version 2023.10 of it", "port 8080", "the last word", "error 1013",
+     "10/13", "30 February 2024", "", "mark", "deco", "junk", "sept", "2023", "das letzte Wort", "vor dem Test", "im Test",
+     "die Mai", "周到", "monday"],
+)  # fmt: skip
+def test_what_is_no_date_is_not_taken_for_one(question: str) -> None:
+    """A wrong guess would push the right answers down."""
+    assert not dates.read(question, NOW)
+
+
+@given(st.text(max_size=300), st.floats(min_value=0, max_value=4e9))
+def test_reading_never_fails(text: str, now: float) -> None:
+    """Whatever was typed, whenever."""
+    for first, last in dates.read(text, now).spans:
+        assert first < last
+
+
+@given(st.integers(0, 10**12), st.sampled_from(["days", "weeks", "months", "years", "年", "月"]))
+def test_no_number_is_too_large(count: int, unit: str) -> None:
+    """A million years ago is no time that anybody spoke at."""
+    dates.read(f"{count} {unit} ago, {count}{unit}前", NOW)
+
+
+def test_messages_of_the_named_time_come_first(tmp_path: Path) -> None:
+    """The words are the same; the day decides, and the answer says so."""
+    archive = Archive(tmp_path)
+    ids = [
+        archive.say(user("the deployment failed again"), at=at(day))[0]
+        for day in ("2025-05-01", "2025-06-03", "2025-07-01", "2025-08-01")
+    ]
+
+    assert archive.found("Why did the deployment fail on 3 June 2025?")[0] == ids[1]
+    notes = archive.grep("Why did the deployment fail on 3 June 2025?")["notes"]
+    assert any("time_from" in note for note in notes)
+    assert "notes" not in archive.grep("Why did the deployment fail?")
+
+
+def test_the_named_time_is_found_behind_many_better_matches(tmp_path: Path) -> None:
+    """More messages match than a search weighs: those of the day are weighed as well."""
+    archive = Archive(tmp_path)
+    other = [user("the deployment failed"), *(user("quite another matter") for _ in range(3))] * 250
+    archive.say(*other, at=at("2025-05-01"))
+    long = user("on this day, among much else that happened to us, the deployment failed because of a full disk")
+    wanted = archive.say(long, at=at("2025-06-03"))[0]
+    archive.say(*other, at=at("2025-07-01"))
+
+    assert archive.found("deployment failed on 3 June 2025")[0] == wanted
+
+
+def test_an_explicit_filter_needs_no_guess(tmp_path: Path) -> None:
+    """Who gave time_from has said what he means."""
+    archive = Archive(tmp_path)
+    archive.say(user("the deployment failed"), at=at("2025-06-03"))
+
+    notes = archive.grep("deployment on 3 June 2025", time_from=at("2025-01-01"))["notes"]
+    assert not any("come first" in note for note in notes)
+
+
+def test_the_answer_says_which_time_it_read(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+    archive.say(user("the deployment failed"), at=at("2025-06-03"))
+
+    assert "2025-06-03" in " ".join(archive.grep("Why did the deployment fail on 3 June 2025?")["notes"])
+
+
+def test_a_timeline_has_a_line_for_each_day(tmp_path: Path) -> None:
+    """Questions of order and duration: what matches, oldest first."""
+    archive = Archive(tmp_path)
+    for day in ("2025-06-03", "2025-05-01", "2025-08-01"):
+        archive.say(user(f"the deployment failed, day {day}"), user("and the deployment again"), at=at(day))
+
+    answer = archive.raw("lcm_grep", query="deployment", sort="time")
+
+    assert [line for line in answer.splitlines() if line.startswith("lcm: 2025")] == [
+        "lcm: 2025-05-01 UTC", "lcm: 2025-06-03 UTC", "lcm: 2025-08-01 UTC",
+    ]  # fmt: skip
+    assert "msg_3 user 12:00: the deployment failed, day 2025-05-01" in answer
+    assert "oldest first" in answer

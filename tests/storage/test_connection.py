@@ -1,0 +1,649 @@
+"""The database file: who may read it, what is refused, what is translated, and that nothing half-written stays (P2, P9, P10)."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from breaking import Faults
+from world import World, chat, run, texts
+
+from hermes_lcm import errors
+from hermes_lcm.storage import connection as connection_module
+from hermes_lcm.storage import files, schema
+from hermes_lcm.storage.connection import Database, Databases
+from hermes_lcm.storage.health import Health
+from hermes_lcm.storage.schema import APPLICATION_ID, VERSION
+
+HERE = Path(__file__).resolve().parents[1]
+
+
+def mode(path: Path) -> str:
+    return oct(stat.S_IMODE(path.stat().st_mode))
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Database:
+    return Database(tmp_path / "lcm.db")
+
+
+def note(db: Database, key: str, value: str = "x") -> None:
+    with db.transaction():
+        db.execute("INSERT INTO meta(key, value) VALUES (?, ?)", (key, value))
+
+
+def notes(db: Database) -> list[str]:
+    return [key for (key,) in db.query("SELECT key FROM meta WHERE key NOT IN ('identity', 'sealed') ORDER BY key")]
+
+
+# -- the file ----------------------------------------------------------------------------------------------------
+
+
+def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
+    """Database, log and shared memory are 0600, the folder that is made for them 0700, whatever the umask."""
+    before = os.umask(0)
+    try:
+        db = Database(tmp_path / "deep" / "lcm.db")
+        note(db, "a")
+    finally:
+        os.umask(before)
+
+    assert mode(tmp_path / "deep") == "0o700"
+    assert {mode(path) for path in (tmp_path / "deep").iterdir()} == {"0o600"}
+
+
+def test_nothing_is_opened_before_the_first_use(tmp_path: Path) -> None:
+    """Making a Database touches no file."""
+    Database(tmp_path / "lcm.db")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_cannot_write(db: Database) -> None:
+    """The reader connection refuses to write."""
+    db.open()
+    with pytest.raises(errors.StoreError):
+        db.query("INSERT INTO meta(key, value) VALUES ('a', 'b')")
+
+
+def test_one_database_per_file(tmp_path: Path) -> None:
+    """However a file is named, a process opens it once."""
+    (tmp_path / "link.db").symlink_to(tmp_path / "lcm.db")
+    databases = Databases()
+
+    assert databases.at(tmp_path / "lcm.db") is databases.at(tmp_path / "x" / ".." / "link.db")
+
+
+def test_the_schema_is_the_newest(db: Database) -> None:
+    """A new file carries our mark and the number of the schema."""
+    db.open()
+
+    assert (db.query("PRAGMA application_id"), db.query("PRAGMA user_version")) == ([(APPLICATION_ID,)], [(VERSION,)])
+
+
+def test_a_write_outside_a_transaction_is_a_mistake(db: Database) -> None:
+    """Half of a fact cannot be written by accident."""
+    with pytest.raises(RuntimeError):
+        db.execute("INSERT INTO meta(key, value) VALUES ('a', 'b')")
+
+
+# -- transactions ------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_transaction_leaves_nothing(db: Database) -> None:
+    """An exception of any kind takes back everything since the outermost beginning."""
+
+    def interrupted() -> None:
+        with db.transaction():
+            note(db, "a")
+            with db.transaction():
+                note(db, "b")
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+    assert notes(db) == []
+    note(db, "c")
+    assert notes(db) == ["c"]
+
+
+def test_a_failure_that_the_outer_part_survives_leaves_nothing_of_the_inner_part(db: Database) -> None:
+    """A nested transaction is all or nothing too, even if its caller catches the error."""
+    with db.transaction():
+        note(db, "a")
+        try:
+            with db.transaction():
+                note(db, "b")
+                note(db, "b")
+        except errors.StoreError:
+            pass
+
+    assert notes(db) in (["a"], [])
+
+
+def test_a_rewrite_whose_commit_fails_says_why(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the transaction is over already there is nothing to roll back, and the error is that of the COMMIT."""
+    note(db, "a")
+    db.close()
+    faults = Faults().install(monkeypatch)
+    faults.arm(1, sqlite3.SQLITE_FULL, late=True)
+
+    with pytest.raises(errors.StoreFull, match="made to fail"):
+        files.rewrite(db.path, [("UPDATE meta SET value = ?", ("y",))])
+    assert faults.disarm() == ["COMMIT"]
+
+
+def test_an_open_transaction_is_not_seen_by_readers(db: Database) -> None:
+    """Other threads read the state before it."""
+    db.open()
+    with db.transaction():
+        note(db, "a")
+        assert run(lambda: notes(db)) == [[]]
+
+
+def test_threads_write_one_after_another(db: Database) -> None:
+    """Many threads, one writer connection, nothing lost."""
+    run(*[lambda n=n: [note(db, f"{n} {i}") for i in range(20)] for n in range(6)])
+
+    assert len(notes(db)) == 120
+
+
+def test_the_first_use_by_a_reader_and_a_writer_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads that both are the first to use a file do not wait for each other, though opening reads and writes."""
+    create, begun = schema.create, threading.Event()
+
+    def slowly(connection: sqlite3.Connection) -> None:
+        begun.set()
+        time.sleep(0.2)
+        create(connection)
+
+    monkeypatch.setattr(schema, "create", slowly)
+    db = Database(tmp_path / "lcm.db", on_open=lambda db: notes(db) and None)
+    run(lambda: note(db, "a"), lambda: (begun.wait(5), notes(db)))
+
+    assert notes(db) == ["a"]
+
+
+def test_a_file_that_is_replaced_while_threads_use_it(tmp_path: Path) -> None:
+    """A restored or repaired file is picked up by all threads; none of them hangs."""
+    source, db = Database(tmp_path / "source.db"), Database(tmp_path / "lcm.db")
+    note(source, "restored")
+    source.close()
+    note(db, "old")
+    done = threading.Event()
+
+    def use(act: Callable[[], Any]) -> None:
+        while not done.is_set():
+            try:
+                act()
+            except errors.StoreError:
+                pass
+
+    def replace() -> None:
+        for n in range(20):
+            shutil.copy(tmp_path / "source.db", tmp_path / f"new{n}.db")
+            for side in ("-wal", "-shm"):
+                (tmp_path / f"lcm.db{side}").unlink(missing_ok=True)
+            os.replace(tmp_path / f"new{n}.db", tmp_path / "lcm.db")
+            time.sleep(0.01)
+        done.set()
+
+    def write() -> None:
+        with db.transaction():
+            pass
+
+    try:
+        run(lambda: use(lambda: notes(db)), lambda: use(write), lambda: use(lambda: notes(db)), replace)
+    finally:
+        done.set()
+    assert notes(db) == ["restored"]
+
+
+def test_a_deleted_file_is_written_back(db: Database) -> None:
+    """Somebody removed the file: what the open connections still show gets its name again."""
+    note(db, "a")
+    for path in db.path.parent.iterdir():
+        path.unlink()
+    note(db, "b")
+
+    assert notes(db) == ["a", "b"]
+    assert "deleted" in db.notice
+
+
+def test_a_file_that_comes_meanwhile_is_not_written_over(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While what we had of a deleted file was copied, another process made one: both are kept."""
+    note(db, "ours")
+    for path in db.path.parent.iterdir():
+        path.unlink()
+    real = os.chmod
+
+    def made(path: Any, mode: int) -> None:
+        monkeypatch.undo()
+        other = Database(db.path)
+        note(other, "theirs")
+        other.close()
+        real(path, mode)
+
+    monkeypatch.setattr(os, "chmod", made)
+    note(db, "next")
+    (left,) = db.path.parent.glob("*.standby-*.db")
+
+    assert notes(db) == ["next", "theirs"]
+    assert notes(Database(left)) == ["ours"]
+
+
+def test_a_forked_child_opens_its_own_connection(db: Database) -> None:
+    """SQLite connections do not survive a fork; the child's use neither fails nor harms the parent."""
+    note(db, "parent")
+    child = os.fork()
+    if child == 0:
+        try:
+            note(db, "child")
+        finally:
+            os._exit(0 if notes(db) == ["child", "parent"] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    note(db, "parent again")
+
+    assert notes(db) == ["child", "parent", "parent again"]
+
+
+# -- what cannot be used ------------------------------------------------------------------------------------------
+
+
+LOCK = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Iterator[Callable[[], Callable[[], None]]]:
+    """``lock()`` lets another process hold the write lock; what it returns lets go."""
+    others: list[subprocess.Popen[str]] = []
+
+    def take() -> Callable[[], None]:
+        command = [sys.executable, "-c", LOCK, str(tmp_path / "lcm.db")]
+        other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        others.append(other)
+        assert other.stdout is not None
+        assert other.stdout.readline() == "locked\n"
+        return lambda: (other.kill(), other.wait(10))[0]
+
+    yield take
+    for other in others:
+        other.kill()
+        other.wait(10)
+
+
+def spoil_locked(world: World, lock: Any) -> Callable[[], None]:
+    world.db._clock = iter(range(0, 10_000, 10)).__next__  # each try is a first one: the memory of a lock has passed
+    return lock()  # type: ignore[no-any-return]
+
+
+def spoil_readonly(world: World, lock: Any) -> Callable[[], None]:
+    """SQLite's own switch stands for a read-only disk (tests may run as root, who may write anywhere): the same error code."""
+    world.db.open()
+    writer = world.db._writer
+    assert writer is not None
+    writer.execute("PRAGMA query_only=1")
+    return lambda: writer.execute("PRAGMA query_only=0") and None
+
+
+def spoil_corrupt(world: World, lock: Any) -> Callable[[], None]:
+    world.db.close()
+    good = world.db.path.read_bytes()
+    world.db.path.write_bytes(b"SQLite format 3\0" + b"\xa5" * 8192)
+    return lambda: (world.db.close(), world.db.path.write_bytes(good))[0]
+
+
+def spoil_newer(world: World, lock: Any) -> Callable[[], None]:
+    world.db.close()
+    with sqlite3.connect(world.db.path) as raw:
+        raw.execute("PRAGMA user_version=999")
+    raw.close()
+
+    def undo() -> None:
+        with sqlite3.connect(world.db.path) as raw:
+            raw.execute(f"PRAGMA user_version={VERSION}")
+        raw.close()
+
+    return undo
+
+
+def spoil_foreign(world: World, lock: Any) -> Callable[[], None]:
+    world.db.close()
+    with sqlite3.connect(world.db.path) as raw:
+        raw.execute("PRAGMA application_id=7")
+    raw.close()
+
+    def undo() -> None:
+        with sqlite3.connect(world.db.path) as raw:
+            raw.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        raw.close()
+
+    return undo
+
+
+def spoil_full(world: World, lock: Any) -> Callable[[], None]:
+    """SQLite's own limit stands for the end of the disk: the same error code, at a page's notice."""
+    world.db.open()
+    assert world.db._writer is not None
+    pages = world.db._writer.execute("PRAGMA page_count").fetchone()[0]
+    world.db._writer.execute(f"PRAGMA max_page_count={pages}")
+
+    def undo() -> None:
+        assert world.db._writer is not None
+        world.db._writer.execute("PRAGMA max_page_count=1000000")
+
+    return undo
+
+
+SPOILS: dict[str, tuple[Any, type[errors.StoreError]]] = {
+    "locked": (spoil_locked, errors.StoreBusy),
+    "read-only": (spoil_readonly, errors.StoreReadOnly),
+    "corrupt": (spoil_corrupt, errors.StoreCorrupt),
+    "newer": (spoil_newer, errors.StoreTooNew),
+    "foreign": (spoil_foreign, errors.StoreError),
+    "full": (spoil_full, errors.StoreFull),
+}
+spoiled = pytest.mark.parametrize(("spoil", "error"), SPOILS.values(), ids=SPOILS.keys())
+
+
+@spoiled
+def test_what_cannot_be_stored_is_said(tmp_path: Path, lock: Any, spoil: Any, error: type[errors.StoreError]) -> None:
+    """Each cause has its own error with a way out, and nothing is half stored."""
+    world = World(tmp_path)
+    messages = chat().turns(3)
+    world.take(messages)
+    undo = spoil(world, lock)
+    try:
+        with pytest.raises(error) as found:
+            world.take(messages.copy().turns(40, first=10, words=300))
+    finally:
+        undo()
+
+    assert found.value.remedy
+    assert world.stored() == messages
+
+
+@spoiled
+def test_what_is_still_in_the_list_is_stored_later(
+    tmp_path: Path, lock: Any, spoil: Any, error: type[errors.StoreError]
+) -> None:
+    """When the cause is gone, the same process stores what the live list still shows, once."""
+    world = World(tmp_path)
+    messages = chat().turns(3)
+    world.take(messages)
+    undo = spoil(world, lock)
+    try:
+        with pytest.raises(error):
+            world.take(messages.copy().turns(40, first=10, words=300))
+    finally:
+        undo()
+    messages.turns(40, first=10, words=300).user("at last")
+    world.take(messages)
+
+    assert texts(world.stored()) == texts(messages)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """The path leads through a file: said as what it is, and no other kind of exception."""
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(errors.StoreError):
+        Database(tmp_path / "file" / "lcm.db").open()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    """Without the right to write, the error says so."""
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(errors.StoreReadOnly):
+            Database(tmp_path / "lcm.db").open()
+    finally:
+        tmp_path.chmod(0o700)
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from world import World, chat, texts
+world = World(Path(sys.argv[1]))
+messages = chat().turns(3)
+world.take(messages)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+size = max(path.stat().st_size for path in Path(sys.argv[1]).iterdir())
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 4096, resource.RLIM_INFINITY))
+from hermes_lcm.errors import StoreError
+import random
+noise = random.Random(1)
+messages.user("".join(chr(noise.randint(33, 1000)) for _ in range(200_000)))
+try:
+    world.take(messages)
+    print("stored")
+except StoreError as exc:
+    print(type(exc).__name__)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+world.take(messages)
+print(texts(world.stored()) == texts(messages))
+"""
+
+
+def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+    """The operating system refuses to let the file grow: a StoreError, nothing half stored, and all of it later."""
+    assert resource.RLIMIT_FSIZE is not None
+    paths = os.pathsep.join([str(HERE), str(HERE.parent / ".lcm-path")])
+    command = [sys.executable, "-P", "-c", FULL, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}, check=False)
+
+    assert done.stdout.split()[1:] == ["True"], done.stderr[-2000:]
+    assert done.stdout.split()[0].startswith("Store"), done.stdout
+
+
+def test_a_lock_is_waited_for_once(tmp_path: Path, lock: Any) -> None:
+    """After one time-out the next writes give up at once: a turn waits once, not at each hook."""
+    db = Database(tmp_path / "lcm.db")
+    note(db, "a")
+    undo = lock()
+    waits = []
+    for _ in range(4):
+        began = time.monotonic()
+        with pytest.raises(errors.StoreBusy):
+            note(db, "b")
+        waits.append(time.monotonic() - began)
+    undo()
+
+    assert sum(waits[1:]) < waits[0]
+
+
+def test_reading_goes_on_under_a_lock(tmp_path: Path) -> None:
+    """A writer elsewhere does not keep anybody from reading."""
+    mine, other = Database(tmp_path / "lcm.db"), Database(tmp_path / "lcm.db")
+    note(mine, "a")
+    with other.transaction():
+        note(other, "b")
+        assert notes(mine) == ["a"]
+
+
+def test_the_file_of_another_program_is_not_touched(tmp_path: Path) -> None:
+    """A database that is not ours stays byte for byte what it is."""
+    path = tmp_path / "lcm.db"
+    with sqlite3.connect(path) as raw:
+        raw.execute("CREATE TABLE theirs(x)")
+    raw.close()
+    before = path.read_bytes()
+    with pytest.raises(errors.StoreError):
+        Database(path).open()
+
+    assert path.read_bytes() == before
+
+
+def test_a_newer_file_is_not_touched(db: Database) -> None:
+    """A file of a newer release stays byte for byte what it is."""
+    note(db, "a")
+    db.close()
+    with sqlite3.connect(db.path) as raw:
+        raw.execute("PRAGMA user_version=999")
+    raw.close()
+    before = db.path.read_bytes()
+    with pytest.raises(errors.StoreTooNew):
+        db.open()
+
+    assert db.path.read_bytes() == before
+
+
+def test_many_processes_may_be_the_first(tmp_path: Path) -> None:
+    """Processes that all create the file at once agree on it."""
+    code = "import sys, pathlib, world; world.World(pathlib.Path(sys.argv[1])).take(world.chat().turns(2), sys.argv[2])"
+    paths = os.pathsep.join([str(HERE), str(HERE.parent / ".lcm-path")])
+    command = [sys.executable, "-P", "-c", code, str(tmp_path)]
+    workers = [subprocess.Popen([*command, name], env={**os.environ, "PYTHONPATH": paths}) for name in "abcd"]
+
+    assert [worker.wait(60) for worker in workers] == [0] * 4
+    assert World(tmp_path).counts()["messages"] == 16
+
+
+def test_a_file_that_another_process_makes_meanwhile_is_no_strangers(tmp_path: Path, monkeypatch: Any) -> None:
+    """Whose the file is, is read after its tables: both appear in one transaction of the other process."""
+    read, others = connection_module._pragma, []
+
+    def pragma(connection: sqlite3.Connection, name: str) -> int:
+        value = read(connection, name)
+        if name == "application_id" and not others:
+            others.append(Database(tmp_path / "lcm.db"))
+            others[0].query("SELECT 1")
+        return value
+
+    monkeypatch.setattr(connection_module, "_pragma", pragma)
+    db = Database(tmp_path / "lcm.db")
+    assert db.query("SELECT count(*) FROM messages") == [(0,)]
+    assert others
+    for each in (db, *others):
+        each.close()
+
+
+def test_a_backup_is_complete_and_private(tmp_path: Path) -> None:
+    """A copy made while the database is in use holds everything and is the owner's."""
+    world = World(tmp_path)
+    messages = chat().turns(5)
+    world.take(messages)
+    world.db.backup(tmp_path / "copy.db")
+    (tmp_path / "other").mkdir()
+    shutil.move(tmp_path / "copy.db", tmp_path / "other" / "lcm.db")
+
+    assert mode(tmp_path / "other" / "lcm.db") == "0o600"
+    assert World(tmp_path / "other").stored() == messages
+
+
+# -- health (P9) -------------------------------------------------------------------------------------------------------
+
+
+def test_a_problem_is_remembered_by_the_next_process(tmp_path: Path) -> None:
+    """What was survived is shown until it is resolved, whoever asks."""
+    health = Health(db := Database(tmp_path / "lcm.db"), clock=lambda: 6.0)
+    health.degraded("ingest", errors.StoreFull("no room"))
+    health.degraded("ingest", errors.StoreFull("no room"))
+    health.save()
+    db.close()
+    found = Health(Database(tmp_path / "lcm.db")).problems()
+
+    assert [(problem.topic, problem.count, problem.first_at) for problem in found] == [("ingest", 2, 6.0)]
+    assert "free disk space" in found[0].remedy
+
+
+def test_a_resolved_problem_is_gone_everywhere(tmp_path: Path) -> None:
+    """Resolution is remembered like the problem itself."""
+    health = Health(Database(tmp_path / "lcm.db"))
+    health.degraded("ingest", "broken")
+    health.save()
+    health.resolved("ingest")
+
+    assert health.problems() == []
+    assert Health(Database(tmp_path / "lcm.db")).problems() == []
+
+
+def test_a_problem_of_an_earlier_process_can_be_resolved(tmp_path: Path) -> None:
+    """A success in this process ends what an earlier one had to report, asked about or not."""
+    earlier = Health(Database(tmp_path / "lcm.db"))
+    earlier.degraded("ingest", "broken")
+    earlier.save()
+    Health(Database(tmp_path / "lcm.db")).resolved("ingest")
+
+    assert Health(Database(tmp_path / "lcm.db")).problems() == []
+
+
+def test_a_setting_that_was_corrected_is_not_complained_about(tmp_path: Path) -> None:
+    """Each process tells of its own settings, whatever an earlier one, or an earlier release, left in the file."""
+    wrong = {"sensitive_patterns": ("typo",), "ignore_message_patterns": ("(",)}
+    world = World(tmp_path, **wrong)
+    world.take(chat().turns(1))
+    world.runtime.ended()
+    assert {each.topic for each in world.health.problems()} == {"sensitive pattern typo", "message pattern 1"}
+    assert world.db.query("SELECT topic FROM health") == []
+    with world.db.transaction():
+        world.db.execute("INSERT INTO health VALUES ('setting LCM_X', 'warning', 'wrong', '', 1, 0, 0)")
+    world.db.close()
+
+    assert World(tmp_path).health.problems() == []
+
+
+def test_a_pattern_that_was_simplified_is_not_complained_about(tmp_path: Path) -> None:
+    """Whether today's patterns are slow, today's messages show."""
+    pytest.importorskip("regex")
+    world = World(tmp_path, ignore_message_patterns=("(a|aa)+$",))
+    world.take(chat().user("a" * 400 + "b"))
+    told = [each.topic for each in world.health.problems()]
+    world.runtime.ended()
+    world.db.close()
+
+    assert told == ["slow pattern"]
+    assert World(tmp_path, ignore_message_patterns=("^a+$",)).health.problems() == []
+
+
+def test_a_problem_of_the_database_is_kept_until_it_can_be_written(tmp_path: Path) -> None:
+    """While the database is the problem, memory holds it."""
+    world = World(tmp_path)
+    world.take(chat().turns(1))
+    with world.failing_at(1):
+        world.health.degraded("ingest", "broken")
+        world.health.save()
+    assert [problem.topic for problem in world.health.problems()] == ["ingest"]
+    world.health.save()
+
+    assert [problem.topic for problem in world.restart().health.problems()] == ["ingest"]
+
+
+def test_health_never_raises(tmp_path: Path) -> None:
+    """Reporting a problem is no problem, even without a database."""
+    (tmp_path / "file").write_text("x")
+    health = Health(Database(tmp_path / "file" / "lcm.db"))
+    health.degraded("a", ValueError("x" * 10_000))
+    health.save()
+    health.keep("k", {"a": 1})
+    health.resolved("b")
+
+    assert (health.kept("k"), [problem.topic for problem in health.problems()]) == ({}, ["a"])
+
+
+def test_a_problem_with_odd_characters_is_saved(tmp_path: Path) -> None:
+    """An error text that UTF-8 cannot hold is still an error."""
+    world = World(tmp_path)
+    world.health.degraded("ingest", "bad \ud800 text")
+    world.health.save()
+
+    assert [problem.topic for problem in world.restart().health.problems()] == ["ingest"]

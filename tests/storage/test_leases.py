@@ -1,0 +1,128 @@
+"""Claims of processes: they end with their process, whatever the clock says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hermes_lcm.storage import leases
+from hermes_lcm.storage.connection import Database
+from hermes_lcm.storage.leases import Leases
+
+HERE = Path(__file__).resolve().parents[2]
+_CLAIM = """
+import sys
+from hermes_lcm.storage.connection import Database
+from hermes_lcm.storage.leases import Leases
+held = Leases(Database({path!r}))
+assert held.take("work", 180.0)
+held.join("session:s")
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def elsewhere(path: Path) -> subprocess.Popen[str]:
+    """Another process, which has claimed what there is."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", _CLAIM.format(path=str(path))],
+        env={**os.environ, "PYTHONPATH": str(HERE / ".lcm-path")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def pair(path: Path) -> tuple[Leases, Leases, Clock]:
+    """Two users in this process, with one clock."""
+    clock, db = Clock(), Database(path)
+    return Leases(db, clock), Leases(db, clock), clock
+
+
+def test_what_one_has_taken_another_does_not_get(tmp_path: Path) -> None:
+    """Until it is given back."""
+    one, two, _ = pair(tmp_path / "lcm.db")
+    taken = [one.take("work", 60.0), two.take("work", 60.0), one.take("work", 60.0)]
+    one.release("work")
+
+    assert taken == [True, False, True]
+    assert two.take("work", 60.0)
+
+
+@pytest.mark.parametrize("moved", [61.0, -3600.0], ids=["its time is over", "the clock went back"])
+def test_a_claim_ends_by_the_clock(tmp_path: Path, moved: float) -> None:
+    """When its time is over; or when it would last longer than any that is made now."""
+    one, two, clock = pair(tmp_path / "lcm.db")
+    one.take("work", 60.0)
+    clock.now += moved
+
+    assert two.take("work", 60.0)
+
+
+@pytest.mark.parametrize("end", ["returns", "is killed"])
+def test_a_claim_ends_with_its_process(tmp_path: Path, end: str) -> None:
+    """Nobody waits for the clock, however the process ended."""
+    path = tmp_path / "lcm.db"
+    process, mine = elsewhere(path), Leases(Database(path))
+    before = (mine.take("work", 180.0), mine.has_others("session:s"))
+    if end == "is killed":
+        process.kill()
+        process.wait(10)
+    else:
+        process.communicate("\n", 10)
+
+    assert before == (False, True)
+    assert mine.take("work", 180.0)
+    assert not mine.has_others("session:s")
+
+
+def test_a_number_that_was_given_out_again_is_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The claim names when its process began."""
+    one, two, _ = pair(tmp_path / "lcm.db")
+    one.take("work", 60.0)
+    began: Callable[[int], str] = lambda _: "another moment"  # noqa: E731
+    monkeypatch.setattr(leases, "_began", began)
+
+    assert two.take("work", 60.0)
+
+
+def test_a_claim_of_another_machine_ends_by_the_clock_only(tmp_path: Path) -> None:
+    """Its processes cannot be looked up from here."""
+    one, _, clock = pair(tmp_path / "lcm.db")
+    one.take("work", 60.0)
+    with one._db.transaction():
+        one._db.execute("UPDATE leases SET holder = 'elsewhere|1|1|1'")
+    held = one.take("work", 60.0)
+    clock.now += 61.0
+
+    assert not held
+    assert one.take("work", 60.0)
+
+
+def test_those_who_have_ended_are_forgotten(tmp_path: Path) -> None:
+    """By the next one that joins; whoever leaves is gone at once."""
+    path = tmp_path / "lcm.db"
+    elsewhere(path).communicate("\n", 10)
+    mine = Leases(Database(path))
+    mine.join("session:s")
+    rows = [name for (name,) in mine._db.query("SELECT name FROM leases WHERE name LIKE 'session:%'")]
+    mine.leave("session:s")
+
+    assert len(rows) == 1
+    assert mine._db.query("SELECT 1 FROM leases WHERE name LIKE 'session:%'") == []

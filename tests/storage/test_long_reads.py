@@ -1,0 +1,288 @@
+"""A short read sees the last commit, from any thread, whatever long reads are going on (P1, P2, P4, P8)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from archive_world import Agent
+from ops_world import World as Home
+from world import PATIENCE_S, World, chat, run
+
+from hermes_lcm import errors
+from hermes_lcm.ops import backup
+from hermes_lcm.ops.survey import Survey
+from hermes_lcm.records import Scope
+from hermes_lcm.search import query
+from hermes_lcm.storage import long_reads
+from hermes_lcm.storage.connection import Database
+from hermes_lcm.storage.envelopes import Blocks
+
+ALL = "SELECT store_id, envelope FROM messages ORDER BY store_id"
+
+
+# -- reads that are held open, wherever something iterates ---------------------------------------------------------
+@contextmanager
+def cursor(world: World) -> Iterator[None]:
+    """In the same thread."""
+    rows = world.db.iterate(ALL, size=1)
+    next(rows)
+    yield
+    rows.close()  # type: ignore[attr-defined] # a generator
+
+
+@contextmanager
+def in_another_thread(begin: Callable[[], Any], reached: threading.Event, go_on: threading.Event) -> Iterator[None]:
+    thread = threading.Thread(target=begin, daemon=True)
+    thread.start()
+    assert reached.wait(PATIENCE_S)
+    yield
+    go_on.set()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+@contextmanager
+def deep_doctor(world: World) -> Iterator[None]:
+    """In the middle of reading all messages."""
+    reached, go_on = threading.Event(), threading.Event()
+
+    def progress(_what: str, done: int, _total: int) -> None:
+        if done == 2:
+            reached.set()
+            assert go_on.wait(PATIENCE_S)
+
+    plain = Database.iterate
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Database, "iterate", lambda db, sql, params=(), *, size=1: plain(db, sql, params, size=min(size, 1))
+        )
+        with in_another_thread(lambda: Survey(world.db).unreadable(progress), reached, go_on):
+            yield
+
+
+@contextmanager
+def packing(world: World) -> Iterator[None]:
+    """In the middle of looking for what is to be packed."""
+    reached, go_on = threading.Event(), threading.Event()
+    plain = Blocks.envelope
+    packer = threading.local()
+
+    def slowly(blocks: Blocks, store_id: int, stored: Any) -> str:
+        if getattr(packer, "packs", False) and not reached.is_set():
+            reached.set()
+            assert go_on.wait(PATIENCE_S)
+        return plain(blocks, store_id, stored)
+
+    def pack() -> None:
+        packer.packs = True
+        world.store.cold.pack(hot=0, least_bytes=1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Blocks, "envelope", slowly)
+        with in_another_thread(pack, reached, go_on):
+            yield
+
+
+HELD = {"cursor": cursor, "deep doctor": deep_doctor, "packing": packing}
+
+
+# -- what goes on beside them --------------------------------------------------------------------------------------
+def state(world: World, *sessions: str) -> Any:
+    """Every stored row with its flags, what each thread shows, and what holds it together."""
+    rows = [(row.text, row.head.flags, row.head.seq) for rows in world.store.every() for row in rows]
+    threads = [[message.get("content") for message in world.thread(name)] for name in sessions]
+    orphans = world.db.query(
+        "SELECT count(*) FROM conversations WHERE conversation_id NOT IN (SELECT conversation_id FROM sessions)"
+    )
+    return rows, threads, orphans, [problem.topic for problem in world.health.problems()]
+
+
+def new_session(world: World) -> Any:
+    live = chat().turns(3, first=50)
+    world.take(live, "new")
+    world.take(live.turns(1, first=60), "new")
+    return state(world, "s", "new")
+
+
+def edit(world: World) -> Any:
+    live = chat().turns(30, first=100)
+    world.take(live)
+    live[-3] = {**live[-3], "content": "another request"}
+    world.take(live.turns(1, first=70))
+    return state(world, "s")
+
+
+def undo(world: World) -> Any:
+    live = chat().turns(31, first=100)
+    world.take(live)
+    del live[-4:]
+    world.take(live.turns(2, first=80))
+    return state(world, "s")
+
+
+def retry(world: World) -> Any:
+    live = chat().turns(31, first=100)
+    world.take(live)
+    before = live.copy()
+    del live[-2:]
+    world.take(live.turns(1, first=90))
+    world.take(before)
+    return state(world, "s")
+
+
+def compaction(world: World) -> Any:
+    live = chat().turns(31, first=100)
+    world.take(live)
+    live = world.compact(live)
+    again = World(world.folder, world.model, **world.settings)  # the engine was evicted
+    stored = again.take(live.turns(1, first=95)).stored
+    world.take(live.turns(1, first=96))
+    return stored, world.gaps(live), state(world, "s")
+
+
+def sub_agent(world: World) -> Any:
+    world.runtime.announce("chat", platform="telegram", host_key="agent:main:telegram:dm:7")
+    world.runtime.take("chat", chat().turns(1, first=40))
+    world.runtime.announce("child", parent="chat", origin="subagent")
+    world.runtime.take("child", chat().turns(1, first=41))
+    found = world.runtime.known("child")
+    assert found is not None
+    return found.principal, found.origin, state(world, "chat", "child")
+
+
+def rotation(world: World) -> Any:
+    world.runtime.announce("next", parent="s", origin="rotation")
+    world.runtime.take("next", chat().turns(30, first=100).turns(1, first=42))
+    found = world.runtime.known("next")
+    assert found is not None
+    return found.conversation_id, state(world, "next")
+
+
+def search(world: World) -> Any:
+    world.take(chat().turns(30, first=100).user("where is the quokka?"))
+    hits = world.runtime.index.search(query.parse("quokka"), scope=Scope(), limit=5).hits
+    page = [row.text for row in world.store.page("s", after=58, limit=10)]
+    return [hit.store_id for hit in hits], page
+
+
+def archive(world: World) -> Any:
+    live = chat().turns(30, first=100)
+    agent = Agent(world)
+    made = agent.call(live, "store", start_index=4, end_index=7, summary="Two turns went well.")
+    listed = agent.call(live, "list")
+    back = agent.call(live, "restore", memory_handle=made["memory_handle"])
+    again = agent.call(live, "store", start_index=4, end_index=7, summary="Two turns went well.")
+    return len(listed["archives"]), sorted(back), again["archived"]
+
+
+FLOWS = (new_session, edit, undo, retry, compaction, sub_agent, rotation, search, archive)
+
+
+def begun(folder: Path) -> World:
+    folder.mkdir()
+    world = World(folder, fresh_tail_count=8)
+    world.take(chat().turns(30, first=100))
+    return world
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What each flow gives while nothing else reads."""
+    return {flow.__name__: flow(begun(tmp_path_factory.mktemp(flow.__name__) / "home")) for flow in FLOWS}
+
+
+@pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.__name__)
+@pytest.mark.parametrize("held", HELD)
+def test_what_goes_on_beside_a_long_read_is_the_same_as_without(
+    held: str, flow: Callable[[World], Any], alone: dict[str, Any], tmp_path: Path
+) -> None:
+    """It sees what it has just written itself."""
+    world = begun(tmp_path / "home")
+    with HELD[held](world):
+        beside = flow(world)
+
+    assert beside == alone[flow.__name__]
+
+
+def test_reads_in_other_threads_see_what_was_just_written(tmp_path: Path) -> None:
+    """Each read of each thread, while a long read stands still in a third."""
+    world = begun(tmp_path / "home")
+    with deep_doctor(world):
+        for n in range(3):
+            world.take(chat().turns(30, first=100).turns(n + 1, first=200))
+            assert run(*[world.store.count] * 2) == [62 + 2 * n] * 2
+
+
+# -- the connections -------------------------------------------------------------------------------------------------
+def handles(path: Path) -> int:
+    """How often this process has a file open."""
+    links = (os.path.realpath(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd"))
+    return sum(link == str(path.resolve()) for link in links)
+
+
+@pytest.mark.parametrize("end", [list, lambda rows: (next(rows), rows.close()), lambda rows: (next(rows), None)[1]])
+def test_the_connection_goes_with_the_read(end: Callable[[Any], Any], tmp_path: Path) -> None:
+    """Read to its end, given up, or forgotten."""
+    world = begun(tmp_path / "home")
+    end(world.db.iterate(ALL, size=1))
+    before = handles(world.db.path)  # SQLite keeps one open as long as others have locks, and uses it again
+    for _ in range(10):
+        end(world.db.iterate(ALL, size=1))
+
+    assert handles(world.db.path) == before > 0
+
+
+def test_a_long_read_is_of_one_moment(tmp_path: Path) -> None:
+    """What is stored meanwhile is not in it."""
+    world = begun(tmp_path / "home")
+    rows = world.db.iterate(ALL, size=1)
+    first = next(rows)
+    world.take(chat().turns(40, first=100))
+
+    assert len([*first, *(row for batch in rows for row in batch)]) == 60
+    assert world.store.count() == 80
+
+
+def test_there_are_only_so_many_at_a_time(tmp_path: Path) -> None:
+    """One more is told to come again; after one has ended it may."""
+    db = Database(tmp_path / "lcm.db")
+    db._long_reads = long_reads.LongReads(db.path, wait_s=0.01)
+    db.open()
+    reads = [db.iterate("SELECT name FROM sqlite_master", size=1) for _ in range(long_reads.MOST + 1)]
+    for each in reads[:-1]:
+        next(each)
+    with pytest.raises(errors.StoreBusy, match="long reads are going on"):
+        next(reads[-1])
+    list(reads[0])
+
+    assert next(db.iterate("SELECT name FROM sqlite_master", size=1))
+
+
+def test_a_database_can_be_put_back_beside_a_long_read(tmp_path: Path) -> None:
+    """The read is told; the next one reads the new file."""
+    home = Home(tmp_path / "home")
+    home.say(*(f"message {n}" for n in range(20)))
+    made = backup.back_up(home.deps())
+    home.say(*(f"message {n}" for n in range(30)))
+    rows = home.runtime.db.iterate(ALL, size=1)
+    next(rows)
+    backup.restore(home.deps(None), str(made.path))
+    with pytest.raises(errors.StoreBusy, match="the same call works again"):
+        next(rows)
+
+    assert len(list(home.runtime.db.iterate(ALL, size=1))) == 20
+
+
+def test_a_session_that_many_begin_at_once_is_one(tmp_path: Path) -> None:
+    """Finding and making it is one fact: no conversation is left behind without a session."""
+    world = World(tmp_path)
+    found = run(*[lambda: [world.session(f"s{n}").conversation_id for n in range(20)] for _ in range(8)])
+
+    assert all(each == found[0] for each in found)
+    assert world.counts()["conversations"] == world.counts()["sessions"] == 20

@@ -1,0 +1,121 @@
+"""The schema: all tables are made with the file, and one that is lost is missed (P1, P9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ops_world import World
+
+from hermes_lcm import errors
+from hermes_lcm.ops import explain
+from hermes_lcm.ops.doctor import file
+from hermes_lcm.storage.connection import Database
+from hermes_lcm.storage.schema import TABLES
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    made = Database(tmp_path / "lcm.db")
+    made.open()
+    yield made
+    made.close()
+
+
+def test_a_new_file_has_all_tables(db: Database) -> None:
+    """Owners write their SQL as if they were there, and they are."""
+    names = {name for (name,) in db.query("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+    assert names - {"sqlite_sequence"} == TABLES
+    assert {"messages", "nodes", "payloads", "imported", "archives", "leases", "blocks"} < TABLES
+
+
+def test_a_new_file_is_small(db: Database) -> None:
+    """A page for every table and index, and a few for the schema itself; the search indexes come on top."""
+    assert db.query("PRAGMA page_count")[0][0] <= 54
+
+
+def test_a_name_that_no_schema_knows_is_a_mistake(db: Database) -> None:
+    """Read or written."""
+    with pytest.raises(errors.StoreError, match="no such table: nowhere"):
+        db.query("SELECT * FROM nowhere")
+    with pytest.raises(errors.StoreError, match="no such table: nowhere"), db.transaction():
+        db.execute("DELETE FROM nowhere")
+
+
+def test_who_reads_a_lost_table_is_told(tmp_path: Path) -> None:
+    """Otherwise a conversation would go on as if it had never been compacted."""
+    world = World(tmp_path)
+    world.say("one", "two")
+    world.assembly([world.node(1)], [2], 2)
+    world.raw("DROP TABLE assemblies")
+    world = world.restart()
+
+    with pytest.raises(errors.StoreError, match="no such table: assemblies"):
+        world.runtime.dag.latest_assembly(1)
+
+
+def test_messages_are_stored_though_summaries_and_their_index_are_lost(tmp_path: Path) -> None:
+    """Whoever opens the file makes no index of what is not there."""
+    world = World(tmp_path)
+    world.say("one", "two")
+    world.node(1)
+    world.close()
+    for table in ("nodes", "node_terms", "node_index"):
+        world.raw(f"DROP TABLE {table}")
+    world = world.restart()
+    world.say("three", session="s2")
+
+    assert world.runtime.db.query("SELECT count(*) FROM messages") == [(3,)]
+
+
+@pytest.mark.parametrize("table", ["nodes", "meta", "sessions", "messages"])
+@pytest.mark.parametrize("index", ["message_index", "message_terms"])
+def test_a_file_without_a_table_and_an_index_opens_and_says_what_is_lost(
+    table: str, index: str, tmp_path: Path
+) -> None:
+    """The index is made from what is there: what is not is no reason to refuse the rest."""
+    world = World(tmp_path)
+    world.say("one", "two")
+    world.node(1)
+    world.close()
+    for name in (table, index):
+        world.raw(f"DROP TABLE {name}")
+    world = world.restart()
+    world.runtime.db.open()
+    found = {problem.topic: problem for problem in world.runtime.health.problems()}
+
+    assert (found["tables"].message, found["tables"].remedy) == (f"lost: {table}", "run `/lcm doctor repair`")
+    if table == "nodes":
+        assert explain.search(world.deps(), "one")["results"]
+        world.say("three", session="s2")
+        assert world.runtime.store.count() == 3
+
+
+def test_a_table_that_is_back_is_not_missed_any_more(tmp_path: Path) -> None:
+    """A backup was restored, by whatever process."""
+    world = World(tmp_path)
+    world.say("one", "two")
+    world.close()
+    kept = world.path.read_bytes()
+    world.raw("DROP TABLE blocks")
+    world = world.restart()
+    world.say("three", session="s2")
+    assert [problem.topic for problem in world.runtime.health.problems()] == ["tables"]
+    world.close()
+    world.path.write_bytes(kept)
+    world.runtime.db.open()
+
+    assert world.runtime.health.problems() == []
+
+
+def test_the_doctor_names_lost_tables(tmp_path: Path) -> None:
+    """And finds nothing wrong before."""
+    world = World(tmp_path)
+    world.say("one", "two")
+    assert file.schema(world.deps(), False).status == "pass"
+    world.raw("DROP TABLE assemblies")
+    found = file.schema(world.deps(), False)
+
+    assert (found.status, found.data["missing"]) == ("fail", ["assemblies"])

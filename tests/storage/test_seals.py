@@ -1,0 +1,100 @@
+"""Seals: what this plugin writes keeps them right, and what anybody else changes breaks them."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from breaking import Host
+from ops_world import World, healthy
+from world import chat
+
+from hermes_lcm.errors import StoreError
+from hermes_lcm.storage import seals
+from hermes_lcm.storage.connection import Database
+
+CHANGES = (
+    "UPDATE messages SET role = 'system' WHERE store_id = 3",
+    "UPDATE messages SET pos = 3.5 WHERE store_id = 5",
+    "UPDATE messages SET seq = seq + 1000 WHERE store_id = 5",
+    "UPDATE messages SET flags = 1 WHERE store_id = 5",
+    "UPDATE messages SET envelope = (SELECT envelope FROM messages WHERE store_id = 6) WHERE store_id = 5",
+    "DELETE FROM messages WHERE store_id = 100",
+    "UPDATE nodes SET text = 'another' WHERE node_id = 1",
+    "UPDATE node_sources SET store_id = 50 WHERE position = 0",
+    "UPDATE assemblies SET roots = '[]'",
+    "UPDATE sessions SET principal = 'somebody'",
+    "UPDATE conversations SET fork_seq = 3",
+    "INSERT INTO duplicates VALUES (3, 1)",
+    "INSERT INTO payloads VALUES ('ab', 'text', '', 1, 1, 0)",
+    "INSERT INTO meta VALUES ('dissolved:1', '{}')",
+    "DELETE FROM seals",
+)
+
+
+def test_a_life_of_compactions_keeps_the_seals(hermes_home: Path) -> None:
+    """Messages, summaries, prompts, retractions, packing and the end of a session."""
+    host = Host(hermes_home)
+    said = chat().turns(40).rounds(4).says("done").turns(10, first=50)
+    host.says(said)
+    host.says(host.compress(said.copy()))
+    host.says(said[:60])
+    host.ends_turn(said[:60])
+    host.runtime.ended()
+
+    assert seals.broken(host.runtime.db) == []
+    assert len(host.runtime.db.query("SELECT 1 FROM seals")) >= 3
+    host.close()
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_from_outside_breaks_a_seal(change: str, tmp_path: Path) -> None:
+    """Of content, order, role, summaries, edges, roots, rights, files and orders; and of the seals themselves."""
+    world = healthy(tmp_path)
+    assert seals.broken(world.runtime.db) == []
+    world.close()
+    world.raw(change)
+
+    assert len(seals.broken(world.runtime.db)) >= 1
+
+
+def test_what_is_taken_back_counts_for_nothing(tmp_path: Path) -> None:
+    """A part of a transaction that fails leaves the sums as the rows are; so does a whole one."""
+    db = healthy(tmp_path).runtime.db
+    with db.transaction():
+        db.execute("UPDATE messages SET source = 'a' WHERE store_id = 1")
+        with pytest.raises(StoreError):
+            fails(db)
+    with pytest.raises(StoreError):
+        fails(db)
+
+    assert seals.broken(db) == []
+
+
+def fails(db: Database) -> None:
+    with db.transaction():
+        db.execute("UPDATE messages SET source = 'b'")
+        db.execute("no statement")
+
+
+def test_lost_sums_stop_no_message(tmp_path: Path) -> None:
+    """What is said is stored; that the sums are lost is for the doctor."""
+    world = healthy(tmp_path)
+    world.close()
+    world.raw("DROP TABLE seals")
+    world.say("after", "the loss", session="s2")
+
+    assert world.runtime.store.count() == 102
+
+
+def test_a_file_that_was_never_sealed_is_sealed_as_it_is(tmp_path: Path) -> None:
+    """One that was made before there were seals: from its next open on."""
+    world = healthy(tmp_path)
+    world.close()
+    with sqlite3.connect(world.path) as raw:
+        raw.execute("DROP TABLE seals")
+        raw.execute("DELETE FROM meta WHERE key = ?", (seals.SEALED,))
+    raw.close()
+
+    assert seals.broken(World(tmp_path).runtime.db) == []

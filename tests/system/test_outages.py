@@ -1,0 +1,21 @@
+"""The short form of ``benchmarks/outages.py``: two processes with four chats each, and a fault every few messages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_faults_all_the_time_lose_and_double_nothing(tmp_path: Path) -> None:
+    """Kills, locks, full disks, lost logs, damaged pages, files deleted and replaced, folders renamed."""
+    words = [sys.executable, str(ROOT / "benchmarks" / "outages.py"), "--quick", "--where", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240)
+
+    assert done.returncode == 0, (done.stdout, done.stderr[-3000:])
+    found = json.loads(done.stdout)
+    assert (found["lost"], found["doubled"], found["stand-ins left"], found["problems"]) == (0, 0, 0, [])
+    assert sum(found["faults"].values()) == 30

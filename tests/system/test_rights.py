@@ -1,0 +1,290 @@
+"""Who may read what (P8): every kind of agent that the host makes, with what the host says of its session."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rights_world import ALICE, MALLORY, OWL, PIN, Agent, World
+from world import Chat, chat
+
+from hermes_lcm.plugin import registration
+from hermes_lcm.records import Flag, Scope
+
+
+@pytest.fixture
+def world(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    made = World(hermes_home)
+    monkeypatch.setattr(made.hooks, "ENGINES", made.hooks.ENGINES)
+    made.agent("alice", "telegram", ALICE).says(f"my bank PIN is {PIN}")
+    made.agent("term", "cli").says(f"the secret of the terminal is {OWL}")
+    yield made
+    made.runtime.preparer.stop()
+    made.runtime.db.close()
+
+
+# -- whose agent asks ----------------------------------------------------------------------------------------------
+def test_the_terminal_reads_everything(world: World) -> None:
+    """Its agent, its session and the host's row of it all say that it is the person at this machine."""
+    assert world.agent("other", "cli").says("hello").finds("PIN secret") == {"alice", "term"}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [None, ("telegram", MALLORY, {}), ("telegram", "", {}), ("cli", MALLORY, {}), ("cli", "", {"user_id": "666"})],
+    ids=["no-row", "a-chat", "a-chat-without-key", "a-key", "a-user"],
+)
+def test_a_terminals_agent_reads_its_session_only_where_the_host_says_otherwise(world: World, row: Any) -> None:
+    """All three must say it."""
+    if row is None:
+        agent = Agent(world, "new", "cli")
+    else:
+        world.row("new", row[0], row[1], **row[2])
+        agent = Agent(world, "new", "cli")
+    agent.says("hello")
+
+    assert agent.finds("PIN secret hello") == {"new"}
+    assert agent.reads("alice") == agent.reads("term") == 0
+
+
+@pytest.mark.parametrize("platform", ["", "cron", "curator", "batch", "webhook", "desktop"])
+def test_an_agent_that_is_nobodys_reads_its_own_session(world: World, platform: str) -> None:
+    """Jobs, and agents that the host makes for itself."""
+    agent = world.agent("job", platform).says("hello")
+
+    assert agent.finds("PIN secret hello") == {"job"}
+    assert agent.reads("alice") == agent.reads("term") == 0
+    assert agent.reads("job") == 2
+
+
+def test_a_worker_of_the_board_reads_its_own_session(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks like a terminal, and works for whoever made the task."""
+    monkeypatch.setenv("HERMES_KANBAN_TASK", "t_1")
+
+    assert world.agent("worker", "cli").says("hello").finds("PIN secret hello") == {"worker"}
+
+
+def test_a_chat_that_an_agent_without_a_chat_saw_first_is_its_users(world: World) -> None:
+    """The host's hygiene pass comes first; its row of the session says whose it is, and the chat's agent does."""
+    world.row("chat", "telegram", MALLORY)
+    Agent(world, "chat", "").says("from before")
+
+    assert world.owner("chat") == "telegram:dm:666"
+    assert world.agent("chat", "telegram", MALLORY).says("hello").finds("PIN secret hello before") == {"chat"}
+
+
+def test_a_session_that_nobody_could_claim_is_claimed_by_the_first_who_can(world: World) -> None:
+    """Without a row of the host the first agent proves nothing."""
+    Agent(world, "chat", "").says("from before")
+    before = world.owner("chat")
+    mallory = world.agent("chat", "telegram", MALLORY).says("hello")
+
+    assert (before, world.owner("chat")) == ("session:chat", "telegram:dm:666")
+    assert mallory.finds("before hello") == {"chat"}
+
+
+def test_a_chat_to_which_a_terminal_session_was_handed_reads_that_session(world: World) -> None:
+    """It stays the terminal's, which is shown."""
+    chats = Agent(world, "term", "telegram", "agent:main:telegram:thread:-100:77")
+    chats.says("hello", live=chat().user(f"the secret of the terminal is {OWL}").says("noted"))
+
+    assert chats.finds("PIN secret hello") == {"term"}
+    assert (chats.reads("term"), chats.reads("alice")) == (4, 0)
+    assert world.owner("term") == "local"
+    assert world.agent("again", "cli").says("hi").finds("PIN hello") == {"alice", "term"}
+
+
+def test_a_contradicting_owner_is_refused_and_shown(world: World) -> None:
+    """Two chats with one session id: the second reads that session, and the conversation stays the first one's."""
+    world.row("alice", "telegram", MALLORY)
+    mallory = Agent(world, "alice", "telegram", MALLORY).says("hello")
+
+    assert world.owner("alice") == "telegram:dm:1"
+    assert mallory.finds("PIN secret hello") <= {"alice"}
+    assert "owner of alice" in world.topics()
+
+
+def test_who_continues_a_session_by_its_id_reads_no_more_than_it(world: World) -> None:
+    """A client of the API server that names the id of a terminal's session, or a chat's."""
+    for session in ("term", "alice"):
+        client = Agent(world, session, "api_server").says("hello")
+        assert client.finds("PIN secret hello") <= {session}
+        assert client.reads({"term": "alice", "alice": "term"}[session]) == 0
+
+
+def test_a_branch_belongs_to_who_makes_it(world: World) -> None:
+    """The operator branches off a chat at the terminal: the chat's user sees nothing of it."""
+    world.row("aside", "cli", parent_session_id="alice", model_config='{"_branched_from": "alice"}')
+    past = chat().user(f"my bank PIN is {PIN}").says("noted")
+    aside = Agent(world, "aside", "cli").says("the operator thinks KESTREL", live=past)
+    alice = world.agent("alice", "telegram", ALICE).says(
+        "hello", live=chat().user(f"my bank PIN is {PIN}").says("noted")
+    )
+
+    assert world.owner("aside") == "local"
+    assert aside.finds("PIN") >= {"alice"}
+    assert alice.finds("KESTREL PIN") == {"alice"}
+    assert alice.reads("aside") == 0
+
+
+def test_resuming_a_session_carries_nothing_into_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/resume` is not `/new`."""
+    world.db.said["alice"] = [{"role": "user", "content": "x"}]
+    carried: list[str] = []
+    monkeypatch.setattr(world.runtime, "_carry", lambda old, new: carried.append(new.session_id))
+    term = Agent(world, "term", "cli")
+    for target in ("old", "alice", "new"):
+        world.row(target, "cli")
+        world.db.said["old"] = [{"role": "user", "content": "from before the plugin"}]
+        term.engine.on_session_reset()
+        term.engine.bind_session_state(world.db, target)
+        world.hooks.post_llm_call(session_id=target, conversation_history=chat().user(target), platform="cli")
+
+    assert carried == ["new"]
+
+
+# -- patterns ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("platform", "stored"), [("telegram", 0), ("cli", 4)])
+def test_what_patterns_decide_waits_for_evidence(
+    hermes_home: Path, monkeypatch: pytest.MonkeyPatch, platform: str, stored: int
+) -> None:
+    """Nothing is written while it is not known where a session is from; then what was held back is stored, or dropped."""
+    monkeypatch.setenv("LCM_IGNORE_SESSION_PATTERNS", "telegram:**")
+    world = World(hermes_home)
+    Agent(world, "chat", "").says("first")
+    before = world.runtime.store.count() if world.runtime.db.path.exists() else 0
+    agent = world.agent("chat", platform, MALLORY if platform == "telegram" else "")
+    agent.says("second", live=chat().user("first").says("noted"))
+
+    assert before == 0
+    assert (world.runtime.store.count() if world.runtime.db.path.exists() else 0) == stored
+    assert "sessions held back" not in world.topics()
+
+
+# -- commands ------------------------------------------------------------------------------------------------------
+def typed(world: World, monkeypatch: pytest.MonkeyPatch, key: str, words: str) -> str:
+    """`/lcm` in a chat of a gateway."""
+    monkeypatch.setattr(world.hooks.ENGINES, "gateway", True)
+    monkeypatch.setattr(world.hooks, "command_key", lambda: key)
+    return registration.answer(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("status", "status deep", "doctor", "doctor deep", "doctor clean", "doctor repair", "doctor source", "help"),
+        *("doctor retention", "backup", "restore", "restore latest", "restore latest apply", "search PIN secret"),
+        *("explain msg_1", "explain msg_3", "rotate", "dissolve sum_1", "redact preview", "import x", "export"),
+    ],
+)
+def test_a_command_of_a_chat_tells_and_changes_nothing_of_others(
+    world: World, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    """Neither names, counts nor texts."""
+    world.agent("mallory", "telegram", MALLORY).says("hello")
+    said = typed(world, monkeypatch, MALLORY, words)
+    world.agent("late", "telegram", "agent:main:telegram:dm:2").says("one", "two", "three")
+
+    assert not [word for word in (PIN, OWL, "alice", "term ", "dm:1") if word in said]
+    assert typed(world, monkeypatch, MALLORY, words) == said
+    assert len(list(world.home.rglob("*.sqlite3"))) == 0
+
+
+def test_a_command_whose_chat_is_not_known_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not answered for whoever's agent was made last."""
+    for words in ("search PIN", "status"):
+        said = typed(world, monkeypatch, "", words)
+        assert said.startswith("Not done")
+        assert PIN not in said
+        assert "alice" not in said
+
+
+def test_a_client_with_a_chats_key_is_another_chat(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server's clients choose their keys."""
+    world.agent("client", "api_server", ALICE).says("the client says MARMOT")
+
+    assert PIN in typed(world, monkeypatch, ALICE, "search PIN")
+    assert "MARMOT" not in typed(world, monkeypatch, ALICE, "search MARMOT").replace("search MARMOT", "")
+
+
+# -- sessions that several people share ----------------------------------------------------------------------------
+def test_clients_that_begin_with_the_same_words_do_not_read_each_other(world: World) -> None:
+    """The host derives one session id for both; each request gets what its own history shows."""
+    common = chat().user("hello").says("how can I help? " + "onboarding " * 200)
+    world.agent("api", "api_server").says(live=common)
+    anna = Agent(world, "api", "api_server").says(f"my PIN is {PIN}", live=Chat(common))
+    made = json.loads(anna.tool("lcm_archive", operation="store", start_index=0, end_index=1, summary=f"hi {PIN}"))
+    bert = Agent(world, "api", "api_server").says("what else can you do?", live=Chat(common))
+    asked = {
+        "lcm_grep": {"query": "PIN else"}, "lcm_load_session": {}, "lcm_expand": {"store_id": "msg_1..msg_20"},
+        "lcm_archive": {"operation": "list"}, "lcm_describe": {}, "lcm_status": {}, "lcm_doctor": {},
+    }  # fmt: skip
+    told = [name for name, args in asked.items() if PIN in bert.tool(name, **args)]
+    of_handle = bert.tool("lcm_archive", operation="load", memory_handle=made["memory_handle"])
+    session = world.runtime.session("api")
+    seen = {name: world.runtime.observe("api", list(agent.live)) for name, agent in (("anna", anna), ("bert", bert))}
+    placeholders = {name: world.runtime.archived.replacements(session, *each) for name, each in seen.items()}
+
+    for agent in (anna, bert, anna):  # each request shows the whole history of one
+        world.runtime.observe("api", list(agent.live))
+
+    assert world.runtime.scopes.counts(Scope(session_id="api")).messages == 6
+    assert told == []
+    assert PIN not in of_handle
+    assert PIN in anna.tool("lcm_load_session")
+    assert [bool(placeholders["anna"]), bool(placeholders["bert"])] == [True, False]
+
+
+# -- taken back ----------------------------------------------------------------------------------------------------
+def first_turn(world: World, agent: Agent, text: str) -> None:
+    """The next turn after the host's list became empty."""
+    agent.live = chat().user(text)
+    world.hooks.pre_llm_call(
+        session_id=agent.session, conversation_history=list(agent.live), platform=agent.platform, is_first_turn=True
+    )
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_the_user_took_back_whole_is_kept_and_not_shown(world: World, restarted: bool) -> None:
+    """`/undo` of all there is, then another question."""
+    agent = world.agent("undone", "cli").says("delete everything")
+    if restarted:
+        world.runtime.ingest.forget_all()
+        agent = world.agent("undone", "cli")
+    first_turn(world, agent, "what is the weather?")
+    session = world.runtime.session("undone")
+    rows = [row for rows in world.runtime.store.every() for row in rows if row.head.session_id == "undone"]
+
+    assert [bool(row.head.flags & Flag.RETRACTED) for row in rows] == [True, True, False]
+    assert [item.store_id for item in world.runtime.ingest.expected(session, None)] == [rows[-1].store_id]
+    assert "unaligned list" not in world.topics()
+
+
+def test_a_host_that_lost_its_transcript_takes_nothing_back(world: World) -> None:
+    """Its row of the session is newer than ours."""
+    agent = world.agent("lost", "cli").says("keep this")
+    world.row("lost", "cli", started_at=time.time() + 1000)
+    first_turn(world, agent, "what is the weather?")
+    rows = [row for rows in world.runtime.store.every() for row in rows if row.head.session_id == "lost"]
+
+    assert [bool(row.head.flags & Flag.RETRACTED) for row in rows] == [False, False, False]
+
+
+def test_a_session_that_begins_with_a_history_gets_nothing_carried(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the host's transcript does not tell, its first list does: `/resume` shows more than one request."""
+    carried: list[str] = []
+    monkeypatch.setattr(world.runtime, "_carry", lambda old, new: carried.append(new.session_id))
+    term = Agent(world, "term", "cli")
+    for target, history in (("resumed", chat().turns(3)), ("new", chat().user("hello"))):
+        world.row(target, "cli")
+        term.engine.on_session_reset()
+        term.engine.bind_session_state(world.db, target)
+        world.hooks.pre_llm_call(session_id=target, conversation_history=list(history), platform="cli")
+
+    assert carried == ["new"]

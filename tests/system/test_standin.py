@@ -1,0 +1,407 @@
+"""A database that cannot be used: the conversation goes on in a stand-in, and is whole when it works again (P6, P10)."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from breaking import Host, lost_or_doubled, valid
+from earlier_world import used
+from world import PATIENCE_S, Chat, chat, texts, tokens_of
+
+from hermes_lcm.importers import standby
+
+Mend = Callable[[], None]
+
+
+def locked(db: Path) -> Mend:
+    other = sqlite3.connect(db, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    return other.close
+
+
+def damaged(db: Path) -> Mend:
+    blob = db.read_bytes()
+    broken = bytearray(blob)
+    for at in range(4096, len(broken), 4096):
+        broken[at : at + 1024] = bytes(range(256)) * 4
+    db.write_bytes(broken)
+    return lambda: replaced(db, blob)
+
+
+def no_schema(db: Path) -> Mend:
+    blob = db.read_bytes()
+    db.write_bytes(blob[:100] + b"\xff" * 924 + blob[1024:])
+    return lambda: replaced(db, blob)
+
+
+def no_header(db: Path) -> Mend:
+    blob = db.read_bytes()
+    db.write_bytes(b"\0" * 100 + blob[100:])
+    return lambda: replaced(db, blob)
+
+
+def foreign(db: Path) -> Mend:
+    kept = db.with_name("kept")
+    db.rename(kept)
+    with sqlite3.connect(db) as other:
+        other.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, body TEXT)")
+    other.close()
+    return lambda: kept.replace(db) and None
+
+
+def newer(db: Path) -> Mend:
+    def version(number: int) -> None:
+        with sqlite3.connect(db) as other:
+            other.execute(f"PRAGMA user_version={number}")
+        other.close()
+
+    version(102)
+    return lambda: version(101)
+
+
+def triggered(db: Path) -> Mend:
+    def run(sql: str) -> None:
+        with sqlite3.connect(db) as other:
+            other.execute(sql)
+        other.close()
+
+    run("CREATE TRIGGER t AFTER INSERT ON messages BEGIN DELETE FROM messages; END")
+    return lambda: run("DROP TRIGGER t")
+
+
+def a_folder(db: Path) -> Mend:
+    kept = db.with_name("kept")
+    db.rename(kept)
+    db.mkdir()
+
+    def mend() -> None:
+        db.rmdir()
+        kept.replace(db)
+
+    return mend
+
+
+def replaced(db: Path, blob: bytes) -> None:
+    fresh = db.with_name("fresh")
+    fresh.write_bytes(blob)
+    fresh.chmod(0o600)
+    fresh.replace(db)
+
+
+FAULTS = [locked, damaged, no_schema, no_header, foreign, newer, triggered, a_folder]
+
+
+class Outage:
+    """A host whose database fails in the middle of a compacted conversation."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.said = Chat()
+        self.host = Host(home)
+        self.live = Chat()
+        self.largest = 0
+
+    @property
+    def db(self) -> Path:
+        return self.home / "lcm.db"
+
+    def turns(self, count: int, first: int) -> None:
+        """So many turns as the host goes through them; the list is compacted where the engine wants it."""
+        for n in range(first, first + count):
+            new = chat().turns(1, first=n)
+            self.said += new
+            self.live = Chat([*self.live, *new])
+            self.host.says(self.live)
+            size = tokens_of(self.live)
+            if self.host.engine.should_compress(size):
+                self.live = Chat(self.host.compress(self.live))
+            assert valid(self.live)
+            self.largest = max(self.largest, tokens_of(self.live))
+
+    def standbys(self) -> list[Path]:
+        return sorted(self.home.glob("lcm.standby-*.db"))
+
+
+@pytest.fixture
+def outage(hermes_home: Path) -> Outage:
+    made = Outage(hermes_home)
+    made.turns(40, first=0)
+    made.host.close()
+    return made
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_an_outage_loses_and_doubles_nothing(outage: Outage, fault: Callable[[Path], Mend]) -> None:
+    """Requests fit, status tells it, and every message is there once, in order, when the database works again."""
+    mend = fault(outage.db)
+    outage.turns(60, first=100)
+    assert outage.largest <= 5_333
+    assert "stand-in" in outage.host.topics()
+    assert len(outage.standbys()) == 1
+    answer = json.loads(outage.host.tool("lcm_grep", query="question 102"))
+    assert "question 102" in json.dumps(answer)
+
+    mend()
+    outage.turns(1, first=900)
+    assert outage.standbys() == []
+    assert outage.host.topics() == set()
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert outage.host.gaps(outage.live) == (0, 0)
+    order = [texts([row.envelope])[0] for row in thread(outage.host)]
+    assert order == texts(outage.said)
+    assert "healthy" in outage.host.command("doctor deep").text
+
+
+def thread(host: Host) -> list[Any]:
+    session = host.runtime.session(host.session_id)
+    return list(host.runtime.store.rows([item.store_id for item in host.runtime.ingest.expected(session, None)]))
+
+
+CLOSER = """
+import sqlite3, sys
+c = sqlite3.connect(sys.argv[1], isolation_level=None)
+c.execute("create table if not exists zz(i)")
+c.execute("drop table zz")
+c.close()
+"""
+
+
+def cancel_locks(db: Path, *endings: str) -> None:
+    """What another plugin does that opens and closes the files, and then another process that is the last to close them."""
+    for ending in ("", *endings):
+        Path(f"{db}{ending}").open("rb").close()
+    subprocess.run([sys.executable, "-c", CLOSER, str(db)], check=True)
+
+
+def remove_log(db: Path) -> None:
+    Path(f"{db}-wal").unlink(missing_ok=True)
+
+
+def remove_log_and_index(db: Path) -> None:
+    for ending in ("-wal", "-shm"):
+        Path(f"{db}{ending}").unlink(missing_ok=True)
+
+
+def delete(db: Path) -> None:
+    for ending in ("", "-wal", "-shm"):
+        Path(f"{db}{ending}").unlink(missing_ok=True)
+
+
+def replace_by_nothing(db: Path) -> None:
+    """By an empty file."""
+    delete(db)
+    db.touch(mode=0o600)
+
+
+def replace_by_older(db: Path) -> None:
+    """By a copy of its first half: a backup that somebody put back by hand."""
+    older = db.with_name("older")
+    with closing(sqlite3.connect(db)) as now, closing(sqlite3.connect(older)) as copy:
+        now.backup(copy)
+        copy.execute("PRAGMA journal_mode=DELETE")
+    older.chmod(0o600)
+    delete(db)
+    older.replace(db)
+
+
+BEHIND_US = [
+    cancel_locks, lambda db: cancel_locks(db, "-shm"), remove_log, remove_log_and_index, delete, replace_by_nothing,
+    replace_by_older,
+]  # fmt: skip
+NAMES = ["locks", "locks of both files", "log", "log and index", "deleted", "emptied", "older"]
+
+
+@pytest.mark.parametrize("act", BEHIND_US, ids=NAMES)
+def test_a_file_that_is_changed_behind_us_loses_nothing(outage: Outage, act: Callable[[Path], None]) -> None:
+    """Noticed by the next use, told, and written again, every time that it happens."""
+    outage.host.close()
+    for n in range(5):
+        outage.turns(3, first=100 + 10 * n)
+        act(outage.db)
+    outage.turns(3, first=200)
+
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert outage.host.gaps(outage.live) == (0, 0)
+    assert outage.host.topics() <= {"database file"}
+    assert [texts([row.envelope])[0] for row in thread(outage.host)] == texts(outage.said)
+    outage.host.runtime.ended()
+    assert outage.host.topics() == set()
+    assert "FAILED" not in outage.host.command("doctor deep").text
+
+
+def test_the_user_is_told_once_that_it_begins_and_once_that_it_is_over(outage: Outage) -> None:
+    """One line with the user's next message."""
+
+    def told() -> str:
+        live = Chat([*outage.live, {"role": "user", "content": "and now?"}])
+        said = outage.host.hooks.pre_llm_call(session_id="s", conversation_history=live, platform="cli")
+        return said["context"] if said else ""
+
+    assert told() == ""
+    outage.host.close()
+    mend = newer(outage.db)
+    outage.turns(1, first=300)
+    assert "cannot be used" in told()
+    assert told() == ""
+    mend()
+    assert "works again" in told()
+    assert told() == ""
+
+
+def no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standby, "stand_in", lambda *_: Path("/proc/none.db"))
+
+
+@pytest.mark.slow  # memory has one name a process: another test's that is still open there is taken for it
+@pytest.mark.parametrize("more", [0, 5, 6])
+def test_memory_is_left_for_a_file_as_soon_as_there_can_be_one(
+    outage: Outage, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    """Also while the database cannot be used: a process that is killed then has lost nothing.
+
+    With so many turns more, memory compacts, and the number of its prompt is one that the database gave out.
+    """
+    outage.turns(more, first=60)
+    outage.host.close()
+    mend = damaged(outage.db)
+    with monkeypatch.context() as nowhere:
+        no_file(nowhere)
+        outage.turns(3, first=100)
+        assert outage.standbys() == []
+    outage.host.runtime.standby._not_before = 0.0
+    outage.turns(3, first=110)
+    assert len(outage.standbys()) == 1
+    mend()
+    outage.turns(1, first=120)
+
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert outage.host.gaps(outage.live) == (0, 0)
+
+
+@pytest.mark.slow  # memory has one name a process: another test's that is still open there is taken for it
+def test_memory_that_cannot_be_left_yet_keeps_what_it_has(outage: Outage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each try opens another file; what is in memory lives as long as a connection to it."""
+    mend = damaged(outage.db)
+    with monkeypatch.context() as nowhere:
+        no_file(nowhere)
+        for n in range(40):
+            outage.turns(1, first=100 + n)
+            outage.host.runtime.standby._not_before = 0.0
+    mend()
+    outage.turns(1, first=200)
+
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert outage.host.gaps(outage.live) == (0, 0)
+
+
+@pytest.mark.parametrize("act", [delete, replace_by_nothing], ids=["deleted", "emptied"])
+def test_a_file_that_goes_while_something_stands_in_for_it_is_saved(
+    outage: Outage, act: Callable[[Path], None]
+) -> None:
+    """Nobody works with it then; sessions of which the stand-in has no copy are not lost for that."""
+    old = chat().turns(3, first=900)
+    outage.turns(1, first=90)
+    outage.host.hooks.pre_api_request(session_id="old", conversation_history=old, platform="cli")
+    outage.said += old
+    mend = locked(outage.db)
+    outage.turns(2, first=100)
+    assert len(outage.standbys()) == 1
+    act(outage.db)
+    mend()
+    outage.host.runtime.standby._not_before = 0.0
+    outage.turns(2, first=110)
+
+    assert outage.standbys() == []
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+
+
+def test_a_stand_in_that_lost_its_sessions_doubles_nothing(outage: Outage) -> None:
+    """Its messages tell whose they are by those that the database has already."""
+    mend = locked(outage.db)
+    outage.turns(2, first=100)
+    outage.host.close()
+    mend()
+    (left,) = outage.standbys()
+    with sqlite3.connect(left) as raw:
+        raw.execute("DELETE FROM sessions")
+    raw.close()
+    outage.host = Host(outage.home)
+    outage.turns(1, first=110)
+
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert outage.host.runtime.db.query("SELECT session_id FROM sessions") == [("s",)]
+
+
+def test_old_stand_ins_are_pruned_like_backups(outage: Outage) -> None:
+    """The newest ten stay, and those of days, weeks and months; each was merged before."""
+    kept = outage.home / "lcm-backups"
+    kept.mkdir()
+    for n in range(20):
+        old = kept / f"lcm.standby-20240105-1200{n:02d}-1-7.sqlite3"
+        old.touch()
+        os.utime(old, (1704456000 + n, 1704456000 + n))
+    mend = damaged(outage.db)
+    outage.turns(1, first=100)
+    mend()
+    outage.turns(1, first=101)
+
+    left = sorted(path.name for path in kept.glob("lcm.standby-*.sqlite3"))
+    assert left[:-1] == [f"lcm.standby-20240105-1200{n:02d}-1-7.sqlite3" for n in range(11, 20)]
+    assert outage.standbys() == []
+
+
+# -- the earlier plugin's database ---------------------------------------------------------------------------
+
+
+def test_the_earlier_plugins_database_works_from_the_first_turn(hermes_home: Path) -> None:
+    """It is searched at once, stays as it is until all of it was adopted, and is then kept beside the new one."""
+    plugin, messages = used(hermes_home)
+    path = plugin.close()
+    before = path.read_bytes()
+    host = Host(hermes_home)
+    said = chat().turns(2)
+    host.says(said)
+    assert path.read_bytes() == before or adopted(host)
+    assert "zebra" in str(messages), "a word of the earlier conversation"
+    answer = host.tool("lcm_grep", query="zebra", session_scope="all", source="")
+    assert "zebra" in answer
+
+    wait(lambda: adopted(host))
+    said = said.turns(2, first=5)
+    host.says(said)
+    assert host.topics() == set()
+    assert not list(hermes_home.glob("lcm.standby-*"))
+    (kept,) = hermes_home.glob("lcm-backups/hermes-lcm-*.sqlite3")
+    with closing(sqlite3.connect(kept)) as old, closing(sqlite3.connect(path)) as new:
+        assert (
+            old.execute("SELECT count(*) FROM summary_nodes").fetchone()
+            == new.execute("SELECT count(*) FROM nodes").fetchone()
+        )
+        rows = old.execute("SELECT count(*) FROM messages").fetchone()[0]
+        assert new.execute("SELECT count(*) FROM messages").fetchone()[0] == rows + len(said)
+    assert "FAILED" not in host.command("doctor deep").text
+
+
+def count(db: sqlite3.Connection, *tables: str) -> tuple[int, ...]:
+    return tuple(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables)
+
+
+def adopted(host: Host) -> bool:
+    return not host.runtime.standby.engaged
+
+
+def wait(until: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not until():
+        assert time.monotonic() < end
+        time.sleep(0.01)

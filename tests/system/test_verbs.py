@@ -1,0 +1,192 @@
+"""Every verb of the host that rewrites its list, in any order and with restarts, against a model of what was said."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rights_world import Agent, World
+from world import chat
+
+VERBS = ("say", "say", "undo", "undo_all", "retry", "edit", "drop", "model", "personality", "compress", "restart", "branch",
+         "new", "back")  # fmt: skip
+
+LONG = "of many words " * 200  # so that a compaction is worth it
+
+
+class Terminal:
+    """A host's terminal: its live list, its transcript, and a count of everything that was ever said by session."""
+
+    def __init__(self, home: Path) -> None:
+        self.world = World(home)
+        self.count = self.born = self.folded = 0
+        self.said: dict[str, Counter[str]] = {}
+        self.ids: list[str] = []
+        self.open("s0")
+
+    def open(self, session: str, **facts: Any) -> None:
+        self.world.row(session, "cli", **facts)
+        self.ids.append(session)
+        self.said.setdefault(session, Counter())
+        self.agent = Agent(self.world, session, "cli")
+
+    @property
+    def session(self) -> str:
+        return self.agent.session
+
+    def turn(self, text: str) -> None:
+        """A user's message and its answer, with the hooks of a turn."""
+        live, first = self.agent.live, not self.agent.live
+        self.count += 1
+        for message in (chat().user(text)[0], chat().says(f"answer {self.count} {LONG}")[0]):
+            live.append(message)
+            self.world.db.said.setdefault(self.session, []).append(dict(message))
+            self.said[self.session][str(message["content"])] += 1
+            if message["role"] == "user":
+                self.world.hooks.pre_llm_call(
+                    session_id=self.session, conversation_history=list(live), platform="cli", is_first_turn=first
+                )
+        self.world.hooks.post_llm_call(session_id=self.session, conversation_history=list(live), platform="cli")
+
+    def cut(self, at: int, *, transcript: bool = True) -> None:
+        del self.agent.live[at:]
+        if transcript:
+            self.world.db.said[self.session] = copy.deepcopy(list(self.agent.live))
+
+    # -- verbs -------------------------------------------------------------------------------------------------
+    def say(self) -> None:
+        self.turn(f"question {self.count}")
+
+    def undo(self) -> None:
+        self.cut(max(0, len(self.agent.live) - 2))
+        self.say()
+
+    def undo_all(self) -> None:
+        self.cut(0)
+        self.say()
+
+    def retry(self) -> None:
+        if len(self.agent.live) > 1:
+            text = str(self.agent.live[-2]["content"])
+            self.cut(len(self.agent.live) - 2, transcript=False)
+            self.turn(text)
+
+    def edit(self) -> None:
+        """The newest question again, in other words."""
+        if len(self.agent.live) > 1:
+            self.cut(len(self.agent.live) - 2)
+            self.turn(f"other words {self.count}")
+
+    def drop(self) -> None:
+        """The last two turns are deleted."""
+        self.cut(max(0, len(self.agent.live) - 4))
+        self.say()
+
+    def model(self) -> None:
+        self.agent.engine.update_model("another", 64_000)
+
+    def personality(self) -> None:
+        """The host's next request has another system prompt; its list has none."""
+        ask = {"messages": [{"role": "system", "content": f"You are {self.count}."}, *self.agent.live], "model": "m"}
+        self.world.hooks.llm_request(request=ask, session_id=self.session, platform="cli")
+
+    def compress(self) -> None:
+        """A typed /compress: the host's transcript is what came back, in place."""
+        engine, live = self.agent.engine, self.agent.live
+        out = engine.compress(list(live), current_tokens=None, force=True)
+        if out != list(live):
+            self.folded += 1
+            engine.on_session_start(
+                self.session, platform="cli", boundary_reason="compression", old_session_id=self.session
+            )
+            self.agent.live = chat()
+            self.agent.live.extend(copy.deepcopy(out))
+            self.world.db.said[self.session] = copy.deepcopy(list(out))
+
+    def restart(self) -> None:
+        self.world.runtime.ingest.forget_all()
+        self.resume(self.session)
+
+    def resume(self, session: str) -> None:
+        self.agent = Agent(self.world, session, "cli")
+        self.agent.live = chat()
+        self.agent.live.extend(copy.deepcopy(self.world.db.said.get(session, [])))
+
+    def branch(self) -> None:
+        self.born += 1
+        parent, past = self.session, copy.deepcopy(list(self.agent.live))
+        self.open(f"b{self.born}", parent_session_id=parent, model_config=f'{{"_branched_from": "{parent}"}}')
+        self.agent.live.extend(past)
+        self.world.db.said[self.session] = copy.deepcopy(past)
+        self.say()
+
+    def new(self) -> None:
+        self.born += 1
+        self.open(f"n{self.born}")
+        self.say()
+
+    def back(self) -> None:
+        """`/resume` of the oldest session, and on with it."""
+        self.resume(self.ids[0])
+        self.say()
+
+    # -- the truth ---------------------------------------------------------------------------------------------
+    def check(self) -> None:
+        runtime = self.world.runtime
+        stored: dict[str, Counter[str]] = {}
+        for rows in runtime.store.every():
+            for row in rows:
+                stored.setdefault(row.head.session_id, Counter())[row.text] += 1
+        for session, said in self.said.items():
+            have = stored.get(session, Counter())
+            assert set(have) == set(said), session  # kept, whatever was taken back
+            assert all(have[text] <= said[text] for text in have), session  # nothing twice
+        if self.agent.live:
+            seen = runtime.observe(self.session, list(self.agent.live))
+            shown = [item.store_id for item in runtime.ingest.expected(runtime.session(self.session), None)]
+            raw = [entry.ids[-1] for entry in seen.lineage.entries if entry.ids and not entry.own]
+            assert raw == shown[len(shown) - len(raw) :]
+            roots = seen.lineage.assembly.roots if seen.lineage.assembly else ()
+            assert set(shown) - set(raw) == set(runtime.dag.messages_below(roots))
+        assert "unaligned list" not in self.world.topics()
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compaction of a few messages, without a model."""
+    monkeypatch.setenv("LCM_SUMMARY_MODEL", "extractive")
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "2")
+
+
+@pytest.mark.parametrize("verb", VERBS[1:])
+def test_each_verb_between_two_turns_and_a_restart(verb: str, hermes_home: Path) -> None:
+    """Kept once, marked, not shown."""
+    host = Terminal(hermes_home)
+    for step in ("say", "say", verb, "restart", "say", verb, "say", "restart"):
+        getattr(host, step)()
+        host.check()
+
+    assert host.folded == 2 * (verb == "compress")
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(VERBS), min_size=3, max_size=9))
+def test_any_verbs_in_any_order(monkeypatch: pytest.MonkeyPatch, verbs: list[str]) -> None:
+    """What was said is stored once; what is shown is what the host shows."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        monkeypatch.setenv("HERMES_HOME", home)
+        host = Terminal(Path(home))
+        host.say()
+        try:
+            for verb in verbs:
+                getattr(host, verb)()
+                host.check()
+        finally:
+            host.world.runtime.preparer.stop()
+            host.world.runtime.db.close()

@@ -1,0 +1,159 @@
+"""Each kind of token that people paste, in each form in which it comes: nothing of it that is worth having is left."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+from collections.abc import Callable
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from hermes_lcm.ingest.filters import clean_message
+from hermes_lcm.text.redact import DEFAULT, Redactor
+
+WORD = string.ascii_letters + string.digits
+LEFT = 8  # characters of a secret that may be left over, of some dozens
+
+
+def made(rng: random.Random, alphabet: str, count: int) -> str:
+    return "".join(rng.choice(alphabet) for _ in range(count))
+
+
+def pem(rng: random.Random) -> str:
+    body = "\n".join(made(rng, WORD + "+/", 64) for _ in range(4))
+    return f"-----BEGIN OPENSSH PRIVATE KEY-----\n{body}\n-----END OPENSSH PRIVATE KEY-----"
+
+
+#: By kind: a pasted text around ``{}``, and how the secret is made.
+TOKENS: dict[str, tuple[str, Callable[[random.Random], str]]] = {
+    "aws id": ("key {} is", lambda r: "AKIA" + made(r, string.ascii_uppercase + "234567", 16)),
+    "aws temporary": ("key {} is", lambda r: "ASIA" + made(r, string.ascii_uppercase + "234567", 16)),
+    "aws secret": ("aws_secret_access_key = {}", lambda r: made(r, WORD + "/+", 40)),
+    "aws json": ('"SecretAccessKey": "{}"', lambda r: made(r, WORD + "/+", 40)),
+    "aws pair": ("AKIAABCDEFGHIJKLMNOP,{}", lambda r: made(r, WORD + "/+", 36) + "aB3/"),
+    "aws prose": ("Secret access key: {}", lambda r: made(r, WORD + "/+", 40)),
+    "ghp": ("git clone https://{}@github.com/a/b", lambda r: "ghp_" + made(r, WORD, 36)),
+    "gho": ("use {} now", lambda r: "gho_" + made(r, WORD, 36)),
+    "github_pat": ("use {} now", lambda r: f"github_pat_{made(r, WORD, 22)}_{made(r, WORD, 59)}"),
+    "gitlab": ("use {} now", lambda r: "glpat-" + made(r, WORD + "_-", 20)),
+    "slack": ("use {} now", lambda r: f"xoxb-{made(r, '123456789', 12)}-{made(r, '123456789', 12)}-{made(r, WORD, 24)}"),
+    "slack app": ("use {} now", lambda r: f"xapp-1-A{made(r, '123456789', 10)}-{made(r, string.hexdigits.lower(), 64)}"),
+    "slack hook": ("https://hooks.slack.com/services/{}", lambda r: f"T0{made(r, WORD, 8)}/B{made(r, WORD, 33)}"),
+    "stripe": ("use {} now", lambda r: "sk_live_" + made(r, WORD, 24)),
+    "stripe restricted": ("use {} now", lambda r: "rk_live_" + made(r, WORD, 24)),
+    "google": ("?key={} now", lambda r: "AIza" + made(r, WORD + "_-", 35)),
+    "openai": ("use {} now", lambda r: "sk-proj-" + made(r, WORD + "_-", 120) + "a1"),
+    "openai old": ("use {} now", lambda r: "sk-" + made(r, WORD, 48)),
+    "anthropic": ("use {} now", lambda r: "sk-ant-api03-" + made(r, WORD + "_-", 93) + "AA"),
+    "huggingface": ("use {} now", lambda r: "hf_" + made(r, WORD, 34)),
+    "npm": ("//registry.npmjs.org/:_authToken={}", lambda r: "npm_" + made(r, WORD, 36)),
+    "pypi": ("use {} now", lambda r: "pypi-AgEIcHlwaS5vcmcC" + made(r, WORD + "_-", 150)),
+    "jwt": ("use {} now", lambda r: f"eyJ{made(r, WORD, 33)}.eyJ{made(r, WORD, 80)}.{made(r, WORD + '_-', 43)}"),
+    "private key": ("{}", pem),
+    "postgres": ("postgresql://app:{}@db.example.org:5432/prod", lambda r: made(r, WORD, 18)),
+    "mongo": ("mongodb+srv://app:{}@c0.example.net/?w=majority", lambda r: made(r, WORD + "!~_", 18)),
+    "redis": ("redis://:{}@cache:6379/0", lambda r: made(r, WORD, 18)),
+    "odbc": ("Server=db;User Id=sa;Password={};Encrypt=yes", lambda r: made(r, WORD, 18)),
+}  # fmt: skip
+
+
+def wrapped(text: str, width: int, joint: str) -> str:
+    """What a terminal of this width shows, copied."""
+    return joint.join(text[at : at + width] for at in range(0, len(text), width))
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "plain": lambda t: f"look: {t} thanks",
+    "json": lambda t: json.dumps({"a": t}),
+    "json twice": lambda t: json.dumps({"a": json.dumps({"b": t})}),
+    "slashes escaped": lambda t: json.dumps({"a": t}).replace("/", "\\/"),
+    "percent": lambda t: quote(t, safe=""),
+    "query": lambda t: "https://x.org/?" + urlencode({"q": t}),
+    "80 columns": lambda t: wrapped(f"$ cat config and then {t} thanks for it", 80, "\n"),
+    "41 columns": lambda t: wrapped(f"$ cat {t} thanks for it", 41, "\n"),
+    "30 columns, indented": lambda t: wrapped(f"$ echo {t} thanks for it", 30, "\r\n    "),
+    "50 columns, in a box": lambda t: wrapped(f"{t} thanks for it", 50, " │\n│ "),
+    "60 columns in JSON": lambda t: json.dumps({"out": wrapped(f"then {t} thanks for it", 60, "\n")}),
+}
+
+
+def longest_left(secret: str, text: str) -> int:
+    """The longest stretch of the secret that stands in the text."""
+    best = 0
+    for at in range(len(secret)):
+        while secret[at : at + best + 1] in text and at + best < len(secret):
+            best += 1
+    return best
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", TOKENS)
+def test_no_form_hides_a_token(kind: str, form: str) -> None:
+    """Ten of each, as different as they are in life."""
+    redactor = Redactor(["all"])
+    rng = random.Random(f"{kind} {form}")
+    for _ in range(10):
+        around, make = TOKENS[kind]
+        secret = make(rng)
+        text = FORMS[form](around.replace("{}", secret))
+        clean = redactor.text(text)
+        parts = secret.split("\n")[1:-1] if kind == "private key" else [secret]
+        assert all(longest_left(part, clean) < LEFT for part in parts), (text, clean)
+        assert redactor.text(clean) == clean
+
+
+@pytest.mark.parametrize("kind", TOKENS)
+def test_no_token_stays_in_the_arguments_of_a_tool(kind: str) -> None:
+    """Arguments are JSON in a string."""
+    around, make = TOKENS[kind]
+    secret = make(random.Random(kind))
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "terminal", "arguments": json.dumps({"command": around.replace("{}", secret)})},
+    }
+    clean = clean_message({"role": "assistant", "content": "", "tool_calls": [call]}, Redactor(["all"]))
+    arguments = clean["tool_calls"][0]["function"]["arguments"]
+
+    assert longest_left(secret.split("\n")[-2] if "\n" in secret else secret, arguments) < LEFT
+    assert "[redacted:" in json.loads(arguments)["command"]
+
+
+@pytest.mark.parametrize("kind", ["aws id", "aws secret", "aws json", "ghp", "gho", "github_pat", "private key"])
+def test_keys_of_aws_and_github_are_among_the_default_kinds(kind: str) -> None:
+    """Whoever switches redaction on need not name them."""
+    around, make = TOKENS[kind]
+    secret = make(random.Random(kind))
+
+    assert {"aws_key", "github_token"} <= set(DEFAULT)
+    assert secret not in Redactor().text(around.replace("{}", secret))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "const apiKey = 'YOUR_API_KEY_HERE';",
+        "password = 'mysecretpassword'",
+        "passwordError.textContent = 'Password cannot exceed 50 characters.'",
+        "META_KEYWORDS = 'portfolio, projects, skills'",
+        'SENTRY_DSN = "$SENTRY_DSN"',
+        "new WebClient('xoxb-your-slack-token')",
+        "CACHE_KEY_PREFIX = 'weather_data_'",
+        "see sk-learn-contrib\nand task-force\nof 2024",
+        "100%25 of https://example.org:8080/a%40b@2",
+        "ghp_\nnothing follows",
+    ],
+)
+def test_examples_and_names_are_no_secrets(text: str) -> None:
+    """What is taken from these does not come back."""
+    assert Redactor(["all"]).text(text) == text
+
+
+def test_what_follows_a_whole_token_on_the_next_line_stays() -> None:
+    """A token of known length ends with its line."""
+    token = "ghp_" + "aB3d" * 9
+    clean = Redactor().text(f"{token}\nnext7 line")
+
+    assert clean.endswith("]\nnext7 line")

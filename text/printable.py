@@ -1,0 +1,37 @@
+"""
+Control characters, escape sequences and direction marks in text that a terminal or a Markdown reader shows.
+
+Pure. Stored text stays as it is; what is shown of it has each such character as its escape, so that it is seen and does nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+#: C0 but tab and line feed, DEL and C1, soft hyphen, invisible and direction marks, line and paragraph separators, surrogates,
+#: tags. Not the joiners U+200C and U+200D: scripts and emoji need them.
+_HIDDEN: Final = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb"
+    "\\ud800-\\udfff\\U000e0000-\\U000e007f]"
+)
+
+
+def printable(text: str) -> str:
+    """The text with what a terminal would obey as escapes: ``\\x1b``, ``\\u202e``."""
+    return text if _plain(text) else _HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def printable_json(text: str) -> str:
+    """JSON with the same characters as JSON escapes: it reads back to the very same value."""
+    return text if _plain(text) else _HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def one_line(text: str) -> str:
+    """The same for a name in a line of its own: a line feed is an escape too."""
+    return printable(text).replace("\n", "\\n")
+
+
+def _plain(text: str) -> bool:
+    return text.isprintable() or _HIDDEN.search(text) is None
