@@ -29,7 +29,8 @@ WINDOW = 64_000
 SESSION = "20260101_090000_screens"
 #: A view, and what it says when it is there.
 VIEWS = {
-    "now": "The next compaction", "prompt": "What the model saw", "money": "By day", "settings": "context_threshold",
+    "now": "The next compaction", "prompt": "What the model saw", "money": "By day",
+    "ledger": "Facts that users stated", "settings": "context_threshold",
     "doctor": r"\d+ failed",
 }  # fmt: skip
 _LIGHT = """fetch('/api/dashboard/theme', {method: 'PUT', body: JSON.stringify({name: 'nous-blue'}), headers: {
@@ -77,6 +78,10 @@ def take(home: Home, out: Path, kind: str) -> None:
             page.sees(wanted)
             time.sleep(1)  # the canvas draws behind its data
             page.picture(out / f"tab-{name}.{kind}")
+        page.js("location.hash = 'view=exam'")
+        page.click("button", "Hold the exam now")
+        page.sees(r"Held ")
+        page.picture(out / f"tab-exam.{kind}")
         page.js("location.hash = 'view=conversation'")
         page.sees("Choose a summary")
         page.js("document.querySelector('.lcm-canvas').focus()")
