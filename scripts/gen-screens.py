@@ -27,6 +27,10 @@ from host.drive import Home  # noqa: E402
 
 WINDOW = 64_000
 SESSION = "20260101_090000_screens"
+FACTS = (
+    "Always run the tests before you commit.", "Our budget for the release is $400.", "The deadline is December 12.",
+    "We decided to use PostgreSQL for the new service.", "Our budget for the release is now $450.",
+)  # fmt: skip
 #: A view, and what it says when it is there.
 VIEWS = {
     "now": "The next compaction", "prompt": "What the model saw", "money": "By day",
@@ -57,7 +61,9 @@ def converse(home: Path, turns: int) -> None:
         read = size
 
     turn: list[kit.Chat] = []
-    for message in [*kit.Talk(21).history(turns * 4), {"role": "user"}]:
+    talk = [*kit.Talk(21).history(turns * 4), {"role": "user"}]
+    facts = [({"role": "user", "content": fact}, {"role": "assistant", "content": "Understood."}) for fact in FACTS]
+    for message in [message for fact in facts for message in fact] + talk:
         if message["role"] == "user" and turn:
             agent.turn(turn, request)
             turn = []

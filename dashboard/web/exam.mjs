@@ -34,7 +34,7 @@ function Grades({ said, w }) {
 
 /** The questions with their answers, lost ones first. */
 function Probes({ probes, go, w }) {
-  const [grade, setGrade] = useState("lost");
+  const [grade, setGrade] = useState(probes.some((each) => each.grade === "lost") ? "lost" : "");
   const [offset, setOffset] = useState(0);
   const shown = probes.filter((each) => !grade || each.grade === grade);
   return h(Panel, { title: w.say("exam.probes") },

@@ -47,7 +47,7 @@ function Entries({ said, go, profile, session, done, w }) {
       each.mark ? h("strong", { className: "lcm-warn" }, ` ${w.say(`mark.${each.mark}`)}`) : null),
     h("blockquote", { className: "lcm-text" }, each.quote),
     each.correction ? h("div", null, w.say("ledger.right"), " ", each.correction) : null,
-    ["replaces", "replaced_by", "contradicts"].filter((name) => each[name]).map((name) => h("div", { key: name, className: "lcm-quiet" }, w.say(`ledger.${name}`, { name: each[name] }))),
+    ["replaces", "replaced_by", "contradicts"].filter((name) => each[name]).map((name) => h("div", { key: name, className: "lcm-quiet" }, w.say(`ledger.${name}`, { name: `msg_${each[name].split(".")[0]}` }))),
     h(Marks, { entry: each, profile, session, done, w }))));
 }
 
