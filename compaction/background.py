@@ -37,7 +37,7 @@ _MIN_NEW_ROWS = 4
 _SHARE = 3  # leaves of one chat, then it is the turn of those that wait
 #: Summaries are written from this share of the way to the next fold on, for so much of it at least; then for what came since,
 #: so that little is left raw. Earlier they would be for nothing where a conversation ends before.
-_AHEAD_SHARE, _AHEAD_PART = 0.7, 0.25
+_AHEAD_SHARE, _AHEAD_PART = 0.6, 0.25
 _CLOSE_SHARE, _CLOSE_PART = 0.95, 0.03
 _LEAST_TOKENS = 2000  # what a call costs besides would be half of it
 _MOST_FOLDS = 1000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+
+#: A thread of a test may hang on purpose inside its database: that one is left open.
+_CLOSES_S = 0.5
 
 hypothesis.settings.register_profile("lcm", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("lcm")
@@ -35,6 +39,35 @@ def hermes_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     home = tmp_path_factory.mktemp("hermes")
     monkeypatch.setenv("HERMES_HOME", str(home))
     return home
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """After a test its databases are closed and its background work has stopped: neither meets the next test."""
+    from hermes_lcm.compaction.background import Preparer
+    from hermes_lcm.storage.connection import Database
+
+    made: weakref.WeakSet[Any] = weakref.WeakSet()
+    with pytest.MonkeyPatch.context() as noted:
+        for kind in (Preparer, Database):
+            noted.setattr(kind, "__init__", _noted(kind.__init__, made))
+        yield
+    for each in list(made):
+        if isinstance(each, Preparer):
+            each.stop()
+            each.idle(_CLOSES_S)
+    for each in list(made):
+        if isinstance(each, Database) and each.hold(_CLOSES_S):
+            each.let_go()
+            each.close()
+
+
+def _noted(init: Any, made: weakref.WeakSet[Any]) -> Any:
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        made.add(self)
+
+    return wrapped
 
 
 class NetworkBlockedError(RuntimeError):

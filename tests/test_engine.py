@@ -6,7 +6,9 @@ import copy
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -308,18 +310,29 @@ def test_a_success_that_cannot_be_noted_reaches_nobody(host: Host, monkeypatch: 
 def test_copies_are_independent_and_open_nothing(host: Host) -> None:
     """Fifty copies: no connection, no file, no state shared."""
     host.says(chat().turns(2))
-    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    assert host.runtime.preparer.idle(30)
+    before = open_files(host.home)
+    assert not os.path.isdir("/proc/self/fd") or before
     copies = [copy.deepcopy(host.engine) for _ in range(50)]
     for n, each in enumerate(copies):
         each.update_model("m", 8000 + n)
         each.on_session_start(f"copy {n}", hermes_home=str(host.home), platform="cli")
         each.last_prompt_tokens = n
-    after = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
 
-    assert after == before
+    assert open_files(host.home) == before
     assert [each.last_prompt_tokens for each in copies] == list(range(50))
     assert len({id(each.runtime) for each in copies}) == 1
     assert host.engine.session_id == "s"
+
+
+def open_files(home: Path) -> Counter[str]:
+    """How often this process has each file of a home open; nothing where the system does not tell."""
+    numbers = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
+    found: Counter[str] = Counter()
+    for number in numbers:
+        with suppress(OSError):  # closed meanwhile
+            found[os.readlink(f"/proc/self/fd/{number}")] += 1
+    return Counter({name: count for name, count in found.items() if name.startswith(str(home))})
 
 
 def test_clones_are_copies(host: Host) -> None:
