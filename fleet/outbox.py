@@ -33,8 +33,8 @@ class State:
     """What a database knows of itself as a part of the fleet.
 
     ``blocks``: its own, oldest first. ``before``: of each table, the last number before it joined. ``filled``: up to which number
-    such rows were noted. ``pulled``: the server's transaction up to which changes of others were looked at. ``mark``: pushes that the
-    server has confirmed to ``role``.
+    such rows were noted. ``pulled``: the server's transaction up to which changes of others were looked at. ``mark``: pushes
+    that the server has confirmed to ``role``.
     """
 
     file: str

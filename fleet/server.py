@@ -64,10 +64,9 @@ class Server:
 
         ``silence_s``: one answer may take so long; None: ``SILENCE_S``.
         """
-        with translated():
-            with _impatient().connect(self._conninfo(), autocommit=True) as connection:
-                connection.silence_s = SILENCE_S if silence_s is None else silence_s
-                yield connection
+        with translated(), _impatient().connect(self._conninfo(), autocommit=True) as connection:
+            connection.silence_s = SILENCE_S if silence_s is None else silence_s
+            yield connection
 
     @contextmanager
     def session(self, *, wait_s: float) -> Iterator[Cursor[tuple[Any, ...]]]:
