@@ -24,7 +24,7 @@ from ..errors import LcmError, Overtaken, StoreCorrupt, StoreError, StoreForeign
 from ..ops.backup import prune_stand_ins
 from ..ops.survey import readable
 from ..storage import files, standby
-from ..storage.connection import MEMORY, Database, stand_in
+from ..storage.connection import Database, in_memory, is_memory, stand_in
 from ..storage.health import Health
 from ..storage.upgrade import BACKUPS
 from .adopt import adopt_beside, is_earlier, parts_on, swap
@@ -90,7 +90,7 @@ class Standby:
     def news(self, session_id: str) -> str:
         """One line for the user of a session, once: that something stands in for the database, or does no longer."""
         if self.engaged and session_id not in self._told:
-            where = "memory" if self._db.file == MEMORY else self._db.file.name
+            where = "memory" if is_memory(self._db.file) else self._db.file.name
             why = type(self._reason).__name__ if self._reason else "StoreError"
             self._told[session_id] = where
             said = f"its database {self._db.path.name} cannot be used ({why}); everything is kept in {where} until it works again"
@@ -116,7 +116,7 @@ class Standby:
         with self._lock, self._db.alone():
             if self.file != was and self._db.is_open:
                 return True  # another thread was faster, or somebody exchanged the file
-            return self._db.file != MEMORY and self._take(error)
+            return not is_memory(self._db.file) and self._take(error)
 
     def _take(self, error: StoreError) -> bool:
         source = self._db.file
@@ -124,7 +124,7 @@ class Standby:
             self._reason, self._seen = error, self._look()
             self._wait_s, self._not_before = _FIRST_WAIT_S, 0.0
         chosen = [] if self.engaged else self._files()
-        for file in (*chosen, MEMORY):
+        for file in (*chosen, in_memory()):
             try:
                 self._begin(file, source)
             except StoreError as exc:
@@ -132,14 +132,14 @@ class Standby:
                 with suppress(StoreError):
                     self._db.use(source)
                 continue
-            where = "memory" if file == MEMORY else str(file)
+            where = "memory" if is_memory(file) else str(file)
             said = f"the database cannot be used ({type(error).__name__}: {error}); what is said is stored in {where} meanwhile, "
             said += "and merged when it works again"
             for problem in self._health.problems(may_open=False):
                 if problem.message.startswith(f"{type(error).__name__}: "):  # the same, of whatever met it first
                     self._health.resolved(problem.topic)
             self._health.degraded(TOPIC, said, remedy=str(error.remedy))
-            if file != MEMORY and isinstance(error, StoreForeign) and is_earlier(self._db.path):
+            if not is_memory(file) and isinstance(error, StoreForeign) and is_earlier(self._db.path):
                 self._adopt()
             return True
         return False
@@ -154,7 +154,7 @@ class Standby:
             return []
 
     def _begin(self, file: Path, source: Path) -> None:
-        fresh = file == MEMORY or not file.exists()
+        fresh = is_memory(file) or not file.exists()
         self._copied.clear()
         self._rest = None
         self._source = source
@@ -165,7 +165,7 @@ class Standby:
             if not known and not isinstance(self._reason, StoreForeign) and source.exists() and source.stat().st_size:
                 standby.give_numbers(self._db, int(self._clock()))
         except StoreError:
-            if fresh and file != MEMORY:
+            if fresh and not is_memory(file):
                 self._db.close()
                 standby.remove(file)
             raise
@@ -214,7 +214,7 @@ class Standby:
         if (
             tried
             and self.engaged
-            and self._db.file != MEMORY
+            and not is_memory(self._db.file)
             and self._monotonic() >= self._not_before
             and is_earlier(self._db.path)
         ):
@@ -340,17 +340,18 @@ class Standby:
 
     def _leave_memory(self) -> None:
         """Memory goes to a file as soon as one can be written, also while the database cannot be used."""
-        if self._db.file != MEMORY or self._monotonic() < self._not_before:
+        if not is_memory(self._db.file) or self._monotonic() < self._not_before:
             return
-        held = Database(MEMORY)
+        memory = self._db.file
+        held = Database(memory)
         with self._db.alone():
             try:
                 held.open()
                 self._begin(stand_in(self._db.path, self._clock()), self._db.path)
-                self._merged(MEMORY)
+                self._merged(memory)
             except _NOT_MERGED as exc:
                 logger.warning("memory stands in still: %s", exc)
-                self._db.use(MEMORY)
+                self._db.use(memory)
                 self._db.open()  # before the last connection to it is closed
                 self._later()
             finally:
@@ -361,7 +362,7 @@ class Standby:
         try:
             return self._merged(path)
         except StoreCorrupt as exc:
-            if path == MEMORY or str(path) not in str(exc):
+            if is_memory(path) or str(path) not in str(exc):
                 raise
         saved = path.with_name(f".{path.name}.{os.getpid()}.saved")
         standby.remove(saved)
@@ -383,9 +384,9 @@ class Standby:
 
     def _keep(self, path: Path, done: Merged) -> None:
         """Keep a stand-in that was merged among the backups; one that cannot be moved now is merged again, which adds nothing."""
-        if path != MEMORY and not (done.messages or done.nodes):
+        if not is_memory(path) and not (done.messages or done.nodes):
             standby.remove(path)  # it held nothing of its own
-        elif path != MEMORY:
+        elif not is_memory(path):
             try:
                 standby.retire(path, self._db.path.parent / BACKUPS)
                 prune_stand_ins(self._db.path)

@@ -8,6 +8,7 @@ opened at first use and again at every use after a failure, so that a repaired d
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 import stat
@@ -56,8 +57,8 @@ SPARE_PAGES = 16
 RETURNED_PAGES = 4000
 #: Written anew in 30 ms of processor time.
 SMALL_FILE_BYTES = 2_000_000
-#: Instead of a file, where none can be written: what is stored lives as long as a connection of this process to that name.
-MEMORY: Final = Path(":memory:")
+_MEMORY: Final = ":memory:"
+_MEMORIES: Final = itertools.count(1)
 
 
 class Identity(NamedTuple):
@@ -67,6 +68,20 @@ class Identity(NamedTuple):
     device: int
     file: int
     log: int
+
+
+def in_memory() -> Path:
+    """A name that no other database of this process has: what is stored under it lives as long as a connection to it."""
+    return Path(f"{_MEMORY}{os.getpid()}-{next(_MEMORIES)}")
+
+
+def is_memory(file: Path) -> bool:
+    """Is this no file, but memory of this process?"""
+    return file.name.startswith(_MEMORY)
+
+
+def _memory_uri(file: Path) -> str:
+    return f"file:lcm-{file.name.removeprefix(_MEMORY)}?mode=memory&cache=shared"
 
 
 def stand_in(database: Path, now: float) -> Path:
@@ -189,7 +204,7 @@ class Database:
             self._translated = Translated(file)
             self._translated_or_busy = Translated(file, self._saw_busy)
             self._long_reads.path = file
-            self._read_lock = self._write_lock if file == MEMORY else threading.RLock()
+            self._read_lock = self._write_lock if is_memory(file) else threading.RLock()
 
     def rescue(self) -> None:
         """Save what the file that was left holds, where it was removed or replaced meanwhile. Raises StoreError."""
@@ -269,8 +284,8 @@ class Database:
         return self._writer
 
     def _identity(self) -> Identity | None:
-        if self.file == MEMORY:
-            return Identity(os.getpid(), 0, 0, 0)
+        if is_memory(self.file):
+            return Identity(os.getpid(), 0, int(self.file.name.rpartition("-")[2]), 0)
         try:
             found = os.stat(self.file)
         except OSError:
@@ -328,7 +343,7 @@ class Database:
                 writer.execute(f"PRAGMA busy_timeout={self._busy_ms}")
                 self._sealer = seals.Sealer(writer)
                 changes.attach(writer)
-                reader = writer if self.file == MEMORY else self._connect_reader()
+                reader = writer if is_memory(self.file) else self._connect_reader()
             except BaseException:
                 writer.close()
                 raise
@@ -345,15 +360,16 @@ class Database:
 
     def _connect(self, patience: int) -> sqlite3.Connection:
         """A connection that waits so many milliseconds for a lock."""
-        name = f"file:lcm-{os.getpid()}?mode=memory&cache=shared" if self.file == MEMORY else str(self.file)
+        memory = is_memory(self.file)
+        name = _memory_uri(self.file) if memory else str(self.file)
         return sqlite3.connect(
-            name, timeout=patience / 1000, isolation_level=None, check_same_thread=False, uri=self.file == MEMORY,
+            name, timeout=patience / 1000, isolation_level=None, check_same_thread=False, uri=memory,
             cached_statements=KEPT_STATEMENTS,
         )  # fmt: skip
 
     def _connect_reader(self) -> sqlite3.Connection:
         reader = self._connect(self._busy_ms)
-        if self.file == MEMORY:  # there a second connection would be refused while anybody writes
+        if is_memory(self.file):  # there a second connection would be refused while anybody writes
             reader.execute("PRAGMA read_uncommitted=1")
         reader.execute("PRAGMA trusted_schema=OFF")
         reader.execute("PRAGMA query_only=1")
@@ -362,7 +378,7 @@ class Database:
 
     def _create_file(self) -> None:
         """An empty file of the right mode: SQLite gives its side files the mode of the main file."""
-        if self.file == MEMORY:
+        if is_memory(self.file):
             return
         if self.file.exists():
             refuse_other_kinds(self.file)
@@ -587,7 +603,7 @@ class Database:
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Short reads of this thread go over a connection of their own: however long they take, no other thread waits."""
-        if self.file == MEMORY or self._own_reader() is not None:
+        if is_memory(self.file) or self._own_reader() is not None:
             yield
             return
         with self._long_reads.own(self._connect_for_long_read) as reader:
@@ -598,7 +614,7 @@ class Database:
                 self._apart.reader = None
 
     def _own_reader(self) -> OwnReader | None:
-        return None if self.file == MEMORY else getattr(self._apart, "reader", None)
+        return None if is_memory(self.file) else getattr(self._apart, "reader", None)
 
     def _connect_for_long_read(self) -> sqlite3.Connection:
         self._reading()  # raises where another thread has just closed the file
@@ -641,11 +657,7 @@ class Database:
     @contextmanager
     def copied(self, tables: Sequence[str], schema: Sequence[str]) -> Iterator[Callable[[str], object]]:
         """A private copy of some tables as they are now, over ``schema``, which makes them; ``execute`` of it. Locks nobody."""
-        source = (
-            f"file:lcm-{os.getpid()}?mode=memory&cache=shared"
-            if self.file == MEMORY
-            else f"{self.file.resolve().as_uri()}?mode=ro"
-        )
+        source = _memory_uri(self.file) if is_memory(self.file) else f"{self.file.resolve().as_uri()}?mode=ro"
         self._ready()
         with self._translated, closing(sqlite3.connect("file:", uri=True, isolation_level=None)) as copy:
             for statement in schema:

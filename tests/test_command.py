@@ -75,7 +75,7 @@ CHANGING = tuple(
 
 
 #: Verbs that read or write other files of this machine, and are refused in a chat.
-TERMINAL = ("import", "import host", "adopt", "rescue", "install", "uninstall")
+TERMINAL = ("import", "import host", "adopt", "rescue", "install", "uninstall", "preset use")
 
 
 def clear(said: Answer) -> None:

@@ -22,7 +22,7 @@ from world import World, chat, run, texts
 from hermes_lcm import errors
 from hermes_lcm.storage import connection as connection_module
 from hermes_lcm.storage import files, schema, seals
-from hermes_lcm.storage.connection import Database, Databases
+from hermes_lcm.storage.connection import Database, Databases, in_memory
 from hermes_lcm.storage.health import Health
 from hermes_lcm.storage.schema import APPLICATION_ID, VERSION
 
@@ -45,6 +45,20 @@ def note(db: Database, key: str, value: str = "x") -> None:
 
 def notes(db: Database) -> list[str]:
     return [key for (key,) in db.query("SELECT key FROM meta WHERE key NOT IN ('identity', 'sealed') ORDER BY key")]
+
+
+def test_two_databases_in_memory_see_nothing_of_each_other() -> None:
+    """Two profiles of one process that both have no file; another connection to one of them sees what it holds."""
+    one, two = Database(in_memory()), Database(in_memory())
+    note(one, "a")
+    note(two, "b")
+    again = Database(one.file)
+    assert (notes(one), notes(two), notes(again)) == (["a"], ["b"], ["a"])
+    assert one.identity != two.identity
+    with two.copied(["meta"], ["CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID"]) as copy:
+        assert [row[0] for row in copy("SELECT key FROM meta WHERE key = 'b' OR key = 'a'")] == ["b"]  # type: ignore[attr-defined]
+    for each in (one, two, again):
+        each.close()
 
 
 # -- the file ----------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from breaking import Host, lost_or_doubled, valid
 from earlier_world import used
 from world import PATIENCE_S, Chat, chat, texts, tokens_of
 
+from hermes_lcm import runtime
 from hermes_lcm.importers import standby
 
 Mend = Callable[[], None]
@@ -262,7 +263,6 @@ def no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standby, "stand_in", lambda *_: Path("/proc/none.db"))
 
 
-@pytest.mark.slow  # memory has one name a process: another test's that is still open there is taken for it
 @pytest.mark.parametrize("more", [0, 5, 6])
 def test_memory_is_left_for_a_file_as_soon_as_there_can_be_one(
     outage: Outage, monkeypatch: pytest.MonkeyPatch, more: int
@@ -288,7 +288,6 @@ def test_memory_is_left_for_a_file_as_soon_as_there_can_be_one(
     assert outage.host.gaps(outage.live) == (0, 0)
 
 
-@pytest.mark.slow  # memory has one name a process: another test's that is still open there is taken for it
 def test_memory_that_cannot_be_left_yet_keeps_what_it_has(outage: Outage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each try opens another file; what is in memory lives as long as a connection to it."""
     mend = damaged(outage.db)
@@ -302,6 +301,25 @@ def test_memory_that_cannot_be_left_yet_keeps_what_it_has(outage: Outage, monkey
 
     assert lost_or_doubled(outage.host, outage.said) == ([], [])
     assert outage.host.gaps(outage.live) == (0, 0)
+
+
+def test_two_profiles_in_memory_see_nothing_of_each_other(
+    hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One process serves both, and neither can write a file: each stores what is said in it, and only that."""
+    no_file(monkeypatch)
+    said = [chat().turns(2, first=700), chat().turns(3, first=800)]
+    profiles = [runtime.RUNTIMES.at(home) for home in (hermes_home, tmp_path / "other")]
+    for profile, messages in zip(profiles, said, strict=True):
+        profile.path.mkdir(parents=True)
+        profile.take("s", messages)
+
+    assert [profile.store.count() for profile in profiles] == [len(messages) for messages in said]
+    for profile in profiles:
+        profile.path.rmdir()
+        profile.take("s", said[profiles.index(profile)])
+        assert not profile.standby.engaged
+    assert [profile.store.count() for profile in profiles] == [len(messages) for messages in said]
 
 
 @pytest.mark.parametrize("act", [delete, replace_by_nothing], ids=["deleted", "emptied"])
