@@ -260,7 +260,8 @@ def _show(answer: Answer, *, as_json: bool, whole: bool = False) -> None:
     if out.isatty() and facts.colours():
         for words, colour in _COLOURS:
             text = words.sub(f"\\1\x1b[{colour}m\\2\x1b[0m", text)
-    if text and not (out.isatty() and out is sys.stdout and screen.paged(text, *facts.pager())):
+    paging = out is sys.stdout and out.isatty() and sys.stdin.isatty()
+    if text and not (paging and screen.paged(text, *facts.pager())):
         print(text, file=out)
 
 
