@@ -21,6 +21,7 @@ from pathlib import Path
 from .config import KNOBS, shown
 from .errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError
 from .exam import grading, report
+from .fleet import forget as purging
 from .fleet import verbs as fleet
 from .host import facts
 from .importers import verbs
@@ -666,7 +667,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("restore", _restore, "put a backup back", "[<name>|latest] [apply]", changes=True, example="latest"),
     *redaction.VERBS,
-    *forget.VERBS,
+    *forget.verbs(purging.others_of),
     Verb("rotate", _rotate, "let everything before the fresh tail leave the prompt", "[apply]", changes=True, own=True),
     Verb(
         "preset show", _preset_show, "shipped groups of settings and where their values come from", "[<name>]", own=True
