@@ -264,7 +264,7 @@ class FullText:
         for rows in itertools.takewhile(bool, rest):
             with self._db.transaction():
                 self._db.executemany(insert, rows)
-            time.sleep(_PAUSE_S)
+            self._pause()
         with self._db.transaction():
             for rows in itertools.takewhile(bool, rest):
                 self._db.executemany(insert, rows)
@@ -274,6 +274,10 @@ class FullText:
             self._db.rename([*there, (spare, self._name)])
             self._db.execute(next(each for each in self._schema if self._terms in each))
         self._drop(old)
+
+    def _pause(self) -> None:
+        self._db.relieve()
+        time.sleep(_PAUSE_S)
 
     def _exists(self, table: str) -> bool:
         return bool(self._db.fetch("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)))
@@ -288,7 +292,7 @@ class FullText:
         for part in (f"{table}_data", f"{table}_docsize"):
             with suppress(StoreError):  # a damaged one goes as a whole
                 while self._deleted(part):
-                    time.sleep(_PAUSE_S)
+                    self._pause()
         with self._db.transaction():
             self._db.execute(f"DROP TABLE IF EXISTS {table}")
 
