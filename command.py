@@ -300,6 +300,10 @@ def _uninstall(deps: Access, words: Words) -> Answer:
     )
 
 
+def _program(_deps: Access, words: Words) -> Answer:
+    raise BadRequest(f"this needs a terminal of its own: type `hermes lcm {words.name}` in one")
+
+
 def _terminal_only(deps: Access, words: Words) -> None:
     if not deps.trusted:
         raise BadRequest(f"this changes the installation: `hermes lcm {words.name}` at the terminal")
@@ -599,11 +603,11 @@ def overview() -> Answer:
 
 
 _GROUPS = (
-    ("Look", "status sessions search show explain recall cost journal"),
+    ("Look", "status top browse sessions search show explain recall cost exam ledger journal"),
     ("Keep it well", "doctor backup restore rotate dissolve"),
     ("Take in and give out", "import adopt export"),
     ("Private things", "redact purge pin retention"),
-    ("Set up", "config preset notices install uninstall help"),
+    ("Set up", "config preset notices install uninstall completion help"),
 )
 _NAME_COLUMNS, _HELP_COLUMNS = 12, 66
 
@@ -777,6 +781,15 @@ VERBS: tuple[Verb, ...] = (
         example="off",
     ),
     *ledger.VERBS,
+    Verb("top", _program, "a live view of window, next compaction, money and health (q leaves it; not in a chat)"),
+    Verb("browse", _program, "a text interface: sessions, tree, messages, search (not in a chat)"),
+    Verb(
+        "completion",
+        _program,
+        "completion of these words for your shell (not in a chat)",
+        "<bash|zsh|fish>",
+        example="bash",
+    ),
     Verb("journal", journal.journal, "what was changed in this archive, newest first", "[--limit N]"),
     Verb("help", _help, "this list, or more about one verb", "[<verb>]", own=True, example="backup"),
 )
