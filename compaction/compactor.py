@@ -172,6 +172,8 @@ class Compactor:
         )
         if request.narrow:
             tail, backlog = plan.Tail(0, None, tail.tokens), tuple(unit for unit in units if unit.index < 0)
+        if request.ahead and tail.request is not None:
+            backlog = plan.parted_at(backlog, units[tail.request].index)
         return View(tuple(units), tail, backlog, budget, before, archived)
 
     # -- units ----------------------------------------------------------------------------------------
