@@ -420,6 +420,17 @@ class Config:
         "What `hermes lcm retention apply` forgets: rules `who:days=step`; who: a glob, `cron` or `subagent`.",
     )
 
+    retention_every_hours: int = knob(
+        0,
+        whole(0),
+        "Hours between two rounds of the retention policy that Hermes makes by itself, after a turn. 0: none.",
+    )
+    retention_apply: bool = knob(
+        False,
+        FLAG,
+        "Such a round removes what is due, after a backup. Off: it only says in the status what it would free.",
+    )
+
     stub_min_chars: int = knob(
         4_000,
         whole(200),
