@@ -20,8 +20,8 @@ MAY_IMPORT = {
     "tools": "command errors ops ops.doctor recall records runtime schemas search",
     "command": "config errors exam fleet host importers ops ops.doctor ops.forget recall runtime search session text",
     "exam": "compaction dag errors ops prompt recall records session storage store text",
-    "runtime": "archive compaction config dag errors fleet host importers ingest ledger llm ops prompt recall records search "
-    "session storage store text",
+    "runtime": "archive compaction config dag errors fleet host importers ingest ledger llm ops ops.forget prompt recall records "
+    "search session storage store text",
     "fleet": "archive config errors importers ops ops.forget recall records search session storage store text",
     "ops.forget": "compaction errors llm ops ops.doctor recall records search session storage store text",
     "ops.doctor": "config dag errors ingest ops recall records session storage store text",

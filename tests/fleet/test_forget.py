@@ -73,6 +73,7 @@ def pair(fleet: Fleet, host: Hosts) -> tuple[Host, Host]:
     return a, b
 
 
+@pytest.mark.slow
 def test_a_dry_run_names_what_the_server_has_and_changes_nothing(fleet: Fleet, pair: tuple[Host, Host]) -> None:
     """Messages and summaries by their numbers there."""
     before = on_server(fleet)
@@ -186,7 +187,7 @@ def test_what_is_only_on_the_server_is_purged_too(fleet: Fleet, host: Hosts) -> 
     assert not says(on_server(fleet) + here(b))
 
 
-@pytest.mark.parametrize("name", ["msg_3", "s"])
+@pytest.mark.parametrize("name", ["msg_3", pytest.param("s", marks=pytest.mark.slow)])
 def test_what_another_host_holds_stays_everywhere(fleet: Fleet, host: Hosts, name: str) -> None:
     """A message or its whole session: the purge says who holds it, and goes once it is let go."""
     a, b = host("a"), host("b")
@@ -225,6 +226,7 @@ def test_what_is_held_here_stays_though_the_fleet_purged_it(pair: tuple[Host, Ho
     assert not any("HELD HERE" in each.message for each in b.health.problems())
 
 
+@pytest.mark.slow
 def test_a_policy_of_one_host_takes_nothing_that_another_holds(fleet: Fleet, pair: tuple[Host, Host]) -> None:
     """What it emptied in its own file stays on the server."""
     a, b = pair
@@ -251,6 +253,7 @@ def test_a_host_that_was_not_given_the_right_purges_nothing(fleet: Fleet, pair: 
     assert says(here(b))
 
 
+@pytest.mark.slow
 def test_without_the_server_nothing_is_purged(fleet: Fleet, pair: tuple[Host, Host]) -> None:
     """Nobody could say who holds it."""
     a, _ = pair
