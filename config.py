@@ -306,7 +306,8 @@ class Config:
     fold_early: str = knob(
         "auto",
         one_of("auto", "off"),
-        "Compact before `context_threshold` where that is cheaper by the model's prices and nobody set a threshold. off: never.",
+        "Compact before `context_threshold` where that is cheaper by the model's prices. Where somebody set a threshold, only if "
+        "auto is set too. off: never.",
     )
     fresh_tail_count: int = knob(
         64, whole(1), "Newest messages that stay raw, as far as `tail_share` has room for them."
@@ -419,6 +420,17 @@ class Config:
         "What `hermes lcm retention apply` forgets: rules `who:days=step`; who: a glob, `cron` or `subagent`.",
     )
 
+    retention_every_hours: int = knob(
+        0,
+        whole(0),
+        "Hours between two rounds of the retention policy that Hermes makes by itself, after a turn. 0: none.",
+    )
+    retention_apply: bool = knob(
+        False,
+        FLAG,
+        "Such a round removes what is due, after a backup. Off: it only says in the status what it would free.",
+    )
+
     stub_min_chars: int = knob(
         4_000,
         whole(200),
@@ -503,7 +515,9 @@ class Config:
 
     def threshold_is_exact(self) -> bool:
         """Does a compaction wait for the threshold, even where an earlier one is cheaper?"""
-        return self.fold_early == "off" or self.provenance("context_threshold") != "default"
+        if self.provenance("fold_early") != "default":
+            return self.fold_early == "off"
+        return self.provenance("context_threshold") != "default"
 
     def threshold_tokens(self, context_length: int) -> int:
         """Prompt tokens that start a compaction; never above the window."""

@@ -47,6 +47,7 @@ from .llm.ladder import DAILY_LIMIT, EXTRACTIVE, SESSION, Ladder, LadderSettings
 from .ops import metrics, pull
 from .ops.collect import Collector
 from .ops.costs import Costs
+from .ops.forget.schedule import Schedule
 from .ops.metrics import Metrics
 from .ops.orders import Orders
 from .ops.survey import Survey
@@ -169,6 +170,10 @@ class Runtime:
         """What stand-ins are merged with: messages exactly as they were said."""
         return replace(self.access(None, Rights(), trusted=True), store=self.whole_store)
 
+    def _everything(self) -> Access:
+        """Access as an operator has it."""
+        return self.access(None, Rights(), trusted=True)
+
     def _joined(self, config: Config) -> Background | None:
         """The fleet's work behind the turns, if a server is named."""
         if not config.fleet_dsn:
@@ -256,6 +261,7 @@ class Runtime:
             index_waiting=self._index_waiting,
             health=self.health,
         )
+        self.schedule = Schedule(self._everything, self.leases, self.foreground.give_way)
         self.preparer = Preparer(
             self.leases if self.fleet is None else SharedLeases(self.leases, self.fleet.member),
             self.compactor,
@@ -701,6 +707,7 @@ class Runtime:
     def _between_turns(self, stopped: Callable[[], bool]) -> None:
         self._save_costs()
         self.upkeep.between_turns(stopped)
+        self.schedule.between_turns()
 
     def save_states(self) -> None:
         """Keep breaker and spend for the next process."""

@@ -28,6 +28,7 @@ from ..store import MessageStore, Segment
 from ..text import content
 from ..text import markup as own
 from .compactor import ENOUGH, Compactor, Request, View
+from .plan import TINY_TOKENS
 
 _CROWDED = 1.5
 _STUB_MIN_TOKENS = 600
@@ -135,6 +136,8 @@ class CompressPass:
         taken: set[int] = set()
         for chunk in self._compactor.under(request).chunks(session, view.backlog):
             node = self._dag.node(chunk.node_id) if chunk.node_id is not None else None
+            if node is None and chunk.tokens <= TINY_TOKENS:  # it stands for itself
+                node = self._compactor.under(request).leaf(session, chunk, request)
             if node is None:
                 break
             ready.append(node)

@@ -13,6 +13,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from . import gitinfo, presets
 from .backup import backup_folder, rotate_path
 from .inside import free_bytes, inside
 from .orders import Orders
-from .retention import by_step, due
+from .retention import HOUR_S, by_step, due, last_round
 from .survey import Survey, exists
 
 if TYPE_CHECKING:
@@ -387,7 +388,21 @@ def _due(deps: Access) -> dict[str, Any]:
         found = by_step(due(deps.db, deps.config.retention, now=deps.clock()))
     except LcmError:  # ``database`` says why
         found = {}
-    return {"policy": list(deps.config.retention), "sessions_due": found}
+    return {"policy": list(deps.config.retention), "sessions_due": found, "schedule": _schedule(deps)}
+
+
+def _schedule(deps: Access) -> dict[str, Any] | None:
+    """The last round that was made by itself, and the next one; None: the policy is carried out only when somebody asks."""
+    every = deps.config.retention_every_hours
+    if not every:
+        return None
+    last = last_round(deps.db)
+    return {
+        "every_hours": every,
+        "applies": deps.config.retention_apply,
+        "last": asdict(last) if last else None,
+        "next_at": (last.at if last else deps.clock()) + every * HOUR_S,
+    }
 
 
 def disk(deps: Access) -> dict[str, Any]:
