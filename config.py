@@ -306,7 +306,8 @@ class Config:
     fold_early: str = knob(
         "auto",
         one_of("auto", "off"),
-        "Compact before `context_threshold` where that is cheaper by the model's prices and nobody set a threshold. off: never.",
+        "Compact before `context_threshold` where that is cheaper by the model's prices. Where somebody set a threshold, only if "
+        "auto is set too. off: never.",
     )
     fresh_tail_count: int = knob(
         64, whole(1), "Newest messages that stay raw, as far as `tail_share` has room for them."
@@ -523,7 +524,9 @@ class Config:
 
     def threshold_is_exact(self) -> bool:
         """Does a compaction wait for the threshold, even where an earlier one is cheaper?"""
-        return self.fold_early == "off" or self.provenance("context_threshold") != "default"
+        if self.provenance("fold_early") != "default":
+            return self.fold_early == "off"
+        return self.provenance("context_threshold") != "default"
 
     def threshold_tokens(self, context_length: int) -> int:
         """Prompt tokens that start a compaction; never above the window."""

@@ -194,6 +194,8 @@ class Preparer:
         session = job.session
         SESSION.set(session.session_id)
         request = replace(job.request, deadline=self._monotonic() + _JOB_S, cancelled=self._between_steps, ahead=True)
+        if session.session_id not in self._folds:  # until then it would be folded at its threshold only
+            self._planned(session, self._compactor.under(request).view(session, request), request)
         self._between_steps()
         if job.look is not None:
             job.look(session, request.messages, request.lineage)

@@ -189,7 +189,7 @@ class Compactor:
         live = [n for n, entry in enumerate(entries) if not (entry.own and not entry.ids)]
         out: list[Unit] = []
         for count, group in enumerate(groups.groups([messages[n] for n in live])):
-            if request.ahead and count % _AT_ONCE == 0:
+            if request.ahead and count and count % _AT_ONCE == 0:
                 request.cancelled()  # lets host calls go first
             indexes = live[group.start : group.stop]
             ids = tuple(store_id for n in indexes for store_id in entries[n].ids)

@@ -161,6 +161,18 @@ def test_a_little_behind_the_latest_request_waits(tmp_path: Path) -> None:
     assert covered.isdisjoint(store_id for entry in rows[request:] for store_id in entry.ids)
 
 
+def test_a_new_chat_is_planned_before_the_worker_gives_way(tmp_path: Path) -> None:
+    """A host that never pauses would else have it wait for its threshold."""
+    world = small(tmp_path)
+    messages, planned = long_chat(), []
+    world.preparer.after_turn(
+        world.session(), world.request(messages), look=lambda *_: planned.append(world.preparer.fold("s", 100_000))
+    )
+
+    assert until(lambda: bool(planned))
+    assert planned[0] is not None
+
+
 def test_a_restarted_process_finds_what_was_prepared(tmp_path: Path) -> None:
     """Leaves are kept, whoever wrote them."""
     world = small(tmp_path)
