@@ -28,6 +28,7 @@ from ..store import MessageStore, Segment
 from ..text import content
 from ..text import markup as own
 from .compactor import ENOUGH, Compactor, Request, View
+from .plan import TINY_TOKENS
 
 _CROWDED = 1.5
 _STUB_MIN_TOKENS = 600
@@ -47,6 +48,7 @@ class Outcome:
     over_limit: bool = False
     folded: int = 0  # messages that left the prompt for summaries
     leaves: int = 0  # those summaries
+    unused: int = 0  # summaries of the same messages that were written ahead of time and did not fit
 
 
 _STATE_SHARE = 0.06  # of the threshold: the block of present state
@@ -122,7 +124,9 @@ class CompressPass:
         if request.cancelled():
             return Outcome(None, "cancelled by the host", view.before_tokens)
         outcome = self.publish(session, view, roots, request)
-        return replace(outcome, folded=sum(node.message_count for node in fresh), leaves=len(fresh))
+        folded = sum(node.message_count for node in fresh)
+        unused = self._dag.passed_over(fresh, {node.node_id for node in [*roots, *fresh]})
+        return replace(outcome, folded=folded, leaves=len(fresh), unused=unused)
 
     def _prepared(
         self, session: Session, view: View, roots: Sequence[Node], request: Request
@@ -137,6 +141,8 @@ class CompressPass:
         taken: set[int] = set()
         for chunk in self._compactor.under(request).chunks(session, view.backlog):
             node = self._dag.node(chunk.node_id) if chunk.node_id is not None else None
+            if node is None and chunk.tokens <= TINY_TOKENS:  # it stands for itself
+                node = self._compactor.under(request).leaf(session, chunk, request)
             if node is None:
                 break
             ready.append(node)

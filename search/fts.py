@@ -10,9 +10,10 @@ import difflib
 import itertools
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import StoreError
@@ -32,6 +33,8 @@ _HEADS = 10  # the last of the records without which FTS5 cannot open a table, n
 _DROPPED_ROWS = 500  # of a table that goes
 _INFLECTED = 16  # words of a query
 _LEAST_UNKNOWN = 6  # letters of a word that stands nowhere, in a question whose language nothing tells
+_COMMON = 20_000  # rows of a word that are worth remembering, until the index is so much smaller or larger
+_LASTS = 0.95
 _LEAST_WEIGHT = 0.01  # of a word that half of the rows contain: better than none
 
 
@@ -61,6 +64,7 @@ class Plan(NamedTuple):
     notes: tuple[str, ...]
     scores: dict[int, float] | None = None  # by rowid, where rows are ranked apart
     postings: int = 0  # of its words in the whole archive, which bm25 counts whatever the bounds are
+    read: Mapping[str, list[tuple[Any, ...]]] = MappingProxyType({})  # by expression, where rows are ranked apart
 
 
 class FullText:
@@ -75,6 +79,7 @@ class FullText:
         self._own = own  # column filter: the row's own text, not its context
         self._group = group  # so many rowids are in no order among themselves
         self._terms = name.replace("_index", "_terms")
+        self._common: dict[str, tuple[int, int]] = {}  # stem: its rows, of how many
         self._select = f"SELECT f.rowid, -f.rank, {columns} FROM {name} AS f CROSS JOIN {join} WHERE {name} MATCH ?"
         self._newest = f"SELECT f.rowid, 0.0, {columns} FROM {name} AS f CROSS JOIN {join} WHERE {name} MATCH ?"
 
@@ -92,7 +97,9 @@ class FullText:
         expression = f"{self._own}({expression})" if own else expression
         if where.apart and not newest:
             scores = (plan.scores if plan else None) or {}
-            ranked = [(row[0], scores.get(row[0], 0.0), *row[2:]) for row in self._read(expression, where, where.first)]
+            known = plan.read.get(expression) if plan else None
+            found = self._read(expression, where, where.first) if known is None else known
+            ranked = [(row[0], scores.get(row[0], 0.0), *row[2:]) for row in found]
             return sorted(ranked, key=lambda row: (-row[1], -row[0]))[:limit]
         sql = f"{self._select} AND f.rowid BETWEEN ? AND ? AND {where.sql} ORDER BY f.rank LIMIT ?"
 
@@ -128,9 +135,7 @@ class FullText:
 
     def rarest(self, expressions: Sequence[tuple[str, str]]) -> tuple[str, int]:
         """Of expressions, each with a word that it needs: the one that fewest rows can match, and about how many."""
-        stems = padded(sorted({word for _, word in expressions}))
-        sql = f"SELECT term, doc FROM {self._terms} WHERE term IN ({marks(len(stems))})"
-        known = dict(self._db.query(sql, stems))
+        known = self._counts({word for _, word in expressions})
         return min(((expression, known.get(word, 0)) for expression, word in expressions), key=lambda pair: pair[1])
 
     def rows(self) -> int:
@@ -145,11 +150,19 @@ class FullText:
 
     def frequencies(self, atoms: Iterable[Atom]) -> dict[str, int]:
         """Rows by stem."""
-        return self._frequencies({s for a in atoms for s in (*a.stems, *a.forms)})
+        return self._counts({s for a in atoms for s in (*a.stems, *a.forms)})
 
-    def _frequencies(self, tokens: Iterable[str]) -> dict[str, int]:
-        terms = padded(sorted(set(tokens)))
-        return dict(self._db.query(f"SELECT term, doc FROM {self._terms} WHERE term IN ({marks(len(terms))})", terms))
+    def _counts(self, stems: Collection[str]) -> dict[str, int]:
+        """Rows by stem. To count a common one FTS5 reads all its rows, so its share of them is remembered for a while."""
+        total = max(self.rows(), 1)
+        lasting = {
+            s: n for s in stems if (n := self._common.get(s)) is not None and _LASTS * total <= n[1] <= total / _LASTS
+        }
+        asked = padded(sorted(set(stems) - lasting.keys()))
+        sql = f"SELECT term, doc FROM {self._terms} WHERE term IN ({marks(len(asked))})"
+        found = self._db.query(sql, asked) if asked else []
+        self._common.update({term: (count, total) for term, count in found if count >= _COMMON})
+        return {**{s: count * total // then for s, (count, then) in lasting.items()}, **dict(found)}
 
     def inflected(self, query: Query, where: Where) -> Query:
         """The query with the forms of its words that the index holds. They are made of the word: what stands in rows that this
@@ -161,7 +174,7 @@ class FullText:
             told = len(query.languages) == 1 or (len(word) >= _LEAST_UNKNOWN and not self._occurs(atom.match, where))
             languages = query.languages if told else ()
             made[atom] = [found for of in languages if (found := forms.forms(word, of)).words]
-        known = self._frequencies(token for each in made.values() for found in each for token, _ in found.words)
+        known = self._counts({token for each in made.values() for found in each for token, _ in found.words})
         expression, atoms = query.all, list(query.any)
         for atom, several in ((atom, each) for atom, each in made.items() if each):
             words = {token: word for each in several for token, word in each.words if token in known}
@@ -230,11 +243,11 @@ class FullText:
         if not where.whole and any(len(found[a]) == MAX_POSTINGS for a in kept):
             notes.append(f"very common words: only the newest {MAX_POSTINGS:,} places were searched")
         weights = {a: _rarity(max(where.size, 1), len({row[_ID] for row in found[a]})) for a in kept}
+        own = {a: f"{self._own}({a.match})" for a in kept} if self._own else {}
+        read = {expression: self._read(expression, where, where.first) for expression in own.values()}
         scores: dict[int, float] = {}
         for atom in kept:
-            inside = (
-                {row[0] for row in self._read(f"{self._own}({atom.match})", where, where.first)} if self._own else None
-            )
+            inside = {row[0] for row in read[own[atom]]} if own else None
             for row in found[atom]:
                 share = 1.0 if inside is None or row[0] in inside else _CONTEXT_SHARE
                 scores[row[0]] = scores.get(row[0], 0.0) + max(weights[atom], _LEAST_WEIGHT) * share * _brevity(row)
@@ -242,7 +255,7 @@ class FullText:
         if query.required and loose:
             loose = f"({' AND '.join(a.match for a in query.required)}) AND ({loose})"
         known = all(found[a] for a in query.any)
-        return Plan(loose, tuple(kept), where.first, weights, known, tuple(notes), scores)
+        return Plan(loose, tuple(kept), where.first, weights, known, tuple(notes), scores, read=read)
 
     def terms(self, prefix: str, limit: int) -> list[tuple[str, int]]:
         """Indexed terms that begin like this, with their rows."""
@@ -292,7 +305,7 @@ class FullText:
         for rows in itertools.takewhile(bool, rest):
             with self._db.transaction():
                 self._db.executemany(insert, rows)
-            time.sleep(_PAUSE_S)
+            self._pause()
         with self._db.transaction():
             for rows in itertools.takewhile(bool, rest):
                 self._db.executemany(insert, rows)
@@ -302,6 +315,10 @@ class FullText:
             self._db.rename([*there, (spare, self._name)])
             self._db.execute(next(each for each in self._schema if self._terms in each))
         self._drop(old)
+
+    def _pause(self) -> None:
+        self._db.relieve()
+        time.sleep(_PAUSE_S)
 
     def _exists(self, table: str) -> bool:
         return bool(self._db.fetch("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)))
@@ -316,7 +333,7 @@ class FullText:
         for part in (f"{table}_data", f"{table}_docsize"):
             with suppress(StoreError):  # a damaged one goes as a whole
                 while self._deleted(part):
-                    time.sleep(_PAUSE_S)
+                    self._pause()
         with self._db.transaction():
             self._db.execute(f"DROP TABLE IF EXISTS {table}")
 

@@ -304,6 +304,15 @@ def whole(literal: str) -> list[tuple[str, str]]:
     return out
 
 
+def sequence(literal: str) -> str:
+    """FTS5 expression for most texts that contain a literal of several words; "" for fewer than three.
+
+    The last one may be the beginning of a longer word, and is not asked for.
+    """
+    tokens = _WORD.findall(literal) if literal.isascii() else []
+    return f'"{" ".join(tokens[:-1])}"' if len(tokens) > 2 else ""
+
+
 def likely(literal: str) -> str:
     """FTS5 expression for most texts that contain the literal: those in which it begins a word; "" when words cannot tell."""
     tokens = _WORD.findall(literal)

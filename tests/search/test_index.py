@@ -11,11 +11,12 @@ from world import PATIENCE_S
 
 from hermes_lcm.errors import BadRequest
 from hermes_lcm.records import Flag, Scope
-from hermes_lcm.search import fts
+from hermes_lcm.search import documents, fts
 from hermes_lcm.search import index as search_module
 from hermes_lcm.search import query as words
 from hermes_lcm.search.index import IndexRow, MessageIndex, NodeIndex, prepare
 from hermes_lcm.search.scope import Filters
+from hermes_lcm.search.zones import few
 from hermes_lcm.storage.connection import Database
 
 EVERYTHING = Scope()
@@ -622,6 +623,43 @@ def test_a_pattern_reads_only_what_can_match(crowded):
 
     assert [hit.store_id for hit in found.hits] == [crowded.pattern]
     assert set(read) == {crowded.pattern}
+
+
+def test_a_pattern_of_several_words_is_looked_up_before_anything_is_read(crowded, monkeypatch):
+    """However common each of them is: reading from the newest on would come to it after minutes."""
+    monkeypatch.setattr(search_module, "SCANNED_BY_WORD", 10)
+    found = crowded.scan(r"schema\s+of[ \t]deploy\s{1,2}and\s+fail", timeout_s=0.0)
+
+    assert [hit.store_id for hit in found.hits] == [crowded.phrase]
+    assert found.total_is_bound
+
+
+def test_messages_side_by_side_are_read_at_once(crowded):
+    """FTS5 looks for a phrase from the end of the whole index on, each time that it is asked."""
+    neighbours = [documents.rows_of(n, n) for n in range(1, 3000)]
+    (first, last), far = documents.rows_of(1, 2999), documents.rows_of(90_000, 90_000)
+
+    assert few([*neighbours, far]) == [(first, last), far]
+
+
+def test_how_common_a_word_is_is_counted_once_and_again_when_the_index_has_grown(crowded, monkeypatch):
+    """For each count FTS5 reads all its rows."""
+    monkeypatch.setattr(fts, "_COMMON", 100)
+    asked = []
+    plain = crowded.db.query
+    monkeypatch.setattr(
+        crowded.db,
+        "query",
+        lambda sql, params=(): (asked.append(params) if "_terms" in sql else None) or plain(sql, params),
+    )
+    first = crowded.find("deploy schema")
+    crowded.find("deploy schema")
+    crowded.say_all([("user", "deploy schema")] * 500, conversation=4)
+    again = crowded.find("deploy schema", limit=600)
+
+    assert [set(params) - {None} for params in asked] == [{"deploi", "schema"}] * 2
+    assert first.hits
+    assert again.hits
 
 
 @pytest.mark.parametrize(
