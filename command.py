@@ -14,6 +14,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Collection
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from pathlib import Path
 from .config import KNOBS, shown
 from .errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError
 from .exam import grading, report
+from .fleet import forget as purging
 from .fleet import verbs as fleet
 from .host import facts
 from .importers import verbs
@@ -298,6 +300,10 @@ def _uninstall(deps: Access, words: Words) -> Answer:
     )
 
 
+def _program(_deps: Access, words: Words) -> Answer:
+    raise BadRequest(f"this needs a terminal of its own: type `hermes lcm {words.name}` in one")
+
+
 def _terminal_only(deps: Access, words: Words) -> None:
     if not deps.trusted:
         raise BadRequest(f"this changes the installation: `hermes lcm {words.name}` at the terminal")
@@ -319,8 +325,6 @@ def _clean(deps: Access, words: Words) -> Answer:
         )
     if found.backup:
         lines.append(f"Removed {render.counted(found.removed_messages, 'message')}. Backup: {found.backup}")
-        if not found.reindexed:
-            lines.append("Their words leave the search index with `/lcm doctor repair apply`.")
     elif found.junk:
         lines.append(
             "Dry run. `/lcm doctor clean apply` backs up and removes them (LCM_DOCTOR_CLEAN_APPLY_ENABLED=true)."
@@ -599,11 +603,11 @@ def overview() -> Answer:
 
 
 _GROUPS = (
-    ("Look", "status sessions search show explain recall cost journal"),
+    ("Look", "status top browse sessions search show explain recall cost exam ledger journal"),
     ("Keep it well", "doctor backup restore rotate dissolve"),
     ("Take in and give out", "import adopt export"),
     ("Private things", "redact purge pin retention"),
-    ("Set up", "config preset notices install uninstall help"),
+    ("Set up", "config preset notices install uninstall completion help"),
 )
 _NAME_COLUMNS, _HELP_COLUMNS = 12, 66
 
@@ -666,7 +670,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("restore", _restore, "put a backup back", "[<name>|latest] [apply]", changes=True, example="latest"),
     *redaction.VERBS,
-    *forget.VERBS,
+    *forget.verbs(purging.others_of),
     Verb("rotate", _rotate, "let everything before the fresh tail leave the prompt", "[apply]", changes=True, own=True),
     Verb(
         "preset show", _preset_show, "shipped groups of settings and where their values come from", "[<name>]", own=True
@@ -777,6 +781,15 @@ VERBS: tuple[Verb, ...] = (
         example="off",
     ),
     *ledger.VERBS,
+    Verb("top", _program, "a live view of window, next compaction, money and health (q leaves it; not in a chat)"),
+    Verb("browse", _program, "a text interface: sessions, tree, messages, search (not in a chat)"),
+    Verb(
+        "completion",
+        _program,
+        "completion of these words for your shell (not in a chat)",
+        "<bash|zsh|fish>",
+        example="bash",
+    ),
     Verb("journal", journal.journal, "what was changed in this archive, newest first", "[--limit N]"),
     Verb("help", _help, "this list, or more about one verb", "[<verb>]", own=True, example="backup"),
 )
@@ -890,7 +903,7 @@ def answer(words: str, deps: Access) -> Answer:
 def perform(verb: Verb, deps: Access, words: Words) -> Answer:
     """A verb's answer. Looking makes no database: where there is none, what lies around it is said instead."""
     if verb.name not in _OF_WHAT_IS_STORED or exists(deps.db):
-        return _noted(verb, deps, words, verb.run(deps, words))
+        return _noted(verb, deps, words, _run(verb, deps, words))
     if verb.check is not None:
         verb.check(deps, words)
     around = backup.around(deps)
@@ -898,6 +911,12 @@ def perform(verb: Verb, deps: Access, words: Words) -> Answer:
         return Answer("Nothing is stored yet.", {"stored": 0})
     said = f"{deps.db.path} is {'empty' if deps.db.path.exists() else 'not there'}, but there are: {around}"
     return Answer(f"Not done: {said}\nWhat to do: `/lcm doctor` names the way back.", {"error": said}, FAILED)
+
+
+def _run(verb: Verb, deps: Access, words: Words) -> Answer:
+    """A verb's own answer. No turn waits for its look at a million rows; where nothing is stored there are none."""
+    with deps.db.apart() if exists(deps.db) else nullcontext():
+        return verb.run(deps, words)
 
 
 def _noted(verb: Verb, deps: Access, words: Words, done: Answer) -> Answer:
@@ -1004,6 +1023,7 @@ def _live(runtime: Runtime, engine: LiveEngine, common: EngineState) -> EngineSt
         engine_name_in_use=engine.name if engine.session_id else facts.selected_engine(),
         calibration=runtime.calibration.shown(engine.model, engine.session_id, max(0, engine.last_prompt_tokens)),
         cache=engine.cache,
+        prices=runtime.priced(engine.model),
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ..errors import BadRequest, StoreError
 from ..records import Flag, Scope
 from ..storage.connection import Database, marks, padded
+from ..storage.meta import INDEXED_STILL, Meta
 from . import documents
 from . import query as words
 from .dates import When
@@ -61,6 +62,10 @@ COSTLY = 50_000  # postings that take bm25 longer to count than a small scope ta
 SCANNED_BY_WORD = 200_000  # rows of a word that a pattern needs: with more, the messages are read one by one as well
 LEAST_SCAN_S = 0.02
 SCANNED = 5000  # addresses read ahead of a scan
+_OF = documents.STORE_ID_SQL.format("d.id")
+_GONE = (
+    f"SELECT count(DISTINCT {_OF}) FROM message_index_docsize AS d WHERE {_OF} NOT IN (SELECT store_id FROM messages)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +166,7 @@ class MessageIndex:
     def __init__(self, db: Database, *, behind: Callable[[], int] = lambda: 0) -> None:
         """``behind``: indexes what waits and says how many messages wait still."""
         self._db = db
+        self._meta = Meta(db)
         self.waiting = Waiting(db)
         self._zones = Zones(db)
         self._behind = behind
@@ -207,8 +213,11 @@ class MessageIndex:
 
     def rebuild(self, batches: Iterable[Sequence[IndexRow]]) -> int:
         """Make the index again from all messages, beside the old one. How many wait, as they cannot be read."""
+        removed = self._meta.value(INDEXED_STILL)
         self._fts.rebuild("rowid, text, context", map(postings, batches))
         with self._db.transaction():
+            if removed is not None and removed == self._meta.value(INDEXED_STILL):
+                self._meta.forget(INDEXED_STILL)
             return self.waiting.count()
 
     def check(self, *, deep: bool = False) -> list[str]:
@@ -222,6 +231,10 @@ class MessageIndex:
         )[0][0]
         problems = [f"messages missing from the search index: {missing}"] if missing else []
         return [*problems, *(self._fts.damage() if deep else [])]
+
+    def removed(self, *, deep: bool = False) -> int:
+        """How many messages that are gone left their words in the index, as it was noted; ``deep`` counts."""
+        return int(self._db.query(_GONE)[0][0] if deep else self._meta.value(INDEXED_STILL) or 0)
 
     # -- searching ----------------------------------------------------------------------------------
     def search(
@@ -253,6 +266,7 @@ class MessageIndex:
                 )
         except StoreError as exc:
             pool.notes.append(f"the largest of the newest messages are not indexed yet ({exc})")
+        query = self._fts.inflected(query, where)
         plan, where = self._affordable(query, where)
         self._climb(pool, query, plan, where, newest=sort == "recency")
         if not pool.found or (query.strict and pool.rungs == ["any"]):
@@ -423,16 +437,23 @@ class MessageIndex:
         where = self._where(scope, filters or Filters())
         narrow = words.whole(compiled.literal)
         expression, rows = self._fts.rarest(narrow) if narrow else ("", SCANNED_BY_WORD)
+        end = time.monotonic() + timeout_s
+        sequence = words.sequence(compiled.spaced) if rows >= SCANNED_BY_WORD else ""
+        # Several words in a row: FTS5 may need most of the time to find them, and all that is found then is worth reading.
+        known = (
+            self._scan(compiled.find, self._holding(sequence, where), texts, timeout_s, limit)[0] if sequence else []
+        )
         if rows < SCANNED_BY_WORD:
             first, pages = "", self._holding(expression, where)
         else:
-            first, pages = words.likely(compiled.literal), self._newest_first(where)
-        found, reached = self._scan(compiled.find, pages, texts, timeout_s * 2 / 3 if first else timeout_s, limit)
+            first, pages = "" if sequence else words.likely(compiled.literal), self._newest_first(where)
+        left = max(0.0, end - time.monotonic())
+        found, reached = self._scan(compiled.find, pages, texts, left * 2 / 3 if first else left, limit)
         if first and reached:  # older ones that the index knows, before all are read
             older = where._replace(last=documents.rows_of(reached, reached)[1])
-            more, _ = self._scan(compiled.find, self._holding(first, older), texts, timeout_s / 3, limit)
-            known = {row.store_id for row, _ in found}
-            found += [(row, at) for row, at in more if row.store_id not in known][: limit - len(found)]
+            known, _ = self._scan(compiled.find, self._holding(first, older), texts, left / 3, limit)
+        if known:
+            found = sorted({row.store_id: (row, at) for row, at in (*known, *found)}.values(), reverse=True)[:limit]
         hits = tuple(Hit(row.store_id, 1.0, "regex", 0, offset) for row, offset in found)
         return Hits(hits, ("regex",) if hits else (), len(hits), bool(reached), reached=reached)
 

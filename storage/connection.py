@@ -24,7 +24,7 @@ from ..errors import Exchanged, Overtaken, StoreBusy, StoreError, StoreForeign, 
 from . import changes, schema, seals, upgrade
 from .faults import Translated, translate
 from .foreign import refuse_foreign
-from .long_reads import LongReads
+from .long_reads import LongReads, OwnReader
 
 try:
     import fcntl
@@ -166,6 +166,7 @@ class Database:
         self._depth = 0
         self._busy_until = 0.0
         self._pinned = threading.local()
+        self._apart = threading.local()
         self._known = False  # was it ever open?
 
     # -- opening ------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ class Database:
             self._busy_until = 0.0
             self._translated = Translated(file)
             self._translated_or_busy = Translated(file, self._saw_busy)
-            self._long_reads = LongReads(file)
+            self._long_reads.path = file
             self._read_lock = self._write_lock if is_memory(file) else threading.RLock()
 
     def rescue(self) -> None:
@@ -334,7 +335,7 @@ class Database:
             refuse_foreign(self.file)
             writer = self._connect(patience)
             try:
-                if self._accepted(writer) == upgrade.DEVELOPMENT:
+                if self._accepted(writer) and upgrade.wanted(writer):
                     writer.close()  # nobody else may have the file open, not even we
                     upgrade.upgrade(self.file, wait_s=patience / 1000)
                     writer = self._connect(patience)
@@ -545,6 +546,18 @@ class Database:
         with self._write_lock, self._translated:
             self._in_transaction().executemany(sql, rows)
 
+    def rename(self, tables: Sequence[tuple[str, str]]) -> None:
+        """Give tables other names, inside a transaction. SQLite reads all triggers again for each: they are away meanwhile."""
+        with self._write_lock, self._translated:
+            connection = self._in_transaction()
+            triggers = connection.execute("SELECT name, sql FROM sqlite_temp_master WHERE type = 'trigger'").fetchall()
+            for name, _ in triggers:
+                connection.execute(f"DROP TRIGGER temp.{name}")
+            for old, new in tables:
+                connection.execute(f"ALTER TABLE {old} RENAME TO {new}")
+            for _, sql in triggers:
+                connection.execute(sql.replace("CREATE TRIGGER", "CREATE TEMP TRIGGER", 1))
+
     def fetch(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """Read inside the open transaction: what this transaction itself has written is seen."""
         with self._write_lock, self._translated:
@@ -559,12 +572,18 @@ class Database:
     def query(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """All rows of a reading statement."""
         self._ready()
+        if (own := self._own_reader()) is not None:
+            with self._translated:
+                return own.rows(sql, params)
         with self._read_lock, self._translated:
             return self._reading().execute(sql, params).fetchall()
 
     def query_one(self, sql: str, params: Params = ()) -> tuple[Any, ...] | None:
         """The first row, or None."""
         self._ready()
+        if (own := self._own_reader()) is not None:
+            with self._translated:
+                return own.first(sql, params)
         with self._read_lock, self._translated:
             with closing(self._reading().execute(sql, params)) as cursor:  # a statement that is not read to its end
                 row: tuple[Any, ...] | None = cursor.fetchone()
@@ -580,6 +599,22 @@ class Database:
         with self._translated, self._long_reads.begun(self._connect_for_long_read) as read:
             while rows := read.rows(sql, params, size):
                 yield rows
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Short reads of this thread go over a connection of their own: however long they take, no other thread waits."""
+        if is_memory(self.file) or self._own_reader() is not None:
+            yield
+            return
+        with self._long_reads.own(self._connect_for_long_read) as reader:
+            self._apart.reader = reader
+            try:
+                yield
+            finally:
+                self._apart.reader = None
+
+    def _own_reader(self) -> OwnReader | None:
+        return None if is_memory(self.file) else getattr(self._apart, "reader", None)
 
     def _connect_for_long_read(self) -> sqlite3.Connection:
         self._reading()  # raises where another thread has just closed the file
@@ -685,15 +720,25 @@ class Database:
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 raise StoreBusy(f"{self.file}: another process reads it, so its log still holds what was deleted")
 
-    def _fold_log(self, above: int) -> None:
+    def relieve(self) -> None:
+        """Fold a large log back beside whoever writes. Between two of many writes: otherwise a commit does it, and turns wait."""
+        if not is_memory(self.file):
+            self._fold_beside(LARGE_LOG_BYTES)
+
+    def _fold_beside(self, above: int) -> bool:
+        """Fold a log that is larger back, without any lock of ours or of those who write; False where it is not."""
         log = self.file.with_name(self.file.name + "-wal")
         if not log.exists() or log.stat().st_size <= above:
-            return
-        # First beside whoever writes, without any lock of theirs or ours; then only what came meanwhile is left to do, while
-        # nobody may write.
+            return False
         with self._translated, closing(sqlite3.connect(self.file, timeout=0, isolation_level=None)) as beside:
             beside.execute("PRAGMA synchronous=FULL")
             beside.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        return True
+
+    def _fold_log(self, above: int) -> None:
+        if not self._fold_beside(above):
+            return
+        # Only what came meanwhile is left to do, while nobody may write.
         with self._hurried() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

@@ -21,7 +21,7 @@ from world import World, chat, run, texts
 
 from hermes_lcm import errors
 from hermes_lcm.storage import connection as connection_module
-from hermes_lcm.storage import files, schema
+from hermes_lcm.storage import files, schema, seals
 from hermes_lcm.storage.connection import Database, Databases, in_memory
 from hermes_lcm.storage.health import Health
 from hermes_lcm.storage.schema import APPLICATION_ID, VERSION
@@ -661,3 +661,26 @@ def test_a_problem_with_odd_characters_is_saved(tmp_path: Path) -> None:
     world.health.save()
 
     assert [problem.topic for problem in world.restart().health.problems()] == ["ingest"]
+
+
+def test_tables_get_other_names_while_no_trigger_is_read_again(tmp_path: Path) -> None:
+    """SQLite reads all triggers for each name: nobody could write for 60 ms. Rows are sealed as before."""
+    world = World(tmp_path)
+    world.take(chat().turns(1))
+    said: list[str] = []
+    assert world.db._writer is not None
+    triggers = "SELECT name, sql FROM sqlite_temp_master ORDER BY name"
+    before = world.db._writer.execute(triggers).fetchall()
+    world.db._writer.set_trace_callback(said.append)
+    world.runtime.index.rebuild(world.store.index_rows())
+    world.db._writer.set_trace_callback(None)
+    named = [n for n, sql in enumerate(said) if sql.startswith("ALTER TABLE message_index")]
+    dropped = [n for n, sql in enumerate(said) if sql.startswith("DROP TRIGGER")]
+    made = [n for n, sql in enumerate(said) if sql.startswith("CREATE TEMP TRIGGER")]
+    world.take(chat().turns(2))
+
+    assert len(named) == 2
+    assert len(dropped) == len(made) == len(before) > 30
+    assert max(dropped) < min(named) <= max(named) < min(made)
+    assert world.db._writer.execute(triggers).fetchall() == before
+    assert seals.broken(world.db) == []
