@@ -22,8 +22,9 @@ from world import World, chat, run, texts
 from hermes_lcm import errors
 from hermes_lcm.storage import connection as connection_module
 from hermes_lcm.storage import files, schema
-from hermes_lcm.storage.connection import Database, Databases, in_memory
+from hermes_lcm.storage.connection import Database, Databases
 from hermes_lcm.storage.health import Health
+from hermes_lcm.storage.names import in_memory
 from hermes_lcm.storage.schema import APPLICATION_ID, VERSION
 
 HERE = Path(__file__).resolve().parents[1]
