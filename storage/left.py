@@ -1,0 +1,155 @@
+"""
+A file that was deleted or replaced, or that lost its log, while it was in use: an open connection shows it still.
+
+Owns that connection until what only it shows is saved: under the file's own name where that is free, else as a stand-in, which
+is merged like any other.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+from .names import is_memory, stand_in
+
+#: What cannot be saved for so long is given up: the file that has its name now works.
+GIVE_UP_S = 60.0
+_BUSY_S = 2.0
+_TABLES = (
+    "SELECT store_id, digest FROM messages",
+    "SELECT node_id, text FROM nodes",
+    "SELECT assembly_id FROM assemblies",
+)
+
+
+class Identity(NamedTuple):
+    """Which file and which write-ahead log a process has open; 0: none."""
+
+    process: int
+    device: int
+    file: int
+    log: int
+
+
+def identity_of(file: Path) -> Identity | None:
+    """The file and the log that have these names now; None without a file."""
+    if is_memory(file):
+        return Identity(os.getpid(), 0, int(file.name.rpartition("-")[2]), 0)
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    try:
+        log = os.stat(f"{file}-wal").st_ino
+    except OSError:
+        log = 0
+    return Identity(os.getpid(), found.st_dev, found.st_ino, log)
+
+
+class Left:
+    """What was left of one file. ``database``: for which a stand-in is made of it where another has its name."""
+
+    def __init__(self, file: Path, database: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._file, self._database, self._clock = file, database, clock
+        self._held: tuple[sqlite3.Connection, Identity] | None = None
+        self._failed_at: float | None = None
+
+    def keep(self, reader: sqlite3.Connection, was: Identity) -> None:
+        """Hold a connection to the file as it was."""
+        self.forget()
+        self._held = reader, was
+
+    @property
+    def held(self) -> bool:
+        """Is there anything to save?"""
+        return self._held is not None
+
+    def forget(self) -> None:
+        """Let the connection go."""
+        held, self._held, self._failed_at = self._held, None, None
+        if held is not None and held[1].process == os.getpid():  # after a fork it is the parent's
+            held[0].close()
+
+    def save(self) -> str:
+        """Save what would be lost; in words what had happened to the file, "" where it is as it was.
+
+        Raises sqlite3.Error and OSError where that is not possible now; after a minute of that it is given up.
+        """
+        if self._held is None or self._held[1].process != os.getpid() or not self._file.parent.is_dir():
+            return ""
+        reader, was = self._held
+        try:
+            said = self._saved(reader, was)
+        except (sqlite3.Error, OSError) as exc:
+            now = self._clock()
+            self._failed_at = now if self._failed_at is None else self._failed_at
+            if getattr(exc, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) and (
+                now < self._failed_at + GIVE_UP_S
+            ):
+                raise
+            said = f"{self._file} was deleted or replaced while it was in use; what it held could not be saved: {exc}"
+        if said:
+            self.forget()
+        return said
+
+    def _saved(self, reader: sqlite3.Connection, was: Identity) -> str:
+        now = identity_of(self._file)
+        if now is None or (now.device, now.file) != (was.device, was.file):
+            self._copy(reader, missing=now is None)
+            return f"{self._file} was {'deleted' if now is None else 'replaced'} while it was in use"
+        if now.log == was.log:
+            return ""
+        if not now.log:
+            reader.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        elif _shows_more(reader, self._file):  # another process has begun a log of its own
+            self._copy(reader, missing=False)
+        return f"the write-ahead log of {self._file} was removed by another program"
+
+    def _copy(self, reader: sqlite3.Connection, *, missing: bool) -> None:
+        """Write what the connection shows to a file with a name."""
+        copy = self._file.with_name(f".{self._file.name}.{os.getpid()}.saved")
+        with closing(sqlite3.connect(copy)) as target:
+            os.chmod(copy, 0o600)
+            reader.backup(target)
+        if not (missing and _placed(copy, self._file)):
+            copy.replace(stand_in(self._database, time.time()))
+
+
+def _shows_more(reader: sqlite3.Connection, file: Path) -> bool:
+    """Does a connection show rows that the file lacks which has the name now?"""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True, timeout=_BUSY_S)) as now:
+            return any(set(reader.execute(rows)) - set(now.execute(rows)) for rows in _TABLES)
+    except sqlite3.Error:
+        return True
+
+
+def _placed(copy: Path, file: Path) -> bool:
+    """Give a copy the name of a file that is missing. False where it is not, by now: its folder may have been renamed back.
+
+    In one folder, whatever it is called by now: a log that is removed is that of the missing file, and nothing is replaced.
+    """
+    folder = os.open(copy.parent, os.O_RDONLY)
+    try:
+        if file.name in os.listdir(folder) or copy.name not in os.listdir(folder):
+            return False
+        for ending in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{file.name}{ending}", dir_fd=folder)
+        try:
+            os.link(copy.name, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without hard links
+            os.rename(copy.name, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+            return True
+        os.unlink(copy.name, dir_fd=folder)
+        return True
+    finally:
+        os.close(folder)
