@@ -198,7 +198,9 @@ class Database:
         if self._writer is not None and self._depth == 0 and self._opened != self._identity():
             self._leave()
         if self._writer is None:
-            with _folder_alone(self.path.parent) if self._left.held else nullcontext():  # or two would fold the same log
+            with (
+                _folder_alone(self.path.parent) if self._left.held else nullcontext()
+            ):  # or two would fold the same log
                 self._open()
         assert self._writer is not None
         return self._writer
