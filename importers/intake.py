@@ -278,10 +278,12 @@ class Intake:
     def _store(self, sessions: Mapping[str, Session], batches: Batches, scan: _Scan, found: Replays) -> Taken:
         session = next(iter(sessions.values()))
         last = list(sessions.values())[-1]
+        before = self._deps.store.last_seq(session.conversation_id)  # what comes behind it meanwhile has no place yet
         verdict = self._placed(last, batches, scan, found, fork=True)
         taken = self._counted(scan, found, verdict)
         writer = _Writer(self._deps, self._ledger, self._source, scan, found, verdict, self.known, keep=self._keep)
-        writer.seq = self._deps.store.last_seq(session.conversation_id)
+        own = self._deps.store.has_rows(session.conversation_id)  # a branch without rows has just got its place
+        writer.seq = before if own else self._deps.store.last_seq(session.conversation_id)
         at = 0
         for batch in batches():
             numbered = [(at + n, item) for n, item in enumerate(batch)]
@@ -336,16 +338,24 @@ class _Writer:
         if not (noted or new or late):
             return
         present = list(noted)
-        with self._deps.db.transaction():
-            ids = self._append(session, rows[0][1].source, [row for _, _, row in new])
-            noted += [(item.key, store_id) for (_, item, _), store_id in zip(new, ids, strict=True)]
-            self._known.update(noted)
-            noted += [(item.key, self._id(original)) for original, item in late if self._id(original)]
-            self._known.update(noted)
-            self._ledger.note(self._source, MESSAGE, noted)
-            self._ledger.note(self._source, PRESENT, present)
-            copies = [(self._known[item.key], self._found.copies[n]) for n, item, _ in new if n in self._found.copies]
-            self._ledger.mark([(store_id, self._id(original)) for store_id, original in copies])
+        fresh = [item.key for _, item in rows if item.key not in self._known]
+        try:
+            with self._deps.db.transaction():
+                ids = self._append(session, rows[0][1].source, [row for _, _, row in new])
+                noted += [(item.key, store_id) for (_, item, _), store_id in zip(new, ids, strict=True)]
+                self._known.update(noted)
+                noted += [(item.key, self._id(original)) for original, item in late if self._id(original)]
+                self._known.update(noted)
+                self._ledger.note(self._source, MESSAGE, noted)
+                self._ledger.note(self._source, PRESENT, present)
+                copies = [
+                    (self._known[item.key], self._found.copies[n]) for n, item, _ in new if n in self._found.copies
+                ]
+                self._ledger.mark([(store_id, self._id(original)) for store_id, original in copies])
+        except BaseException:  # what was not committed is not here
+            for key in fresh:
+                self._known.pop(key, None)
+            raise
 
     def _append(self, session: Session, source: str, rows: Sequence[NewRow]) -> list[int]:
         if not rows:

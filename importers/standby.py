@@ -194,7 +194,7 @@ class Standby:
             self._adopting.join(seconds)
             return self._left
         if self._rest is None:
-            self._rest = standby.sessions(self._source)[::-1]
+            self._rest = standby.sessions(self._db, self._source)[::-1]
         end = self._monotonic() + seconds
         while self._rest and self._monotonic() < end:
             self.copy(self._rest.pop())
@@ -376,7 +376,8 @@ class Standby:
         db = Database(path)
         try:
             deps = self._deps()
-            done = merge(deps, parts_on(deps, db))
+            with self._db.steady():  # what is there already, and what is written then, is of one file
+                done = merge(deps, parts_on(deps, db))
         finally:
             db.close()
         logger.warning("%s: %d messages and %d summaries were merged", path, done.messages, done.nodes)

@@ -175,13 +175,15 @@ def stamped(database: Path, now: float, stem: str = "", end: str = ".sqlite3") -
 
 def left_over(database: Path, *, now: float) -> list[Path]:
     """Files that a backup, a restore or a repair left half-made when it was killed."""
-    names = [*database.parent.glob(f".{database.name}.*"), *backup_folder(database).glob(".*.partial*")]
+    beside = (f".{database.name}.*", f".{database.stem}.standby-*")
+    names = [path for each in beside for path in database.parent.glob(each)]
+    names += backup_folder(database).glob(".*.partial*")
     return [path for path in names if _abandoned(path, now)]
 
 
 def _abandoned(path: Path, now: float) -> bool:
     """Is the process gone whose number is in the name?"""
-    number = re.search(r"\.(\d+)\.(?:partial|restored|work|rescued)", path.name)
+    number = re.search(r"\.(\d+)\.(?:partial|restored|work|rescued|saved)", path.name)
     if number is None:
         return False
     try:

@@ -150,6 +150,11 @@ class Database:
         with _folder_alone(self.path.parent), self._translated:
             self.notice += self._left.save()
 
+    @property
+    def left(self) -> sqlite3.Connection | None:
+        """A connection to the database's own file as it was when it was left, for reading; None where none is open."""
+        return self._left.reader
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """No other thread writes meanwhile, to any file in use."""

@@ -70,6 +70,11 @@ class Left:
         """Is there anything to save?"""
         return self._held is not None
 
+    @property
+    def reader(self) -> sqlite3.Connection | None:
+        """The connection that is held by this process."""
+        return self._held[0] if self._held is not None and self._held[1].process == os.getpid() else None
+
     def forget(self) -> None:
         """Let the connection go."""
         held, self._held, self._failed_at = self._held, None, None

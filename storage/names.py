@@ -10,6 +10,7 @@ from typing import Final
 
 _MEMORY: Final = ":memory:"
 _MEMORIES: Final = itertools.count(1)
+_STAND_INS: Final = itertools.count(1)
 
 
 def in_memory() -> Path:
@@ -28,9 +29,10 @@ def memory_uri(file: Path) -> str:
 
 
 def stand_in(database: Path, now: float) -> Path:
-    """A name for a file that stands in for a database, in the order of time; it says which process it is of."""
+    """A name for a file that stands in for a database, in the order of time; it says which process it is of.
+
+    None is given out twice: what was merged of a file is noted under its name.
+    """
     stem = f"{database.stem}.standby-{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}"
-    n = 1
-    while (path := database.with_name(f"{stem}-{n}-{os.getpid()}.db")).exists():
-        n += 1
-    return path
+    names = (database.with_name(f"{stem}-{n}-{os.getpid()}.db") for n in _STAND_INS)
+    return next(path for path in names if not path.exists())
