@@ -14,11 +14,12 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Collection
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from .config import shown
+from .config import KNOBS, shown
 from .errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError
 from .exam import grading, report
 from .fleet import verbs as fleet
@@ -61,6 +62,7 @@ _OPERATORS = (
 _FLAGS = {"apply": "apply", "--apply": "apply", "--dry-run": "dry", "dry-run": "dry", "deep": "deep", "--deep": "deep",
           "with-files": "files", "--with-files": "files", "verbose": "verbose", "--verbose": "verbose"}  # fmt: skip
 _ERASING = ("redact", "purge")
+_OF_WORDS = ("ledger correct", "config set")  # behind them "apply" and "deep" are words like others
 #: Verbs that are not asked where there is no database: looking makes none.
 _OF_WHAT_IS_STORED = frozenset((
     "doctor clean", "doctor accept", "doctor source", "doctor retention", "doctor duplicates", "export",
@@ -154,6 +156,8 @@ def _notices(deps: Access, words: Words) -> Answer:
     if wanted not in ("", "on", "off"):
         raise BadRequest(f"`/lcm notices` takes on or off, not {wanted!r}")
     orders, principal = Orders(deps.db), deps.principal or (deps.session.principal if deps.session else LOCAL)
+    if wanted and words.dry:
+        return Answer(f"Each compaction would say {'one line' if wanted == 'on' else 'nothing'} here.", {"dry": True})
     if wanted:
         orders.say_notices(principal, wanted=wanted == "on")
     chosen = orders.notices(principal)
@@ -225,16 +229,41 @@ def _preset_apply(deps: Access, words: Words) -> Answer:
     return Answer("\n".join([*head, *lines, *kept, *bad, *only]), {"preset": name, "settings": lines, **said})
 
 
+def _preset_use(deps: Access, words: Words) -> Answer:
+    """Write a preset into config.yaml: what it sets, and what an earlier preset had set goes back to its default."""
+    preset = presets.named(one(words, f"a preset: {', '.join(each.name for each in presets.EVERY)}"))
+    if not deps.trusted:
+        raise BadRequest("settings are changed at the terminal: `hermes lcm preset use`")
+    plan = presets.taking_over(preset, deps.config)
+    lines = []
+    for name, value in plan.changes.items():
+        new = f"{shown(KNOBS[name].default)} (the default)" if value is None else shown(value)
+        lines.append(f"{name}: {shown(getattr(deps.config, name))} -> {new}")
+    lines += [f"{name} stays {shown(getattr(deps.config, name))}: {why}" for name, why in plan.kept.items()]
+    data = {"preset": preset.name, "changes": plan.changes, "kept": plan.kept, "applied": words.apply}
+    if not plan.changes:
+        return Answer("\n".join([f"Nothing to do: {preset.name} is in effect.", *lines]), data)
+    if not words.apply:
+        return Answer("\n".join([*lines, f"Dry run. `/lcm preset use {preset.name} apply` writes this."]), data)
+    for name, value in plan.changes.items():
+        why = facts.unset_setting(f"lcm.{name}") if value is None else facts.write_setting(f"lcm.{name}", shown(value))
+        if why:
+            raise BadRequest(f"Hermes did not write {name}: {why}")
+    return Answer("\n".join([*lines, "Written to config.yaml. Agents take it up at their next start."]), data)
+
+
 def _config_set(deps: Access, words: Words) -> Answer:
     if not deps.trusted:
         raise BadRequest("settings are changed at the terminal: `hermes lcm config set`")
     knob, value = settings.accepted(deps.config, words)
     before = getattr(deps.config, knob.name)
+    change = f"{knob.name}: {shown(before)} -> {shown(knob.read(value))}"
+    data = {"name": knob.name, "before": before, "value": knob.read(value)}
+    if words.dry:
+        return Answer(f"{change}. Dry run: nothing was written to config.yaml.", data)
     if why := facts.write_setting(f"lcm.{knob.name}", value):
         raise BadRequest(f"Hermes did not write {knob.name}: {why}")
-    change = f"{knob.name}: {shown(before)} -> {shown(knob.read(value))}"
-    said = f"{change}, in config.yaml under lcm. Agents take it up at their next start."
-    return Answer(said, {"name": knob.name, "before": before, "value": knob.read(value)})
+    return Answer(f"{change}, in config.yaml under lcm. Agents take it up at their next start.", data)
 
 
 def _install(deps: Access, words: Words) -> Answer:
@@ -291,8 +320,6 @@ def _clean(deps: Access, words: Words) -> Answer:
         )
     if found.backup:
         lines.append(f"Removed {render.counted(found.removed_messages, 'message')}. Backup: {found.backup}")
-        if not found.reindexed:
-            lines.append("Their words leave the search index with `/lcm doctor repair apply`.")
     elif found.junk:
         lines.append(
             "Dry run. `/lcm doctor clean apply` backs up and removes them (LCM_DOCTOR_CLEAN_APPLY_ENABLED=true)."
@@ -539,6 +566,9 @@ def _dissolve(deps: Access, words: Words) -> Answer:
     if words.rest[1:] and not undo:
         raise BadRequest(f"{words.rest[1]!r} is neither 'apply' nor 'undo'")
     before = explain.dissolve(deps, address, apply=False)
+    if undo and words.dry:
+        said = f"{address} may be used again." if before["dissolved"] else f"{address} was not dissolved."
+        return Answer(f"{said} Dry run.", {**before, "said": said})
     if not words.apply or undo or before["dissolved"]:  # an order that is there already changes nothing
         data = explain.dissolve(deps, address, apply=undo, undo=undo)
         return Answer(str(data["said"]), data)
@@ -603,8 +633,10 @@ def help_of(name: str) -> Answer:
                 if verb.name in _ERASING
                 else ", and makes a backup first"
             )
-            first = "" if verb.name in ("install", "uninstall") else first
+            first = "" if verb.name in ("install", "uninstall", "preset use") else first
             lines.append(f"  It changes nothing without `apply`{first}.")
+        if verb.at_once:
+            lines.append("  It is done at once; `--dry-run` only shows it.")
     return Answer("\n".join(lines), {"verbs": [verb.name for verb in found]})
 
 
@@ -652,6 +684,14 @@ VERBS: tuple[Verb, ...] = (
         "the settings to put into the environment; writes nothing",
         "<name> --dry-run",
         own=True,
+    ),
+    Verb(
+        "preset use",
+        _preset_use,
+        "write a preset into config.yaml (not in a chat)",
+        "<name> [apply]",
+        changes=True,
+        example="economy",
     ),
     Verb("exam", _exam, "what the agent still knows: probes made from the archive, no model", quotes=True),
     Verb(
@@ -717,6 +757,7 @@ VERBS: tuple[Verb, ...] = (
         "write a setting into config.yaml (not in a chat)",
         "<name> <value>",
         example="fresh_tail_count 24",
+        at_once=True,
     ),
     Verb(
         "config explain",
@@ -731,6 +772,7 @@ VERBS: tuple[Verb, ...] = (
         "one line in this chat at each compaction: on or off",
         "[<on|off>]",
         own=True,
+        at_once=True,
         example="off",
     ),
     *ledger.VERBS,
@@ -782,16 +824,18 @@ def flagged(verb: Verb, words: list[str], options: Collection[str] = ()) -> Word
     Raises BadRequest for whatever the verb has no use for: `backup --dry-run` shall not make a backup.
     """
     search = verb.name in ("search", "recall")
+    spelled = "--" if verb.name in _OF_WORDS else ""
     words, limit = _limited(verb, words)
-    flags = set(options) | ({_FLAGS[word] for word in words if word in _FLAGS} if not search else set())
-    dry = verb.changes or "--dry-run" in verb.usage
+    typed_flags = {word for word in words if word in _FLAGS and word.startswith(spelled) and not search}
+    flags = set(options) | {_FLAGS[word] for word in typed_flags}
+    dry = verb.changes or verb.at_once or "--dry-run" in verb.usage
     for flag, typed, fits in (
         ("apply", "apply", verb.changes), ("deep", "deep", "deep" in verb.usage), ("dry", "--dry-run", dry),
         ("files", "--with-files", "with-files" in verb.usage), ("verbose", "--verbose", "verbose" in verb.usage),
     ):  # fmt: skip
         if flag in flags and not fits:
             raise BadRequest(_no_use(verb, typed))
-    rest = tuple(word for word in words if search or word not in _FLAGS)
+    rest = tuple(word for word in words if word not in typed_flags)
     if rest and verb is not _BY_NAME["help"] and "<" not in verb.usage:
         raise BadRequest(_no_use(verb, rest[0]))
     applied = "apply" in flags and "dry" not in flags
@@ -845,7 +889,7 @@ def answer(words: str, deps: Access) -> Answer:
 def perform(verb: Verb, deps: Access, words: Words) -> Answer:
     """A verb's answer. Looking makes no database: where there is none, what lies around it is said instead."""
     if verb.name not in _OF_WHAT_IS_STORED or exists(deps.db):
-        return _noted(verb, deps, words, verb.run(deps, words))
+        return _noted(verb, deps, words, _run(verb, deps, words))
     if verb.check is not None:
         verb.check(deps, words)
     around = backup.around(deps)
@@ -855,9 +899,16 @@ def perform(verb: Verb, deps: Access, words: Words) -> Answer:
     return Answer(f"Not done: {said}\nWhat to do: `/lcm doctor` names the way back.", {"error": said}, FAILED)
 
 
+def _run(verb: Verb, deps: Access, words: Words) -> Answer:
+    """A verb's own answer. No turn waits for its look at a million rows; where nothing is stored there are none."""
+    with deps.db.apart() if exists(deps.db) else nullcontext():
+        return verb.run(deps, words)
+
+
 def _noted(verb: Verb, deps: Access, words: Words, done: Answer) -> Answer:
     """The answer, after it was noted in the journal where something was changed."""
-    did = (verb.changes and (words.apply or "undo" in words.rest)) or (verb.name == "pin" and words.rest)
+    undone = verb.changes and "undo" in words.rest and not words.dry
+    did = (verb.changes and words.apply) or undone or (verb.at_once and words.rest and not words.dry)
     if did and done.code in (OK, FOUND) and exists(deps.db):
         rest = () if verb.name in _ERASING else words.rest  # they may say what is to be forgotten
         typed = " ".join([verb.name, *rest, *(["apply"] if words.apply else [])])

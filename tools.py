@@ -245,7 +245,8 @@ def _status(caller: Access, _: Args) -> Answer:
 
 
 def _doctor(caller: Access, args: Args) -> Answer:
-    return checks.doctor(caller, deep=args["deep"])
+    with caller.db.apart():  # other chats go on meanwhile
+        return checks.doctor(caller, deep=args["deep"])
 
 
 _ANSWERS: Mapping[str, Callable[[Access, Args], Answer]] = {

@@ -20,7 +20,7 @@ from ..ops.survey import exists
 from ..recall.access import Access
 from ..recall.paging import dumps
 from ..runtime import Runtime, by_itself, file_of
-from . import conversation, now, prompts, verbs
+from . import conversation, knowledge, now, prompts, verbs
 from . import settings as page_of_settings
 from .look import Answer, Hidden, Look
 
@@ -46,6 +46,8 @@ PAGES: Mapping[str, Page] = {
     "prompt": Page(prompts.prompt),
     "compare": Page(prompts.compare),
     "search": Page(verbs.search, texts=True),
+    "exam": Page(knowledge.exam),
+    "ledger": Page(knowledge.ledger),
     "settings": Page(page_of_settings.settings, empty=True),
     "verbs": Page(verbs.listed, empty=True),
     "journal": Page(verbs.journal, empty=True),

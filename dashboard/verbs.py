@@ -8,6 +8,7 @@ same question has another answer by then.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
 
@@ -34,7 +35,8 @@ def listed(look: Look) -> Answer:
     """Every verb: its words, what it does, whether it changes something."""
     return {
         "verbs": [
-            {"name": each.name, "usage": each.usage, "help": each.help, "changes": each.changes, "example": each.example}
+            {"name": each.name, "usage": each.usage, "help": each.help, "example": each.example,
+             "changes": each.changes or each.at_once}
             for each in VERBS
             if look.full or each.name in _FIGURES
         ]
@@ -63,16 +65,17 @@ def run(look: Look) -> Answer:
         raise Hidden(_LOOKING_ONLY.format(verb.name))
     if typed.apply:
         raise BadRequest("leave `apply` out of the words: look first, then apply what you saw")
-    shown = _said(look, verb, typed)
+    shown = _said(look, verb, replace(typed, dry=verb.changes or verb.at_once))
     if look.given.get("apply") is not True:
         return shown
     if not look.full:
         raise Hidden(_LOOKING_ONLY.format(verb.name))
-    if not verb.changes:
+    if not (verb.changes or verb.at_once):
         raise BadRequest(f"`{verb.name}` changes nothing, so there is nothing to apply")
     if look.given.get("seen") != shown["seen"]:
         raise BadRequest("what this would do is not what you were shown: something changed meanwhile; look again")
-    return _said(look, verb, flagged(verb, list(typed.rest), ["apply"]))
+    undo = "undo" in typed.rest
+    return _said(look, verb, typed if undo or verb.at_once else flagged(verb, list(typed.rest), ["apply"]))
 
 
 def _said(look: Look, verb: Verb, words: Words) -> Answer:
@@ -84,10 +87,15 @@ def _said(look: Look, verb: Verb, words: Words) -> Answer:
     text = printable(told.text)
     return {
         "verb": verb.name, "words": " ".join([verb.name, *words.rest]), "text": text, "code": told.code,
-        "changes": verb.changes, "applied": told.code in (OK, FOUND) and (words.apply or "undo" in words.rest),
+        "changes": verb.changes or verb.at_once, "applied": told.code in (OK, FOUND) and _does(verb, words),
         "data": json.loads(json.dumps(told.data, default=str)),
         "seen": blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest(),
     }  # fmt: skip
+
+
+def _does(verb: Verb, words: Words) -> bool:
+    """Do these words change something?"""
+    return not words.dry and (words.apply or "undo" in words.rest or (verb.at_once and bool(words.rest)))
 
 
 def journal(look: Look) -> Answer:

@@ -22,10 +22,10 @@ _RULES, _FILES, _FAILED, _FINISHED, _VALUES, _OPEN = 30, 12, 15, 25, 40, 5  # pr
 _ASKED_WORDS: Final = 3  # of a question
 _LEAST_WORD: Final = 4  # characters of a word that tells something
 _OPERATIONS: Final = {
-    "edited": "edit edited edits patch patched replace replaced update updated",
-    "written": "write written wrote create created",
-    "deleted": "rm delete deleted remove removed",
-    "moved": "mv move moved rename renamed",
+    "edited": "edit edited edits patch patched replace replaced update updated edit_file str_replace apply_patch",
+    "written": "write written wrote create created write_file create_file",
+    "deleted": "rm delete deleted remove removed delete_file remove_file",
+    "moved": "mv move moved rename renamed move_file rename_file",
 }
 _STRETCH: Final = 400  # characters within which the words of an answer stand
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import FleetError
+from ..errors import FleetError, FleetUnavailable
 from ..storage.connection import Database
 from ..storage.health import Health
 from ..store import MessageStore
@@ -34,6 +34,9 @@ _SAMPLE: Final = 2_000
 #: Messages that a search on the server names, and conversations that one search here fetches.
 _CANDIDATES, _CONVERSATIONS = 200, 5
 _LEASE_WAIT_S, _ALONE_S = 1.0, 30.0
+_MARK: Final = """
+SELECT coalesce(max(block), 0), coalesce(max(pushed), 0), session_user FROM lcm.blocks WHERE file = %s AND role = session_user
+"""
 _LEASE: Final = """
 INSERT INTO lcm.leases(conversation, owner, until) VALUES (%s, %s, now() + make_interval(secs => %s))
 ON CONFLICT(conversation) DO UPDATE SET role = session_user, until = excluded.until
@@ -78,11 +81,19 @@ class Member:
         return self._outbox.behind()
 
     @contextmanager
-    def joined(self) -> Iterator[tuple[Connection[tuple[Any, ...]], State]]:
-        """A connection, and this database's numbers; asked for where it has none yet, or they are another role's."""
-        with self._busy, self.server.connected() as connection:
-            refuse_other_versions(connection)
-            yield connection, self._state(connection)
+    def joined(self, *, wait_s: float | None = None) -> Iterator[tuple[Connection[tuple[Any, ...]], State]]:
+        """A connection, and this database's numbers; asked for where it has none yet, or they are another role's.
+
+        ``wait_s``: for a push or pull that is under way, and for each answer. Raises FleetUnavailable.
+        """
+        if not self._busy.acquire(timeout=-1 if wait_s is None else wait_s):
+            raise FleetUnavailable("this host is busy with the fleet's server", "nothing to do: it goes on by itself")
+        try:
+            with self.server.connected(silence_s=wait_s) as connection:
+                refuse_other_versions(connection)
+                yield connection, self._state(connection)
+        finally:
+            self._busy.release()
 
     def _state(self, connection: Connection[tuple[Any, ...]]) -> State:
         state = self._outbox.state()
@@ -91,9 +102,11 @@ class Member:
             return self._outbox.join(file, _new_block(connection, file))
         if not self._outbox.is_made():
             state = self._outbox.remake(state)
-        sql = "SELECT max(block) FROM lcm.blocks WHERE file = %s AND role = session_user"
-        row = connection.execute(sql, (state.file,)).fetchone()
-        newest = row[0] if row and row[0] else 0
+        newest, mark, role = connection.execute(_MARK, (state.file,)).fetchall()[0]
+        lost = mark < state.mark and role == state.role
+        state = replace(state, mark=mark, role=role)
+        if lost:  # another server took the place of the one that confirmed them
+            state = self._outbox.remake(state)
         if state.blocks[-1] != newest or self._gone_back(
             connection, state
         ):  # the file is another role's, or older than what the server knows of it
@@ -160,7 +173,7 @@ class Member:
         left = list(dict.fromkeys(here.values()))
         came = 0
         if left:
-            with self.joined() as (connection, state):
+            with self.joined(wait_s=seconds) as (connection, state):
                 puller = self._puller(connection, state)
                 while left and came < _CONVERSATIONS and (not came or self._monotonic() < end):
                     puller.conversation(left.pop(0))

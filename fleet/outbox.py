@@ -33,7 +33,8 @@ class State:
     """What a database knows of itself as a part of the fleet.
 
     ``blocks``: its own, oldest first. ``before``: of each table, the last number before it joined. ``filled``: up to which number
-    such rows were noted. ``pulled``: the server's transaction up to which changes of others were looked at.
+    such rows were noted. ``pulled``: the server's transaction up to which changes of others were looked at. ``mark``: pushes
+    that the server has confirmed to ``role``.
     """
 
     file: str
@@ -41,6 +42,8 @@ class State:
     before: dict[str, int]
     filled: dict[str, int]
     pulled: int = 0
+    mark: int = 0
+    role: str = ""
 
     def to_fleet(self, kind: str, number: int) -> int:
         """The fleet's number of a row that has this one here."""
@@ -153,9 +156,11 @@ class Outbox:
         rows = self._db.query("SELECT n, kind, id, fresh FROM fleet_outbox ORDER BY n LIMIT ?", (most,))
         return [Entry(n, kind, number, bool(fresh)) for n, kind, number, fresh in rows]
 
-    def done(self, entries: Sequence[Entry]) -> None:
-        """The server has these."""
+    def done(self, entries: Sequence[Entry], confirmed: State) -> None:
+        """The server has these, and knows of so many pushes of this role."""
         with self._db.transaction():
+            if (state := self.state()) is not None:
+                self.keep(replace(state, mark=confirmed.mark, role=confirmed.role))
             self._db.executemany("DELETE FROM fleet_outbox WHERE n = ?", [(entry.n,) for entry in entries])
 
     def drop_fresh(self, kind: str, numbers: Iterable[int]) -> None:

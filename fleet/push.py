@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import FleetError
@@ -126,7 +126,9 @@ class Pusher:
         with self._server.transaction():
             self._opened = {}
             self._write(entries, rows)
-        self._outbox.done(entries)
+            self._server.execute("SELECT lcm.mark(%s, %s)", (self._state.blocks[-1], self._state.mark + 1))
+        self._state = replace(self._state, mark=self._state.mark + 1)
+        self._outbox.done(entries, self._state)
         return True
 
     # -- reading here ---------------------------------------------------------------------------------------

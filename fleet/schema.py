@@ -271,5 +271,16 @@ GRANT UPDATE(state, changed_at) ON lcm.archives TO lcm_member;
 GRANT UPDATE(role, until), DELETE ON lcm.leases TO lcm_member;
 """
 
-STEPS: Final = (_CORE + _RIGHTS,)
+# A server that took another's place may lack what that one had: each file counts its pushes here and at home.
+_MARKS: Final = """
+ALTER TABLE lcm.blocks ADD pushed bigint NOT NULL DEFAULT 0;
+CREATE FUNCTION lcm.mark(of_block bigint, n bigint) RETURNS void LANGUAGE sql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+  UPDATE lcm.blocks SET pushed = greatest(pushed, n) WHERE block = of_block AND role = session_user
+$$;
+REVOKE ALL ON FUNCTION lcm.mark(bigint, bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION lcm.mark(bigint, bigint) TO lcm_member;
+"""
+
+STEPS: Final = (_CORE + _RIGHTS, _MARKS)
 VERSION: Final = len(STEPS)

@@ -7,8 +7,10 @@ The only module that imports psycopg, when a connection is asked for. No text of
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +26,8 @@ _FILE: Final = "file:"
 _CONNECT_S: Final = 5
 #: What the server does for us may take; a lost one is noticed by TCP in about that time, too.
 STATEMENT_MS: Final = 60_000
+#: Beyond that, a line on which nothing comes is given up: a server that is gone says nothing, its own limit included.
+SILENCE_S: Final = STATEMENT_MS / 1000 + 10.0
 _LOCK_MS: Final = 5_000
 _INSTALL: Final = "install the extra: pip install 'hermes-lcm[fleet]' into Hermes' environment"
 _INIT: Final = "let the operator of the server run `hermes lcm fleet init` with this release"
@@ -52,20 +56,23 @@ class Server:
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
         self._lock = threading.Lock()
-        self._pool: ConnectionPool[Connection[tuple[Any, ...]]] | None = None
+        self._pool: ConnectionPool[Any] | None = None
 
     @contextmanager
-    def connected(self) -> Iterator[Connection[tuple[Any, ...]]]:
-        """A connection of its own. Raises FleetUnavailable, and FleetError for what time does not heal."""
-        import psycopg
+    def connected(self, *, silence_s: float | None = None) -> Iterator[Connection[tuple[Any, ...]]]:
+        """A connection of its own. Raises FleetUnavailable, and FleetError for what time does not heal.
 
-        with translated(), psycopg.connect(self._conninfo(), autocommit=True) as connection:
+        ``silence_s``: one answer may take so long; None: ``SILENCE_S``.
+        """
+        with translated(), _impatient().connect(self._conninfo(), autocommit=True) as connection:
+            connection.silence_s = SILENCE_S if silence_s is None else silence_s
             yield connection
 
     @contextmanager
     def session(self, *, wait_s: float) -> Iterator[Cursor[tuple[Any, ...]]]:
         """A cursor of the pool, in a transaction, for short questions. ``wait_s``: for a connection, and for each answer."""
         with translated(), self._pooled().connection(timeout=wait_s) as connection, connection.cursor() as cursor:
+            connection.silence_s = wait_s
             cursor.execute(f"SET LOCAL statement_timeout = {int(wait_s * 1000)}")
             yield cursor
 
@@ -83,13 +90,14 @@ class Server:
                 self._pool.close(timeout=1.0)
             self._pool = None
 
-    def _pooled(self) -> ConnectionPool[Connection[tuple[Any, ...]]]:
+    def _pooled(self) -> ConnectionPool[Any]:
         from psycopg_pool import ConnectionPool
 
         with self._lock:
             if self._pool is None:
                 self._pool = ConnectionPool(
                     self._conninfo(),
+                    connection_class=_impatient(),
                     min_size=0,
                     max_size=4,
                     open=True,
@@ -106,6 +114,38 @@ class Server:
         limits = f"-c statement_timeout={STATEMENT_MS} -c lock_timeout={_LOCK_MS} -c search_path=pg_catalog"
         ours = {"application_name": "hermes-lcm", "connect_timeout": _CONNECT_S, "tcp_user_timeout": STATEMENT_MS}
         return make_conninfo("", **{**ours, **given, "options": f"{limits} {given.get('options') or ''}"})
+
+
+@cache
+def _impatient() -> Any:
+    """The driver's connection, which gives a line up on which no answer comes in time: nothing else ends such a wait."""
+    with translated():
+        import psycopg
+
+    class Impatient(psycopg.Connection[tuple[Any, ...]]):
+        silence_s = SILENCE_S
+
+        def wait(self, gen: Any, *args: Any, **more: Any) -> Any:
+            try:
+                return super().wait(_limited(gen, time.monotonic() + self.silence_s), *args, **more)
+            except TimeoutError:
+                self.close()  # else the driver would ask the silent server to roll back
+                raise psycopg.OperationalError(f"no answer in {self.silence_s:g} s") from None
+
+    return Impatient
+
+
+def _limited(steps: Generator[Any, Any, Any], end: float) -> Generator[Any, Any, Any]:
+    """The driver's steps of one exchange; it looks in ten times a second, and says with 0 that nothing came."""
+    ready = None
+    while True:
+        try:
+            wanted = steps.send(ready)
+        except StopIteration as done:
+            return done.value
+        ready = yield wanted
+        if not ready and time.monotonic() >= end:
+            raise TimeoutError
 
 
 @contextmanager

@@ -113,6 +113,15 @@ def write_setting(key: str, value: str) -> str:
     return _quietly(lambda: set_config_value(key, value, **wishes))
 
 
+def unset_setting(key: str) -> str:
+    """Let the host take a value out of its config.yaml. Why it did not, or ""."""
+    try:
+        from hermes_cli.config import unset_config_value
+    except ImportError:
+        return "this host takes no setting out of config.yaml; do it by hand"
+    return _quietly(lambda: unset_config_value(key))
+
+
 def disable() -> str:
     """Let the host take the plugin off its list. Why it did not, or ""."""
     from hermes_cli.plugins_cmd import cmd_disable

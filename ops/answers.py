@@ -65,7 +65,7 @@ class Verb:
 
     ``quotes``: shows what somebody said, so nothing in its answer may be reworded. ``own``: tells of, and changes, only what
     whoever asks may read; the others are the operator's. ``check``: refuses wrong words, also where
-    nothing is stored yet.
+    nothing is stored yet. ``at_once``: changes something small as soon as it is typed; ``--dry-run`` shows it.
     """
 
     name: str
@@ -77,6 +77,7 @@ class Verb:
     example: str = ""
     own: bool = False
     check: Callable[[Access, Words], object] | None = None
+    at_once: bool = False
 
 
 def one(words: Words, what: str, most: int = 1) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from ..errors import BadRequest
@@ -18,11 +19,14 @@ from ..storage.connection import Database
 
 #: Dollars for a million tokens where nobody knows better: read, read from the cache, written.
 STATED: Final = (3.0, 0.3, 15.0)
-#: The host's own compressor: it compacts at so much of the window, down to so much of that, and its summary has so many tokens.
-_HOST_BEGINS, _HOST_KEEPS, _HOST_SUMMARY = 0.5, 0.25, 3_000
+#: The host's own compressor (agent/context_compressor.py): where it begins, what it keeps, what its summary takes.
+_HOST_BEGINS, _HOST_BEGINS_LARGE, _HOST_LARGE = 0.75, 0.5, 512_000
+_HOST_LEAST, _HOST_BEGINS_LEAST = 64_000, 0.85
+_HOST_TAIL, _HOST_SUMMARY, _HOST_SUMMARY_LEAST, _HOST_SUMMARY_SHARE, _HOST_SUMMARY_MOST = 0.2, 0.2, 2_000, 0.05, 10_000
 FORMULA: Final = (
-    "estimate: the same requests with a prompt that grows to half of the window and falls to a quarter of that; each time a "
-    "summariser reads all between and writes 3,000 tokens"
+    "estimate: the same requests. Each session's prompt grows as it did here, up to the size at which Hermes compacts. Then it "
+    "falls to Hermes' tail and one summary. That summariser reads what leaves. The provider's cache misses as often as it did "
+    "here. A session that neither would have compacted costs the same."
 )
 _SUMS: Final = ("requests", "prompt", "cached", "written", "summaries", "summary_in", "summary_out")
 
@@ -119,12 +123,11 @@ def report(
     total = {
         name: sum(row[name] for row in rows) for name in (*_SUMS, "compactions", "uncached", "money", "summary_money")
     }
-    grown = total["uncached"] - sum(fold["after"] for row in rows for fold in row["folds"])
     return {
         "days": rows,
         "total": {**total, "money": round(total["money"], 4), "summary_money": round(total["summary_money"], 4)},
         "prices": prices._asdict(),
-        "host_compressor_estimate": round(_of_host(total, max(0, grown), prices, window), 4) if window else None,
+        "host_compressor_estimate": round(_of_host(rows, prices, window), 4) if window else None,
         "host_compressor_formula": FORMULA,
     }
 
@@ -169,15 +172,57 @@ def _folds(amounts: Mapping[str, int], requests: int, prices: Prices) -> list[di
     return out
 
 
-def _of_host(total: Mapping[str, float], grown: float, prices: Prices, window: int) -> float:
-    """What the host's own compressor would have cost, by the formula."""
-    read, cached, written = prices.main
-    begins = window * _HOST_BEGINS
-    keeps = begins * _HOST_KEEPS
-    folds = max(0.0, (grown - begins) / (begins - keeps))
-    mean = grown / 2 if grown < begins else (keeps + begins) / 2
-    once = keeps * read + (begins - keeps) * prices.summariser[0] + _HOST_SUMMARY * prices.summariser[2]
-    return (total["requests"] * mean * cached + grown * read + total["written"] * written + folds * once) / 1e6
+def _of_host(rows: Iterable[Mapping[str, Any]], prices: Prices, window: int) -> float:
+    """What the host's own compressor would have cost, by the formula. ``rows``: days of sessions, in the order of days."""
+    sessions: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        sessions[row["session"]].append(row)
+    return sum(_session_of_host(days, prices, window) for days in sessions.values())
+
+
+def _session_of_host(days: Sequence[Mapping[str, Any]], prices: Prices, window: int) -> float:
+    requests, prompt, uncached, written = (
+        sum(row[name] for row in days) for name in ("requests", "prompt", "uncached", "written")
+    )
+    folds = [fold for row in days for fold in row["folds"]]
+    own = float(sum(row["money"] - row["summary_money"] for row in days))
+    begins, keeps, summary = host_compressor(window)
+    grown = _grown(days) if folds else 2 * prompt / max(1, requests)  # from nothing on, so twice the mean at the end
+    if not requests or (not folds and grown <= begins):
+        return own
+    read, cached, out = prices.main
+    times = max(0.0, (grown - begins) / (begins - keeps))
+    first = min(grown, begins)
+    mean = (first * first / 2 + (grown - first) * (keeps + begins) / 2) / max(1.0, grown)
+    anew = grown + times * keeps
+    missed = max(0.0, uncached - grown - sum(fold["after"] for fold in folds)) * mean / max(1.0, prompt / requests)
+    anew = min(anew + missed, requests * mean)
+    paid = times * ((begins - keeps) * prices.summariser[0] + summary * prices.summariser[2])
+    return float((requests * mean - anew) * cached + anew * read + written * out + paid) / 1e6
+
+
+def host_compressor(window: int) -> tuple[float, float, float]:
+    """(prompt at which the host compacts, prompt after it, its summary): tokens, with the host's own settings."""
+    share = _HOST_BEGINS if window < _HOST_LARGE else _HOST_BEGINS_LARGE
+    begins = max(window * share, _HOST_LEAST)
+    if begins >= window:
+        begins = window * _HOST_BEGINS_LEAST
+    tail = begins * _HOST_TAIL
+    most = min(window * _HOST_SUMMARY_SHARE, _HOST_SUMMARY_MOST)
+    summary = max(_HOST_SUMMARY_LEAST, min((begins - tail) * _HOST_SUMMARY, most))
+    return begins, tail + summary, summary
+
+
+def _grown(days: Sequence[Mapping[str, Any]]) -> float:
+    """Tokens that came into the prompt of a session that was compacted: up to its first compaction, between two of them,
+    and, at the same pace, behind the last one."""
+    behind = [fold["requests_since"] for row in days for fold in row["folds"]]
+    folds = [fold for row in days for fold in row["folds"]]
+    between = [max(0, later["before"] - earlier["after"]) for earlier, later in pairwise(folds)]
+    until_first = sum(row["requests"] for row in days) - sum(behind)
+    paces = sum(between), sum(behind[:-1])
+    pace = paces[0] / paces[1] if paces[1] else folds[0]["before"] / max(1, until_first)
+    return float(folds[0]["before"] + sum(between) + pace * behind[-1])
 
 
 def text(data: Mapping[str, Any]) -> str:
@@ -198,9 +243,21 @@ def text(data: Mapping[str, Any]) -> str:
         for row in data["days"][-1:]
         for fold in row["folds"][-10:]
     ]
-    lines.append(f"all: {total['money']:.3f} dollars at {data['prices']['source']} prices")
+    lines.append(f"all: {total['money']:.3f} dollars at {_source(data['prices'])}")
     if data["host_compressor_estimate"] is not None:
+        estimate = data["host_compressor_estimate"]
+        less = estimate - total["money"]
         lines.append(
-            f"the host's own compressor: about {data['host_compressor_estimate']:.3f} ({data['host_compressor_formula']})"
+            f"Hermes' own compressor would have cost about {estimate:.3f}: {abs(less):.3f} {'more' if less >= 0 else 'less'}"
         )
+        lines.append(f"({data['host_compressor_formula']})")
     return "\n".join(lines)
+
+
+def _source(prices: Mapping[str, Any]) -> str:
+    if prices["source"] != "stated":
+        return f"{prices['source']} prices"
+    read, cached, written = prices["main"]
+    return (
+        f"assumed prices ({read:g} read, {cached:g} cached, {written:g} written per million tokens; Hermes knows none)"
+    )

@@ -47,11 +47,12 @@ def _mark(mark: str, deps: Access, words: Words) -> Answer:
     if mark == CORRECTED and not said:
         raise BadRequest("`/lcm ledger correct` needs the entry and what is right instead")
     entry = ledger.find(deps, name)
+    became = f"{mark or 'as it was said'}{f' to {said!r}' if said else ''}: {entry.fact.text}"
+    data = {"entry": entry.name, "mark": mark, "correction": said}
+    if words.dry:
+        return Answer(f"{entry.name} would be {became}", data, foot="Dry run: nothing was changed.")
     deps.ledger.mark(entry, mark, deps.filters.text(said), now=deps.clock())
-    became = mark or "as it was said"
-    return Answer(
-        f"{entry.name} is {became}: {entry.fact.text}", {"entry": entry.name, "mark": mark, "correction": said}
-    )
+    return Answer(f"{entry.name} is {became}", data)
 
 
 VERBS = (
@@ -64,7 +65,7 @@ VERBS = (
         own=True,
     ),
     *(
-        Verb(f"ledger {word}", partial(_mark, mark), text, usage, quotes=True, own=True, example=example)
+        Verb(f"ledger {word}", partial(_mark, mark), text, usage, quotes=True, own=True, example=example, at_once=True)
         for word, mark, text, usage, example in (
             ("strike", STRUCK, "an entry that is wrong: prompts do not show it as a rule", "<entry>", "12.a3f1"),
             ("pin", PINNED, "keep an entry in the prompt", "<entry>", "12.a3f1"),

@@ -1,8 +1,8 @@
 """
 Named groups of settings, and which of them suits a context window.
 
-Never applied by the plugin: a preset is a suggestion with its provenance, and "apply" prints what an operator would set. A
-setting that the operator chose is never overridden, one that was refused is reported as invalid.
+Never applied by the plugin itself: a preset is a suggestion with its provenance. "apply" prints what an operator would set,
+"use" lets the operator write it. A setting that the operator chose is never overridden, one that was refused is invalid.
 """
 
 from __future__ import annotations
@@ -135,15 +135,45 @@ CHOICES: tuple[Preset, ...] = (
         (("fold_early", "off"), ("tail_share", 0.2), ("low_water", 0.5)), 0, 10_000_000, _MEASURED,
     ),
 )  # fmt: skip
-_EVERY = (*PRESETS, *CHOICES)
+EVERY = (*PRESETS, *CHOICES)
+_FROM_A_PRESET = {(name, value) for each in EVERY for name, value in each.settings}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``changes``: new values by setting, None for the default. ``kept``: settings that stay, and why."""
+
+    changes: dict[str, object]
+    kept: dict[str, str]
+
+
+def taking_over(preset: Preset, config: Config) -> Plan:
+    """What taking a preset over writes into config.yaml. A value of another preset gives way, one's own stays."""
+    changes: dict[str, object] = {}
+    kept: dict[str, str] = {}
+    wanted = dict(preset.settings)
+    for name in dict.fromkeys(name for each in EVERY for name, _ in each.settings):
+        now, source = getattr(config, name), config.provenance(name)
+        ours = source == "default" or (name, now) in _FROM_A_PRESET
+        if source == "env" and name in wanted:
+            kept[name] = f"{KNOBS[name].env} is set in the environment"
+        elif source == "env" or (name in wanted and now == wanted[name]):
+            continue
+        elif name in wanted and ours:
+            changes[name] = None if wanted[name] == KNOBS[name].default else wanted[name]
+        elif name in wanted:
+            kept[name] = "you have set it yourself"
+        elif ours and source != "default":
+            changes[name] = None
+    return Plan(changes, kept)
 
 
 def named(name: str) -> Preset:
     """The preset of that name."""
-    for preset in _EVERY:
+    for preset in EVERY:
         if preset.name == name:
             return preset
-    raise NotFound(f"there is no preset {name!r}; there are: {', '.join(each.name for each in _EVERY)}")
+    raise NotFound(f"there is no preset {name!r}; there are: {', '.join(each.name for each in EVERY)}")
 
 
 def would_have_cost(turns: Sequence[int], window: int, prices: tuple[float, float, float]) -> dict[str, float]:

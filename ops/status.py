@@ -70,7 +70,7 @@ def status(deps: Access, *, deep: bool = False) -> dict[str, Any]:
     database = database_state(deps)
     out["database"] = database
     if database["state"] == "ready":
-        for part in (_owners, _stored, _lifecycle, _exam):
+        for part in (_owners, _stored, _lifecycle, _examined):
             try:
                 out.update(part(deps))
             except LcmError as exc:
@@ -252,9 +252,13 @@ def _lifecycle(deps: Access) -> dict[str, Any]:
     }
 
 
-def _exam(deps: Access) -> dict[str, Any]:
+def _examined(deps: Access) -> dict[str, Any]:
+    return {"exam": last_exam(deps)}
+
+
+def last_exam(deps: Access) -> dict[str, Any] | None:
     """The last grade of the exam; a chat hears nothing of other chats."""
-    return {"exam": Meta(deps.db).value("exam:last") if deps.all else None}
+    return Meta(deps.db).value("exam:last") if deps.all else None
 
 
 def _rotation(deps: Access) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def find(caller: Access, name: str) -> Entry:
     raise NotFound(f"the ledger of this conversation has no entry {name!r}; `/lcm ledger` lists them")
 
 
-def view(caller: Access, about: str, start: int, room: Room, *, keep: bool = False) -> Answer:
+def view(caller: Access, words: str, start: int, room: Room, *, keep: bool = False) -> Answer:
     """The entries on something (all without words): pinned ones first, then the newest; and which of them disagree.
 
     ``keep``: what took long to find is not looked for again.
@@ -47,13 +47,11 @@ def view(caller: Access, about: str, start: int, room: Room, *, keep: bool = Fal
     if keep and look.looked >= _WORTH_KEEPING:
         with suppress(StoreError):  # a cache: who cannot write it now looks again the next time
             caller.ledger.keep(look)
-    wanted = salience.normal(about).split()
-    shown = [entry for entry in found if _is_about(entry, wanted)]
-    shown.sort(key=lambda entry: (entry.mark == PINNED, entry.row.store_id), reverse=True)
+    shown = about(found, words)
     out: Answer = {
         "note": NOTE,
         "view": "ledger",
-        "about": about,
+        "about": words,
         "total": len(shown),
         "contradictions": _against(shown),
     }
@@ -64,11 +62,18 @@ def view(caller: Access, about: str, start: int, room: Room, *, keep: bool = Fal
     for place, entry in enumerate(shown[start:], start):
         item = told(caller, entry)
         if out["entries"] and not room.holds(item):
-            out["read_on"] = f'lcm_describe(view="ledger", about="{about}", source_offset={place})'
+            out["read_on"] = f'lcm_describe(view="ledger", about="{words}", source_offset={place})'
             break
         room.take(item)
         out["entries"].append(item)
     return out
+
+
+def about(found: Sequence[Entry], words: str, *, struck: bool = False) -> list[Entry]:
+    """The entries on something: pinned ones first, then the newest. Without words all but the struck ones, or all."""
+    wanted = salience.normal(words).split()
+    shown = [entry for entry in found if (struck and not wanted) or _is_about(entry, wanted)]
+    return sorted(shown, key=lambda entry: (entry.mark == PINNED, entry.row.store_id), reverse=True)
 
 
 def told(caller: Access, entry: Entry) -> Answer:

@@ -27,9 +27,14 @@ from host.drive import Home  # noqa: E402
 
 WINDOW = 64_000
 SESSION = "20260101_090000_screens"
+FACTS = (
+    "Always run the tests before you commit.", "Our budget for the release is $400.", "The deadline is December 12.",
+    "We decided to use PostgreSQL for the new service.", "Our budget for the release is now $450.",
+)  # fmt: skip
 #: A view, and what it says when it is there.
 VIEWS = {
-    "now": "The next compaction", "prompt": "What the model saw", "money": "By day", "settings": "context_threshold",
+    "now": "The next compaction", "prompt": "What the model saw", "money": "By day",
+    "ledger": "Facts that users stated", "settings": "context_threshold",
     "doctor": r"\d+ failed",
 }  # fmt: skip
 _LIGHT = """fetch('/api/dashboard/theme', {method: 'PUT', body: JSON.stringify({name: 'nous-blue'}), headers: {
@@ -56,7 +61,9 @@ def converse(home: Path, turns: int) -> None:
         read = size
 
     turn: list[kit.Chat] = []
-    for message in [*kit.Talk(21).history(turns * 4), {"role": "user"}]:
+    talk = [*kit.Talk(21).history(turns * 4), {"role": "user"}]
+    facts = [({"role": "user", "content": fact}, {"role": "assistant", "content": "Understood."}) for fact in FACTS]
+    for message in [message for fact in facts for message in fact] + talk:
         if message["role"] == "user" and turn:
             agent.turn(turn, request)
             turn = []
@@ -77,6 +84,10 @@ def take(home: Home, out: Path, kind: str) -> None:
             page.sees(wanted)
             time.sleep(1)  # the canvas draws behind its data
             page.picture(out / f"tab-{name}.{kind}")
+        page.js("location.hash = 'view=exam'")
+        page.click("button", "Hold the exam now")
+        page.sees(r"Held ")
+        page.picture(out / f"tab-exam.{kind}")
         page.js("location.hash = 'view=conversation'")
         page.sees("Choose a summary")
         page.js("document.querySelector('.lcm-canvas').focus()")

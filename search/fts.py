@@ -270,9 +270,8 @@ class FullText:
                 self._db.executemany(insert, rows)
             for table in (terms, self._terms):
                 self._db.execute(f"DROP TABLE IF EXISTS {table}")
-            if self._exists(self._name):
-                self._db.execute(f"ALTER TABLE {self._name} RENAME TO {old}")
-            self._db.execute(f"ALTER TABLE {spare} RENAME TO {self._name}")
+            there = [(self._name, old)] if self._exists(self._name) else []
+            self._db.rename([*there, (spare, self._name)])
             self._db.execute(next(each for each in self._schema if self._terms in each))
         self._drop(old)
 

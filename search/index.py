@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ..errors import BadRequest, StoreError
 from ..records import Flag, Scope
 from ..storage.connection import Database, marks, padded
+from ..storage.meta import INDEXED_STILL, Meta
 from . import documents
 from . import query as words
 from .dates import When
@@ -61,6 +62,10 @@ COSTLY = 50_000  # postings that take bm25 longer to count than a small scope ta
 SCANNED_BY_WORD = 200_000  # rows of a word that a pattern needs: with more, the messages are read one by one as well
 LEAST_SCAN_S = 0.02
 SCANNED = 5000  # addresses read ahead of a scan
+_OF = documents.STORE_ID_SQL.format("d.id")
+_GONE = (
+    f"SELECT count(DISTINCT {_OF}) FROM message_index_docsize AS d WHERE {_OF} NOT IN (SELECT store_id FROM messages)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +166,7 @@ class MessageIndex:
     def __init__(self, db: Database, *, behind: Callable[[], int] = lambda: 0) -> None:
         """``behind``: indexes what waits and says how many messages wait still."""
         self._db = db
+        self._meta = Meta(db)
         self.waiting = Waiting(db)
         self._zones = Zones(db)
         self._behind = behind
@@ -207,8 +213,11 @@ class MessageIndex:
 
     def rebuild(self, batches: Iterable[Sequence[IndexRow]]) -> int:
         """Make the index again from all messages, beside the old one. How many wait, as they cannot be read."""
+        removed = self._meta.value(INDEXED_STILL)
         self._fts.rebuild("rowid, text, context", map(postings, batches))
         with self._db.transaction():
+            if removed is not None and removed == self._meta.value(INDEXED_STILL):
+                self._meta.forget(INDEXED_STILL)
             return self.waiting.count()
 
     def check(self, *, deep: bool = False) -> list[str]:
@@ -222,6 +231,10 @@ class MessageIndex:
         )[0][0]
         problems = [f"messages missing from the search index: {missing}"] if missing else []
         return [*problems, *(self._fts.damage() if deep else [])]
+
+    def removed(self, *, deep: bool = False) -> int:
+        """How many messages that are gone left their words in the index, as it was noted; ``deep`` counts."""
+        return int(self._db.query(_GONE)[0][0] if deep else self._meta.value(INDEXED_STILL) or 0)
 
     # -- searching ----------------------------------------------------------------------------------
     def search(

@@ -23,7 +23,7 @@ from . import changes, schema, seals, upgrade
 from .faults import Translated, translate
 from .foreign import refuse_foreign
 from .left import Identity, Left, identity_of
-from .long_reads import LongReads
+from .long_reads import LongReads, OwnReader
 from .names import is_memory, memory_uri
 
 try:
@@ -106,6 +106,7 @@ class Database:
         self._depth = 0
         self._busy_until = 0.0
         self._pinned = threading.local()
+        self._apart = threading.local()
         self._known = False  # was it ever open?
 
     # -- opening ------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ class Database:
             self._busy_until = 0.0
             self._translated = Translated(file)
             self._translated_or_busy = Translated(file, self._saw_busy)
-            self._long_reads = LongReads(file)
+            self._long_reads.path = file
             self._read_lock = self._write_lock if is_memory(file) else threading.RLock()
 
     def rescue(self) -> None:
@@ -467,6 +468,18 @@ class Database:
         with self._write_lock, self._translated:
             self._in_transaction().executemany(sql, rows)
 
+    def rename(self, tables: Sequence[tuple[str, str]]) -> None:
+        """Give tables other names, inside a transaction. SQLite reads all triggers again for each: they are away meanwhile."""
+        with self._write_lock, self._translated:
+            connection = self._in_transaction()
+            triggers = connection.execute("SELECT name, sql FROM sqlite_temp_master WHERE type = 'trigger'").fetchall()
+            for name, _ in triggers:
+                connection.execute(f"DROP TRIGGER temp.{name}")
+            for old, new in tables:
+                connection.execute(f"ALTER TABLE {old} RENAME TO {new}")
+            for _, sql in triggers:
+                connection.execute(sql.replace("CREATE TRIGGER", "CREATE TEMP TRIGGER", 1))
+
     def fetch(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """Read inside the open transaction: what this transaction itself has written is seen."""
         with self._write_lock, self._translated:
@@ -481,12 +494,18 @@ class Database:
     def query(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
         """All rows of a reading statement."""
         self._ready()
+        if (own := self._own_reader()) is not None:
+            with self._translated:
+                return own.rows(sql, params)
         with self._read_lock, self._translated:
             return self._reading().execute(sql, params).fetchall()
 
     def query_one(self, sql: str, params: Params = ()) -> tuple[Any, ...] | None:
         """The first row, or None."""
         self._ready()
+        if (own := self._own_reader()) is not None:
+            with self._translated:
+                return own.first(sql, params)
         with self._read_lock, self._translated:
             with closing(self._reading().execute(sql, params)) as cursor:  # a statement that is not read to its end
                 row: tuple[Any, ...] | None = cursor.fetchone()
@@ -502,6 +521,22 @@ class Database:
         with self._translated, self._long_reads.begun(self._connect_for_long_read) as read:
             while rows := read.rows(sql, params, size):
                 yield rows
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Short reads of this thread go over a connection of their own: however long they take, no other thread waits."""
+        if is_memory(self.file) or self._own_reader() is not None:
+            yield
+            return
+        with self._long_reads.own(self._connect_for_long_read) as reader:
+            self._apart.reader = reader
+            try:
+                yield
+            finally:
+                self._apart.reader = None
+
+    def _own_reader(self) -> OwnReader | None:
+        return None if is_memory(self.file) else getattr(self._apart, "reader", None)
 
     def _connect_for_long_read(self) -> sqlite3.Connection:
         self._reading()  # raises where another thread has just closed the file

@@ -111,10 +111,25 @@ class Left:
         if now.log == was.log:
             return ""
         if not now.log:
-            reader.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._fold(reader)
         elif _shows_more(reader, self._file):  # another process has begun a log of its own
             self._copy(reader, missing=False)
         return f"the write-ahead log of {self._file} was removed by another program"
+
+    def _fold(self, reader: sqlite3.Connection) -> None:
+        """Write what the removed log holds into the file; whoever opens it then begins with an index of its own.
+
+        The old index tells of frames that no log has any more. Those who have the removed log open keep it, and notice.
+        """
+        busy, frames, folded = reader.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+        if busy or frames != folded:
+            in_use = sqlite3.OperationalError(
+                f"its removed log is in use still ({folded} of {frames} frames are saved)"
+            )
+            in_use.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise in_use
+        with suppress(FileNotFoundError):
+            os.unlink(f"{self._file}-shm")
 
     def _copy(self, reader: sqlite3.Connection, *, missing: bool) -> None:
         """Write what the connection shows to a file with a name."""

@@ -1,8 +1,9 @@
 """
-Long reads: each has a connection of its own, opened for it and closed after it, so many at a time.
+Long reads: each has a connection of its own, opened for it and closed after it, so many at a time; and readers of one thread.
 
 A connection sees one moment as long as a statement of it is not read to its end; a long read on the connection of the short ones
-would keep them all at the moment when it began.
+would keep them all at the moment when it began. And whoever reads on it keeps all others waiting for it: an operator's command
+that counts a million rows has a reader of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,27 +51,58 @@ class LongRead:
                 connection.close()
 
 
+class OwnReader:
+    """A connection for the short reads of one thread, made again when another thread has closed it: each sees the last commit."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect = connect
+        self._connection: sqlite3.Connection | None = None
+        self._lock = threading.Lock()
+
+    def rows(self, sql: str, params: Sequence[Any] | dict[str, Any]) -> Rows:
+        """All rows of a reading statement."""
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._connect()
+            return self._connection.execute(sql, params).fetchall()
+
+    def first(self, sql: str, params: Sequence[Any] | dict[str, Any]) -> tuple[Any, ...] | None:
+        """The first row, or None."""
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._connect()
+            with closing(self._connection.execute(sql, params)) as cursor:
+                row: tuple[Any, ...] | None = cursor.fetchone()
+            return row
+
+    def close(self) -> None:
+        """Close the connection, between two statements."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+
 class LongReads:
-    """The long reads of one database that are going on."""
+    """The long reads of one database that are going on, and the readers of single threads."""
 
     def __init__(self, path: Path, *, most: int = MOST, wait_s: float = WAIT_S) -> None:
-        self._path = path
+        self.path = path
         self._most = most
         self._wait_s = wait_s
         self._free = threading.BoundedSemaphore(most)
         self._lock = threading.Lock()
         self._going_on: set[LongRead] = set()
+        self._own: set[OwnReader] = set()
 
     @contextmanager
     def begun(self, connect: Callable[[], sqlite3.Connection]) -> Iterator[LongRead]:
         """A long read over the connection that ``connect`` makes. Raises StoreBusy when there are too many for too long."""
         if not self._free.acquire(timeout=self._wait_s):
-            raise StoreBusy(
-                f"{self._path}: {self._most} long reads are going on; the same call works after one of them"
-            )
+            raise StoreBusy(f"{self.path}: {self._most} long reads are going on; the same call works after one of them")
         try:
             with self._lock:  # who closes them all waits until this one is among them
-                read = LongRead(self._path, connect())
+                read = LongRead(self.path, connect())
                 self._going_on.add(read)
             try:
                 yield read
@@ -80,9 +112,26 @@ class LongReads:
         finally:
             self._free.release()
 
+    @contextmanager
+    def own(self, connect: Callable[[], sqlite3.Connection]) -> Iterator[OwnReader]:
+        """A reader for this thread, over connections that ``connect`` makes."""
+        reader = OwnReader(connect)
+        with self._lock:
+            self._own.add(reader)
+        try:
+            yield reader
+        finally:
+            with self._lock:
+                self._own.discard(reader)
+            reader.close()
+
     def close(self, *, mine: bool) -> None:
         """End all of them. ``mine``: false in a process that was forked, where they belong to the parent."""
         with self._lock:
             going_on, self._going_on = self._going_on, set()
-        for read in going_on if mine else ():
-            read.close()
+            readers = [*self._own]
+        if mine:
+            for read in going_on:
+                read.close()
+            for reader in readers:
+                reader.close()

@@ -20,6 +20,10 @@ COUNT_REMOVED = tuple(
     "WHERE true ON CONFLICT(key) DO UPDATE SET value = excluded.value"
     for table in ("messages", "nodes")
 )
+#: How many messages were removed since the search index was made: it holds their words until it is made anew.
+INDEXED_STILL = "index_removed"
+#: So many more under a key. After a deletion, instead of a count of all rows that are left.
+ADD = "INSERT INTO meta(key, value) VALUES (?2, ?1) ON CONFLICT(key) DO UPDATE SET value = CAST(value AS INTEGER) + ?1"
 
 
 class Meta:

@@ -75,7 +75,7 @@ CHANGING = tuple(
 
 
 #: Verbs that read or write other files of this machine, and are refused in a chat.
-TERMINAL = ("import", "import host", "adopt", "rescue", "install", "uninstall")
+TERMINAL = ("import", "import host", "adopt", "rescue", "install", "uninstall", "preset use")
 
 
 def clear(said: Answer) -> None:
@@ -582,3 +582,21 @@ def test_the_worked_windows_are_right(row: str) -> None:
     assert trigger == config.threshold_tokens(window)
     assert [low, tail, summaries] == [int(trigger * share) for share in shares]
     assert freed == trigger - low
+
+
+def test_no_turn_waits_for_what_a_verb_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads over a connection of its own: a look at a million messages takes as long as it takes."""
+    deps = healthy(tmp_path).deps()
+    plain, reads = connection.Database.query, []
+    shared = {"rows": 0}
+
+    def query(db: connection.Database, sql: str, params: Any = ()) -> Any:
+        reads.append(sql)
+        shared["rows"] += db._own_reader() is None and db is deps.db
+        return plain(db, sql, params)
+
+    monkeypatch.setattr(connection.Database, "query", query)
+    for words in ("doctor source", "doctor retention", "doctor repair", "redact preview", "backup"):
+        answer(words, deps)
+
+    assert (len(reads) > 10, shared["rows"]) == (True, 0)

@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # Room: the rooms that it may import. A room is a package, or a module of the root. The order is that of the floors.
 MAY_IMPORT = {
     "__init__": "host plugin",
-    "dashboard": "archive command compaction config errors host ops plugin prompt recall records runtime session store storage "
-    "text tools",
+    "dashboard": "archive command compaction config errors host ledger ops plugin prompt recall records runtime session store "
+    "storage text tools",
     "plugin": "command config engine errors host ops recall records runtime search session storage text",
     "engine": "archive compaction config errors host llm records runtime schemas search session tools",
     "tools": "command errors ops ops.doctor recall records runtime schemas search",

@@ -3,13 +3,15 @@
 import { Button, Loaded, Notice, Words, ask, h, profiles, useData, useEffect, useLanguage, usePlace, useState } from "./sdk.mjs";
 import { Conversation } from "./conversation.mjs";
 import { Doctor } from "./doctor.mjs";
+import { Exam } from "./exam.mjs";
+import { Ledger } from "./ledger.mjs";
 import { Money } from "./money.mjs";
 import { Now } from "./now.mjs";
 import { Prompts } from "./prompts.mjs";
 import { Search } from "./search.mjs";
 import { Settings } from "./settings.mjs";
 
-const VIEWS = { now: Now, conversation: Conversation, prompt: Prompts, search: Search, money: Money, settings: Settings, doctor: Doctor };
+const VIEWS = { now: Now, conversation: Conversation, prompt: Prompts, search: Search, exam: Exam, ledger: Ledger, money: Money, settings: Settings, doctor: Doctor };
 
 export function App() {
   const words = useLanguage();

@@ -66,7 +66,12 @@ export function Spent({ money, go, w }) {
       [w.say("money.host"), money.host_estimate === null ? null : w.say("dollars", { n: w.money(money.host_estimate) })],
       [w.say(money.saved < 0 ? "money.more" : "money.saved"), money.saved === null ? null : h("strong", null, w.say("dollars", { n: w.money(Math.abs(money.saved)) }))],
     ] }),
-    h("p", { className: "lcm-quiet" }, w.say("money.prices", { source: money.prices.source })));
+    h("p", { className: "lcm-quiet" }, priced(money.prices, w)));
+}
+
+/** Whose prices they are. Where the host knows none of this model, the assumed ones are told. */
+function priced({ source, main: [read, cached, written] }, w) {
+  return source === "stated" ? w.say("money.assumed", { read, cached, written }) : w.say("money.prices");
 }
 
 function Kept({ said, w }) {

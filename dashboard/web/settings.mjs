@@ -1,8 +1,8 @@
 // Settings: what each is, where its value comes from, what it does; and what a preset would set.
 
-import { Act, Facts, Loaded, Notice, Panel, h, useData, useState, useWords } from "./sdk.mjs";
+import { Act, Button, Facts, Loaded, Notice, Panel, h, useData, useState, useWords } from "./sdk.mjs";
 
-export function Settings({ place, profile }) {
+export function Settings({ place, mode, profile }) {
   const w = useWords();
   const [typed, setTyped] = useState("");
   const [changed, setChanged] = useState(false);
@@ -19,7 +19,7 @@ export function Settings({ place, profile }) {
           h("select", { value: preset, onChange: (event) => setPreset(event.target.value) },
             h("option", { value: "" }, "…"), said.presets.map((each) => h("option", { key: each.name, value: each.name }, each.name)))),
         preset ? h("p", { className: "lcm-quiet" }, said.presets.find((each) => each.name === preset).summary) : null,
-        preset ? h(Act, { key: preset, words: `preset show ${preset}`, profile, session: place.session, open: true }) : null),
+        preset ? h(Act, { key: preset, words: mode === "full" ? `preset use ${preset}` : `preset show ${preset}`, profile, session: place.session, done: list.again, open: true }) : null),
       h(Panel, { title: w.say("view.settings") },
         h("p", { className: "lcm-quiet" }, w.say("settings.how")),
         h("div", { className: "lcm-row" },
@@ -34,6 +34,25 @@ export function Settings({ place, profile }) {
             [w.say("settings.expected"), each.expected],
             [w.say("settings.otherwise"), each.value === each.default ? null : each.default],
             [w.say("settings.env"), h("code", null, each.env)],
-          ] }))))));
+          ] }),
+          mode === "full" && each.source !== "env" ? h(Change, { each, profile, session: place.session, done: list.again, w }) : null)))));
   });
+}
+
+/** Another value: typed, shown as a change, then written. */
+function Change({ each, profile, session, done, w }) {
+  const [open, setOpen] = useState(false);
+  const [value, setValue] = useState("");
+  const [words, setWords] = useState("");
+  const send = (event) => {
+    event.preventDefault();
+    setWords(`config set ${each.name} "${value.trim().replace(/["\\]/g, "\\$&")}"`);
+  };
+  if (!open) return h(Button, { onClick: () => setOpen(true) }, w.say("settings.change"));
+  return h("div", null,
+    h("form", { className: "lcm-row", onSubmit: send },
+      h("input", { value, "aria-label": w.say("settings.value", { name: each.name }), placeholder: each.expected, onChange: (event) => { setValue(event.target.value); setWords(""); } }),
+      h("button", { type: "submit", className: "lcm-button", disabled: !value.trim() }, w.say("look")),
+      h(Button, { onClick: () => { setOpen(false); setWords(""); } }, w.say("leave"))),
+    words ? h(Act, { key: words, words, profile, session, done, open: true }) : null);
 }

@@ -8,8 +8,9 @@ conversation may rest on them. Always after a verified backup.
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING
 from ...config import matches_session
 from ...errors import BadRequest
 from ...storage import files
+from ...storage.connection import Params
 from ...storage.files import Progress, silent
-from ...storage.meta import COUNT_REMOVED
+from ...storage.meta import ADD, INDEXED_STILL
 from .. import backup
 from .repair import reindex
 
@@ -37,21 +39,28 @@ _SMALL = """
 SELECT s.session_id, s.platform, count(m.store_id) FROM sessions s LEFT JOIN messages m USING(session_key)
  WHERE s.ended_at IS NOT NULL GROUP BY s.session_key HAVING count(m.store_id) <= 2 ORDER BY s.started_at LIMIT 50
 """
-#: In this order no row ever points at one that is gone.
-DELETE = (
+#: In this order no row ever points at one that is gone: first what was made of the messages, the newest messages first.
+_MADE = (
     "DELETE FROM assemblies WHERE conversation_id = ?",
     "DELETE FROM carried WHERE conversation_id = ?",
     "DELETE FROM node_sources WHERE node_id IN (SELECT node_id FROM nodes WHERE conversation_id = ?)",
     "DELETE FROM nodes WHERE conversation_id = ?",
     "DELETE FROM archives WHERE conversation_id = ?",
-    "DELETE FROM messages WHERE conversation_id = ?",
+)
+_KEPT_IN = (
     "DELETE FROM blocks WHERE conversation_id = ?",
     "DELETE FROM ledger WHERE conversation_id = ?",
     "DELETE FROM sessions WHERE conversation_id = ?",
     "DELETE FROM conversations WHERE conversation_id = ?",
 )
-#: Above this the index is not built anew on the spot: it takes minutes.
-REINDEX_ROWS = 50_000
+DELETE = (*_MADE, "DELETE FROM messages WHERE conversation_id = ?", *_KEPT_IN)
+_NEWEST = """
+DELETE FROM messages WHERE store_id IN (
+       SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY seq DESC LIMIT ?)
+"""
+_NODES = "SELECT count(*) FROM nodes WHERE conversation_id = ?"
+_AT_ONCE = 500  # messages, or nodes: nobody else can write for some 10 ms
+_PAUSE_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,6 @@ class Cleaning:
     small: tuple[tuple[str, str, int], ...]
     backup: Path | None = None
     removed_messages: int = 0
-    reindexed: bool = False
 
 
 def candidates(deps: Access) -> Cleaning:
@@ -112,22 +120,52 @@ def clean(deps: Access, progress: Progress = silent) -> Cleaning:
     if not found.junk:
         return found
     made = backup.back_up(deps, progress)
-    progress("removing", 0, len(found.junk))
-    removed = _removed(deps, found.junk)
-    small_enough = (
-        deps.db.query("SELECT count(*) FROM (SELECT 1 FROM messages LIMIT ?)", (REINDEX_ROWS,))[0][0] < REINDEX_ROWS
-    )
-    if small_enough:
-        reindex(deps, progress)
-    return Cleaning(found.junk, found.spared, found.small, made.path, removed, small_enough)
+    removed = sum(each.messages for each in found.junk)
+    remove(deps, [(each.conversation_id, each.messages) for each in found.junk], progress)
+    reindex(deps, progress)
+    return Cleaning(found.junk, found.spared, found.small, made.path, removed)
 
 
-def _removed(deps: Access, junk: Sequence[Junk]) -> int:
-    """Delete, and drop what this process remembers of it."""
-    statements = [(sql, (each.conversation_id,)) for each in junk for sql in DELETE]
-    files.rewrite(deps.db.path, [*statements, *((sql, ()) for sql in COUNT_REMOVED)])
+def remove(deps: Access, sizes: Sequence[tuple[int, int]], progress: Progress = silent) -> None:
+    """Delete conversations, of so many messages each, in short transactions, and drop what this process remembers of them.
+
+    Killed in between, what is left of a conversation is its beginning without summaries, and the same command goes on.
+    """
+    done, total = 0, sum(count for _, count in sizes)
+    progress("removing", 0, total)
+    for statements, count in _steps(deps, sizes):
+        files.rewrite(deps.db.path, statements)
+        done += count
+        progress("removing", done, total)
+        time.sleep(_PAUSE_S)  # others have a turn
     deps.db.close()
-    return sum(each.messages for each in junk)
+
+
+def _steps(deps: Access, sizes: Sequence[tuple[int, int]]) -> Iterator[tuple[list[tuple[str, Params]], int]]:
+    """Statements of one transaction each, and how many messages they delete: parts of large conversations, several small ones."""
+    waiting: list[tuple[str, Params]] = []
+    messages = nodes = 0
+    for conversation, count in sizes:
+        made = int(deps.db.query(_NODES, (conversation,))[0][0])
+        if waiting and (messages + count > _AT_ONCE or nodes + made > _AT_ONCE):
+            yield [*waiting, *_counted(messages, nodes)], messages
+            waiting, messages, nodes = [], 0, 0
+        while count > _AT_ONCE:
+            first = [(sql, (conversation,)) for sql in _MADE] if made else []
+            yield [*first, (_NEWEST, (conversation, _AT_ONCE)), *_counted(_AT_ONCE, made)], _AT_ONCE
+            count, made = count - _AT_ONCE, 0
+        waiting += [(sql, (conversation,)) for sql in DELETE]
+        messages, nodes = messages + count, nodes + made
+    if waiting:
+        yield [*waiting, *_counted(messages, nodes)], messages
+
+
+def _counted(messages: int, nodes: int) -> list[tuple[str, Params]]:
+    return [
+        (ADD, (messages, "removed:messages")),
+        (ADD, (nodes, "removed:nodes")),
+        (ADD, (messages, INDEXED_STILL)),
+    ]
 
 
 # -- sources ---------------------------------------------------------------------------------------------

@@ -39,6 +39,12 @@ def index_damage(deps: Access, *, deep: bool) -> list[str]:
     return [*deps.index.check(deep=deep), *deps.node_index.check(deep=deep)]
 
 
+def left_words(deps: Access, *, deep: bool) -> list[str]:
+    """Words that only building the index anew removes."""
+    gone = deps.index.removed(deep=deep)
+    return [f"removed messages whose words are still in the search index: {gone:,}"] if gone else []
+
+
 def _unreadable(deps: Access) -> list[str]:
     """Messages that are not indexed, as nobody can read them."""
     count = 0
@@ -53,6 +59,13 @@ def _unreadable(deps: Access) -> list[str]:
 def search_index(deps: Access, deep: bool) -> Finding:
     """Do the full-text indexes hold what is stored?"""
     said = index_problems(deps, deep=deep)
+    if not said and (left := left_words(deps, deep=deep)):
+        return warn(
+            "; ".join(left),
+            meaning="nothing finds them, but who reads the file can read these words",
+            remedy="build the index anew from the stored messages",
+            command="/lcm doctor repair apply",
+        )
     if not said:
         return ok("messages and summaries are indexed")
     if said == _unreadable(deps):

@@ -24,7 +24,7 @@ from .. import backup
 from ..render import counted
 from ..survey import Survey, readable
 from . import leftovers
-from .content import index_damage
+from .content import index_damage, left_words
 from .file import QUICK_BYTES, damages
 from .leftovers import Leftovers
 from .owners import Guess, give, guesses
@@ -161,7 +161,9 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
         if damaged:
             return Diagnosis(damaged)
         progress("checking the indexes", 0, 0)
-        return Diagnosis((), tuple(index_damage(deps, deep=True)), guesses(deps), leftovers.find(deps))
+        return Diagnosis(
+            (), (*index_damage(deps, deep=True), *left_words(deps, deep=True)), guesses(deps), leftovers.find(deps)
+        )
     except StoreCorrupt as exc:
         return Diagnosis((str(exc),))
 

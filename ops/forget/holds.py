@@ -47,19 +47,28 @@ def _pin(deps: Access, words: Words) -> Answer:
         return _list(deps)
     undo = words.rest[1:] == ("undo",)
     name = words.rest[0]
+    _hold(deps, name, undo=undo, dry=words.dry)
+    said = "may be purged again" if undo else "is held: no purge and no retention removes it"
+    if words.dry:
+        return Answer(
+            f"{name} {said.replace('may', 'could').replace('is held', 'would be held')}. Dry run.", {"name": name}
+        )
+    return Answer(f"{name} {said}.", {"held": not undo, "name": name}, OK)
+
+
+def _hold(deps: Access, name: str, *, undo: bool, dry: bool) -> None:
     if name.lower().startswith("msg_"):
         _, number = parsed(name)
         if not deps.store.heads_of([number]):
             raise NotFound(f"nothing is stored under {name}")
-        deps.store.flag([number], **({"remove": Flag.PINNED} if undo else {"add": Flag.PINNED}))
+        if not dry:
+            deps.store.flag([number], **({"remove": Flag.PINNED} if undo else {"add": Flag.PINNED}))
     elif deps.sessions.find(name) is None and not undo:
         raise NotFound(f"nothing is stored under a session {name!r}; a message is named like msg_12")
-    elif undo:
+    elif undo and not dry:
         Meta(deps.db).forget(_HOLD + name)
-    else:
+    elif not dry:
         Meta(deps.db).note(_HOLD + name, {"at": deps.clock()})
-    said = "may be purged again" if undo else "is held: no purge and no retention removes it"
-    return Answer(f"{name} {said}.", {"held": not undo, "name": name}, OK)
 
 
 def _list(deps: Access) -> Answer:
@@ -77,5 +86,6 @@ VERBS: Final = (
         "hold a message or a session, so that nothing purges it; undo lets it go",
         "[<msg_12|session>] [undo]",
         example="msg_12",
+        at_once=True,
     ),
 )

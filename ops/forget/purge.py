@@ -24,7 +24,6 @@ from ...search.documents import STORE_ID_SQL
 from ...storage import durable, files
 from ...storage.files import Progress, silent
 from ...storage.foreign import HOST, Foreign
-from ...storage.meta import COUNT_REMOVED
 from ...store import MessageStore
 from ...text import content, tokens
 from .. import backup
@@ -67,6 +66,7 @@ _ENTRIES: Final = (
 _EMPTIED: Final = f"""
 SELECT conversation_id FROM messages GROUP BY 1 HAVING min(flags & {int(Flag.PURGED)}) > 0
 """
+_SIZE: Final = "SELECT count(*) FROM messages WHERE conversation_id = ?"
 _NEEDED: Final = """
 SELECT parent_id FROM conversations WHERE parent_id IS NOT NULL UNION
 SELECT n.conversation_id FROM carried k JOIN nodes n USING(node_id) WHERE k.conversation_id <> n.conversation_id
@@ -373,9 +373,7 @@ def _without_rows(deps: Access) -> int:
         if _known_to_host(deps, names) == []:
             junk.append(conversation)
     if junk:
-        statements = [(sql, (conversation,)) for conversation in junk for sql in clean.DELETE]
-        files.rewrite(deps.db.path, [*statements, *((sql, ()) for sql in COUNT_REMOVED)])
-        deps.db.close()
+        clean.remove(deps, [(each, deps.db.query(_SIZE, (each,))[0][0]) for each in junk])
     return len(junk)
 
 

@@ -29,6 +29,8 @@ LOOKS: dict[str, dict[str, str]] = {
     "prompts": {},
     "prompt": {},
     "compare": {"a": "1", "b": "1"},
+    "exam": {"ask": "1"},
+    "ledger": {},
     "settings": {},
     "verbs": {},
     "journal": {},
@@ -153,6 +155,50 @@ def test_nothing_is_done_that_was_not_shown(archive: World, given: dict[str, Any
     assert (status, api.answer("run", given)[0]) == (400, 400)
     assert json.loads(text)["error"]
     assert ask("node", id="1")["dissolved"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "taken_back"), [("pin msg_3", "pin msg_3 undo"), ("ledger strike {entry}", "ledger clear {entry}")]
+)
+def test_small_changes_are_shown_first_too(hermes_home: Path, words: str, taken_back: str) -> None:
+    """The first answer is a dry run; each that is done stands in the journal."""
+    world = World(hermes_home)
+    world.say("Always answer briefly.", "yes", "Our budget is $400.")
+    world.close()
+    entry = ask("ledger")["entries"][-1]["entry"]
+    for typed in (words.format(entry=entry), taken_back.format(entry=entry)):
+        before = (ask("ledger")["marks"], ask("run", words="pin")["text"])
+        dry = ask("run", words=typed)
+        untouched = (ask("ledger")["marks"], ask("run", words="pin")["text"])
+        done = ask("run", words=typed, apply=True, seen=dry["seen"])
+
+        assert (dry["applied"], dry["changes"], done["applied"]) == (False, True, True)
+        assert before == untouched != (ask("ledger")["marks"], ask("run", words="pin")["text"])
+    assert len(ask("journal")["entries"]) == 2
+
+
+def test_the_exam_is_held_when_asked_and_its_grade_stays(archive: World) -> None:
+    """Opening the page asks nothing; figures alone say no question."""
+    assert ask("exam") == {"asked": False}
+    held = ask("exam", ask="1")
+
+    assert held["probes"]
+    assert ask("exam")["all"] == held["all"]
+
+
+def test_the_ledger_is_filtered_and_comes_in_pages(hermes_home: Path) -> None:
+    """By kind and by words; struck entries come last."""
+    world = World(hermes_home)
+    world.say("Always answer briefly.", "ok", "Our budget is $400.", "ok", "Never push to main.")
+    world.close()
+    rule = ask("ledger", kind="rule", about="briefly")["entries"][0]["entry"]
+    dry = ask("run", words=f"ledger strike {rule}")
+    ask("run", words=f"ledger strike {rule}", apply=True, seen=dry["seen"])
+    page = ask("ledger", limit="2")
+
+    assert (page["total"], page["more"], len(page["entries"])) == (3, True, 2)
+    assert [each["entry"] for each in ask("ledger", limit="2", offset="2")["entries"]] == [rule]
+    assert page["kinds"] == {"rule": 2, "value": 1}
 
 
 def test_verbs_speak_as_at_the_terminal(archive: World) -> None:

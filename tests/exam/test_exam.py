@@ -82,6 +82,17 @@ def test_what_the_prompt_does_not_say_is_one_look_away(world: World) -> None:
     assert rules["prompt"] + rules["look"] == rules["n"]
 
 
+def test_a_file_tool_s_own_call_answers_what_was_done(world: World) -> None:
+    """`write_file` with the path, as it stands in the prompt."""
+    live = chat().user("I need notes.")
+    step(live, "w", {"path": "docs/notes.md", "content": "short"}, "ok", tool="write_file")
+    world.take(live.says("It is there.").turns(3))
+
+    (probe,) = [each for each in grading.exam(deps(world))["probes"] if each["kind"] == "files"]
+
+    assert (probe["grade"], probe["answer"]) == ("prompt", "written docs/notes.md")
+
+
 def test_the_grade_is_shown_as_a_table_and_kept_for_the_status(world: World) -> None:
     """Kinds, a bar for each; `status` has the last grade."""
     world.compact(talk())

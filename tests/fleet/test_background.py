@@ -7,49 +7,15 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from fleet_world import Fleet, Host, eventually
+from fleet_world import Fleet, Host, Process, eventually
 from postgres import running
 from world import chat
 
 from hermes_lcm.command import operator_access, run
-from hermes_lcm.config import load
 from hermes_lcm.fleet.background import SharedLeases
-from hermes_lcm.recall.grep import Ask, grep
-from hermes_lcm.recall.paging import Room
-from hermes_lcm.runtime import Runtime
 from hermes_lcm.search.rights import Rights
-from hermes_lcm.storage.connection import Databases
 
 Hosts = Callable[..., Host]
-
-
-class Process:
-    """A process of Hermes as the plugin sees it, with the settings of its environment."""
-
-    def __init__(self, folder: Path, dsn: str, **settings: str) -> None:
-        folder.mkdir(exist_ok=True)
-        self.runtime = Runtime(folder / "lcm.db", load({"LCM_FLEET_DSN": dsn, **settings}), Databases())
-
-    def take(self, messages: list[dict[str, object]], session: str = "s", **facts: str) -> None:
-        if facts:
-            self.runtime.announce(session, **facts)
-        self.runtime.announce(session, owner=facts.get("owner", "local"))
-        self.runtime.take(session, messages)
-
-    def behind(self) -> int:
-        assert self.runtime.fleet is not None
-        return int(self.runtime.fleet.state()["behind"])
-
-    def search(self, words: str, principal: str | None = None) -> str:
-        """What ``lcm_grep(session_scope="all")`` answers."""
-        caller = self.runtime.access(None, Rights(principal), trusted=principal is None)
-        ask = Ask(words, chosen=caller.choose("all"), scope="messages")
-        return str(grep(caller, ask, Room.of(8000)))
-
-    def end(self) -> None:
-        assert self.runtime.fleet is not None
-        self.runtime.fleet.stop()
-        self.runtime.db.close()
 
 
 def test_what_a_turn_stores_arrives_by_itself(fleet: Fleet, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     texts = [f"message {n}: the port of nginx_proxy is {8000 + n} {ATTACK if n % 10 == 0 else ''}" for n in range(LONG)]
     for at in range(0, LONG, 10_000):
         world.say(*texts[: at + 10_000], session="long")
+    world.say("Always answer in German, please.", "ok", session="facts")
     world.say(*texts[:60], session="hostile")
     first = world.runtime.sessions.find("hostile")
     assert first is not None
@@ -146,7 +147,9 @@ def test_a_compaction_is_undone_after_it_was_shown(page: Browser) -> None:
     page.click("button", "Do it")
     page.sees("Done, and noted")
     page.click("button", "Use it again")
-    page.sees("may be used again")
+    page.sees("may be used again. Dry run")
+    page.click("button", "Do it")
+    page.sees(r"may be used again\.\s+Done, and noted")
     go(page, view="doctor")
     page.sees("hermes lcm dissolve sum_4 apply")
     page.sees("hermes lcm dissolve sum_4 undo")
@@ -165,6 +168,45 @@ def test_a_message_is_purged_after_it_was_shown(page: Browser) -> None:
     page.click("button", "Do it")
     page.sees("Done, and noted")
     assert until(lambda: "nginx_proxy is 8059" not in page.text(), page.text)
+
+
+def test_the_exam_is_held_and_its_questions_lead_to_messages(page: Browser) -> None:
+    """With a bar for each kind."""
+    go(page, view="exam", session="hostile")
+    page.click("button", "Hold the exam now")
+    page.sees(r"Held .* about hostile")
+    page.sees("one search away")
+    page.js("document.querySelectorAll('.lcm-grades').length || (() => { throw new Error('no bar') })()")
+
+
+def test_a_fact_is_struck_after_it_was_shown_and_taken_back(page: Browser) -> None:
+    """The ledger of a conversation; each change stands in the journal."""
+    go(page, view="ledger", session="facts")
+    page.sees("Always answer in German")
+    page.click("button", "Strike")
+    page.sees("would be struck")
+    page.click("button", "Do it")
+    page.sees("struck")
+    page.click("button", "Take the mark back")
+    page.sees("would be as it was said")
+    page.click("button", "Do it")
+    page.sees("is as it was said")
+    go(page, view="doctor")
+    page.sees("hermes lcm ledger strike")
+    page.sees("hermes lcm ledger clear")
+
+
+def test_a_preset_is_taken_over_after_it_was_shown(page: Browser) -> None:
+    """By click; the settings show where their value comes from then."""
+    go(page, view="settings")
+    page.sees("context_threshold")
+    page.js("""(() => { const box = document.querySelector('select option[value=economy]').parentElement;
+      Object.getOwnPropertyDescriptor(HTMLSelectElement.prototype, 'value').set.call(box, 'economy');
+      box.dispatchEvent(new Event('change', {bubbles: true})); })()""")
+    page.sees(r"context_threshold: 0.75 -> 0.25")
+    page.click("button", "Do it")
+    page.sees("Written to config.yaml")
+    page.sees(r"context_threshold = 0.25")
 
 
 def test_the_doctor_shows_a_repair_before_it_is_done(page: Browser) -> None:

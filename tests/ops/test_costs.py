@@ -86,6 +86,40 @@ def test_the_host_s_compressor_is_an_estimate_with_its_formula(world: World) -> 
     assert "estimate" in found["host_compressor_formula"]
 
 
+def test_sessions_that_nobody_would_compact_cost_the_same_with_either(world: World) -> None:
+    """However many there are: each is estimated by itself."""
+    ledger = Costs(world.db)
+    for n in range(100):
+        ledger.note(f"s{n}", requests=10, prompt=200_000, cached=150_000, written=3_000)
+    ledger.save()
+    found = report(world.db, Prices(), window=200_000)
+
+    assert found["host_compressor_estimate"] == found["total"]["money"]
+
+
+def test_a_cache_that_never_serves_is_as_dear_for_the_host(world: World) -> None:
+    """What was read again and again counts as misses, not as a prompt that grew."""
+    ledger = Costs(world.db)
+    for day in range(3):
+        ledger.note("s1", requests=100, prompt=4_000_000)
+        ledger.folded("s1", day, before=60_000, after=20_000)
+    ledger.save()
+    found = report(world.db, Prices(), window=200_000)
+
+    assert 1.0 < found["host_compressor_estimate"] / found["total"]["money"] < 3.0
+
+
+@pytest.mark.parametrize(("window", "begins"), [(64_000, 54_400), (200_000, 150_000), (1_000_000, 500_000)])
+def test_the_estimate_begins_where_the_host_s_compressor_does(window: int, begins: int) -> None:
+    """Its own rule, with its floors."""
+    from agent.context_compressor import ContextCompressor
+
+    real = ContextCompressor(model="m", quiet_mode=True, config_context_length=window)
+
+    assert costs.host_compressor(window)[0] == real.threshold_tokens == begins
+    assert costs.host_compressor(window)[2] <= real.max_summary_tokens
+
+
 def test_the_command_tells_it(world: World) -> None:
     """Somebody who may read one session is told of that one."""
     world.take(chat().turns(2))

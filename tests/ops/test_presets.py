@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from world import World, chat
 
 from hermes_lcm import command
 from hermes_lcm.config import KNOBS, load
+from hermes_lcm.host import facts
 from hermes_lcm.ops import presets
 
 
@@ -21,6 +23,47 @@ def test_a_choice_sets_what_a_setting_accepts(choice: presets.Preset) -> None:
     assert read.problems == ()
     assert all(getattr(read, name) == value for name, value in choice.settings)
     assert set(lines) == {KNOBS[name].env for name, _ in choice.settings}
+
+
+def test_a_preset_takes_the_place_of_another_one() -> None:
+    """What the earlier one had set goes back to its default."""
+    economy, memory = (presets.named(name) for name in ("economy", "memory"))
+    before = load({}, dict(economy.settings))
+
+    plan = presets.taking_over(memory, before)
+
+    assert plan.changes == {**dict(memory.settings), "context_threshold": None, "prefix_share": None}
+    assert presets.taking_over(economy, before).changes == {}
+
+
+def test_a_preset_leaves_what_one_has_set_oneself() -> None:
+    """In the environment, or in config.yaml to a value that no preset has."""
+    config = load({"LCM_LOW_WATER": "0.5"}, {"context_threshold": 0.6})
+    plan = presets.taking_over(presets.named("economy"), config)
+
+    assert plan.changes == {"prefix_share": 0.45}
+    assert set(plan.kept) == {"context_threshold", "low_water"}
+
+
+def test_using_a_preset_writes_it_into_the_configuration_of_the_host(hermes_home: Path) -> None:
+    """Shown first, then written by the host itself; and balanced takes it out again."""
+    import yaml
+
+    def use(words: str) -> str:
+        config = load({}, facts.config_block())
+        world = World(hermes_home)
+        deps = replace(command.operator_access(world.runtime, None, None), trusted=True)
+        return command.answer(words, replace(deps, config=config)).text
+
+    path = hermes_home / "config.yaml"
+    assert "Dry run" in use("preset use economy")
+    assert "lcm" not in (yaml.safe_load(path.read_text()) or {}) if path.exists() else True
+    use("preset use economy apply")
+    written = yaml.safe_load(path.read_text())["lcm"]
+    use("preset use balanced apply")
+
+    assert written == {"context_threshold": 0.25, "low_water": 0.6, "prefix_share": 0.45}
+    assert not yaml.safe_load(path.read_text()).get("lcm")
 
 
 def test_a_long_conversation_costs_least_with_the_economical_choice() -> None:

@@ -21,7 +21,7 @@ from world import World, chat, run, texts
 
 from hermes_lcm import errors
 from hermes_lcm.storage import connection as connection_module
-from hermes_lcm.storage import files, schema
+from hermes_lcm.storage import files, schema, seals
 from hermes_lcm.storage.connection import Database, Databases
 from hermes_lcm.storage.health import Health
 from hermes_lcm.storage.names import in_memory
@@ -235,6 +235,52 @@ def test_a_deleted_file_is_written_back(db: Database) -> None:
 
     assert notes(db) == ["a", "b"]
     assert "deleted" in db.notice
+
+
+NEIGHBOUR = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+from hermes_lcm.errors import Overtaken
+from hermes_lcm.storage.connection import Database
+db = Database(sys.argv[3])
+for line in sys.stdin:
+    while True:
+        try:
+            with db.transaction():
+                for n in range(30):
+                    db.execute("INSERT OR IGNORE INTO meta(key, value) VALUES (?, ?)", (f"{line.strip()} {n}", "y" * 400))
+            break
+        except Overtaken:
+            pass
+    print("done", flush=True)
+"""
+
+
+def test_two_processes_that_lose_their_log_lose_nothing(db: Database) -> None:
+    """Only the log is removed: the index beside it tells of frames that no new log has."""
+    words = [sys.executable, "-c", NEIGHBOUR, str(HERE.parent / ".lcm-path"), str(HERE), str(db.path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+
+        def theirs(name: str) -> None:
+            assert other.stdin is not None
+            assert other.stdout is not None
+            other.stdin.write(f"{name}\n")
+            other.stdin.flush()
+            assert other.stdout.readline() == "done\n"
+
+        theirs("first")
+        for n in range(12):
+            note(db, f"before {n}")
+            theirs(f"theirs {n}")
+            Path(f"{db.path}-wal").unlink()
+            for act in [lambda n=n: note(db, f"after {n}"), lambda n=n: theirs(f"again {n}")][:: 1 if n % 2 else -1]:
+                act()
+        other.stdin.close()
+
+    assert len(notes(db)) == 30 + 12 * (30 + 30 + 2)
+    assert db.query("PRAGMA integrity_check") == [("ok",)]
 
 
 def test_a_file_that_comes_meanwhile_is_not_written_over(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -662,3 +708,26 @@ def test_a_problem_with_odd_characters_is_saved(tmp_path: Path) -> None:
     world.health.save()
 
     assert [problem.topic for problem in world.restart().health.problems()] == ["ingest"]
+
+
+def test_tables_get_other_names_while_no_trigger_is_read_again(tmp_path: Path) -> None:
+    """SQLite reads all triggers for each name: nobody could write for 60 ms. Rows are sealed as before."""
+    world = World(tmp_path)
+    world.take(chat().turns(1))
+    said: list[str] = []
+    assert world.db._writer is not None
+    triggers = "SELECT name, sql FROM sqlite_temp_master ORDER BY name"
+    before = world.db._writer.execute(triggers).fetchall()
+    world.db._writer.set_trace_callback(said.append)
+    world.runtime.index.rebuild(world.store.index_rows())
+    world.db._writer.set_trace_callback(None)
+    named = [n for n, sql in enumerate(said) if sql.startswith("ALTER TABLE message_index")]
+    dropped = [n for n, sql in enumerate(said) if sql.startswith("DROP TRIGGER")]
+    made = [n for n, sql in enumerate(said) if sql.startswith("CREATE TEMP TRIGGER")]
+    world.take(chat().turns(2))
+
+    assert len(named) == 2
+    assert len(dropped) == len(made) == len(before) > 30
+    assert max(dropped) < min(named) <= max(named) < min(made)
+    assert world.db._writer.execute(triggers).fetchall() == before
+    assert seals.broken(world.db) == []

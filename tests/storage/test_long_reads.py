@@ -286,3 +286,73 @@ def test_a_session_that_many_begin_at_once_is_one(tmp_path: Path) -> None:
 
     assert all(each == found[0] for each in found)
     assert world.counts()["conversations"] == world.counts()["sessions"] == 20
+
+
+# -- readers of one thread -----------------------------------------------------------------------------------------
+@contextmanager
+def held(db: Database) -> Iterator[None]:
+    """Another thread keeps everybody else from the writer and from the reader that all share."""
+    reached, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        assert db.hold(PATIENCE_S)
+        reached.set()
+        go_on.wait(PATIENCE_S)
+        db.let_go()
+
+    with in_another_thread(hold, reached, go_on):
+        yield
+
+
+def in_time(does: Callable[[], Any]) -> Any:
+    """What it returns; fails where it waits for what is held."""
+    out: list[Any] = []
+    thread = threading.Thread(target=lambda: out.append(does()), daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S / 3)
+    assert out, "it waits for the others"
+    return out[0]
+
+
+def test_a_thread_that_reads_apart_waits_for_nobody(tmp_path: Path) -> None:
+    """So nobody waits for it either: its reads go over a connection of its own."""
+    world = begun(tmp_path / "home")
+
+    def apart() -> Any:
+        with world.db.apart():
+            return len(world.db.query(ALL)), world.db.query_one("SELECT count(*) FROM messages")
+
+    with held(world.db):
+        assert in_time(apart) == (60, (60,))
+
+
+def test_a_thread_that_reads_apart_sees_each_commit_and_each_file(tmp_path: Path) -> None:
+    """Also what it wrote itself, and after the file was closed, or another one was taken."""
+    db = Database(tmp_path / "lcm.db")
+    sql = "SELECT count(*) FROM meta WHERE key = 'here'"
+    with db.apart():
+        seen = db.query(sql)
+        with db.transaction():
+            db.execute("INSERT INTO meta(key, value) VALUES ('here', '1')")
+        seen += db.query(sql)
+        db.close()
+        seen += db.query(sql)
+        db.use(tmp_path / "other.db")
+        seen += db.query(sql)
+        db.use(db.path)
+        seen += db.query(sql)
+
+    assert seen == [(0,), (1,), (1,), (0,), (1,)]
+
+
+def test_a_restore_closes_the_readers_of_single_threads(tmp_path: Path) -> None:
+    """An open one would keep the file from being exchanged."""
+    home = Home(tmp_path / "home")
+    home.say("hello", "yes?")
+    made = backup.back_up(home.deps())
+    home.say("hello", "yes?", "more")
+    with home.runtime.db.apart():
+        before = home.runtime.db.query("SELECT count(*) FROM messages")
+        backup.restore(home.deps(), made.path.name)
+
+        assert [*before, *home.runtime.db.query("SELECT count(*) FROM messages")] == [(3,), (2,)]

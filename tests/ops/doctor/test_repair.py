@@ -509,6 +509,74 @@ def test_cleaning_twice_is_cleaning_once(noisy: World) -> None:
     assert len(backup.backups(noisy.deps())) == 1
 
 
+def terms(world: World) -> set[str]:
+    """The vocabulary of the search index."""
+    return {term for (term,) in world.runtime.db.query("SELECT term FROM message_terms")}
+
+
+def test_words_of_removed_sessions_leave_the_index(noisy: World) -> None:
+    """Whatever the size of the archive: they could be read out of the vocabulary."""
+    assert {"cron", "keep"} <= terms(noisy)
+    clean.clean(noisy.deps())
+
+    assert "cron" not in terms(noisy)
+    assert "keep" in terms(noisy)
+
+
+def test_words_that_are_left_in_the_index_are_found_and_removed(noisy: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where cleaning was killed before the index was made anew, and in archives of before."""
+    monkeypatch.setattr(clean, "reindex", stop)
+    with pytest.raises(KeyboardInterrupt):
+        clean.clean(noisy.deps())
+    monkeypatch.undo()
+    assert "cron" in terms(noisy)
+    said = ["removed messages whose words are still in the search index: 4"]
+    assert [each["detail"] for each in checks(noisy, "warn")] == said
+    assert [noisy.runtime.index.removed(deep=deep) for deep in (False, True)] == [4, 4]
+    assert repair.repair(noisy.deps()).diagnosis.indexes == (*said,)
+
+    assert "cron" not in terms(noisy)
+    assert [noisy.runtime.index.removed(deep=deep) for deep in (False, True)] == [0, 0]
+
+
+def stop(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("steps", range(1, 6))
+def test_a_killed_cleaning_goes_on(steps: int, noisy: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large session goes in parts, its newest messages first: at no point is one missing in between."""
+    noisy.say("other job", "well", session="job2", platform="cron")
+    monkeypatch.setattr(clean, "_AT_ONCE", 1)
+    monkeypatch.setattr(clean, "_PAUSE_S", 0)
+    plain, done = files.rewrite, []
+
+    def rewrite(path: Path, statements: Any) -> int:
+        if len(done) == steps:
+            raise KeyboardInterrupt
+        done.append(statements)
+        return plain(path, statements)
+
+    monkeypatch.setattr(files, "rewrite", rewrite)
+    with pytest.raises(KeyboardInterrupt):
+        clean.clean(noisy.deps())
+    assert noisy.runtime.store.count() == 8 - steps
+    assert noisy.runtime.db.query("PRAGMA foreign_key_check") == []
+    assert checks(noisy, "fail") == []
+    monkeypatch.undo()
+    noisy.now += 1
+    clean.clean(noisy.deps())
+
+    assert noisy.runtime.store.count() == 2
+    assert doctor(noisy.deps(), deep=True)["overall"] == "healthy"
+    assert status(noisy.deps())["store"]["total_messages"] == 2
+
+
+def checks(world: World, status: str) -> list[Any]:
+    """What the deep doctor found."""
+    return [each for each in doctor(world.deps(), deep=True)["checks"] if each["status"] == status]
+
+
 def test_the_session_typed_in_is_never_junk(noisy: World) -> None:
     """It would go on without its conversation."""
     found = clean.candidates(noisy.deps("job"))
