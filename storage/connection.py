@@ -14,7 +14,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from ..errors import Exchanged, Overtaken, StoreBusy, StoreError, StoreForeign, 
 from . import changes, schema, seals, upgrade
 from .faults import Translated, translate
 from .foreign import refuse_foreign
-from .left import Identity, Left, identity_of
+from .left import Identity, Left, drop_index, has_lost_log, identity_of
 from .long_reads import LongReads, OwnReader
 from .names import is_memory, memory_uri
 
@@ -60,14 +60,14 @@ SMALL_FILE_BYTES = 2_000_000
 
 
 @contextmanager
-def _folder_alone(folder: Path) -> Iterator[None]:
-    """One process at a time, where the system has such locks."""
+def _folder(folder: Path, *, alone: bool) -> Iterator[None]:
+    """Beside other processes that open files there, or ``alone``: none opens one meanwhile. Where the system has such locks."""
     handle = None
     try:
         with suppress(OSError):
             handle = os.open(folder, os.O_RDONLY)
             if fcntl is not None:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                fcntl.flock(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
     finally:
         if handle is not None:
@@ -91,8 +91,8 @@ class Database:
         self._busy_ms = BUSY_TIMEOUT_MS if busy_ms is None else busy_ms
         self._on_open = on_open
         self._clock = clock
-        self._translated = Translated(self.path)
-        self._translated_or_busy = Translated(self.path, self._saw_busy)
+        self._translated = Translated(self.path, moved=self._has_moved)
+        self._translated_or_busy = Translated(self.path, self._saw_busy, moved=self._has_moved)
         self._write_lock = threading.RLock()
         self._read_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
@@ -135,20 +135,19 @@ class Database:
         with self._write_lock, self._read_lock:
             if self._depth:
                 raise StoreBusy(f"{self.file}: a transaction is going on")
-            if watched and self.file == self.path and self._reader is not None and self._opened is not None:
-                self._left.keep(self._reader, self._opened)
-                self._reader = None
+            if watched and self.file == self.path:
+                self._keep(self._left)
             self.close()
             self.file = file
             self._busy_until = 0.0
-            self._translated = Translated(file)
-            self._translated_or_busy = Translated(file, self._saw_busy)
+            self._translated = Translated(file, moved=self._has_moved)
+            self._translated_or_busy = Translated(file, self._saw_busy, moved=self._has_moved)
             self._long_reads.path = file
             self._read_lock = self._write_lock if is_memory(file) else threading.RLock()
 
     def rescue(self) -> None:
         """Save what the file that was left holds, where it was removed or replaced meanwhile. Raises StoreError."""
-        with _folder_alone(self.path.parent), self._translated:
+        with _folder(self.path.parent, alone=True), self._translated:
             self.notice += self._left.save()
 
     @property
@@ -204,10 +203,7 @@ class Database:
         if self._writer is not None and self._depth == 0 and self._opened != self._identity():
             self._leave()
         if self._writer is None:
-            with (
-                _folder_alone(self.path.parent) if self._left.held else nullcontext()
-            ):  # or two would fold the same log
-                self._open()
+            self._open()
         assert self._writer is not None
         return self._writer
 
@@ -220,48 +216,32 @@ class Database:
         A log is removed by SQLite itself where another program's locks cancelled ours: whoever opened and closes a file drops
         all POSIX locks that its process has on it. After a fork the connections are the parent's.
         """
-        reader, was = self._reader, self._opened
-        if reader is None or was is None or was.process != os.getpid():
-            self.close()
-        elif self.file == self.path:
-            self._left.keep(reader, was)
-            self._reader = None
-            self.close()
-        else:
-            left = Left(self.file, self.path)
-            left.keep(reader, was)
+        left = self._left if self.file == self.path else Left(self.file, self.path)
+        self._keep(left)
+        self.close()
+        if left is not self._left:
             try:
                 self.notice = left.save()
             except (sqlite3.Error, OSError) as exc:
                 self.notice = f"{self.file} was deleted or replaced; what it held could not be saved: {exc}"
             finally:
                 left.forget()
-                self._reader = None
-                self.close()
+
+    def _keep(self, left: Left) -> None:
+        """Leave the connections to what is left of their file; in memory, or after a fork, there is nothing to leave."""
+        if self._writer is not None and self._reader not in (None, self._writer) and self._opened is not None:
+            assert self._reader is not None
+            left.keep(self._writer, self._reader, self._opened)
+            self._reader = self._writer = None
 
     def _open(self) -> None:
         patience = BUSY_AGAIN_MS if self._clock() < self._busy_until else self._busy_ms
-        with self._translated_or_busy:
-            if self.file == self.path:
+        lost = self.file == self.path and (self._left.held or has_lost_log(self.file))
+        with self._translated_or_busy, _folder(self.file.parent, alone=lost):
+            if lost:
                 self.notice += self._left.save()
-            self._create_file()
-            before = self._identity()
-            refuse_foreign(self.file)
-            writer = self._connect(patience)
-            try:
-                if self._accepted(writer) == upgrade.DEVELOPMENT:
-                    writer.close()  # nobody else may have the file open, not even we
-                    upgrade.upgrade(self.file, wait_s=patience / 1000)
-                    writer = self._connect(patience)
-                self._prepare(writer, patience)
-                writer.execute(f"PRAGMA busy_timeout={self._busy_ms}")
-                self._sealer = seals.Sealer(writer)
-                changes.attach(writer)
-                reader = writer if is_memory(self.file) else self._connect_reader()
-                opened = self._same_as(before)
-            except BaseException:
-                writer.close()
-                raise
+                drop_index(self.file)
+            writer, reader, opened = self._connections(patience)
         self._writer, self._reader, self._opened = writer, reader, opened
         self._known = True
         if self.file == self.path:
@@ -273,24 +253,57 @@ class Database:
                 self.close()
                 raise
 
-    def _same_as(self, before: Identity | None) -> Identity:
-        """The file that was opened. Raises Exchanged where it lost its name or its log while that was done."""
-        now = self._identity()
-        if now is None or before is None or now[:3] != before[:3] or not (now.log or is_memory(self.file)):
-            raise Exchanged(f"{self.file} or its log was exchanged while it was opened; the same call works again")
-        return now
+    def _connections(self, patience: int) -> tuple[sqlite3.Connection, sqlite3.Connection, Identity]:
+        """Writer, reader, and which file they have open. Raises Exchanged where it lost its name or its log meanwhile."""
+        self._create_file()
+        before = self._identity()
+        refuse_foreign(self.file)
+        writer = self._connect(patience)
+        try:
+            development = self._accepted(writer) == upgrade.DEVELOPMENT
+            if before is None or (before.log and self._identity() != before):
+                raise self._exchanged()
+            if development:
+                writer.close()  # nobody else may have the file open, not even we
+                upgrade.upgrade(self.file, wait_s=patience / 1000)
+                writer = self._connect(patience)
+            self._prepare(writer, patience)
+            writer.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+            self._sealer = seals.Sealer(writer)
+            changes.attach(writer)
+            begun = self._identity()
+            reader = writer if is_memory(self.file) else self._connect_reader()
+            opened = self._identity()
+            if opened is None or begun != opened or before[:3] != opened[:3] or not opened.log:
+                raise self._exchanged()
+        except BaseException as exc:
+            writer.close()
+            if isinstance(exc, sqlite3.Error) and before is not None and before.log and self._identity() != before:
+                raise self._exchanged() from exc  # a log that is not that of the index beside it
+            raise
+        return writer, reader, opened
 
-    def _connect(self, patience: int) -> sqlite3.Connection:
+    def _exchanged(self) -> Exchanged:
+        return Exchanged(f"{self.file} or its log was exchanged while it was in use; the same call works again")
+
+    def _has_moved(self) -> bool:
+        """Is the open file not the one with its name, or its log another one? Whatever fails then says nothing of the file."""
+        return self._opened is not None and self._opened != self._identity()
+
+    def _connect(self, patience: int, *, only_reads: bool = False) -> sqlite3.Connection:
         """A connection that waits so many milliseconds for a lock."""
         memory = is_memory(self.file)
         name = memory_uri(self.file) if memory else str(self.file)
+        if only_reads and not memory:
+            name = f"{self.file.absolute().as_uri()}?mode=ro"
         return sqlite3.connect(
-            name, timeout=patience / 1000, isolation_level=None, check_same_thread=False, uri=memory,
+            name, timeout=patience / 1000, isolation_level=None, check_same_thread=False, uri=memory or only_reads,
             cached_statements=KEPT_STATEMENTS,
         )  # fmt: skip
 
     def _connect_reader(self) -> sqlite3.Connection:
-        reader = self._connect(self._busy_ms)
+        # SQLite folds the log when the last connection is closed: one that only reads does not, and the log may be a removed one.
+        reader = self._connect(self._busy_ms, only_reads=True)
         if is_memory(self.file):  # there a second connection would be refused while anybody writes
             reader.execute("PRAGMA read_uncommitted=1")
         reader.execute("PRAGMA trusted_schema=OFF")
@@ -648,9 +661,8 @@ class Database:
             return
         # First beside whoever writes, without any lock of theirs or ours; then only what came meanwhile is left to do, while
         # nobody may write.
-        with self._translated, closing(sqlite3.connect(self.file, timeout=0, isolation_level=None)) as beside:
-            beside.execute("PRAGMA synchronous=FULL")
-            beside.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with self._translated, self._long_reads.begun(lambda: self._connect(0)) as beside:
+            beside.rows("PRAGMA wal_checkpoint(PASSIVE)", (), 1)
         with self._hurried() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

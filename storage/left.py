@@ -40,7 +40,7 @@ class Identity(NamedTuple):
 def identity_of(file: Path) -> Identity | None:
     """The file and the log that have these names now; None without a file."""
     if is_memory(file):
-        return Identity(os.getpid(), 0, int(file.name.rpartition("-")[2]), 0)
+        return Identity(os.getpid(), 0, int(file.name.rpartition("-")[2]), 1)
     try:
         found = os.stat(file)
     except OSError:
@@ -52,18 +52,44 @@ def identity_of(file: Path) -> Identity | None:
     return Identity(os.getpid(), found.st_dev, found.st_ino, log)
 
 
+def has_lost_log(file: Path) -> bool:
+    """Is there an index of a write-ahead log, and no log? SQLite makes the log first, and removes it first."""
+    return not os.path.exists(f"{file}-wal") and os.path.exists(f"{file}-shm")
+
+
+def drop_index(file: Path) -> None:
+    """Remove the index of a log that was removed: it tells of frames that no log has. Nobody may open the file meanwhile.
+
+    Who has the removed log open keeps both, and notices.
+    """
+    if has_lost_log(file):
+        with suppress(FileNotFoundError):
+            os.unlink(f"{file}-shm")
+
+
+class _Held(NamedTuple):
+    """Connections to a file, and which one that was."""
+
+    writer: sqlite3.Connection
+    reader: sqlite3.Connection
+    was: Identity
+
+
 class Left:
     """What was left of one file. ``database``: for which a stand-in is made of it where another has its name."""
 
     def __init__(self, file: Path, database: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._file, self._database, self._clock = file, database, clock
-        self._held: tuple[sqlite3.Connection, Identity] | None = None
+        self._held: _Held | None = None
         self._failed_at: float | None = None
 
-    def keep(self, reader: sqlite3.Connection, was: Identity) -> None:
-        """Hold a connection to the file as it was."""
+    def keep(self, writer: sqlite3.Connection, reader: sqlite3.Connection, was: Identity) -> None:
+        """Hold connections to the file as it was. The reader was opened for reading only, and is closed last.
+
+        Otherwise SQLite would fold a log that was removed into a file that others have written to since.
+        """
         self.forget()
-        self._held = reader, was
+        self._held = _Held(writer, reader, was)
 
     @property
     def held(self) -> bool:
@@ -73,24 +99,24 @@ class Left:
     @property
     def reader(self) -> sqlite3.Connection | None:
         """The connection that is held by this process."""
-        return self._held[0] if self._held is not None and self._held[1].process == os.getpid() else None
+        return self._held.reader if self._held is not None and self._held.was.process == os.getpid() else None
 
     def forget(self) -> None:
         """Let the connection go."""
         held, self._held, self._failed_at = self._held, None, None
-        if held is not None and held[1].process == os.getpid():  # after a fork it is the parent's
-            held[0].close()
+        if held is not None and held.was.process == os.getpid():  # after a fork they are the parent's
+            held.writer.close()
+            held.reader.close()
 
     def save(self) -> str:
         """Save what would be lost; in words what had happened to the file, "" where it is as it was.
 
         Raises sqlite3.Error and OSError where that is not possible now; after a minute of that it is given up.
         """
-        if self._held is None or self._held[1].process != os.getpid() or not self._file.parent.is_dir():
+        if self._held is None or self._held.was.process != os.getpid() or not self._file.parent.is_dir():
             return ""
-        reader, was = self._held
         try:
-            said = self._saved(reader, was)
+            said = self._saved(self._held)
         except (sqlite3.Error, OSError) as exc:
             now = self._clock()
             self._failed_at = now if self._failed_at is None else self._failed_at
@@ -103,51 +129,67 @@ class Left:
             self.forget()
         return said
 
-    def _saved(self, reader: sqlite3.Connection, was: Identity) -> str:
-        now = identity_of(self._file)
+    def _saved(self, held: _Held) -> str:
+        now, was = identity_of(self._file), held.was
         if now is None or (now.device, now.file) != (was.device, was.file):
-            self._copy(reader, missing=now is None)
+            self._copy(held.reader, missing=now is None)
             return f"{self._file} was {'deleted' if now is None else 'replaced'} while it was in use"
         if now.log == was.log:
             return ""
-        if not now.log:
-            self._fold(reader)
-        elif _shows_more(reader, self._file):  # another process has begun a log of its own
-            self._copy(reader, missing=False)
+        if now.log:  # another process has begun a log of its own
+            self._add(held.reader)
+        else:
+            _fold(held.writer)
         return f"the write-ahead log of {self._file} was removed by another program"
 
-    def _fold(self, reader: sqlite3.Connection) -> None:
-        """Write what the removed log holds into the file; whoever opens it then begins with an index of its own.
+    def _add(self, reader: sqlite3.Connection) -> None:
+        """Make a stand-in of what the connection shows, where that is more than the file.
 
-        The old index tells of frames that no log has any more. Those who have the removed log open keep it, and notice.
+        Only one of the two is open at a time: within a process SQLite has one index for a file, whatever the log.
         """
-        busy, frames, folded = reader.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
-        if busy or frames != folded:
-            in_use = sqlite3.OperationalError(
-                f"its removed log is in use still ({folded} of {frames} frames are saved)"
-            )
-            in_use.sqlite_errorcode = sqlite3.SQLITE_BUSY
-            raise in_use
-        with suppress(FileNotFoundError):
-            os.unlink(f"{self._file}-shm")
+        copy = self._written(reader)
+        self.forget()
+        if _shows_more(copy, self._file):
+            copy.replace(stand_in(self._database, time.time()))
+        else:
+            copy.unlink()
 
     def _copy(self, reader: sqlite3.Connection, *, missing: bool) -> None:
         """Write what the connection shows to a file with a name."""
+        copy = self._written(reader)
+        if not (missing and _placed(copy, self._file)):
+            copy.replace(stand_in(self._database, time.time()))
+
+    def _written(self, reader: sqlite3.Connection) -> Path:
         copy = self._file.with_name(f".{self._file.name}.{os.getpid()}.saved")
         with closing(sqlite3.connect(copy)) as target:
             os.chmod(copy, 0o600)
             reader.backup(target)
-        if not (missing and _placed(copy, self._file)):
-            copy.replace(stand_in(self._database, time.time()))
+        return copy
 
 
-def _shows_more(reader: sqlite3.Connection, file: Path) -> bool:
-    """Does a connection show rows that the file lacks which has the name now?"""
+def _fold(writer: sqlite3.Connection) -> None:
+    """Write what a removed log holds into its file. Raises sqlite3.OperationalError where somebody uses it still."""
+    busy, frames, folded = writer.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+    if busy or frames != folded:
+        in_use = sqlite3.OperationalError(f"its removed log is in use still ({folded} of {frames} frames are saved)")
+        in_use.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        raise in_use
+
+
+def _shows_more(copy: Path, file: Path) -> bool:
+    """Has a copy rows that a file lacks?"""
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True, timeout=_BUSY_S)) as now:
-            return any(set(reader.execute(rows)) - set(now.execute(rows)) for rows in _TABLES)
+        with closing(sqlite3.connect(_reading(copy), uri=True)) as was, closing(
+            sqlite3.connect(_reading(file), uri=True, timeout=_BUSY_S)
+        ) as now:  # fmt: skip
+            return any(set(was.execute(rows)) - set(now.execute(rows)) for rows in _TABLES)
     except sqlite3.Error:
         return True
+
+
+def _reading(file: Path) -> str:
+    return f"file:{quote(str(file))}?mode=ro"
 
 
 def _placed(copy: Path, file: Path) -> bool:
