@@ -236,6 +236,7 @@ class Intake:
         forms = self._forms(rows, scan, expected, messages) if self._rewritten else Forms()
         lives = [_live(scan, n, {**alias, **forms.whole.get(n, {})}, messages[scan.keys[n]]) for n in rows]
         expected = [replace(item, digest=forms.was.get(item.store_id, item.digest)) for item in expected]
+        lives, expected = self._pinned([scan.keys[n] for n in rows], lives, expected)
         plan = align(lives, expected, self._said)
         if fork:
             self._transcripts.fork(session, plan.places)
@@ -244,6 +245,19 @@ class Intake:
             verdict.revises[n] = verdict.here.pop(n)
         self._match_taken_back(scan, session, verdict)
         return verdict
+
+    def _pinned(
+        self, keys: Sequence[str], lives: Sequence[Live], expected: Sequence[Expected]
+    ) -> tuple[list[Live], list[Expected]]:
+        """Rows that came before are those which they became, and no others that say the same."""
+        became = {self.known[key] for key in keys if key in self.known}
+        mine = [
+            replace(live, digest=b"came %d" % self.known[key]) if key in self.known else live
+            for key, live in zip(keys, lives, strict=True)
+        ]
+        return mine, [
+            replace(item, digest=b"came %d" % item.store_id) if item.store_id in became else item for item in expected
+        ]
 
     def _forms(
         self, rows: Sequence[int], scan: _Scan, expected: Sequence[Expected], messages: Mapping[str, Mapping[str, Any]]

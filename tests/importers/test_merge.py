@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from hermes_lcm.importers.ledger import Ledger
 from hermes_lcm.storage.names import stand_in
 
 SAID = 12
+ALL = "SELECT store_id FROM messages ORDER BY pos, seq"
 
 
 class Pair:
@@ -40,7 +43,7 @@ class Pair:
         return digests(row.envelope for row in self.one.whole_store.rows(self.ids()))
 
     def ids(self) -> list[int]:
-        return [row[0] for row in self.one.db.query("SELECT store_id FROM messages ORDER BY pos, seq")]
+        return [row[0] for row in self.one.db.query(ALL)]
 
 
 @pytest.fixture
@@ -92,6 +95,24 @@ def test_what_another_process_appends_meanwhile_is_not_stored_twice(
     pair.merge()
 
     assert pair.stored() == digests(pair.said)
+
+
+def test_what_is_said_again_and_again_is_stored_as_often(tmp_path: Path) -> None:
+    """A row that is here already is that very row of the stand-in, not the first one that says the same."""
+    said = Chat(chat().turns(1) * 3)
+    one, part, other = (Pair.opened(tmp_path / f"{name}.db") for name in ("one", "part", "other"))
+    one.take("s", chat().turns(1, first=5))
+    for each in (part, other):
+        each.take("s", said)
+        each.db.close()
+    with closing(sqlite3.connect(part.path)) as raw:
+        raw.execute("DELETE FROM messages WHERE store_id <> 5")
+        raw.commit()
+    one.standby._merged(part.path)
+    one.standby._merged(other.path)
+
+    kept = [row.envelope for row in one.whole_store.rows([row[0] for row in one.db.query(ALL)])]
+    assert sorted(digests(kept)) == sorted(digests([*chat().turns(1, first=5), *said]))
 
 
 def test_a_database_that_is_exchanged_meanwhile_is_merged_into_from_the_beginning(
