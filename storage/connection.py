@@ -261,7 +261,7 @@ class Database:
         writer = self._connect(patience)
         try:
             development = self._accepted(writer) == upgrade.DEVELOPMENT
-            if before is None or (before.log and self._identity() != before):
+            if before is None or (before.log and self._log_of() != before.log):
                 raise self._exchanged()
             if development:
                 writer.close()  # nobody else may have the file open, not even we
@@ -278,10 +278,14 @@ class Database:
                 raise self._exchanged()
         except BaseException as exc:
             writer.close()
-            if isinstance(exc, sqlite3.Error) and before is not None and before.log and self._identity() != before:
+            if isinstance(exc, sqlite3.Error) and before is not None and before.log not in (0, self._log_of()):
                 raise self._exchanged() from exc  # a log that is not that of the index beside it
             raise
         return writer, reader, opened
+
+    def _log_of(self) -> int:
+        now = self._identity()
+        return now.log if now is not None else 0
 
     def _exchanged(self) -> Exchanged:
         return Exchanged(f"{self.file} or its log was exchanged while it was in use; the same call works again")

@@ -29,27 +29,31 @@ _TABLES = (
 
 
 class Identity(NamedTuple):
-    """Which file and which write-ahead log a process has open; 0: none."""
+    """Which file, which write-ahead log and which index of it a process has open; 0: none."""
 
     process: int
     device: int
     file: int
     log: int
+    shared: int
 
 
 def identity_of(file: Path) -> Identity | None:
     """The file and the log that have these names now; None without a file."""
     if is_memory(file):
-        return Identity(os.getpid(), 0, int(file.name.rpartition("-")[2]), 1)
+        return Identity(os.getpid(), 0, int(file.name.rpartition("-")[2]), 1, 1)
     try:
         found = os.stat(file)
     except OSError:
         return None
+    return Identity(os.getpid(), found.st_dev, found.st_ino, _number(f"{file}-wal"), _number(f"{file}-shm"))
+
+
+def _number(file: str) -> int:
     try:
-        log = os.stat(f"{file}-wal").st_ino
+        return os.stat(file).st_ino
     except OSError:
-        log = 0
-    return Identity(os.getpid(), found.st_dev, found.st_ino, log)
+        return 0
 
 
 def has_lost_log(file: Path) -> bool:
@@ -57,11 +61,14 @@ def has_lost_log(file: Path) -> bool:
     return not os.path.exists(f"{file}-wal") and os.path.exists(f"{file}-shm")
 
 
-def drop_index(file: Path) -> None:
+def drop_index(file: Path, *, made_by_a_reader: bool = False) -> None:
     """Remove the index of a log that was removed: it tells of frames that no log has. Nobody may open the file meanwhile.
 
-    Who has the removed log open keeps both, and notices.
+    Who has the removed log open keeps both, and notices. ``made_by_a_reader``: an empty log beside the old index goes too.
     """
+    log = Path(f"{file}-wal")
+    if made_by_a_reader and log.exists() and not log.stat().st_size:
+        log.unlink()
     if has_lost_log(file):
         with suppress(FileNotFoundError):
             os.unlink(f"{file}-shm")
@@ -134,12 +141,14 @@ class Left:
         if now is None or (now.device, now.file) != (was.device, was.file):
             self._copy(held.reader, missing=now is None)
             return f"{self._file} was {'deleted' if now is None else 'replaced'} while it was in use"
-        if now.log == was.log:
+        if (now.log, now.shared) == (was.log, was.shared):
             return ""
-        if now.log:  # another process has begun a log of its own
+        if now.log and now.shared != was.shared:  # another process has begun a log of its own
             self._add(held.reader)
         else:
             _fold(held.writer)
+            self.forget()
+            drop_index(self._file, made_by_a_reader=True)
         return f"the write-ahead log of {self._file} was removed by another program"
 
     def _add(self, reader: sqlite3.Connection) -> None:
