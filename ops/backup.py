@@ -476,7 +476,10 @@ def named_payloads(database: Path) -> frozenset[str]:
 # -- putting one back ------------------------------------------------------------------------------------
 def best(deps: Access) -> Backup | None:
     """The backup to go back to: the newest sound one of this database, or the newest at all."""
-    known = backups(deps)
+    return _best(backups(deps))
+
+
+def _best(known: Sequence[Backup]) -> Backup | None:
     return next(reversed([each for each in known if each.sound] or known), None)
 
 
@@ -516,7 +519,7 @@ def chosen(deps: Access, name: str) -> tuple[Path, tuple[str, ...]]:
     """The backup that an operator means (a path, a file name in the folder, or ``latest``), and notes about it."""
     known, folder = backups(deps), backup_folder(deps.db.path)
     if name == "latest":
-        found = best(deps)
+        found = _best(known)
         if found is not None:
             newer = known[known.index(found) + 1 :]
             return found.path, tuple(f"newer, and not sound: {each}" for each in newer)
