@@ -22,6 +22,7 @@ from pathlib import Path
 from .config import KNOBS, shown
 from .errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError
 from .exam import grading, report
+from .fleet import forget as purging
 from .fleet import verbs as fleet
 from .host import facts
 from .importers import verbs
@@ -297,6 +298,10 @@ def _uninstall(deps: Access, words: Words) -> Answer:
     return Answer(
         "\n".join([*lines, "A package goes with `pip uninstall hermes-lcm`."]), {**data, "left": left and str(left)}
     )
+
+
+def _program(_deps: Access, words: Words) -> Answer:
+    raise BadRequest(f"this needs a terminal of its own: type `hermes lcm {words.name}` in one")
 
 
 def _terminal_only(deps: Access, words: Words) -> None:
@@ -598,11 +603,11 @@ def overview() -> Answer:
 
 
 _GROUPS = (
-    ("Look", "status sessions search show explain recall cost journal"),
+    ("Look", "status top browse sessions search show explain recall cost exam ledger journal"),
     ("Keep it well", "doctor backup restore rotate dissolve"),
     ("Take in and give out", "import adopt export"),
     ("Private things", "redact purge pin retention"),
-    ("Set up", "config preset notices install uninstall help"),
+    ("Set up", "config preset notices install uninstall completion help"),
 )
 _NAME_COLUMNS, _HELP_COLUMNS = 12, 66
 
@@ -665,7 +670,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("restore", _restore, "put a backup back", "[<name>|latest] [apply]", changes=True, example="latest"),
     *redaction.VERBS,
-    *forget.VERBS,
+    *forget.verbs(purging.others_of),
     Verb("rotate", _rotate, "let everything before the fresh tail leave the prompt", "[apply]", changes=True, own=True),
     Verb(
         "preset show", _preset_show, "shipped groups of settings and where their values come from", "[<name>]", own=True
@@ -776,6 +781,15 @@ VERBS: tuple[Verb, ...] = (
         example="off",
     ),
     *ledger.VERBS,
+    Verb("top", _program, "a live view of window, next compaction, money and health (q leaves it; not in a chat)"),
+    Verb("browse", _program, "a text interface: sessions, tree, messages, search (not in a chat)"),
+    Verb(
+        "completion",
+        _program,
+        "completion of these words for your shell (not in a chat)",
+        "<bash|zsh|fish>",
+        example="bash",
+    ),
     Verb("journal", journal.journal, "what was changed in this archive, newest first", "[--limit N]"),
     Verb("help", _help, "this list, or more about one verb", "[<verb>]", own=True, example="backup"),
 )
@@ -1009,6 +1023,7 @@ def _live(runtime: Runtime, engine: LiveEngine, common: EngineState) -> EngineSt
         engine_name_in_use=engine.name if engine.session_id else facts.selected_engine(),
         calibration=runtime.calibration.shown(engine.model, engine.session_id, max(0, engine.last_prompt_tokens)),
         cache=engine.cache,
+        prices=runtime.priced(engine.model),
     )
 
 

@@ -306,7 +306,8 @@ class Config:
     fold_early: str = knob(
         "auto",
         one_of("auto", "off"),
-        "Compact before `context_threshold` where that is cheaper by the model's prices and nobody set a threshold. off: never.",
+        "Compact before `context_threshold` where that is cheaper by the model's prices. Where somebody set a threshold, only if "
+        "auto is set too. off: never.",
     )
     fresh_tail_count: int = knob(
         64, whole(1), "Newest messages that stay raw, as far as `tail_share` has room for them."
@@ -419,6 +420,17 @@ class Config:
         "What `hermes lcm retention apply` forgets: rules `who:days=step`; who: a glob, `cron` or `subagent`.",
     )
 
+    retention_every_hours: int = knob(
+        0,
+        whole(0),
+        "Hours between two rounds of the retention policy that Hermes makes by itself, after a turn. 0: none.",
+    )
+    retention_apply: bool = knob(
+        False,
+        FLAG,
+        "Such a round removes what is due, after a backup. Off: it only says in the status what it would free.",
+    )
+
     stub_min_chars: int = knob(
         4_000,
         whole(200),
@@ -442,6 +454,12 @@ class Config:
     compaction_notices: bool = knob(
         True, FLAG, "Say one line in the chat at each compaction. `/lcm notices off` turns it off for one chat."
     )
+    recall_policy: bool = knob(
+        True,
+        FLAG,
+        "Tell the model in three lines when to search the archive: in the system prompt of new sessions, where "
+        "the host has sections of it, else in the context message.",
+    )
     doctor_clean_apply_enabled: bool = knob(False, FLAG, "Permit `/lcm doctor clean apply`, which deletes sessions.")
     metrics_path: str = knob(
         "", TEXT, "Prometheus text file that gets counters and timings; relative: beside the database. Empty: none."
@@ -453,6 +471,15 @@ class Config:
         SECRET,
         "PostgreSQL server that hosts share: a connection string of libpq (`sslmode`, `passfile` ... too), or `file:` and the "
         "path of a file that holds one. Empty: no fleet. Never shown.",
+    )
+    fleet_objects: str = knob(
+        Secret(),
+        SECRET,
+        "Object store (S3) of the fleet for messages above `LCM_FLEET_OBJECT_BYTES` and copies of backups: "
+        "`https://KEY:SECRET@HOST/BUCKET/PREFIX`, or `file:` and the path of a file that holds it. Empty: none. Never shown.",
+    )
+    fleet_object_bytes: int = knob(
+        1_000_000, whole(1), "Larger messages, files included, lie in the fleet's object store."
     )
     fleet_pull_days: int = knob(
         30,
@@ -503,7 +530,9 @@ class Config:
 
     def threshold_is_exact(self) -> bool:
         """Does a compaction wait for the threshold, even where an earlier one is cheaper?"""
-        return self.fold_early == "off" or self.provenance("context_threshold") != "default"
+        if self.provenance("fold_early") != "default":
+            return self.fold_early == "off"
+        return self.provenance("context_threshold") != "default"
 
     def threshold_tokens(self, context_length: int) -> int:
         """Prompt tokens that start a compaction; never above the window."""

@@ -36,6 +36,7 @@ from .fleet.background import Background, SharedLeases
 from .fleet.member import Member
 from .host import facts as host
 from .host import sessions
+from .host.prompt_section import RECALL_SECTION
 from .importers.standby import Standby
 from .ingest.filters import build as build_filters
 from .ingest.ingestor import Ingest
@@ -47,6 +48,7 @@ from .llm.ladder import DAILY_LIMIT, EXTRACTIVE, SESSION, Ladder, LadderSettings
 from .ops import metrics, pull
 from .ops.collect import Collector
 from .ops.costs import Costs
+from .ops.forget.schedule import Schedule
 from .ops.metrics import Metrics
 from .ops.orders import Orders
 from .ops.survey import Survey
@@ -56,7 +58,7 @@ from .prompt.present_state import PresentState
 from .prompt.rewrites import RequestRewrites
 from .prompt.stubs import Superseded
 from .recall import subagents
-from .recall.access import Access, EngineState, LiveList
+from .recall.access import Access, EngineState, LiveList, Price
 from .recall.paging import Readers
 from .records import Lineage, Summary, SummaryTask, Transcript
 from .search import rights
@@ -72,6 +74,7 @@ from .storage.leases import Leases
 from .storage.payloads import Payloads, folder_of
 from .store import SEARCH_WAITS_S, MessageStore
 from .text import tokens
+from .text.recall_policy import RECALL_POLICY
 from .text.tokens import Exact
 
 T = TypeVar("T")
@@ -169,6 +172,10 @@ class Runtime:
         """What stand-ins are merged with: messages exactly as they were said."""
         return replace(self.access(None, Rights(), trusted=True), store=self.whole_store)
 
+    def _everything(self) -> Access:
+        """Access as an operator has it."""
+        return self.access(None, Rights(), trusted=True)
+
     def _joined(self, config: Config) -> Background | None:
         """The fleet's work behind the turns, if a server is named."""
         if not config.fleet_dsn:
@@ -247,6 +254,7 @@ class Runtime:
             rough=host.rough,
             clean=self.filters.clean,
             stub_chars=config.stub_min_chars,
+            policy=lambda: RECALL_POLICY if config.recall_policy and not RECALL_SECTION.taken else "",
         )
         self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)
         self.upkeep = Upkeep(
@@ -256,6 +264,7 @@ class Runtime:
             index_waiting=self._index_waiting,
             health=self.health,
         )
+        self.schedule = Schedule(self._everything, self.leases, self.foreground.give_way)
         self.preparer = Preparer(
             self.leases if self.fleet is None else SharedLeases(self.leases, self.fleet.member),
             self.compactor,
@@ -674,6 +683,11 @@ class Runtime:
             self._priced[model], other, local=host.is_local(base_url), cached_share=cached[0], requests=cached[1]
         )
 
+    def priced(self, model: str) -> tuple[Price, Price]:
+        """What the host said of the prices of a model and of its summariser, if it was asked already."""
+        main = self._priced.get(model)
+        return main, self._priced.get(self.config.summary_model) or main
+
     def ended(self, session_id: str = "") -> None:
         """A session, or the process, ends: keep the states, let its list go, and make the file small."""
         self.health.resolved(_FILE)
@@ -701,6 +715,7 @@ class Runtime:
     def _between_turns(self, stopped: Callable[[], bool]) -> None:
         self._save_costs()
         self.upkeep.between_turns(stopped)
+        self.schedule.between_turns()
 
     def save_states(self) -> None:
         """Keep breaker and spend for the next process."""

@@ -25,7 +25,7 @@ from ..records import Lineage, Node, in_order
 from ..session import Session
 from ..storage.health import Health
 from ..storage.leases import Claims
-from . import planner
+from . import plan, planner
 from .backoff import Backoff
 from .compactor import Compactor, Request, View, repairable
 from .workers import Foreground
@@ -35,9 +35,11 @@ _IDLE_S = 30.0
 _JOB_S = 600.0
 _MIN_NEW_ROWS = 4
 _SHARE = 3  # leaves of one chat, then it is the turn of those that wait
-#: Summaries are written from this share of the way to the next fold on, for so much of it at least; then for what came since,
-#: so that little is left raw. Earlier they would be for nothing where a conversation ends before.
-_AHEAD_SHARE, _AHEAD_PART = 0.6, 0.25
+#: Summaries are written so many requests before the next fold, for so much of the way at least; then for what came since, so that
+#: little is left raw. Earlier they would be for nothing where a conversation ends before.
+_AHEAD_REQUESTS = 32  # some minutes
+_AHEAD_SHARES = 0.6, 0.8  # of the way, at the earliest and at the latest: one result may be as large as what is left
+_AHEAD_PART = 0.35
 _CLOSE_SHARE, _CLOSE_PART = 0.95, 0.03
 _LEAST_TOKENS = 2000  # what a call costs besides would be half of it
 _MOST_FOLDS = 1000
@@ -192,6 +194,8 @@ class Preparer:
         session = job.session
         SESSION.set(session.session_id)
         request = replace(job.request, deadline=self._monotonic() + _JOB_S, cancelled=self._between_steps, ahead=True)
+        if session.session_id not in self._folds:  # until then it would be folded at its threshold only
+            self._planned(session, self._compactor.under(request).view(session, request), request)
         self._between_steps()
         if job.look is not None:
             job.look(session, request.messages, request.lineage)
@@ -202,6 +206,8 @@ class Preparer:
         if fold.due < request.threshold:
             request = replace(request, due=fold.due)
             view = self._compactor.under(request).view(session, request)
+        asked = view.units[view.tail.request].index if view.tail.request is not None else None
+        view = replace(view, backlog=plan.settled(view.backlog, asked, self._floor(view, request)))
         # One lease for the conversation, not one a leaf: another process would cut what is left differently.
         lease = f"prepare:{session.conversation_id}"
         if not self._leases.take(lease, _LEASE_S):
@@ -305,7 +311,7 @@ class Preparer:
             + prefix_tokens(roots)
             + self._compactor.under(request).leaf_tokens(backlog)
             + tail,
-            (backlog + view.tail.tokens) / max(1, asked),
+            _growth(view),
             config.threshold_is_exact(),
         )
         requests = asked + sum(root.message_count for root in roots) // 2
@@ -319,10 +325,17 @@ class Preparer:
     def _floor(self, view: View, request: Request) -> int:
         """From how many unprepared tokens on it is worth to ask a model: larger chunks are fewer calls."""
         way = max(view.before_tokens, request.current_tokens or 0) / max(1, request.begins)
-        if way < _AHEAD_SHARE:
+        earliest, latest = _AHEAD_SHARES
+        if way < max(earliest, min(latest, 1.0 - _AHEAD_REQUESTS * _growth(view) / max(1, request.begins))):
             return sys.maxsize
         part = _CLOSE_PART if way >= _CLOSE_SHARE else _AHEAD_PART
         return min(self._config.leaf_chunk_tokens, max(_LEAST_TOKENS, int(part * request.begins)))
+
+
+def _growth(view: View) -> float:
+    """Tokens that one request adds to the prompt."""
+    asked = sum(unit.role == "assistant" for unit in view.units)
+    return (sum(unit.tokens for unit in view.backlog) + view.tail.tokens) / max(1, asked)
 
 
 def _place(root: Node) -> tuple[int, str, int]:

@@ -172,6 +172,8 @@ class Compactor:
         )
         if request.narrow:
             tail, backlog = plan.Tail(0, None, tail.tokens), tuple(unit for unit in units if unit.index < 0)
+        if request.ahead and tail.request is not None:
+            backlog = plan.parted_at(backlog, units[tail.request].index)
         return View(tuple(units), tail, backlog, budget, before, archived)
 
     # -- units ----------------------------------------------------------------------------------------
@@ -187,7 +189,7 @@ class Compactor:
         live = [n for n, entry in enumerate(entries) if not (entry.own and not entry.ids)]
         out: list[Unit] = []
         for count, group in enumerate(groups.groups([messages[n] for n in live])):
-            if request.ahead and count % _AT_ONCE == 0:
+            if request.ahead and count and count % _AT_ONCE == 0:
                 request.cancelled()  # lets host calls go first
             indexes = live[group.start : group.stop]
             ids = tuple(store_id for n in indexes for store_id in entries[n].ids)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..records import Unit
 
@@ -108,6 +108,23 @@ def tail_of(units: Sequence[Unit], *, count: int, room_tokens: int, request: int
         start = n
     pinned = request if request is not None and request < start else None
     return Tail(start, pinned, used + reserved)
+
+
+def parted_at(backlog: Sequence[Unit], request: int) -> tuple[Unit, ...]:
+    """The backlog with no chunk that reaches over the request at this index: that is missing in between now, and soon is not."""
+    behind = next((n for n, unit in enumerate(backlog) if unit.index > request), None)
+    if not behind:
+        return tuple(backlog)
+    return *backlog[:behind], replace(backlog[behind], behind_gap=True), *backlog[behind + 1 :]
+
+
+def settled(backlog: Sequence[Unit], request: int | None, floor_tokens: int) -> tuple[Unit, ...]:
+    """What can be summarised for later: of what stands behind the latest request, only as much as is worth a call of its own."""
+    if request is None:
+        return tuple(backlog)
+    before = tuple(unit for unit in backlog if unit.index < request)
+    behind = sum(unit.tokens for unit in backlog if unit.index > request)
+    return tuple(backlog) if behind >= floor_tokens else before
 
 
 def chunk_tokens(floor: int, backlog: int, *, dynamic: bool, dynamic_max: int) -> int:

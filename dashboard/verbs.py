@@ -16,7 +16,7 @@ from ..command import FOUND, OK, VERBS, Verb, Words, flagged, parsed, perform, r
 from ..errors import BadRequest, LcmError
 from ..ops import journal as kept
 from ..ops.survey import exists
-from ..plugin.cli import at_terminal
+from ..ops.wording import at_terminal
 from ..text.printable import printable
 from ..tools import call
 from .look import Answer, Hidden, Look

@@ -14,6 +14,7 @@ from typing import Any, Final
 from ..errors import FleetError, LcmError
 from ..storage.health import Health
 from ..storage.leases import Claims
+from .forget import obey
 from .member import TOPIC, Member
 
 #: Between two looks at what others wrote; after a failure, at least and at most.
@@ -99,6 +100,8 @@ class Background:
         """Push, and pull what changed. Never raises for a reason of the server or of the file."""
         try:
             self.member.push(self._between)
+            if obey(self.member, self.member.access()):
+                self._changed()
             if self._days and self.member.pull(self._days).conversations:
                 self._changed()
             if not self._mended:

@@ -13,9 +13,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import FleetError, FleetUnavailable
+from ..errors import BadRequest, FleetError, FleetUnavailable
+from ..ops.forget import holds, purge
 from ..storage.connection import Database
 from ..storage.health import Health
+from ..storage.meta import Meta
 from ..store import MessageStore
 from .outbox import BLOCK, NUMBERED, Outbox, State, new_file
 from .pull import Pulled, Puller
@@ -30,12 +32,18 @@ if TYPE_CHECKING:
 TOPIC: Final = "fleet"
 _CONFLICTS: Final = "fleet conflicts"
 _UNREADABLE: Final = "fleet unreadable"
+_HELD: Final = "fleet held"
+_SESSIONS_HELD: Final = "fleet held"  # in ``meta``: those that the server knows of
 _SAMPLE: Final = 2_000
 #: Messages that a search on the server names, and conversations that one search here fetches.
 _CANDIDATES, _CONVERSATIONS = 200, 5
 _LEASE_WAIT_S, _ALONE_S = 1.0, 30.0
 _MARK: Final = """
 SELECT coalesce(max(block), 0), coalesce(max(pushed), 0), session_user FROM lcm.blocks WHERE file = %s AND role = session_user
+"""
+_HOLD_SESSIONS: Final = """
+INSERT INTO lcm.holds(conversation, owner, session_id, id)
+SELECT conversation, owner, session_id, 0 FROM lcm.sessions WHERE session_id = ANY(%s) ON CONFLICT DO NOTHING
 """
 _LEASE: Final = """
 INSERT INTO lcm.leases(conversation, owner, until) VALUES (%s, %s, now() + make_interval(secs => %s))
@@ -106,7 +114,8 @@ class Member:
         lost = mark < state.mark and role == state.role
         state = replace(state, mark=mark, role=role)
         if lost:  # another server took the place of the one that confirmed them
-            state = self._outbox.remake(state)
+            Meta(self._deps().db).forget(_SESSIONS_HELD)
+            state = self._outbox.remake(replace(state, pulled=0, obeyed=0))
         if state.blocks[-1] != newest or self._gone_back(
             connection, state
         ):  # the file is another role's, or older than what the server knows of it
@@ -128,9 +137,33 @@ class Member:
                 pusher.all(between)
             finally:
                 self._note(pusher.out)
+            self._hold_sessions(connection)
             connection.execute("SELECT lcm.seen(%s)", (self._outbox.behind(),))
         self._health.resolved(TOPIC)
         return pusher.out
+
+    def access(self) -> Access:
+        """The whole of the database, messages as they were said."""
+        return self._deps()
+
+    def keep(self, state: State) -> None:
+        """Note a state."""
+        self._outbox.keep(state)
+
+    def _hold_sessions(self, connection: Connection[tuple[Any, ...]]) -> None:
+        """The fleet knows which sessions are held here as a whole."""
+        deps = self._deps()
+        meta = Meta(deps.db)
+        now, before = holds.sessions(deps), meta.value(_SESSIONS_HELD) or []
+        if now == before:
+            return
+        with connection.transaction():
+            gone = [name for name in before if name not in now]
+            connection.execute(
+                "DELETE FROM lcm.holds WHERE role = session_user AND id = 0 AND session_id = ANY(%s)", (gone,)
+            )
+            connection.execute(_HOLD_SESSIONS, (now,))
+        meta.note(_SESSIONS_HELD, now)
 
     def _note(self, out: Pushed) -> None:
         if out.conflicts:
@@ -140,6 +173,11 @@ class Member:
                 remedy="an older file was put back, or two machines use one file; the messages are safe here, "
                 "and `hermes lcm export` takes them along",
             )
+        if out.held:
+            self._health.degraded(
+                _HELD, f"{len(out.held)} messages were emptied here, and other hosts hold them: the fleet keeps them",
+                severity="warning", remedy="see there what `hermes lcm pin` shows",
+            )  # fmt: skip
         if out.unreadable:
             self._health.degraded(
                 _UNREADABLE, f"{len(out.unreadable)} messages cannot be read, so the fleet lacks them", severity="warning",
@@ -224,6 +262,8 @@ class Member:
         with self.joined() as (connection, state):
             for kind, key in NUMBERED.items():
                 digest = {"messages": "digest", "nodes": "fingerprint", "assemblies": "digest"}[kind]
+                if kind == "nodes":  # each host makes one of its own of what remains
+                    digest = f"CASE rung WHEN '{purge.RUNG}' THEN NULL ELSE {digest} END"
                 sql = f"SELECT {key}, {digest} FROM {kind} WHERE {key} > ? ORDER BY {key} LIMIT {_SAMPLE}"
                 last = -1
                 while rows := deps.db.query(sql, (last,)):
@@ -270,6 +310,15 @@ class Member:
     def close(self) -> None:
         """End the pool of connections."""
         self.server.close()
+
+
+def member_of(deps: Access) -> Member:
+    """The fleet's side of a database. Raises BadRequest where no server is named, or somebody else than the operator asks."""
+    if not deps.trusted:
+        raise BadRequest("the fleet is the operator's: `hermes lcm fleet status` at a terminal")
+    if not deps.config.fleet_dsn:
+        raise BadRequest("LCM_FLEET_DSN names no server; docs/fleet.md says how to begin")
+    return Member(deps.db, deps.config.fleet_dsn, lambda: exact(deps), deps.health)
 
 
 def exact(deps: Access) -> Access:

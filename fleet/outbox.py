@@ -34,7 +34,8 @@ class State:
 
     ``blocks``: its own, oldest first. ``before``: of each table, the last number before it joined. ``filled``: up to which number
     such rows were noted. ``pulled``: the server's transaction up to which changes of others were looked at. ``mark``: pushes
-    that the server has confirmed to ``role``.
+    that the server has confirmed to ``role``. ``obeyed``: like ``pulled``, for purges
+    of others; ``kept``: messages of these that are held here; ``unswept``: the file is still to be written anew.
     """
 
     file: str
@@ -44,6 +45,9 @@ class State:
     pulled: int = 0
     mark: int = 0
     role: str = ""
+    obeyed: int = 0
+    kept: tuple[int, ...] = ()
+    unswept: bool = False
 
     def to_fleet(self, kind: str, number: int) -> int:
         """The fleet's number of a row that has this one here."""
@@ -79,7 +83,11 @@ class Outbox:
     def state(self) -> State | None:
         """None: the database has not joined a fleet yet."""
         found = self._meta.value(_STATE)
-        return State(**{**found, "blocks": tuple(found["blocks"])}) if found else None
+        return (
+            State(**{**found, "blocks": tuple(found["blocks"]), "kept": tuple(found.get("kept", ()))})
+            if found
+            else None
+        )
 
     def keep(self, state: State) -> None:
         """Note a state."""

@@ -21,6 +21,7 @@ from ..storage.connection import marks, padded
 from ..storage.meta import Meta
 from ..storage.packing import pack
 from ..text.content import encode
+from .objects import objects_of
 from .outbox import Entry, Outbox, State
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _BATCH: Final = 1_000
 _BATCH_CHARS: Final = 8_000_000
 _MOST_WORDS, _MOST_WORD_CHARS = 5_000, 64
+#: Flags that say nothing of the message elsewhere.
+_OF_HERE: Final = Flag.COLLECTED | Flag.PINNED
 _INHERITS: Final = "inherits:{}"
 
 _CONVERSATION: Final = """
@@ -75,7 +78,11 @@ _ON_CONFLICT: Final = {
     "mode = excluded.mode, model = excluded.model, ended_at = excluded.ended_at, end_reason = excluded.end_reason, "
     "compactions = greatest(sessions.compactions, excluded.compactions)",
     "messages": "ON CONFLICT(conversation, id) DO UPDATE SET flags = excluded.flags, revises = excluded.revises, "
-    "envelope = excluded.envelope, words = excluded.words WHERE messages.digest = excluded.digest",
+    "envelope = excluded.envelope, words = excluded.words "
+    f"WHERE messages.digest = excluded.digest AND messages.flags & {int(Flag.PURGED)} = 0",
+    "nodes": "ON CONFLICT(conversation, id) DO UPDATE SET text = excluded.text, expand_hint = excluded.expand_hint, "
+    "tokens = excluded.tokens, quality = excluded.quality, model = excluded.model, rung = excluded.rung, "
+    "checks = excluded.checks, fingerprint = excluded.fingerprint WHERE nodes.rung = 'purged' AND excluded.rung = 'purged'",
     "assemblies": "ON CONFLICT(conversation, id) DO UPDATE SET digest = excluded.digest",
     "archives": "ON CONFLICT(conversation, handle) DO UPDATE SET state = excluded.state, changed_at = excluded.changed_at",
 }
@@ -95,12 +102,15 @@ _MADE: Final = {"words": "array_to_tsvector(string_to_array({}, ' '))"} | dict.f
 
 @dataclass(slots=True)
 class Pushed:
-    """Counts of one call. ``conflicts``: numbers under which the server has other rows; ``unreadable``: rows of here."""
+    """Counts of one call. ``conflicts``: numbers under which the server has other rows; ``unreadable``, ``held`` elsewhere:
+    rows of here.
+    """
 
     rows: int = 0
     messages: int = 0
     conflicts: list[int] = field(default_factory=list)
     unreadable: list[int] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
 
 
 class Pusher:
@@ -109,6 +119,8 @@ class Pusher:
     def __init__(self, deps: Access, outbox: Outbox, state: State, connection: Connection[tuple[Any, ...]]) -> None:
         self._deps, self._outbox, self._state, self._server = deps, outbox, state, connection
         self._opened: dict[int, tuple[int, int]] = {}
+        self._objects = objects_of(deps.config.fleet_objects)
+        self._envelopes: dict[int, bytes] = {}
         self.out = Pushed()
 
     def all(self, between: Callable[[], object] = lambda: None) -> Pushed:
@@ -123,11 +135,13 @@ class Pusher:
         if not entries:
             return self._outbox.fill(_BATCH)
         rows, entries = self._within_chars(entries)
+        self._envelopes = {row.store_id: self._envelope(row) for row in rows}
         with self._server.transaction():
             self._opened = {}
             self._write(entries, rows)
             self._server.execute("SELECT lcm.mark(%s, %s)", (self._state.blocks[-1], self._state.mark + 1))
         self._state = replace(self._state, mark=self._state.mark + 1)
+        self._forget_objects(rows)
         self._outbox.done(entries, self._state)
         return True
 
@@ -156,6 +170,22 @@ class Pusher:
         wanted = padded(sorted(set(numbers)))
         return self._deps.db.query(sql.format(marks(len(wanted))), wanted) if wanted else []
 
+    def _envelope(self, row: Row) -> bytes:
+        """What the server's row holds; a large one goes to the object store before the row names it."""
+        packed = pack(encode(row.envelope)[0])
+        if self._objects is None or len(packed) <= self._deps.config.fleet_object_bytes:
+            return packed
+        nonce = self._read(_CONVERSATION, [row.head.conversation_id])[0][1]
+        return self._objects.keep(self._state.to_fleet("messages", row.store_id), packed, nonce)
+
+    def _forget_objects(self, rows: Sequence[Row]) -> None:
+        """Of messages that say less than they did, what was in the object store goes."""
+        if self._objects is not None:
+            for row in rows:
+                if row.head.flags & Flag.REDACTED and row.store_id not in self.out.held:
+                    number = self._state.to_fleet("messages", row.store_id)
+                    self._objects.forget(number, but=self._envelopes[row.store_id])
+
     # -- writing there --------------------------------------------------------------------------------------
     def _write(self, entries: Sequence[Entry], messages: Sequence[Row]) -> None:
         ids: dict[str, list[int]] = {}
@@ -168,7 +198,9 @@ class Pusher:
             {*ids.get("conversations", ()), *(row[1] for row in rows), *(row.head.conversation_id for row in messages)}
         )
         self._sessions(read["sessions"])
+        messages = self._without_held(messages)
         self._messages(messages)
+        self._hold(messages)
         self._nodes(read["nodes"])
         self._assemblies(read["assemblies"])
         self._archives(read["archives"])
@@ -216,6 +248,27 @@ class Pusher:
         columns = "session_id parent_session_id origin platform host_key mode model started_at ended_at end_reason compactions"
         self._put("sessions", columns, [(*self._place(row), *row[2:]) for row in rows])
 
+    def _without_held(self, rows: Sequence[Row]) -> list[Row]:
+        """Messages but those that a policy of here emptied and another host holds: the server keeps them whole."""
+        less = {
+            self._number("messages", row.store_id) for row in rows if row.head.flags & (Flag.PURGED | Flag.REDACTED)
+        }
+        if not less:
+            return [*rows]
+        sql = "SELECT id FROM lcm.held(%s) WHERE role <> session_user"
+        held = {row[0] for row in self._server.execute(sql, ([*less],)).fetchall()}
+        self.out.held += [row.store_id for row in rows if self._number("messages", row.store_id) in held]
+        return [row for row in rows if self._number("messages", row.store_id) not in held]
+
+    def _hold(self, rows: Sequence[Row]) -> None:
+        """Messages that are held here are held in the fleet; those that changed and are not, are not by this role."""
+        places = [(*self._opened[row.head.conversation_id], row) for row in rows]
+        held = [(c, owner, row) for c, owner, row in places if row.head.flags & Flag.PINNED]
+        self._put("holds", "session_id id", [
+            (c, owner, row.head.session_id, self._number("messages", row.store_id)) for c, owner, row in held])  # fmt: skip
+        free = [self._number("messages", row.store_id) for row in rows if not row.head.flags & Flag.PINNED]
+        self._server.execute("DELETE FROM lcm.holds WHERE role = session_user AND id = ANY(%s)", (free,))
+
     def _messages(self, rows: Sequence[Row]) -> None:
         columns = "id session_id seq pos role tool_name answers digest tokens chars said_at stored_at source flags"
         columns += " revises envelope words"
@@ -224,8 +277,8 @@ class Pusher:
             h = row.head
             out.append((
                 *self._opened[h.conversation_id], self._number("messages", h.store_id), h.session_id, h.seq, h.pos, h.role,
-                h.tool_name, h.answers, h.digest, h.tokens, h.chars, h.said_at, h.stored_at, h.source, h.flags & ~Flag.COLLECTED,
-                self._number("messages", h.revises), pack(encode(row.envelope)[0]), _words(row),
+                h.tool_name, h.answers, h.digest, h.tokens, h.chars, h.said_at, h.stored_at, h.source, h.flags & ~_OF_HERE,
+                self._number("messages", h.revises), self._envelopes[row.store_id], _words(row),
             ))  # fmt: skip
         if self._put("messages", columns, out) < len(out):
             self._note_conflicts(out)
@@ -235,7 +288,7 @@ class Pusher:
         """Numbers under which the server has another message: this file was restored, or copied to another machine."""
         sql = "SELECT id, digest FROM lcm.messages WHERE id = ANY(%s)"
         there = dict(self._server.execute(sql, ([row[2] for row in rows],)).fetchall())
-        self.out.conflicts += [row[2] for row in rows if there.get(row[2]) != row[8]]
+        self.out.conflicts += [row[2] for row in rows if there.get(row[2]) != row[9]]
 
     def _nodes(self, rows: Sequence[tuple[Any, ...]]) -> None:
         columns = "id depth quality text expand_hint tokens source_tokens fingerprint model rung checks created_at"
@@ -281,7 +334,9 @@ class Pusher:
             return 0
         names = ("conversation", "owner", *columns.split())
         rows = (
-            list({(row[0], row[2]): row for row in rows}.values()) if table != "carried" else list(dict.fromkeys(rows))
+            list({(row[0], row[2]): row for row in rows}.values())
+            if table not in ("carried", "holds")
+            else list(dict.fromkeys(rows))
         )
         arrays = ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in names)
         values = ", ".join(_MADE.get(name, "{}").format(f"t.{name}") for name in names)

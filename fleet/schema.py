@@ -282,5 +282,114 @@ REVOKE ALL ON FUNCTION lcm.mark(bigint, bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION lcm.mark(bigint, bigint) TO lcm_member;
 """
 
-STEPS: Final = (_CORE + _RIGHTS, _MARKS)
+# Purge and holds. ``purges`` tells other hosts what went; only members of ``lcm_purger`` may begin one, since every host obeys.
+# A row that was purged (flag 8192) is final for every host, and what rests on one can be written anew only as the rest of it.
+_FORGETTING: Final = """
+DO $$ BEGIN
+  IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'lcm_purger') THEN CREATE ROLE lcm_purger NOLOGIN; END IF;
+END $$;
+CREATE TABLE lcm.holds(
+  role name NOT NULL DEFAULT session_user,
+  conversation bigint NOT NULL,
+  owner int NOT NULL,
+  session_id text NOT NULL,
+  id bigint NOT NULL,
+  at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY(role, conversation, session_id, id),
+  FOREIGN KEY(conversation, owner) REFERENCES lcm.conversations(conversation, owner) ON UPDATE CASCADE
+);
+CREATE TABLE lcm.purges(
+  n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  role name NOT NULL DEFAULT session_user,
+  conversation bigint NOT NULL,
+  owner int NOT NULL,
+  ids bigint[] NOT NULL,
+  nodes bigint[] NOT NULL,
+  at timestamptz NOT NULL DEFAULT now(),
+  changed bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
+  FOREIGN KEY(conversation, owner) REFERENCES lcm.conversations(conversation, owner) ON UPDATE CASCADE
+);
+CREATE INDEX purges_changed ON lcm.purges(changed);
+CREATE INDEX nodes_sources ON lcm.nodes USING gin(sources);
+
+CREATE FUNCTION lcm.held(asked bigint[]) RETURNS TABLE(id bigint, role name) LANGUAGE sql STABLE SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+  SELECT m.id, h.role FROM lcm.messages m JOIN lcm.holds h ON h.conversation = m.conversation
+     AND (h.id = m.id OR (h.id = 0 AND h.session_id = m.session_id))
+   WHERE m.id = ANY(asked) AND m.owner IN (SELECT lcm.mine())
+$$;
+
+CREATE FUNCTION lcm.above(asked bigint[]) RETURNS SETOF bigint LANGUAGE sql STABLE SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+  WITH RECURSIVE visible AS MATERIALIZED (SELECT lcm.mine() AS owner), above(id) AS (
+    SELECT n.id FROM lcm.nodes n WHERE n.depth = 0 AND n.sources && asked AND n.owner IN (SELECT owner FROM visible)
+    UNION
+    SELECT n.id FROM above a JOIN lcm.nodes n ON n.sources @> ARRAY[a.id]
+     WHERE n.depth > 0 AND n.owner IN (SELECT owner FROM visible)
+  ) SELECT id FROM above
+$$;
+
+CREATE FUNCTION lcm.clear(asked bigint[], again bool) RETURNS TABLE(nodes bigint, archives bigint) LANGUAGE plpgsql
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE own int[] := ARRAY(SELECT lcm.mine()); gone bigint[]; resting bigint[];
+BEGIN
+  gone := ARRAY(SELECT m.id FROM lcm.messages m WHERE m.id = ANY(asked) AND m.owner = ANY(own) AND m.flags & 8192 <> 0);
+  resting := ARRAY(
+    SELECT n.id FROM lcm.nodes n WHERE n.id IN (SELECT lcm.above(gone)) AND n.owner = ANY(own)
+       AND (again OR (n.rung <> 'purged'
+            AND n.id / 100000000 IN (SELECT b.block FROM lcm.blocks b WHERE b.role = session_user))));
+  UPDATE lcm.nodes n SET text = '[redacted:purged]', expand_hint = '', tokens = 6, quality = 'provisional', rung = 'purged',
+         model = '', checks = '{}'
+   WHERE n.id = ANY(resting) AND n.owner = ANY(own);
+  GET DIAGNOSTICS nodes = ROW_COUNT;
+  UPDATE lcm.archives a SET summary = '[redacted:purged]', preview = ''
+   WHERE a.store_ids && gone AND a.owner = ANY(own) AND a.summary <> '[redacted:purged]';
+  GET DIAGNOSTICS archives = ROW_COUNT;
+  INSERT INTO lcm.purges(conversation, owner, ids, nodes)
+  SELECT m.conversation, m.owner, array_agg(m.id), resting FROM lcm.messages m
+   WHERE m.id = ANY(gone) AND m.owner = ANY(own) AND (again OR nodes > 0) GROUP BY 1, 2;
+  RETURN NEXT;
+END $$;
+
+CREATE FUNCTION lcm.purge(asked bigint[], envelopes bytea[]) RETURNS TABLE(messages bigint, nodes bigint, archives bigint)
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE own int[] := ARRAY(SELECT lcm.mine());
+BEGIN
+  LOCK TABLE lcm.holds IN SHARE MODE;
+  IF EXISTS (SELECT FROM lcm.held(asked)) THEN
+    RAISE EXCEPTION 'some of these messages are held' USING ERRCODE = 'object_in_use';
+  END IF;
+  UPDATE lcm.messages m SET envelope = t.e, words = NULL, flags = (m.flags & ~(32 | 256 | 2048 | 4096)) | 8192 | 128 | 4
+    FROM unnest(asked, envelopes) AS t(id, e) WHERE m.id = t.id AND m.owner = ANY(own) AND m.flags & 8192 = 0;
+  GET DIAGNOSTICS messages = ROW_COUNT;
+  SELECT c.nodes, c.archives INTO nodes, archives FROM lcm.clear(asked, true) c;
+  RETURN NEXT;
+END $$;
+
+CREATE FUNCTION lcm.clear(asked bigint[]) RETURNS void LANGUAGE sql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+  SELECT lcm.clear(ARRAY(SELECT unnest(p.ids) FROM lcm.purges p WHERE p.ids && asked), false)
+$$;
+
+ALTER TABLE lcm.holds ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON lcm.holds USING (owner IN (SELECT lcm.mine())) WITH CHECK (owner IN (SELECT lcm.mine()));
+CREATE POLICY ones_own ON lcm.holds AS RESTRICTIVE FOR INSERT WITH CHECK (role = session_user);
+CREATE POLICY let_go ON lcm.holds AS RESTRICTIVE FOR DELETE USING (role = session_user);
+ALTER TABLE lcm.purges ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON lcm.purges FOR SELECT USING (owner IN (SELECT lcm.mine()));
+CREATE POLICY final ON lcm.messages AS RESTRICTIVE FOR UPDATE USING (flags & 8192 = 0) WITH CHECK (true);
+CREATE POLICY rest ON lcm.nodes AS RESTRICTIVE FOR UPDATE USING (rung = 'purged') WITH CHECK (rung = 'purged');
+
+REVOKE ALL ON FUNCTION lcm.held(bigint[]), lcm.above(bigint[]), lcm.clear(bigint[], bool), lcm.clear(bigint[]),
+  lcm.purge(bigint[], bytea[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION lcm.held(bigint[]), lcm.above(bigint[]), lcm.clear(bigint[]) TO lcm_member;
+GRANT EXECUTE ON FUNCTION lcm.purge(bigint[], bytea[]) TO lcm_purger;
+GRANT SELECT, INSERT, DELETE ON lcm.holds TO lcm_member;
+GRANT SELECT ON lcm.purges TO lcm_member;
+GRANT UPDATE(text, expand_hint, tokens, quality, model, rung, checks, fingerprint) ON lcm.nodes TO lcm_member;
+"""
+
+STEPS: Final = (_CORE + _RIGHTS, _MARKS, _FORGETTING)
 VERSION: Final = len(STEPS)

@@ -4,6 +4,7 @@ Verbs of the fleet: init, status, push, pull, verify.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import secrets
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import BadRequest
 from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most
 from ..ops.render import counted, table
-from .member import Member, exact
+from .forget import obey
+from .member import Member, member_of
 from .schema import PRIVATE
 from .server import add_host, migrate
 
@@ -22,15 +24,6 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,40}")
 _SHOWN: Final = 10
-
-
-def member_of(deps: Access) -> Member:
-    """The fleet's side of a database. Raises BadRequest where no server is named, or somebody else than the operator asks."""
-    if not deps.trusted:
-        raise BadRequest("the fleet is the operator's: `hermes lcm fleet status` at a terminal")
-    if not deps.config.fleet_dsn:
-        raise BadRequest("LCM_FLEET_DSN names no server; docs/fleet.md says how to begin")
-    return Member(deps.db, deps.config.fleet_dsn, lambda: exact(deps), deps.health)
 
 
 def _init(deps: Access, words: Words) -> Answer:
@@ -92,11 +85,12 @@ def _push(deps: Access, words: Words) -> Answer:
 
 def _pull(deps: Access, words: Words) -> Answer:
     at_most(words, 1, "one session, or none for all that changed")
-    out = member_of(deps).pull(deps.config.fleet_pull_days, words.rest[0] if words.rest else "")
+    member = member_of(deps)
+    gone = obey(member, deps, most_bytes=math.inf)
+    out = member.pull(deps.config.fleet_pull_days, words.rest[0] if words.rest else "")
     said = f"{counted(out.conversations, 'conversation')}: {counted(out.messages, 'message')}, {counted(out.nodes, 'summary')}"
-    return Answer(
-        f"pulled {said}", {"conversations": out.conversations, "messages": out.messages, "summaries": out.nodes}
-    )
+    data = {"conversations": out.conversations, "messages": out.messages, "summaries": out.nodes, "purged": gone}
+    return Answer(f"pulled {said}" + (f"; {counted(gone, 'message')} purged as elsewhere" if gone else ""), data)
 
 
 def _verify(deps: Access, _words: Words) -> Answer:

@@ -11,6 +11,7 @@ import io
 import ipaddress
 import os
 import re
+import shlex
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -246,6 +247,13 @@ def missing_hooks(wanted: Sequence[str] = HOOKS) -> tuple[str, ...]:
 def colours() -> bool:
     """May a terminal be shown colours? NO_COLOR and dumb terminals say no."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def pager() -> tuple[tuple[str, ...], dict[str, str]]:
+    """(the user's pager and its arguments, the environment that it gets). Without one, or for a dumb terminal: ()."""
+    named = os.environ.get("PAGER", "less")
+    words = tuple(shlex.split(named)) if os.environ.get("TERM") != "dumb" else ()
+    return (() if words in (("cat",), ("",)) else words), {"LESS": "FRX", **os.environ}
 
 
 def current_session_id() -> str:

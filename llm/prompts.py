@@ -21,7 +21,7 @@ from ..text import salience
 
 #: So much of a conversation is read, so much at least of a short one, and of one tool result never more than that.
 READ_SHARE: Final = 0.35
-LEAST_READ_CHARS: Final = 8_000
+LEAST_READ_CHARS: Final = 5_000
 RESULT_CHARS: Final = 3_000
 #: Who gives way, and how much longer than a tool result may stay; what users said and records are read whole.
 GIVES_WAY: Final = {"assistant": 1.5, "tool": 1.0}
@@ -32,6 +32,7 @@ _SAME_TIME_S: Final = 600.0
 _HEAD, _TAIL = 0.35, 0.25
 _SEGMENT_CHARS: Final = 400
 _MARK_CHARS: Final = 30
+_LINE_FRAME_CHARS: Final = 4  # of a line's title, besides fence and words: a blank, a newline, an empty line behind it
 _WORDS: Final = re.compile("[^\\W\\d_]+")
 _NUMBERS: Final = re.compile(r"\d+")
 _NAME_CHARS: Final = 80  # of a tool's name, on one line: it stands outside of what is fenced
@@ -355,7 +356,9 @@ def build(
     source: list[str] = []
     left_out = 0
     lines = [line for line in task.lines if line.text]
-    for line, title, room in zip(lines, _titles(lines), shares(lines, max_chars), strict=True):
+    titles = list(_titles(lines))
+    told = sum(len(title) + len(fence) + _LINE_FRAME_CHARS for title in titles)
+    for line, title, room in zip(lines, titles, shares(lines, max(max_chars - told, max_chars // 2)), strict=True):
         left_out += max(0, len(line.text) - room)
         source.append(f"{fence} {title}\n{elide(line, room)}")
     parts = [

@@ -151,6 +151,9 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows.append(("rotate backup", data["rotate_backup_path"]))
     if life.get("rotate_ordered"):
         rows.append(("rotate", "ordered; it happens at the next message"))
+    spent = data.get("cost_today") or {}
+    if spent.get("requests") or spent.get("summaries"):
+        rows.append(("cost today", spent["line"]))
     if data.get("exam"):
         rows.append(("last exam", exam_line(data["exam"])))
     suggestion = data["preset_suggestion"]
@@ -225,6 +228,8 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     if retention := data.get("retention"):
         waiting = ", ".join(f"{step}: {counted(n, 'session')}" for step, n in retention["sessions_due"].items())
         rows.append(("retention due", f"{waiting or 'nothing'} (`/lcm retention` says what that frees)"))
+        if schedule := retention["schedule"]:
+            rows.append(("retention by itself", scheduled(schedule)))
     filters = data["session_filters"]
     rows.append(("ignored messages", f"{filters['ignored_message_count']} since the start of this process"))
     return rows
@@ -348,3 +353,21 @@ def doctor_text(data: Mapping[str, Any], *, verbose: bool = False) -> str:
     if not data["deep"]:
         lines.append("  `/lcm doctor deep` also reads the whole file and its indexes.")
     return "\n".join(lines)
+
+
+def scheduled(schedule: Mapping[str, Any]) -> str:
+    """What the last round of the retention policy did, and when the next one is."""
+    said = "dry run only" if not schedule["applies"] else "removes what is due"
+    last = schedule["last"]
+    if last is not None and last["sessions"]:
+        verb = "removed" if last["applied"] else "would have removed"
+        held = f", {last['held']:,} held" if last["held"] else ""
+        said += (
+            f"; at {moment(last['at'])} it {verb} {counted(last['messages'], 'message')} of "
+            f"{counted(last['sessions'], 'session')}, about {size(last['frees'])}{held}"
+        )
+    elif last is not None and last["failed"]:
+        said += f"; it FAILED at {moment(last['at'])}"
+    elif last is not None:
+        said += f"; nothing was due at {moment(last['at'])}"
+    return f"{said}; the next round after {moment(schedule['next_at'])}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from ..config import RETENTION_RULE, matches_session
 from ..storage.meta import Meta
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 STEPS: Final = ("payloads", "summaries", "purge")
 _DONE: Final = "retained:"  # in ``meta``, with the session's id: the step that was done, and how new it was then
 DAY_S: Final = 86_400.0
+HOUR_S: Final = 3_600.0
+_ROUND: Final = "retention round"  # in ``meta``: the last one of the schedule
 #: A session is as old as its newest message; one that others branched off from stays with them.
 _SESSIONS: Final = """
 SELECT s.session_id, s.platform, s.origin,
@@ -61,6 +63,30 @@ class Due:
     session_id: str
     step: str
     newest_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round of the schedule: when (Unix seconds), whether it removed anything, and how much it removed, or would have."""
+
+    at: float
+    applied: bool
+    sessions: int
+    messages: int
+    frees: int
+    held: int = 0
+    failed: bool = False
+
+
+def last_round(db: Database) -> Round | None:
+    """The last round of the schedule, or what was noted when it began."""
+    found = Meta(db).value(_ROUND)
+    return Round(**found) if isinstance(found, dict) else None
+
+
+def note_round(db: Database, **facts: Any) -> None:
+    """Note a round."""
+    Meta(db).note(_ROUND, asdict(Round(**facts)))
 
 
 def due(db: Database, policy: Sequence[str], *, now: float) -> list[Due]:

@@ -13,6 +13,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,11 @@ from ..errors import LcmError, StoreCorrupt, StoreError
 from ..recall.access import Access
 from ..storage.meta import Meta
 from ..text.redact import CATALOGUE
-from . import gitinfo, presets
+from . import costs, gitinfo, presets
 from .backup import backup_folder, rotate_path
 from .inside import free_bytes, inside
 from .orders import Orders
-from .retention import by_step, due
+from .retention import HOUR_S, by_step, due, last_round
 from .survey import Survey, exists
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def status(deps: Access, *, deep: bool = False) -> dict[str, Any]:
     database = database_state(deps)
     out["database"] = database
     if database["state"] == "ready":
-        for part in (_owners, _stored, _lifecycle, _examined):
+        for part in (_owners, _stored, _lifecycle, _examined, _spent):
             try:
                 out.update(part(deps))
             except LcmError as exc:
@@ -256,6 +257,15 @@ def _examined(deps: Access) -> dict[str, Any]:
     return {"exam": last_exam(deps)}
 
 
+def _spent(deps: Access) -> dict[str, Any]:
+    """Money of today: of this session, or of all."""
+    main, summariser = deps.engine.prices
+    prices = costs.Prices(costs.whole(main), costs.whole(summariser), "the host's" if main else "stated")
+    own = deps.session.session_id if deps.session is not None else "-"
+    total = costs.report(deps.db, prices, since="0", session_id="" if deps.all else own)["total"]
+    return {"cost_today": {**total, "line": costs.line(total, prices.source)}}
+
+
 def last_exam(deps: Access) -> dict[str, Any] | None:
     """The last grade of the exam; a chat hears nothing of other chats."""
     return Meta(deps.db).value("exam:last") if deps.all else None
@@ -387,7 +397,21 @@ def _due(deps: Access) -> dict[str, Any]:
         found = by_step(due(deps.db, deps.config.retention, now=deps.clock()))
     except LcmError:  # ``database`` says why
         found = {}
-    return {"policy": list(deps.config.retention), "sessions_due": found}
+    return {"policy": list(deps.config.retention), "sessions_due": found, "schedule": _schedule(deps)}
+
+
+def _schedule(deps: Access) -> dict[str, Any] | None:
+    """The last round that was made by itself, and the next one; None: the policy is carried out only when somebody asks."""
+    every = deps.config.retention_every_hours
+    if not every:
+        return None
+    last = last_round(deps.db)
+    return {
+        "every_hours": every,
+        "applies": deps.config.retention_apply,
+        "last": asdict(last) if last else None,
+        "next_at": (last.at if last else deps.clock()) + every * HOUR_S,
+    }
 
 
 def disk(deps: Access) -> dict[str, Any]:

@@ -11,10 +11,10 @@ import difflib
 import json
 import os
 import re
-import shlex
+import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, TextIO
@@ -36,8 +36,11 @@ from ..command import (
 )
 from ..errors import BadRequest, LcmError
 from ..host import facts
+from ..ops.answers import at_most, one
 from ..ops.answers import newest as newest_named
 from ..ops.survey import exists
+from ..ops.wording import at_terminal
+from ..recall.access import Access
 from ..runtime import RUNTIMES, Runtime
 from ..session import Session
 from ..storage.files import Progress
@@ -55,6 +58,9 @@ _WORDS = {
     "before": "purge: what was said before this date",
     "matching": "purge: messages that hold this text",
 }
+_PROGRAMS = ("top", "browse", "completion")
+_VERBATIM = ("show", "export", "completion")
+_WIDE = 200  # columns of a live view that nobody watches
 _OPTIONS = ("--session", "--since", "--limit", "--apply", "--dry-run", "--deep", "--verbose", "--with-files", "--output",
             "--json", "--help", *(f"--{name}" for name in _WORDS if name != "since"))  # fmt: skip
 
@@ -139,7 +145,8 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
         with _progress(far, quiet=args.json) as progress:
             session = _session(runtime, args.session, verb)
             deps = replace(operator_access(runtime, session, None), trusted=True)
-            answer = perform(verb, deps, replace(words, progress=progress, session=args.session or ""))
+            said = replace(words, progress=progress, session=args.session or "")
+            answer = perform(verb, deps, said) if verb.name not in _PROGRAMS else _program(runtime, deps, said, args)
     except KeyboardInterrupt:
         answer, quotes = _stopped(verb.name if verb else "", far.said()), False
     except (LcmError, OSError) as exc:
@@ -147,11 +154,35 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
     spoken = at_terminal(answer, args.session or (session.session_id if session else None))
     answer = replace(answer, foot=spoken.foot) if quotes else spoken
     try:
-        _show(answer, as_json=args.json)
+        _show(answer, as_json=args.json, whole=verb is not None and verb.name in _VERBATIM)
         sys.stdout.flush()
     except BrokenPipeError:  # `| head` has seen enough; the interpreter must not complain at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return answer.code
+
+
+def _program(runtime: Runtime, deps: Access, words: Words, args: argparse.Namespace) -> Answer:
+    """What only a terminal has: the live view, the text interface, the completion of its shell."""
+    from ..terminal import browse, completion, top  # only these programs need the pages of the dashboard
+
+    watched = sys.stdin.isatty() and sys.stdout.isatty() and not args.json
+    if words.name == "completion":
+        text = completion.script(one(words, "a shell: bash, zsh or fish"), _OPTIONS)
+        return Answer(text.rstrip("\n"), {"script": text}, file=True)
+    at_most(words, 0, "no further word")
+    if words.name == "browse":
+        browse.run(deps, watched=watched)
+        return Answer("")
+    if not watched:
+        said = top.look(deps)
+        return Answer(top.frame(said, _WIDE), said)
+
+    def frame(width: int) -> str:
+        session = _session(runtime, args.session, VERBS[0])
+        return printable(top.frame(top.look(replace(operator_access(runtime, session, None), trusted=True)), width))
+
+    top.live(frame, sys.stdin, sys.stdout)
+    return Answer("")
 
 
 def _stopped(name: str, far: str) -> Answer:
@@ -207,32 +238,6 @@ def _session(runtime: Runtime, named: str | None, verb: Verb) -> Session | None:
         return None  # status and doctor say what is wrong with the database; the others meet it themselves
 
 
-# -- wording ---------------------------------------------------------------------------------------------
-_SLASH = re.compile(r"(?<![\w/.])/lcm(?=[ `)]|$)( rotate(?: apply)?(?=`|$))?")
-#: Fields of an answer's data in which we speak to the operator.
-_OURS = frozenset(("command", "remedy", "detail", "meaning", "note", "reason", "error", "said", "message"))
-
-
-def at_terminal(answer: Answer, session_id: str | None) -> Answer:
-    """The same answer with the commands as they are typed here: ``hermes lcm ...`` instead of ``/lcm ...``."""
-
-    def typed(found: re.Match[str]) -> str:
-        which = f" --session {shlex.quote(session_id)}" if found[1] and session_id else ""
-        return f"hermes lcm{found[1] or ''}{which}"
-
-    def spoken(value: Any, ours: bool) -> Any:
-        if isinstance(value, str):
-            return _SLASH.sub(typed, value) if ours else value
-        if isinstance(value, Mapping):
-            return {key: spoken(each, key in _OURS) for key, each in value.items()}
-        if isinstance(value, list):
-            return [spoken(each, ours) for each in value]
-        return value
-
-    text, foot = (_SLASH.sub(typed, each) for each in (answer.text, answer.foot))
-    return replace(answer, text=text, foot=foot, data=spoken(answer.data, False))
-
-
 # -- showing ---------------------------------------------------------------------------------------------
 #: Words of a report that a terminal shows in colour.
 _COLOURS = (
@@ -241,16 +246,22 @@ _COLOURS = (
 )
 
 
-def _show(answer: Answer, *, as_json: bool) -> None:
+def _show(answer: Answer, *, as_json: bool, whole: bool = False) -> None:
+    """Print it. At a terminal lines are made to fit and a pager shows what is long; ``whole``: every line as it is."""
     out = sys.stderr if answer.code in (REFUSED, FAILED) else sys.stdout
     if as_json:
         print(printable_json(json.dumps(answer.data, ensure_ascii=False, indent=2, default=str)), file=out)
         return
+    from ..terminal import screen
+
     text = answer.text if answer.file and not out.isatty() else printable(answer.whole)
+    if out.isatty() and not whole:
+        text = screen.fitted(text, shutil.get_terminal_size().columns)
     if out.isatty() and facts.colours():
         for words, colour in _COLOURS:
             text = words.sub(f"\\1\x1b[{colour}m\\2\x1b[0m", text)
-    if text:
+    paging = out is sys.stdout and out.isatty() and sys.stdin.isatty()
+    if text and not (paging and screen.paged(text, *facts.pager())):
         print(text, file=out)
 
 

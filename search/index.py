@@ -266,6 +266,7 @@ class MessageIndex:
                 )
         except StoreError as exc:
             pool.notes.append(f"the largest of the newest messages are not indexed yet ({exc})")
+        query = self._fts.inflected(query, where)
         plan, where = self._affordable(query, where)
         self._climb(pool, query, plan, where, newest=sort == "recency")
         if not pool.found or (query.strict and pool.rungs == ["any"]):
@@ -436,16 +437,23 @@ class MessageIndex:
         where = self._where(scope, filters or Filters())
         narrow = words.whole(compiled.literal)
         expression, rows = self._fts.rarest(narrow) if narrow else ("", SCANNED_BY_WORD)
+        end = time.monotonic() + timeout_s
+        sequence = words.sequence(compiled.spaced) if rows >= SCANNED_BY_WORD else ""
+        # Several words in a row: FTS5 may need most of the time to find them, and all that is found then is worth reading.
+        known = (
+            self._scan(compiled.find, self._holding(sequence, where), texts, timeout_s, limit)[0] if sequence else []
+        )
         if rows < SCANNED_BY_WORD:
             first, pages = "", self._holding(expression, where)
         else:
-            first, pages = words.likely(compiled.literal), self._newest_first(where)
-        found, reached = self._scan(compiled.find, pages, texts, timeout_s * 2 / 3 if first else timeout_s, limit)
+            first, pages = "" if sequence else words.likely(compiled.literal), self._newest_first(where)
+        left = max(0.0, end - time.monotonic())
+        found, reached = self._scan(compiled.find, pages, texts, left * 2 / 3 if first else left, limit)
         if first and reached:  # older ones that the index knows, before all are read
             older = where._replace(last=documents.rows_of(reached, reached)[1])
-            more, _ = self._scan(compiled.find, self._holding(first, older), texts, timeout_s / 3, limit)
-            known = {row.store_id for row, _ in found}
-            found += [(row, at) for row, at in more if row.store_id not in known][: limit - len(found)]
+            known, _ = self._scan(compiled.find, self._holding(first, older), texts, left / 3, limit)
+        if known:
+            found = sorted({row.store_id: (row, at) for row, at in (*known, *found)}.values(), reverse=True)[:limit]
         hits = tuple(Hit(row.store_id, 1.0, "regex", 0, offset) for row, offset in found)
         return Hits(hits, ("regex",) if hits else (), len(hits), bool(reached), reached=reached)
 

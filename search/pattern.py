@@ -43,11 +43,15 @@ _parser = _optional("re._parser")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A compiled expression. ``literal`` (case-folded, maybe empty) is in every text that matches."""
+    """A compiled expression. ``literal`` (case-folded, maybe empty) is in every text that matches.
+
+    ``spaced``: the longest literal with blanks in it, as every match has it but for what kind of blanks they are.
+    """
 
     source: str
     literal: str
     _find: Callable[[str, float], int]
+    spaced: str = ""
 
     def find(self, text: str, timeout_s: float) -> int:
         """Offset of the first match, -1 without one. Raises TimeoutError."""
@@ -62,10 +66,12 @@ def compile_pattern(source: str, *, ignore_case: bool = True) -> Pattern:
         raise BadRequest(f"the pattern has {len(source)} characters, at most {MAX_PATTERN} are accepted")
     tree = _parsed(source, ignore_case)
     fuzzy = _FUZZY.search(source) is not None  # syntax of ``regex`` that ``re`` reads as plain characters
-    literal = _longest_literal(tree).casefold() if tree is not None and not fuzzy else ""
+    literal, spaced = "", ""
+    if tree is not None and not fuzzy:
+        literal, spaced = (_longest_literal(tree, blanks=blanks).casefold() for blanks in (False, True))
     if _regex is not None:
-        return Pattern(source, literal, _with_regex(_regex, source, ignore_case))
-    return Pattern(source, literal, _with_re(source, ignore_case, tree))
+        return Pattern(source, literal, _with_regex(_regex, source, ignore_case), spaced)
+    return Pattern(source, literal, _with_re(source, ignore_case, tree), spaced)
 
 
 def _parsed(source: str, ignore_case: bool) -> Any:
@@ -193,10 +199,20 @@ def _repeats(tree: Any, source: str) -> int:
     return count
 
 
-def _longest_literal(tree: Any) -> str:
-    """The longest run of plain characters that every match contains (top level only)."""
+def _is_blanks(operator: object, argument: Any) -> bool:
+    """Is this one or more of any blanks, like ``\\s+``?"""
+    if str(operator).endswith("REPEAT") and int(argument[0]) > 0:
+        return all(_is_blanks(*each) for each in argument[2])
+    return str(operator) == "IN" and [str(each[1]) for each in argument] == ["CATEGORY_SPACE"]
+
+
+def _longest_literal(tree: Any, *, blanks: bool = False) -> str:
+    """The longest run of plain characters that every match contains (top level only); ``blanks``: one for any of them."""
     best, run = "", ""
     for operator, argument in tree:
+        if blanks and _is_blanks(operator, argument):
+            run += " "
+            continue
         if str(operator) == "LITERAL" and (
             argument < 128 or 0x3040 <= argument <= 0x9FFF
         ):  # what casefold leaves as it is

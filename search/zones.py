@@ -85,9 +85,14 @@ def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def few(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same places, in order, as few spans: those with the smallest gaps become one."""
+    """The same places, in order, as few spans: neighbours become one, and so do those with the smallest gaps.
+
+    Each is a search of its own, and FTS5 looks for the first match of a phrase from the end of the whole index on.
+    """
     spans = [*dict.fromkeys(spans)]
-    gaps = sorted(range(1, len(spans)), key=lambda n: spans[n][0] - spans[n - 1][1], reverse=True)[: _MOST_SPANS - 1]
+    gap = [0, *(spans[n][0] - spans[n - 1][1] for n in range(1, len(spans)))]
+    apart = (n for n in range(1, len(spans)) if gap[n] > documents.GROUP)
+    gaps = sorted(apart, key=gap.__getitem__, reverse=True)[: _MOST_SPANS - 1]
     begins = [0, *sorted(gaps)]
     ends = [*(n - 1 for n in begins[1:]), len(spans) - 1]
     return [(spans[begin][0], spans[end][1]) for begin, end in zip(begins, ends, strict=True)]

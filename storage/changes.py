@@ -35,6 +35,7 @@ _EVENTS: Final = (
         "UPDATE OF flags, revises, envelope",
         f"new.flags <> old.flags OR new.revises IS NOT old.revises OR ({_OTHER_ENVELOPE})",
     ),
+    ("nodes", "UPDATE OF text", "1"),
     ("assemblies", "UPDATE OF digest", "1"),
     ("archives", "UPDATE OF state", "1"),
 )

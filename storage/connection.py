@@ -260,10 +260,10 @@ class Database:
         refuse_foreign(self.file)
         writer = self._connect(patience)
         try:
-            development = self._accepted(writer) == upgrade.DEVELOPMENT
+            older = self._accepted(writer) and upgrade.wanted(writer)
             if before is None or (before.log and self._log_of() != before.log):
                 raise self._exchanged()
-            if development:
+            if older:
                 writer.close()  # nobody else may have the file open, not even we
                 upgrade.upgrade(self.file, wait_s=patience / 1000)
                 writer = self._connect(patience)
@@ -659,14 +659,29 @@ class Database:
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 raise StoreBusy(f"{self.file}: another process reads it, so its log still holds what was deleted")
 
-    def _fold_log(self, above: int) -> None:
+    def relieve(self) -> None:
+        """Fold a large log back beside whoever writes. Between two of many writes: otherwise a commit does it, and turns wait."""
+        if not is_memory(self.file):
+            self._fold_beside(LARGE_LOG_BYTES)
+
+    def _fold_beside(self, above: int) -> bool:
+        """Fold a log that is larger back, without any lock of ours or of those who write; False where it is not."""
         log = self.file.with_name(self.file.name + "-wal")
         if not log.exists() or log.stat().st_size <= above:
-            return
-        # First beside whoever writes, without any lock of theirs or ours; then only what came meanwhile is left to do, while
-        # nobody may write.
-        with self._translated, self._long_reads.begun(lambda: self._connect(0)) as beside:
+            return False
+        with self._translated, self._long_reads.begun(self._connect_beside) as beside:
             beside.rows("PRAGMA wal_checkpoint(PASSIVE)", (), 1)
+        return True
+
+    def _connect_beside(self) -> sqlite3.Connection:
+        beside = self._connect(0)
+        beside.execute("PRAGMA synchronous=FULL")
+        return beside
+
+    def _fold_log(self, above: int) -> None:
+        if not self._fold_beside(above):
+            return
+        # Only what came meanwhile is left to do, while nobody may write.
         with self._hurried() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

@@ -1,5 +1,6 @@
 """
-Upgrade of a file that the last development version wrote (schema 7, commit 919cad3), in place, at its first open.
+Upgrade of a file that an earlier version wrote, in place, at its first open: schema 7 (commit 919cad3), and 101 as it was before
+its newest tables (commit ed0087e).
 
 A verified backup comes first, then one transaction: whoever is killed leaves the old file or the new one. Owns what only such
 files have: messages of megabytes in files of their own beside the database (``<file>-aside``), with a reference in their row;
@@ -29,7 +30,7 @@ from .packing import LARGE_BYTES, pack
 
 logger = logging.getLogger("hermes_lcm")
 
-#: ``user_version`` of the only files that are upgraded.
+#: ``user_version`` of the last development version.
 DEVELOPMENT: Final = 7
 #: The folder beside a database in which copies of it are kept.
 BACKUPS: Final = "lcm-backups"
@@ -42,8 +43,10 @@ _GROUPS: Final = {
     "leases": ("leases",),
 }
 _GROUP_OF: Final = {table: group for group, tables in _GROUPS.items() for table in tables}
-#: Tables that only this release has.
-_LATER: Final = {"costs", "ledger", "seals"}
+#: Tables that came when files of schema 101 were there already. A file that has neither of these two is of before; one that lacks
+#: one of them has lost it.
+_NEWEST: Final = ("costs", "ledger")
+_LATER: Final = {*_NEWEST, "seals"}
 _MADE: Final = "tables:"
 _NOTES: Final = ("deflated_to", "files_to_deflate", *(f"{_MADE}{group}" for group in _GROUPS))
 _TOPICS: Final = ("huge messages", "files of huge messages", "payload files to deflate")
@@ -127,33 +130,43 @@ def bring_home(connection: sqlite3.Connection, folders: Sequence[Path]) -> list[
 
 
 # -- the upgrade -----------------------------------------------------------------------------------------
+def wanted(connection: sqlite3.Connection) -> bool:
+    """Did an earlier version write the file, so that it has to be upgraded?"""
+    version = schema.version_of(connection)
+    return version == DEVELOPMENT or (
+        version == schema.VERSION and not any(_is_there(connection, table) for table in _NEWEST)
+    )
+
+
 def upgrade(path: Path, *, wait_s: float, folders: Sequence[Path] = (), backup: bool = True) -> None:
-    """Bring a file of the development version to this release's format; nothing if another process was faster.
+    """Bring a file of an earlier version to this release's format; nothing if another process was faster.
 
     ``folders``: where its messages may lie as well. Raises sqlite3.Error and OSError as they come; StoreBusy when another process
     has the file open, for that may be of the development version and go on to write as it does; StoreCorrupt when the backup is
     not sound.
     """
     with _alone(path, wait_s) as connection:
-        if schema.version_of(connection) != DEVELOPMENT:
+        if not wanted(connection):
             return
+        development = schema.version_of(connection) == DEVELOPMENT
         where = (folder_of(path), *folders)
         kept = _backed_up(connection, path, where) if backup else None
         connection.execute("BEGIN EXCLUSIVE")
         try:
-            never = never_made(connection)
-            lost = bring_home(connection, where)
+            never = never_made(connection) if development else {*_NEWEST}
+            lost = bring_home(connection, where) if development else []
             for table, statement in schema.statements():
                 if table in never:
                     connection.execute(statement)
-            adapt(connection, _unneeded(connection, folder_of(path)))
+            if development:
+                adapt(connection, _unneeded(connection, folder_of(path)))
             schema.mark(connection)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-    logger.info("%s: brought from a development version's format to this release's; as it was: %s", path, kept)
+    logger.info("%s: brought from an earlier version's format to this release's; as it was: %s", path, kept)
     if lost:
         named = ", ".join(f"msg_{store_id}" for store_id in lost[:20])
         logger.warning("%s: messages whose files are not in %s cannot be read: %s", path, where[0], named)
@@ -182,7 +195,7 @@ def _alone(path: Path, wait_s: float) -> Iterator[sqlite3.Connection]:
         # Closed in between: two processes that both wait for it must not wait for each other.
         if time.monotonic() > end:
             raise StoreBusy(
-                f"{path} has a development version's format and is open in another process, so it cannot be brought to this "
+                f"{path} has an earlier version's format and is open in another process, so it cannot be brought to this "
                 "release's: end the other Hermes processes (gateway, terminals) once"
             )
         time.sleep(_AGAIN_S)
@@ -227,7 +240,7 @@ def _verify(connection: sqlite3.Connection, copy: sqlite3.Connection, path: Path
         problems = [str(exc)]
     if problems:
         raise StoreCorrupt(
-            f"{path} has a development version's format; the backup that is made before it is brought to this release's is not "
+            f"{path} has an earlier version's format; the backup that is made before it is brought to this release's is not "
             f"sound, so the file was left as it was: {'; '.join(problems)}"
         )
 

@@ -365,6 +365,22 @@ def test_the_hosts_own_threshold_of_a_model_is_respected() -> None:
     assert load({}).of("m", "cli", 0.6).threshold_is_exact()
 
 
+@pytest.mark.parametrize(
+    ("settings", "exact"),
+    [
+        ({}, False),
+        ({"LCM_CONTEXT_THRESHOLD": "0.5"}, True),
+        ({"LCM_CONTEXT_THRESHOLD": "0.5", "LCM_FOLD_EARLY": "auto"}, False),
+        ({"LCM_FOLD_EARLY": "off"}, True),
+    ],
+)
+def test_a_threshold_that_was_set_is_exact_unless_early_compactions_were_set_too(
+    settings: dict[str, str], exact: bool
+) -> None:
+    """Then it is the latest point."""
+    assert load(settings).threshold_is_exact() is exact
+
+
 def test_a_wrong_rule_is_told_and_loses_nothing_else() -> None:
     """Each part of it by its name."""
     rules = {"@cli": {"context_threshold": "much", "low_water": 0.2, "database_path": "/x"}, "gpt*": 5}

@@ -137,6 +137,7 @@ def remove(deps: Access, sizes: Sequence[tuple[int, int]], progress: Progress = 
         files.rewrite(deps.db.path, statements)
         done += count
         progress("removing", done, total)
+        deps.db.relieve()
         time.sleep(_PAUSE_S)  # others have a turn
     deps.db.close()
 

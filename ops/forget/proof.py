@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ...errors import StoreError
-from ...records import Row
+from ...records import Message, Row
 from ...storage import columns
 from ...storage.files import Progress
 from ...storage.payloads import unpacked
@@ -41,7 +41,7 @@ class Evidence:
     stored: dict[bytes, None] = field(default_factory=dict)
     short: int = 0
 
-    def note(self, row: Row) -> None:
+    def note(self, row: Row | Message) -> None:
         """Take pieces of what a whole message says."""
         said = [row.text, *(call.arguments for call in row.calls)]
         lines = sorted((line.strip() for text in said for line in text.splitlines()), key=len, reverse=True)

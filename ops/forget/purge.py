@@ -10,13 +10,14 @@ A conversation of which nothing remains, and that the host does not know any mor
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...compaction.sources import source_lines
-from ...errors import BadRequest, StoreError
+from ...errors import BadRequest, StoreBusy, StoreError
 from ...llm.extract import digest, target_tokens
 from ...llm.source import Source
 from ...records import ARCHIVE_RUNG, Flag, Message, Node, Row, SourceLine, Stored, SummaryTask
@@ -31,6 +32,7 @@ from ..doctor import clean
 from ..doctor.repair import reindex
 from ..orders import Orders, Rotation
 from . import holds, proof
+from .elsewhere import Others, Reach, Selection, Table
 
 if TYPE_CHECKING:
     from ...recall.access import Access
@@ -74,17 +76,6 @@ SELECT n.conversation_id FROM carried k JOIN nodes n USING(node_id) WHERE k.conv
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Which messages: those that fit all that is said. ``before``: Unix seconds; ``matching``: a text in any case."""
-
-    ids: tuple[int, ...] = ()
-    session: str | None = None
-    principal: str | None = None
-    before: float | None = None
-    matching: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """What would go. ``held``: chosen, but under a hold. ``host``: sessions of the chosen ones that the host still has."""
 
@@ -96,11 +87,15 @@ class Plan:
     entries: int = 0
     copies: tuple[Path, ...] = ()
     host: tuple[str, ...] = ()
+    there: Reach | None = None
 
 
 @dataclass(slots=True)
 class Done:
-    """What went. ``conversations``: gone as a whole. ``still``: addresses of other texts that say the same."""
+    """What went. ``conversations``: gone as a whole. ``still``: addresses of other texts that say the same.
+
+    ``there``: tables of a fleet's server that were searched.
+    """
 
     plan: Plan
     digests: dict[int, str] = field(default_factory=dict)
@@ -111,15 +106,17 @@ class Done:
     not_ours: proof.Proof | None = None
     still: list[str] = field(default_factory=list)
     short: int = 0
+    there: list[Table] = field(default_factory=list)
 
 
 # -- what would go ---------------------------------------------------------------------------------------
-def plan(deps: Access, asked: Selection, progress: Progress = silent) -> Plan:
+def plan(deps: Access, asked: Selection, progress: Progress = silent, others: Others | None = None) -> Plan:
     """Name everything that a purge of these messages would remove. Changes nothing."""
     if not any((asked.ids, asked.session, asked.principal, asked.before, asked.matching)):
         raise BadRequest("a purge has to be told of what: --messages, --session, --principal, --before or --matching")
     chosen = _chosen(deps, asked, progress)
-    held = holds.held(deps, chosen)
+    there = others.reach(asked, chosen, progress) if others is not None else None
+    held = holds.held(deps, chosen) | frozenset(there.held if there else ())
     rows = [store_id for store_id in chosen if store_id not in held]
     ids = json.dumps(rows)
     digests = [head.digest for head in deps.store.heads_of(rows).values() if head.flags & Flag.EXTERNALISED]
@@ -128,7 +125,7 @@ def plan(deps: Access, asked: Selection, progress: Progress = silent) -> Plan:
     return Plan(
         tuple(rows), tuple(sorted(held)), tuple(row[0] for row in deps.db.query(_ABOVE, (ids,))), tuple(archives),
         tuple(deps.payloads.names_of(digests)), int(deps.db.query(_ENTRIES, (ids,))[0][0]) if rows else 0, copies,
-        tuple(_known_to_host(deps, _sessions_of(deps, rows)) or ()),
+        tuple(_known_to_host(deps, _sessions_of(deps, rows)) or ()), there,
     )  # fmt: skip
 
 
@@ -200,18 +197,22 @@ def _known_to_host(deps: Access, names: Sequence[str]) -> list[str] | None:
 
 
 # -- doing -----------------------------------------------------------------------------------------------
-def apply(deps: Access, asked: Selection, progress: Progress = silent) -> Done:
-    """Purge, and prove it. Killed at any point, the same command goes on; status says meanwhile that it was not finished."""
+def apply(deps: Access, asked: Selection, progress: Progress = silent, others: Others | None = None) -> Done:
+    """Purge, and prove it; in a fleet first there, so that what is held meanwhile stays here too.
+
+    Killed at any point, the same command goes on; status says meanwhile that it was not finished.
+    """
     if stand_ins := sorted(deps.db.path.parent.glob(f"{deps.db.path.stem}.standby-*")):
         raise BadRequest(
             f"{stand_ins[0].name} waits to be merged, and may bring messages back: run `/lcm doctor` first"
         )
-    planned = plan(deps, asked, progress)
+    planned = plan(deps, asked, progress, others)
     done, evidence = Done(planned), proof.Evidence()
     if asked.matching:
         evidence.texts[asked.matching] = None
     unfinished = any(each.topic == TOPIC for each in deps.health.problems())
-    if not planned.rows and not unfinished:
+    there = planned.there
+    if not planned.rows and not unfinished and not (there and there.messages):
         return done
     for part in _parts(planned.rows):
         done.digests |= {store_id: head.digest.hex() for store_id, head in deps.store.heads_of(part).items()}
@@ -222,7 +223,10 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent) -> Done:
         TOPIC, "a purge was begun and is not finished", remedy="run the same `/lcm purge ... apply` again"
     )
     deps.health.save()
+    removed = others.remove(there, evidence) if others is not None and there is not None else {}
     empty(deps, planned.rows, progress=progress)
+    if others is not None:
+        others.settle()
     done.conversations = sweep(deps, progress)
     for path in planned.copies:
         done.removed.append((path.name, backup.digest_of(path) or ""))
@@ -230,8 +234,35 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent) -> Done:
     deps.health.resolved(TOPIC)
     deps.health.save()
     done.backup = backup.back_up(deps, progress).path
+    if others is not None and there is not None:
+        done.there = others.search(there, removed, evidence, progress)
     _prove(deps, done, evidence, progress)
     return done
+
+
+def follow(deps: Access, rows: Sequence[int], nodes: Sequence[int]) -> Plan:
+    """Another host purged these: they go here too, backups that hold them included; what is held here stays.
+
+    ``nodes``: summaries that were made of them. The file is still to be renewed.
+    """
+    planned = plan(deps, Selection(ids=tuple(rows)))
+    late = any(each.rung != RUNG for each in deps.dag.nodes(nodes))
+    if planned.rows or late:
+        empty(deps, [store_id for store_id in rows if store_id not in planned.held] if late else planned.rows)
+    for path in planned.copies:
+        durable.erase(path)
+    return planned
+
+
+def renewed(deps: Access, most_bytes: float) -> bool:
+    """Overwrite what is left in indexes, free pages and log; False: the file is larger than that, or somebody reads it."""
+    if deps.db.path.stat().st_size > most_bytes:
+        return False
+    reindex(deps)
+    with deps.db.secure(), suppress(StoreBusy):
+        deps.db.renew()
+        return True
+    return False
 
 
 def stored_rows(deps: Access, ids: Sequence[int]) -> Iterator[Row]:
@@ -296,16 +327,21 @@ def _emptied(deps: Access, store_id: int) -> tuple[Stored, Message]:
     head = deps.store.heads_of([store_id])[store_id]
     rows, _ = deps.store.legible([store_id])
     said: dict[str, Any] = dict(rows[0].envelope) if rows else {"role": head.role, "tool_call_id": head.answers}
-    kept = {key: said[key] for key in _KEPT_KEYS if said.get(key) is not None}
-    kept["content"] = _GONE.format(store_id)
-    if rows and rows[0].calls:
-        kept["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": "{}"}}
-            for call in rows[0].calls
-        ]
+    kept = place_of(said, store_id)
     flags = head.flags & ~(Flag.EXTERNALISED | Flag.COLLECTED | Flag.QUARANTINED | Flag.PRUNED)
     flags |= Flag.PURGED | Flag.REDACTED | Flag.FILTERED
     return head, replace(content.read(kept), digest=head.digest, tokens=head.tokens, flags=flags)
+
+
+def place_of(said: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """What is left of a message."""
+    kept = {key: said[key] for key in _KEPT_KEYS if said.get(key) is not None}
+    kept["content"] = _GONE.format(number)
+    if calls := content.calls_of(said):
+        kept["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": "{}"}} for call in calls
+        ]
+    return kept
 
 
 # -- summaries -------------------------------------------------------------------------------------------

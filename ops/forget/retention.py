@@ -104,8 +104,11 @@ def _payloads(deps: Access, rows: Sequence[int]) -> tuple[list[int], int]:
     return sorted(shown), sum(_size(deps, sha) for sha in files)
 
 
-def apply(deps: Access, progress: Progress = silent) -> Retention:
-    """Carry the policy out, after a backup. Killed, the next one goes on: what is done is no longer due."""
+def apply(deps: Access, progress: Progress = silent, *, renew: bool = True) -> Retention:
+    """Carry the policy out, after a backup. Killed, the next one goes on: what is done is no longer due.
+
+    Without ``renew`` the file keeps its size, and what goes is overwritten in it.
+    """
     found = due(deps.db, deps.config.retention, now=deps.clock())
     planned = plan(deps, progress)
     if not planned.shares:
@@ -118,7 +121,8 @@ def apply(deps: Access, progress: Progress = silent) -> Retention:
         else:
             purge.empty(deps, share.rows, summaries=share.due.step == "purge")
         progress("removing", n + 1, len(planned.shares))
-    purge.sweep(deps, progress)
+    if renew:
+        purge.sweep(deps, progress)
     settle(deps.db, found)
     return planned
 

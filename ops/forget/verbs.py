@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import BadRequest
@@ -17,6 +18,7 @@ from ..answers import FOUND, OK, Answer, Verb, Words
 from ..explain import parsed
 from ..render import counted
 from . import holds, purge, retention
+from .elsewhere import Others, Reach, Selection
 
 if TYPE_CHECKING:
     from ...recall.access import Access
@@ -24,8 +26,11 @@ if TYPE_CHECKING:
 _KINDS: Final = ("messages", "session", "principal", "before", "matching")
 _SHOWN: Final = 20
 _FLEET: Final = (
-    "This database is part of a fleet: the server gets the emptied rows with the next push (`hermes lcm fleet push`). "
-    "Its summaries, and what other hosts have pulled, are not reached from here."
+    "This database is part of a fleet, and LCM_FLEET_DSN names no server: the server and other hosts are not reached."
+)
+_THERE: Final = (
+    "Other hosts empty these rows at their next pull. Not reached: the server's own backups and log, and dead rows until "
+    "`VACUUM FULL` there."
 )
 
 _NOT_OURS: Final = (
@@ -34,7 +39,7 @@ _NOT_OURS: Final = (
 )
 
 
-def selection(words: Words) -> purge.Selection:
+def selection(words: Words) -> Selection:
     """What was chosen: pairs of a kind and its value. Raises BadRequest for anything else."""
     rest = [*words.rest]
     if words.session:
@@ -55,7 +60,7 @@ def selection(words: Words) -> purge.Selection:
         raise BadRequest(f"{wrong} is a summary; messages are purged, and what rests on them follows")
     if "matching" in said and not said["matching"].strip():
         raise BadRequest("an empty text matches everything; --principal or --before says that, if that is meant")
-    return purge.Selection(
+    return Selection(
         tuple(number for _, number in addresses), said.get("session"), said.get("principal"),
         _moment(said["before"]) if "before" in said else None, said.get("matching", ""),
     )  # fmt: skip
@@ -69,21 +74,31 @@ def _moment(text: str) -> float:
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
-def _purge(deps: Access, words: Words) -> Answer:
+def _nobody(_deps: Access) -> Others | None:
+    return None
+
+
+def _purge(others_of: Callable[[Access], Others | None], deps: Access, words: Words) -> Answer:
     if not deps.trusted:
         raise BadRequest("purge removes what was said for good, so it is done at the terminal: `hermes lcm purge`")
-    asked = selection(words)
+    asked, others = selection(words), others_of(deps)
     if not words.apply:
-        planned = purge.plan(deps, asked, words.progress)
+        planned = purge.plan(deps, asked, words.progress, others)
         lines = [*_planned(planned), "Dry run. The same with --apply does it. No backup is made: it would hold them."]
-        return Answer("\n".join([*lines, *_elsewhere(deps, planned)]), _data(planned), FOUND if planned.held else OK)
-    done = purge.apply(deps, asked, words.progress)
+        return Answer("\n".join([*lines, *_elsewhere(deps, planned)]), _data(planned), FOUND if _kept(planned) else OK)
+    done = purge.apply(deps, asked, words.progress, others)
     lines, certificate = [*_planned(done.plan), *_elsewhere(deps, done.plan)], {}
     if done.found is not None:
         certificate = _certificate(deps, asked, done)
         lines += _certified(done, certificate)
-    clean = not done.plan.held and (done.found is None or not done.found.holding)
+    clean = not _kept(done.plan) and (done.found is None or not done.found.holding)
+    clean = clean and not any(each.holds for each in done.there)
     return Answer("\n".join(lines), {**_data(done.plan), "certificate": certificate}, OK if clean else FOUND)
+
+
+def _kept(planned: purge.Plan) -> bool:
+    """Does a hold keep any of it?"""
+    return bool(planned.held or (planned.there and planned.there.held_there))
 
 
 def _planned(planned: purge.Plan) -> list[str]:
@@ -110,8 +125,8 @@ def _planned(planned: purge.Plan) -> list[str]:
 
 def _elsewhere(deps: Access, planned: purge.Plan) -> list[str]:
     """Who else has it: a fleet, and Hermes itself."""
-    out = []
-    if deps.db.query("SELECT 1 FROM sqlite_master WHERE name = 'fleet_outbox'"):
+    out = _there(planned.there) if planned.there else []
+    if not planned.there and deps.db.query("SELECT 1 FROM sqlite_master WHERE name = 'fleet_outbox'"):
         out.append(_FLEET)
     if not planned.host:
         return out
@@ -120,16 +135,44 @@ def _elsewhere(deps: Access, planned: purge.Plan) -> list[str]:
     return [*out, f"Hermes' own session database (state.db) still has {count} of these: {names}. {_NOT_OURS}"]
 
 
+def _there(there: Reach) -> list[str]:
+    """What a fleet's server has of it."""
+    tables = ", ".join(f"{name} {count:,}" for name, count in there.tables.items())
+    lines = [f"On {there.where}: {tables}. {_THERE}"]
+    for thing, numbers in (("msg", there.messages), ("sum", there.summaries)):
+        if numbers:
+            more = f" and {len(numbers) - _SHOWN:,} more" if len(numbers) > _SHOWN else ""
+            lines.append(f"  {', '.join(f'{thing}_{each}' for each in numbers[:_SHOWN])}{more}")
+    if there.only_there:
+        lines.append(f"  {counted(len(there.only_there), 'message')} of these only there")
+    who = sorted({*there.held.values(), *there.held_there.values()})
+    if who:
+        count = len(there.held) + len(there.held_there)
+        lines.append(
+            f"HELD ELSEWHERE, SO NOT PURGED: {counted(count, 'message')}, by {', '.join(who)}; `hermes lcm pin NAME undo` there"
+        )
+    return lines
+
+
 def _data(planned: purge.Plan) -> dict[str, Any]:
     return {
         "messages": [f"msg_{each}" for each in planned.rows], "held": [f"msg_{each}" for each in planned.held],
         "summaries": [f"sum_{each}" for each in planned.nodes], "archives": list(planned.archives),
         "payloads": list(planned.payloads), "index_entries": planned.entries,
         "copies": [str(path) for path in planned.copies], "in_state_db": list(planned.host),
+        "fleet": _reached(planned.there) if planned.there else None,
     }  # fmt: skip
 
 
-def _certificate(deps: Access, asked: purge.Selection, done: purge.Done) -> dict[str, Any]:
+def _reached(there: Reach) -> dict[str, Any]:
+    return {
+        "where": there.where, "tables": dict(there.tables), "messages": [f"msg_{each}" for each in there.messages],
+        "summaries": [f"sum_{each}" for each in there.summaries], "only_there": [f"msg_{each}" for each in there.only_there],
+        "held": {f"msg_{each}": who for each, who in [*there.held.items(), *there.held_there.items()]},
+    }  # fmt: skip
+
+
+def _certificate(deps: Access, asked: Selection, done: purge.Done) -> dict[str, Any]:
     """What was removed and where it was looked for, with digests; the last one is of all the rest."""
     assert done.found is not None
     about = {
@@ -148,11 +191,20 @@ def _certificate(deps: Access, asked: purge.Selection, done: purge.Done) -> dict
             for each in done.found.files
         ],
         "still_said_in": done.still,
+        "fleet": {
+            "server": done.plan.there.where,
+            "tables": [
+                {"table": each.name, "rows": each.rows, "removed": each.removed, "holds": list(each.holds)}
+                for each in done.there
+            ],
+        }
+        if done.plan.there
+        else None,
     }
     return {**about, "sha256": _sha(json.dumps(about, sort_keys=True))}
 
 
-def _asked(asked: purge.Selection) -> dict[str, Any]:
+def _asked(asked: Selection) -> dict[str, Any]:
     return {
         "messages": [f"msg_{each}" for each in asked.ids], "session": asked.session, "principal": asked.principal,
         "before": render.moment(asked.before) if asked.before else None,
@@ -174,6 +226,7 @@ def _certified(done: purge.Done, certificate: dict[str, Any]) -> list[str]:
             f"{counted(len(found.files), 'file')} and in all that these unpack to"
         ),
         *_searched(done),
+        *_searched_there(done),
     ]
     if done.short:
         lines.append(f"  {counted(done.short, 'message')} too short to be told from others: not looked for")
@@ -193,6 +246,17 @@ def _searched(done: purge.Done) -> list[str]:
         for each in done.found.files
     ]
     return render.table(rows, indent="    ")
+
+
+def _searched_there(done: purge.Done) -> list[str]:
+    if not done.plan.there:
+        return []
+    rows = [
+        (each.name, counted(each.rows, "row"), f"{each.removed:,} emptied",
+         f"HOLDS IT: {', '.join(map(str, each.holds[:_SHOWN]))}" if each.holds else "clean")
+        for each in done.there
+    ]  # fmt: skip
+    return [f"  on {done.plan.there.where}:", *render.table(rows, indent="    ")]
 
 
 def _retention(deps: Access, words: Words) -> Answer:
@@ -229,17 +293,19 @@ def _retention(deps: Access, words: Words) -> Answer:
     return Answer("\n".join(lines), data)
 
 
-VERBS: Final = (
-    Verb("retention", _retention, "forget by age, as LCM_RETENTION says", "[apply]", changes=True, quotes=True),
-    Verb(
-        "purge",
-        _purge,
-        "remove messages for good, and all that was made of them; prints a certificate",
-        "messages <msg_1,...> | session <id> | principal <who> | before <date> | matching <text> [apply]",
-        changes=True,
-        quotes=True,
-        example="messages msg_12,msg_13",
-        check=lambda _, words: selection(words),
-    ),
-    *holds.VERBS,
-)
+def verbs(others_of: Callable[[Access], Others | None] = _nobody) -> tuple[Verb, ...]:
+    """The rows of the table. ``others_of``: who else has what a database has."""
+    return (
+        Verb("retention", _retention, "forget by age, as LCM_RETENTION says", "[apply]", changes=True, quotes=True),
+        Verb(
+            "purge",
+            partial(_purge, others_of),
+            "remove messages for good, and all that was made of them; prints a certificate",
+            "messages <msg_1,...> | session <id> | principal <who> | before <date> | matching <text> [apply]",
+            changes=True,
+            quotes=True,
+            example="messages msg_12,msg_13",
+            check=lambda _, words: selection(words),
+        ),
+        *holds.VERBS,
+    )

@@ -133,6 +133,68 @@ def test_what_is_prepared_is_not_written_again(tmp_path: Path) -> None:
     assert len(asked) == len(set(asked))
 
 
+def test_what_was_prepared_in_the_middle_of_a_turn_is_used_after_it(tmp_path: Path) -> None:
+    """The request that stood raw meanwhile is covered too, beside the leaves and without a call of its own."""
+    world = small(tmp_path)
+    messages = chat().turns(40).user("look at all of it").rounds(60).says("seen")
+    ready = {node.node_id for node in prepared(world, messages)}
+    messages.turns(6, first=300)
+    asked = len(world.model.tasks)
+    compacted = world.compact(messages, threshold=tokens_of(messages))
+
+    assembly = world.take(compacted).assembly
+    assert assembly is not None
+    assert set(assembly.roots) > ready > set()
+    assert len(world.model.tasks) == asked
+    assert world.gaps(compacted) == ([], [])
+
+
+def test_a_little_behind_the_latest_request_waits(tmp_path: Path) -> None:
+    """What a leaf of its own would not be worth is written with what comes."""
+    world = small(tmp_path)
+    messages = chat().turns(60).user("look at all of it").rounds(6).says("seen")
+    request = next(n for n, message in enumerate(messages) if message["content"] == "look at all of it")
+    covered = {address for node in prepared(world, messages) for address in world.dag.sources(node.node_id)}
+
+    rows = world.take(messages).entries
+    assert covered
+    assert covered.isdisjoint(store_id for entry in rows[request:] for store_id in entry.ids)
+
+
+def test_a_new_chat_is_planned_before_the_worker_gives_way(tmp_path: Path) -> None:
+    """A host that never pauses would else have it wait for its threshold."""
+    world = small(tmp_path)
+    messages, planned = long_chat(), []
+    world.preparer.after_turn(
+        world.session(), world.request(messages), look=lambda *_: planned.append(world.preparer.fold("s", 100_000))
+    )
+
+    assert until(lambda: bool(planned))
+    assert planned[0] is not None
+
+
+def test_what_was_prepared_and_did_not_fit_is_counted(tmp_path: Path) -> None:
+    """A pass for a subject writes leaves of its own, so those that were ready were paid for nothing."""
+    world = small(tmp_path)
+    messages = long_chat()
+    ready = len(prepared(world, messages))
+    outcome = world.swapped(messages, force=True, focus="rivers")
+
+    assert outcome.leaves
+    assert outcome.unused == ready > 0
+
+
+def test_nothing_that_a_compaction_uses_counts_as_unused(tmp_path: Path) -> None:
+    """Leaves that were ready, and those that a later pass condensed."""
+    world = small(tmp_path)
+    messages = long_chat()
+    prepared(world, messages)
+    outcome = world.swapped(messages)
+
+    assert outcome.leaves
+    assert outcome.unused == 0
+
+
 def test_a_restarted_process_finds_what_was_prepared(tmp_path: Path) -> None:
     """Leaves are kept, whoever wrote them."""
     world = small(tmp_path)

@@ -97,6 +97,7 @@ def test_a_line_that_goes_silent_keeps_no_turn_waiting(
     process.end()
 
 
+@pytest.mark.slow
 def test_a_silent_line_is_given_up_and_tried_again(
     fleet: Fleet, line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

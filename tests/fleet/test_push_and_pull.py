@@ -182,6 +182,18 @@ def test_an_older_file_that_was_put_back_takes_nobodys_numbers(host: Hosts, tmp_
     assert len(a.sql("SELECT id FROM lcm.messages")) == 9
 
 
+def test_only_messages_whose_number_is_taken_are_named_as_conflicts(host: Hosts) -> None:
+    """Others that changed in the same batch are not."""
+    a = host("a")
+    a.take(chat().turns(3))
+    a.member.push()
+    with a.db.transaction():
+        a.db.execute("UPDATE messages SET digest = zeroblob(16), flags = 1 WHERE store_id = 2")
+        a.db.execute("UPDATE messages SET flags = 1 WHERE store_id = 3")
+
+    assert [number % 100_000_000 for number in a.member.push().conflicts] == [2]
+
+
 def test_a_server_of_another_version_is_refused_in_words(fleet: Fleet, host: Hosts) -> None:
     """Nothing is pushed, and the error says who does what."""
     a = host("a")

@@ -11,11 +11,12 @@ from world import PATIENCE_S
 
 from hermes_lcm.errors import BadRequest
 from hermes_lcm.records import Flag, Scope
-from hermes_lcm.search import fts
+from hermes_lcm.search import documents, fts
 from hermes_lcm.search import index as search_module
 from hermes_lcm.search import query as words
 from hermes_lcm.search.index import IndexRow, MessageIndex, NodeIndex, prepare
 from hermes_lcm.search.scope import Filters
+from hermes_lcm.search.zones import few
 from hermes_lcm.storage.connection import Database
 
 EVERYTHING = Scope()
@@ -624,6 +625,43 @@ def test_a_pattern_reads_only_what_can_match(crowded):
     assert set(read) == {crowded.pattern}
 
 
+def test_a_pattern_of_several_words_is_looked_up_before_anything_is_read(crowded, monkeypatch):
+    """However common each of them is: reading from the newest on would come to it after minutes."""
+    monkeypatch.setattr(search_module, "SCANNED_BY_WORD", 10)
+    found = crowded.scan(r"schema\s+of[ \t]deploy\s{1,2}and\s+fail", timeout_s=0.0)
+
+    assert [hit.store_id for hit in found.hits] == [crowded.phrase]
+    assert found.total_is_bound
+
+
+def test_messages_side_by_side_are_read_at_once(crowded):
+    """FTS5 looks for a phrase from the end of the whole index on, each time that it is asked."""
+    neighbours = [documents.rows_of(n, n) for n in range(1, 3000)]
+    (first, last), far = documents.rows_of(1, 2999), documents.rows_of(90_000, 90_000)
+
+    assert few([*neighbours, far]) == [(first, last), far]
+
+
+def test_how_common_a_word_is_is_counted_once_and_again_when_the_index_has_grown(crowded, monkeypatch):
+    """For each count FTS5 reads all its rows."""
+    monkeypatch.setattr(fts, "_COMMON", 100)
+    asked = []
+    plain = crowded.db.query
+    monkeypatch.setattr(
+        crowded.db,
+        "query",
+        lambda sql, params=(): (asked.append(params) if "_terms" in sql else None) or plain(sql, params),
+    )
+    first = crowded.find("deploy schema")
+    crowded.find("deploy schema")
+    crowded.say_all([("user", "deploy schema")] * 500, conversation=4)
+    again = crowded.find("deploy schema", limit=600)
+
+    assert [set(params) - {None} for params in asked] == [{"deploi", "schema"}] * 2
+    assert first.hits
+    assert again.hits
+
+
 @pytest.mark.parametrize(
     "literal",
     ["TLS_CERT_ALTNAME_", "src/stem/trio", "a b c", "x", "see /etc/hosts now", "total is 12", "_y_", "naïve one"],
@@ -636,3 +674,46 @@ def test_every_text_with_a_literal_holds_its_whole_words(world, literal, around)
     sql = "SELECT 1 FROM message_index WHERE message_index MATCH ?"
     assert [e for e, _ in words.whole(literal) if not world.db.query(sql, (e,))] == []
     assert store_id in [hit.store_id for hit in world.scan(re.escape(literal)).hits]
+
+
+# -- other forms of a word ---------------------------------------------------------------------------------------
+
+OTHER_FORMS = [
+    ("Wann kamen die Häuser dran?", "Das Haus ist verkauft"),
+    ("Was war mit der Rechnung?", "Alle Rechnungen sind bezahlt"),
+    ("Où est le journal ?", "Les journaux arrivent lundi"),
+    ("¿Quién se ocupa de la contratación?", "Ayer contrataron a dos personas"),
+    ("O que falta para as instalações?", "A instalação acaba amanhã"),
+    ("Chi ha firmato il contratto?", "Due contratti sono pronti"),
+    ("Когда мы подписали договор?", "Список договоров готов"),
+    ("أين العقد؟", "وقعنا عقدنا أمس"),
+    ("איפה החוזה?", "שני חוזים נחתמו"),
+]
+
+
+@pytest.mark.parametrize(("asked", "said"), OTHER_FORMS)
+def test_the_asked_word_is_found_in_another_form(world, asked, said):
+    wanted = world.say(said)
+    world.say("Something else entirely")
+
+    assert world.ids(asked)[:1] == [wanted]
+
+
+def test_a_lone_unknown_word_may_be_of_any_language(world):
+    """Nothing tells its language, and it stands nowhere as it is."""
+    wanted = world.say("Alle Rechnungen sind bezahlt")
+
+    assert world.ids("Rechnung") == [wanted]
+
+
+def test_a_form_that_only_others_said_shows_nowhere(world):
+    """Neither among the hits nor in the words of the notes."""
+    question = "Wann war die Prüfung der Lieferungen?"
+    mine = world.say("Die Prüfung ist vorbei", principal="anna", conversation=1)
+    scope = Scope("anna")
+    alone = world.find(question, scope=scope)
+    for n in range(20):
+        world.say(f"Lieferung {n} und die Prüfungen", principal="bert", conversation=2)
+    beside = world.find(question, scope=scope)
+
+    assert ([hit.store_id for hit in beside.hits], beside) == ([mine], alone)

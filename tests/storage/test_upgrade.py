@@ -25,14 +25,15 @@ from world import World
 from hermes_lcm import errors
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.doctor import repair
+from hermes_lcm.ops.survey import Survey
 from hermes_lcm.records import Scope
 from hermes_lcm.search import query as words
-from hermes_lcm.storage import upgrade
+from hermes_lcm.storage import seals, upgrade
 from hermes_lcm.storage.connection import Database
 from hermes_lcm.storage.schema import VERSION
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-NAMES = ("busy", "young")
+NAMES = ("busy", "young", "unsealed")
 #: What only that version notes.
 NOTES = ("deflated_to", "files_to_deflate", "tables:")
 
@@ -165,9 +166,8 @@ def test_every_message_is_the_same_byte_for_byte(name: str, templates: dict[str,
 
     assert wrong(world, old) == []
     assert old.version() == VERSION
-    assert sorted({each["kept"] for each in old.messages}) == (
-        ["aside", "deflated", "packed", "plain"] if name == "busy" else ["plain"]
-    )
+    kinds = {"busy": ["aside", "deflated", "packed", "plain"], "young": ["plain"], "unsealed": ["packed", "plain"]}
+    assert sorted({each["kept"] for each in old.messages}) == kinds[name]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -571,3 +571,72 @@ def test_a_copy_of_file_and_folder_that_somebody_made_is_restored_whole(old: Old
 
     assert wrong(World(fresh), old) == []
     assert old.aside.exists()
+
+
+# -- schema 101 without its newest tables ------------------------------------------------------------------------
+@pytest.fixture
+def unsealed(templates: dict[str, Old], tmp_path: Path) -> Old:
+    return templates["unsealed"].copy(tmp_path / "home")
+
+
+def newest_of(path: Path) -> set[str]:
+    return {"costs", "ledger", "seals"} & tables(path).keys()
+
+
+def test_a_file_without_the_newest_tables_gets_them_when_it_is_opened(unsealed: Old) -> None:
+    """After one backup of the file as it was; nobody is asked for a repair, and the next open finds nothing to do."""
+    assert newest_of(unsealed.path) == set()
+    for _ in range(2):
+        world = World(unsealed.home)
+        world.db.open()
+        topics = [problem.topic for problem in world.health.problems()]
+        sound = (Survey(world.db).lost_tables(), seals.broken(world.db), wrong(world, unsealed))
+        world.db.close()
+        assert (topics, sound) == (["summaries"], ([], [], []))
+    (kept,) = unsealed.backups()
+
+    assert newest_of(kept) == set()
+    assert tables(kept)["messages"] == unsealed.expected["tables"]["messages"]
+
+
+def test_a_backup_without_the_newest_tables_can_be_put_back(unsealed: Old, tmp_path: Path) -> None:
+    """It is upgraded like the file was."""
+    World(unsealed.home).db.open()
+    (kept,) = unsealed.backups()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copytree(unsealed.home / "lcm-payloads", elsewhere / "lcm-payloads")
+    backup.restore(Home(elsewhere).deps(None), str(kept))
+
+    assert wrong(world := World(elsewhere), unsealed) == []
+    assert Survey(world.db).lost_tables() == []
+
+
+@pytest.mark.parametrize("table", ["costs", "ledger"])
+def test_one_of_the_newest_tables_that_is_lost_is_no_older_file(table: str, unsealed: Old) -> None:
+    """The doctor tells of it, as of any other."""
+    World(unsealed.home).db.open()
+    with closing(sqlite3.connect(unsealed.path)) as raw:
+        raw.execute(f"DROP TABLE {table}")
+    world = World(unsealed.home)
+    world.db.open()
+
+    assert Survey(world.db).lost_tables() == [table]
+    assert len(unsealed.backups()) == 1
+
+
+@pytest.mark.parametrize("step", [pytest.param(13, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+def test_whoever_is_killed_leaves_none_of_the_newest_tables_or_both(step: int, unsealed: Old, tmp_path: Path) -> None:
+    """At every statement of opening it."""
+    left = set()
+    at = 1
+    while opened_and_killed((old := unsealed.copy(tmp_path / "other")).path, at):
+        found = newest_of(old.path)
+        left.add(frozenset(found - {"seals"}))
+        world = World(old.home)
+        assert (at, wrong(world, old), Survey(world.db).lost_tables()) == (at, [], [])
+        world.db.close()
+        at += step
+
+    assert left == {frozenset(), frozenset({"costs", "ledger"})}
+    assert at > 20

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ops_world import World
@@ -13,6 +15,10 @@ from world import chat
 from hermes_lcm import command
 from hermes_lcm.command import OK, REFUSED
 from hermes_lcm.config import load
+from hermes_lcm.errors import StoreError
+from hermes_lcm.ops import backup
+from hermes_lcm.ops.forget.schedule import Schedule
+from hermes_lcm.ops.retention import note_round
 from hermes_lcm.records import Flag
 from hermes_lcm.storage import files
 
@@ -157,3 +163,83 @@ def test_a_fresh_session_is_not_due(world):
 
     assert "cron_1" not in steps(ask(world, "retention"))
     assert ask(world, "retention").code == OK
+
+
+# -- by itself ---------------------------------------------------------------------------------------------------------
+def scheduled(home: Path, **settings: str) -> World:
+    """A job forty days old, and a schedule."""
+    world = World(home, retention=POLICY, **settings)
+    world.say("run the job", "done: all zebras counted", session="cron_1", platform="cron")
+    age(world, 40)
+    return world
+
+
+def round_at(world: World, hours: float) -> dict[str, Any]:
+    """What the status says after the worker looked in, so long after the beginning."""
+    deps = replace(world.deps(None, trusted=True), clock=lambda: world.now + hours * 3600)
+    Schedule(lambda: deps, world.runtime.leases, lambda: None).between_turns()
+    answer = command.answer("status", deps)
+    return {**answer.data["retention"], "text": answer.text}
+
+
+def test_without_a_schedule_nothing_happens_by_itself(tmp_path):
+    """A policy alone removes nothing."""
+    world = scheduled(tmp_path / "home")
+    said = [round_at(world, hours)["schedule"] for hours in (0, 1000)]
+
+    assert said == [None, None]
+    assert world.runtime.store.text(1) == "run the job"
+
+
+def test_a_round_by_itself_is_a_dry_run_unless_it_was_told_otherwise(tmp_path):
+    """At its interval, and the status says what it would free and when the next one is."""
+    world = scheduled(tmp_path / "home", retention_every_hours="24")
+    first, early, later = (round_at(world, hours) for hours in (0, 23, 25))
+
+    assert first["schedule"]["last"]["sessions"] == early["schedule"]["last"]["sessions"] == 0
+    assert later["schedule"]["last"]["messages"] == 2
+    assert later["schedule"]["last"]["frees"] > 0
+    assert later["schedule"]["next_at"] == world.now + 49 * 3600
+    assert "would have removed 2 messages of 1 session" in later["text"]
+    assert "dry run only" in later["text"]
+    assert world.runtime.store.text(1) == "run the job"
+
+
+def test_a_round_that_may_removes_after_a_backup_and_says_what(tmp_path):
+    """What is held stays; the next round has nothing to do."""
+    world = scheduled(tmp_path / "home", retention_every_hours="24", retention_apply="true")
+    ask(world, "pin msg_2")
+    round_at(world, 0)
+    done, again = (round_at(world, hours) for hours in (24, 48))
+
+    assert "removed 1 message of 1 session" in done["text"]
+    assert "1 held" in done["text"]
+    assert "zebras" in world.runtime.store.text(2)
+    assert "purged" in world.runtime.store.text(1)
+    assert [each.messages for each in backup.backups(world.deps())] == [2]
+    assert "nothing was due" in again["text"]
+
+
+def test_the_worker_looks_in_after_a_turn(tmp_path):
+    """In the real process, without anybody asking."""
+    world = scheduled(tmp_path / "home", retention_every_hours="1", retention_apply="true")
+    note_round(world.runtime.db, at=0.0, applied=False, sessions=0, messages=0, frees=0)
+    world.runtime._between_turns(lambda: False)
+
+    assert "purged" in world.runtime.store.text(1)
+
+
+def test_a_round_that_fails_is_told_and_tried_again(tmp_path, monkeypatch):
+    """Among the problems, and in the line about the schedule."""
+    world = scheduled(tmp_path / "home", retention_every_hours="24", retention_apply="true")
+    round_at(world, 0)
+    with monkeypatch.context() as broken:
+        broken.setattr(backup, "back_up", lambda *_: (_ for _ in ()).throw(StoreError("the disk is full")))
+        failed = round_at(world, 24)
+    topics = [each.topic for each in world.runtime.health.problems()]
+    after = round_at(world, 48)
+
+    assert "FAILED" in failed["text"]
+    assert "retention" in topics
+    assert "removed 2 messages" in after["text"]
+    assert "retention" not in [each.topic for each in world.runtime.health.problems()]

@@ -1,0 +1,244 @@
+"""
+Forgetting in the fleet: what a purge of here removes on the server, and what a purge of another host removes here.
+
+A purge begins on the server, which knows what other hosts hold; each host reads there what went, and does the same to its file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import FleetError
+from ..ops.forget import proof, purge
+from ..ops.forget.elsewhere import Reach, Table
+from ..records import Flag
+from ..storage.packing import pack, unpack
+from ..store import MessageStore
+from ..text import content
+from .member import Member, member_of
+from .objects import objects_of, whole
+from .outbox import State
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from ..ops.forget.elsewhere import Others, Selection
+    from ..recall.access import Access
+    from ..storage.files import Progress
+
+_HELD: Final = "fleet purge held"
+_UNSWEPT: Final = "fleet purge unswept"
+_SHOWN: Final = 10
+_AT_ONCE: Final = 500
+#: Pieces of texts that are looked for on the server.
+_PIECES: Final = 200
+#: Behind the turns a file is written anew only below this size: that takes a second or so, and turns wait for it.
+_RENEW_BYTES: Final = 200_000_000
+_SELECT: Final = f"""
+SELECT m.id FROM lcm.messages m JOIN lcm.principals p USING(owner) WHERE m.flags & {int(Flag.PURGED)} = 0
+   AND (%(ids)s::bigint[] IS NULL OR m.id = ANY(%(ids)s)) AND (%(session)s::text IS NULL OR m.session_id = %(session)s)
+   AND (%(principal)s::text IS NULL OR p.name = %(principal)s)
+   AND (%(before)s::float8 IS NULL OR coalesce(m.said_at, m.stored_at) < %(before)s)
+"""
+_NOW: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+_PURGES: Final = "SELECT ids, nodes FROM lcm.purges WHERE changed >= %s AND changed < %s ORDER BY n"
+_MAY: Final = "SELECT has_function_privilege('lcm.purge(bigint[], bytea[])', 'EXECUTE'), session_user"
+_SEARCHED: Final = {
+    "messages": "SELECT id, envelope, '' FROM lcm.messages WHERE id > %s ORDER BY id LIMIT 1000",
+    "nodes": "SELECT id, text, expand_hint FROM lcm.nodes WHERE id > %s ORDER BY id LIMIT 1000",
+    "archives": "SELECT conversation, string_agg(summary || ' ' || preview, ' '), '' FROM lcm.archives WHERE conversation > %s "
+    "GROUP BY 1 ORDER BY 1 LIMIT 1000",
+}
+
+
+def others_of(deps: Access) -> Others | None:
+    """The fleet as a purge sees it; None where no server is named."""
+    return Purging(member_of(deps), deps) if deps.config.fleet_dsn else None
+
+
+class Purging:
+    """What one purge does on the server."""
+
+    def __init__(self, member: Member, deps: Access) -> None:
+        self._member, self._deps = member, deps
+        self._objects = objects_of(deps.config.fleet_objects)
+
+    def reach(self, asked: Selection, chosen: Sequence[int], progress: Progress) -> Reach:
+        """What the server has of a selection. Raises FleetError where it cannot be asked, or this role may not purge."""
+        progress("asking the fleet's server", 0, 0)
+        self._member.push()
+        with self._member.joined() as (server, state):
+            _refuse_without_right(server)
+            only_there = self._only_there(server, state, asked, progress)
+            wanted = {state.to_fleet("messages", each): each for each in chosen}
+            found = [row[0] for row in _of(server, f"{_SELECT} AND m.id = ANY(%(part)s::bigint[])", [*wanted], asked)]
+            every = sorted({*found, *only_there})
+            held = {
+                number: str(role) for number, role in _of(server, "SELECT * FROM lcm.held(%(part)s::bigint[])", every)
+            }
+            messages = tuple(each for each in every if each not in held)
+            nodes = tuple(sorted({row[0] for row in _of(server, "SELECT lcm.above(%(part)s::bigint[])", messages)}))
+            archives = {
+                tuple(row)
+                for row in _of(
+                    server,
+                    "SELECT conversation, handle FROM lcm.archives WHERE store_ids && %(part)s::bigint[]",
+                    messages,
+                )
+            }
+            return Reach(
+                _name(server), {"messages": len(messages), "nodes": len(nodes), "archives": len(archives)}, messages, nodes,
+                tuple(each for each in only_there if each not in held),
+                {wanted[each]: who for each, who in held.items() if each in wanted},
+                {each: who for each, who in held.items() if each not in wanted},
+            )  # fmt: skip
+
+    def _only_there(
+        self, server: Connection[tuple[Any, ...]], state: State, asked: Selection, progress: Progress
+    ) -> list[int]:
+        """Numbers of messages that fit and are not here, or are emptied here already."""
+        ids = [state.to_fleet("messages", each) for each in asked.ids] or None
+        given = {"ids": ids, "session": asked.session, "principal": asked.principal, "before": asked.before}
+        found = [row[0] for row in server.execute(_SELECT, given).fetchall()]
+        left = []
+        for part in _parts(found):
+            here = self._deps.store.heads_of([state.to_here("messages", each) for each in part])
+            known = {state.to_fleet("messages", n) for n, head in here.items() if not head.flags & Flag.PURGED}
+            left += [each for each in part if each not in known]
+        if not asked.matching:
+            return left
+        forms, out = proof.forms_of([asked.matching.casefold()]), list[int]()
+        for number, said in self._said(server, left):
+            progress("reading messages of other hosts", len(out), len(left))
+            if any(form in said.casefold() for form in forms):
+                out.append(number)
+        return out
+
+    def remove(self, reach: Reach, evidence: proof.Evidence) -> Mapping[str, int]:
+        """Empty it there, all or nothing; other hosts are told."""
+        removed = dict.fromkeys(("messages", "nodes", "archives"), 0)
+        only_there = frozenset(reach.only_there)
+        with self._member.joined() as (server, _), server.transaction():
+            for part in _parts(reach.messages):
+                places = {}
+                for number, said in self._said(server, part):
+                    message = content.decode(said)
+                    if number in only_there:
+                        evidence.note(content.read(message))
+                    places[number] = pack(content.encode(purge.place_of(message, number))[0])
+                row = server.execute(
+                    "SELECT * FROM lcm.purge(%s::bigint[], %s::bytea[])", ([*places], [*places.values()])
+                ).fetchone()
+                removed = {name: count + int(n) for (name, count), n in zip(removed.items(), row or (), strict=True)}
+        if self._objects is not None:
+            removed["objects"] = sum(map(self._objects.forget, reach.messages))
+        return removed
+
+    def _said(self, server: Connection[tuple[Any, ...]], numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
+        """Messages of the server as JSON."""
+        sql = "SELECT id, envelope FROM lcm.messages WHERE id = ANY(%(part)s::bigint[])"
+        return ((number, unpack(whole(self._objects, envelope))) for number, envelope in _of(server, sql, numbers))
+
+    def settle(self) -> None:
+        """Send the summaries that were made again."""
+        self._member.push()
+
+    def search(
+        self, reach: Reach, removed: Mapping[str, int], evidence: proof.Evidence, progress: Progress
+    ) -> list[Table]:
+        """Look through all that this role sees there."""
+        every = [*evidence.texts]
+        forms = proof.forms_of(every[:: max(1, len(every) // _PIECES)])
+        out = []
+        with self._member.joined() as (server, _):
+            for name, sql in _SEARCHED.items():
+                count, holding, last = 0, list[int](), 0
+                while rows := server.execute(sql, (last,)).fetchall():
+                    last, count = rows[-1][0], count + len(rows)
+                    progress(f"searching the fleet's {name}", count, 0)
+                    holding += [row[0] for row in rows if any(form in self._text(row[1]) + row[2] for form in forms)]
+                out.append(Table(name, count, removed.get(name, 0), tuple(holding)))
+        if self._objects is not None:
+            left = [each for each in reach.messages if self._objects.names(f"messages/{each}-")]
+            out.append(Table("objects", len(reach.messages), removed.get("objects", 0), tuple(left)))
+        return out
+
+    def _text(self, value: Any) -> str:
+        return value if isinstance(value, str) else unpack(whole(self._objects, value))
+
+
+def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> int:
+    """Do here what other hosts purged since the last call: how many messages. Raises LcmError; then the next call goes on.
+
+    What is held here stays, and is told, until it is held no more; then it goes. A file above ``most_bytes`` is not written anew.
+    """
+    deps = replace(deps, store=MessageStore(deps.db, deps.index, deps.store.blocks), trusted=True)
+    with member.joined() as (server, state):
+        until = int(server.execute(_NOW).fetchall()[0][0])
+        rows = server.execute(_PURGES, (state.obeyed, until)).fetchall()
+        ids = sorted({each for row in rows for each in row[0]})
+        gone = {*state.kept, *(state.to_here("messages", each) for each in ids)}
+        nodes = sorted({state.to_here("nodes", each) for row in rows for each in row[1]})
+        here = [each for part in _parts(sorted(gone)) for each in deps.store.heads_of(part)]
+        done = purge.follow(deps, here, nodes) if here else purge.Plan(())
+        for part in _parts(ids if done.rows else ()):
+            server.execute("SELECT lcm.clear(%s::bigint[])", (part,))
+        unswept = (state.unswept or bool(done.rows)) and not purge.renewed(deps, most_bytes)
+        now = replace(state, obeyed=until, kept=done.held, unswept=unswept)
+        if now != state:
+            member.keep(now)
+    _tell(deps, done.held, unswept)
+    return len(done.rows)
+
+
+def _tell(deps: Access, held: Sequence[int], unswept: bool) -> None:
+    if held:
+        first = ", ".join(f"msg_{each}" for each in held[:_SHOWN])
+        deps.health.degraded(
+            _HELD, f"{len(held)} message(s) that the fleet purged are HELD HERE, so they stay: {first}", severity="warning",
+            remedy="`hermes lcm pin NAME undo` lets one go; then it is purged here too",
+        )  # fmt: skip
+    else:
+        deps.health.resolved(_HELD)
+    if unswept:
+        deps.health.degraded(
+            _UNSWEPT, "what the fleet purged may be left in free pages of the file", severity="warning",
+            remedy="run `hermes lcm fleet pull` while Hermes does not run: it writes the file anew",
+        )  # fmt: skip
+    else:
+        deps.health.resolved(_UNSWEPT)
+
+
+def _refuse_without_right(server: Connection[tuple[Any, ...]]) -> None:
+    may, role = server.execute(_MAY).fetchall()[0]
+    if not may:
+        raise FleetError(
+            f"{role} may not purge for the fleet, and a purge of one host alone would come back from the others",
+            f"let the operator of the server run `GRANT lcm_purger TO {role}`",
+        )
+
+
+def _name(server: Connection[tuple[Any, ...]]) -> str:
+    info = server.info
+    version = f"{info.server_version // 10000}.{info.server_version % 10000}"
+    return f"{info.host}:{info.port}/{info.dbname} (PostgreSQL {version}, role {info.user})"
+
+
+def _of(
+    server: Connection[tuple[Any, ...]], sql: str, numbers: Sequence[int], asked: Selection | None = None
+) -> Iterator[tuple[Any, ...]]:
+    """Answers about numbers, part by part."""
+    fixed = (
+        {"session": asked.session, "principal": asked.principal, "before": asked.before, "ids": None} if asked else {}
+    )
+    for part in _parts(numbers):
+        yield from server.execute(sql, {**fixed, "part": list(part)}).fetchall()
+
+
+def _parts(numbers: Iterable[int]) -> Iterator[list[int]]:
+    every = iter(numbers)
+    while part := [*islice(every, _AT_ONCE)]:
+        yield part

@@ -1,0 +1,67 @@
+"""
+What a purge is asked for, and what it asks of whoever else has the messages: a fleet, whose side is in room ``fleet``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ...storage.files import Progress
+    from .proof import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which messages: those that fit all that is said. ``before``: Unix seconds; ``matching``: a text in any case."""
+
+    ids: tuple[int, ...] = ()
+    session: str | None = None
+    principal: str | None = None
+    before: float | None = None
+    matching: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a purge would reach there.
+
+    ``tables``: rows by table; ``messages``, ``summaries``: their numbers there. ``only_there``: messages that were chosen and
+    are not here. ``held``: numbers of here to those who hold them; ``held_there``: messages that are only there and held.
+    """
+
+    where: str
+    tables: Mapping[str, int] = field(default_factory=dict)
+    messages: tuple[int, ...] = ()
+    summaries: tuple[int, ...] = ()
+    only_there: tuple[int, ...] = ()
+    held: Mapping[int, str] = field(default_factory=dict)
+    held_there: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that was searched there. ``removed``: rows that the purge changed; ``holds``: rows that still say it."""
+
+    name: str
+    rows: int
+    removed: int
+    holds: tuple[int, ...] = ()
+
+
+class Others(Protocol):
+    """Whoever else has the messages of this database. Each call raises LcmError where they cannot be asked."""
+
+    def reach(self, asked: Selection, chosen: Sequence[int], progress: Progress) -> Reach:
+        """What they have of a selection, of which these are here."""
+
+    def remove(self, reach: Reach, evidence: Evidence) -> Mapping[str, int]:
+        """Empty it there: rows by table. What was only there is noted as evidence."""
+
+    def settle(self) -> None:
+        """Send what was made again here."""
+
+    def search(self, reach: Reach, removed: Mapping[str, int], evidence: Evidence, progress: Progress) -> list[Table]:
+        """Look there for what was said."""

@@ -1,0 +1,280 @@
+"""A purge in a fleet: the server and the other hosts forget too, nothing comes back, and what somebody holds stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+from fleet_world import Fleet, Host, Process, eventually
+from world import Script, chat
+
+from hermes_lcm import command
+from hermes_lcm.command import FOUND, OK
+from hermes_lcm.config import Secret
+from hermes_lcm.fleet.forget import obey
+from hermes_lcm.ops.forget import purge
+from hermes_lcm.records import Flag
+from hermes_lcm.search.rights import Rights
+from hermes_lcm.storage.packing import unpack
+
+Hosts = Callable[..., Host]
+SECRET = "the aardvark of Zwickau sleeps under the third bridge"
+
+
+def purger(fleet: Fleet, *hosts: Host) -> None:
+    """These hosts may purge for the fleet."""
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        for each in hosts:
+            admin.execute(f"GRANT lcm_purger TO {each.sql('SELECT session_user')[0][0]}")
+
+
+def ask(host: Host, words: str) -> command.Answer:
+    """What an operator types at a host's terminal."""
+    access = host.runtime.access(None, Rights(), trusted=True)
+    return command.answer(words, replace(access, config=replace(access.config, fleet_dsn=Secret(host.dsn))))
+
+
+def on_server(fleet: Fleet) -> list[str]:
+    """Everything that the server's tables say."""
+    with psycopg.connect(fleet.admin) as admin:
+        said = [unpack(row[0]) for row in admin.execute("SELECT envelope FROM lcm.messages").fetchall()]
+        said += [row[0] for row in admin.execute("SELECT text || expand_hint FROM lcm.nodes").fetchall()]
+        said += [row[0] for row in admin.execute("SELECT summary || preview FROM lcm.archives").fetchall()]
+        said += [row[0] for row in admin.execute("SELECT coalesce(words::text, '') FROM lcm.messages").fetchall()]
+    return said
+
+
+def says(texts: list[str]) -> bool:
+    return any(SECRET in text or "aardvark" in text for text in texts)
+
+
+def here(host: Host) -> list[str]:
+    """Everything that a host's tables say."""
+    texts = [str(row.envelope) for rows in host.runtime.store.every() for row in rows]
+    return texts + [node.text for nodes in host.dag.every() for node in nodes]
+
+
+def number(host: Host) -> int:
+    """The secret's number there."""
+    return next(row.store_id for rows in host.runtime.store.every() for row in rows if row.text == SECRET)
+
+
+@pytest.fixture
+def pair(fleet: Fleet, host: Hosts) -> tuple[Host, Host]:
+    """Two hosts that both have a conversation with a secret in it and a summary over it."""
+    a, b = host("a", script=Script("provisional")), host("b")
+    a.compact(chat().user(SECRET).says("noted").turns(60, first=10))
+    a.member.push()
+    b.member.pull(30)
+    purger(fleet, a)
+    return a, b
+
+
+@pytest.mark.slow
+def test_a_dry_run_names_what_the_server_has_and_changes_nothing(fleet: Fleet, pair: tuple[Host, Host]) -> None:
+    """Messages and summaries by their numbers there."""
+    before = on_server(fleet)
+    answer = ask(pair[0], f"purge matching '{SECRET}'")
+
+    assert answer.data["fleet"]["tables"]["messages"] == 1
+    assert answer.data["fleet"]["tables"]["nodes"] >= 1
+    assert len(answer.data["fleet"]["messages"]) == 1
+    assert "VACUUM FULL" in answer.text
+    assert on_server(fleet) == before
+
+
+def test_a_purge_empties_the_server_and_certifies_it(fleet: Fleet, pair: tuple[Host, Host]) -> None:
+    """Rows, words and summaries; what remains is as it was, and a comparison finds nothing amiss."""
+    a, _ = pair
+    count = fleet.count("messages")
+    answer = ask(a, f"purge matching '{SECRET}' apply")
+    tables = answer.data["certificate"]["fleet"]["tables"]
+
+    assert answer.code == OK, answer.text
+    assert not says(on_server(fleet))
+    assert [(each["table"], each["removed"], each["holds"]) for each in tables[:1]] == [("messages", 1, [])]
+    assert tables[0]["rows"] == fleet.count("messages") == count
+    assert tables[1]["removed"] >= 1
+    assert "clean" in answer.text
+    assert a.member.verify().sound
+
+
+def test_another_host_forgets_at_its_next_pull(fleet: Fleet, pair: tuple[Host, Host]) -> None:
+    """Its rows, its summaries, its index; the conversation stays whole."""
+    a, b = pair
+    assert says(here(b))
+    ask(a, f"purge matching '{SECRET}' apply")
+    answer = ask(b, "fleet pull")
+
+    assert answer.data["purged"] == 1
+    assert not says(here(b))
+    assert b.db.query("SELECT term FROM message_terms WHERE term = 'aardvark'") == []
+    assert b.counts()["messages"] == a.counts()["messages"]
+    assert b.member.verify().sound
+    assert ask(b, "fleet pull").data["purged"] == 0
+
+
+def test_behind_the_turns_it_happens_by_itself(fleet: Fleet, pair: tuple[Host, Host], tmp_path: Any) -> None:
+    """Also where nothing is pulled."""
+    a, _ = pair
+    process = Process(tmp_path / "p", fleet.role("p"), LCM_FLEET_PULL_DAYS="0")
+    process.take(chat().turns(1), "own")
+    eventually(lambda: process.behind() == 0)
+    process.search("aardvark of Zwickau")
+    said = [row.text for rows in process.runtime.store.every() for row in rows]
+    ask(a, f"purge matching '{SECRET}' apply")
+    process.runtime.fleet.work()
+
+    assert SECRET in said
+    assert not says([row.text for rows in process.runtime.store.every() for row in rows])
+    process.end()
+
+
+def test_no_push_brings_it_back(fleet: Fleet, pair: tuple[Host, Host]) -> None:
+    """Another host that has not heard of the purge changes the rows, compares, and sends all of it again."""
+    a, b = pair
+    ask(a, f"purge matching '{SECRET}' apply")
+    with b.db.transaction():
+        b.db.execute("UPDATE messages SET flags = flags | ?", (Flag.RETRACTED,))
+        b.db.execute("UPDATE nodes SET text = text || ' '")
+    b.member.push()
+    b.member.verify()
+    b.member.push()
+
+    assert not says(on_server(fleet))
+
+
+def test_a_summary_that_another_host_made_meanwhile_goes_too(fleet: Fleet, host: Hosts) -> None:
+    """It was made of the words before the host heard of the purge."""
+    a, b, c = (host(name, script=Script("provisional")) for name in "abc")
+    purger(fleet, a)
+    live = chat().user(SECRET).says("noted").turns(60, first=10)
+    a.take(live)
+    a.member.push()
+    b.member.pull(30)
+    c.member.pull(30)
+    ask(a, f"purge matching '{SECRET}' apply")
+    ask(c, "fleet pull")
+    b.compact(live)
+    b.member.push()
+    leaked = says(on_server(fleet))
+    c.member.pull(30)
+    ask(b, "fleet pull")
+    ask(c, "fleet pull")
+
+    assert leaked
+    assert not says(on_server(fleet))
+    assert not says(here(b))
+    assert not says(here(c))
+
+
+def test_what_is_only_on_the_server_is_purged_too(fleet: Fleet, host: Hosts) -> None:
+    """A person is forgotten wherever he spoke."""
+    a, b = host("a"), host("b")
+    purger(fleet, a)
+    b.session("chat", principal="telegram:dm:1")
+    b.take(chat().user(SECRET).says("noted"), "chat")
+    a.take(chat().turns(1))
+    b.member.push()
+    answer = ask(a, "purge principal telegram:dm:1 apply")
+    ask(b, "fleet pull")
+
+    assert answer.code == OK, answer.text
+    assert len(answer.data["fleet"]["only_there"]) == 2
+    assert not says(on_server(fleet) + here(b))
+
+
+@pytest.mark.parametrize("name", ["msg_3", pytest.param("s", marks=pytest.mark.slow)])
+def test_what_another_host_holds_stays_everywhere(fleet: Fleet, host: Hosts, name: str) -> None:
+    """A message or its whole session: the purge says who holds it, and goes once it is let go."""
+    a, b = host("a"), host("b")
+    purger(fleet, b)
+    a.take(chat().user("hi").says("hello").user(SECRET).says("noted"))
+    ask(a, f"pin {name}")
+    a.member.push()
+    b.member.pull(30)
+    kept = ask(b, f"purge matching '{SECRET}' apply")
+    still = says(on_server(fleet)), says(here(b)), says(here(a))
+    ask(a, f"pin {name} undo")
+    a.member.push()
+    gone = ask(b, f"purge matching '{SECRET}' apply")
+
+    assert kept.code == FOUND
+    assert "HELD ELSEWHERE" in kept.text
+    assert f"lcm_a_{fleet.tag}" in kept.text
+    assert still == (True, True, True)
+    assert gone.code == OK, gone.text
+    assert not says(on_server(fleet) + here(b))
+
+
+def test_what_is_held_here_stays_though_the_fleet_purged_it(pair: tuple[Host, Host]) -> None:
+    """Pinned before anybody could know; status shows it, and it goes once it is let go."""
+    a, b = pair
+    ask(b, f"pin msg_{number(b)}")
+    ask(a, f"purge matching '{SECRET}' apply")
+    ask(b, "fleet pull")
+    still = says(here(b)), [each.message for each in b.health.problems()]
+    ask(b, f"pin msg_{number(b)} undo")
+    ask(b, "fleet pull")
+
+    assert still[0]
+    assert any("HELD HERE" in text for text in still[1])
+    assert not says(here(b))
+    assert not any("HELD HERE" in each.message for each in b.health.problems())
+
+
+@pytest.mark.slow
+def test_a_policy_of_one_host_takes_nothing_that_another_holds(fleet: Fleet, pair: tuple[Host, Host]) -> None:
+    """What it emptied in its own file stays on the server."""
+    a, b = pair
+    ask(b, f"pin msg_{number(b)}")
+    b.member.push()
+    purge.empty(a.runtime.access(None, Rights(), trusted=True), [number(a)])
+    a.member.push()
+
+    assert says(on_server(fleet))
+    assert any("other hosts hold them" in each.message for each in a.health.problems())
+
+
+def test_a_host_that_was_not_given_the_right_purges_nothing(fleet: Fleet, pair: tuple[Host, Host]) -> None:
+    """A stolen host must not be able to erase the others; the refusal says what the operator does."""
+    _, b = pair
+    refused = ask(b, f"purge matching '{SECRET}' apply")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        b.sql("SELECT * FROM lcm.purge(ARRAY[1]::bigint[], ARRAY['']::bytea[])")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        b.sql("INSERT INTO lcm.purges(conversation, owner, ids, nodes) VALUES (1, 1, '{1}', '{}')")
+
+    assert "GRANT lcm_purger" in refused.text
+    assert says(on_server(fleet))
+    assert says(here(b))
+
+
+@pytest.mark.slow
+def test_without_the_server_nothing_is_purged(fleet: Fleet, pair: tuple[Host, Host]) -> None:
+    """Nobody could say who holds it."""
+    a, _ = pair
+    good = a.dsn
+    a.to("host=127.0.0.1 port=1 dbname=x user=x connect_timeout=1")
+    refused = ask(a, f"purge matching '{SECRET}' apply")
+    a.to(good)
+
+    assert "cannot be reached" in refused.text
+    assert says(here(a))
+
+
+def test_a_purge_that_was_cut_off_before_the_file_is_finished_by_the_next_pull(
+    fleet: Fleet, pair: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has forgotten, and this host learns of it like any other."""
+    a, _ = pair
+    with monkeypatch.context() as killed:
+        killed.setattr(purge, "empty", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            ask(a, f"purge matching '{SECRET}' apply")
+    assert says(here(a))
+    assert obey(a.member, a.member.access()) == 1
+    assert not says(here(a) + on_server(fleet))

@@ -1,0 +1,76 @@
+"""The live view: what one frame says, and how it is left."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import threading
+from pathlib import Path
+
+import pytest
+from ops_world import empty, healthy
+
+from hermes_lcm.terminal import top
+
+
+class Screen(io.StringIO):
+    """What a terminal shows, and a signal once the first frame is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawn = threading.Event()
+
+    def flush(self) -> None:
+        self.drawn.set()
+
+
+def test_a_frame_of_an_archive(tmp_path: Path) -> None:
+    """Archive, session, window, health, the newest sessions; no line is wider than the screen."""
+    world = healthy(tmp_path)
+    said = top.frame(top.look(world.deps(trusted=True)), 90)
+
+    for words in ("100 messages", "1 summary", "session", "window", "| threshold", "health", "Newest sessions", "s1"):
+        assert words in said
+    assert max(len(line) for line in said.split("\n")) <= 90
+
+
+def test_an_empty_home_says_what_to_do(tmp_path: Path) -> None:
+    """Nothing is made by looking."""
+    world = empty(tmp_path / "home")
+
+    assert "send a message" in top.frame(top.look(world.deps(trusted=True)), 80)
+    assert not world.path.exists()
+
+
+@pytest.mark.parametrize("key", [b"q", b"Q", b"\x04"])
+def test_it_is_left_by_a_key_and_leaves_the_screen_as_it_was(key: bytes) -> None:
+    """Drawn on a screen of its own."""
+    import termios
+
+    master, slave = pty.openpty()
+    keys, out = os.fdopen(slave, "r"), Screen()
+    before = termios.tcgetattr(keys)
+    typing = threading.Thread(target=lambda: (out.drawn.wait(30), os.write(master, key)))
+    typing.start()
+    top.live(lambda width: f"frame of {width}", keys, out, every_s=30)
+    typing.join(30)
+    after = termios.tcgetattr(keys)
+    keys.close()
+    os.close(master)
+
+    assert "frame of" in out.getvalue()
+    assert out.getvalue().endswith("\x1b[?25h\x1b[?1049l")
+    assert after == before
+
+
+def test_ctrl_c_leaves_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a traceback."""
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "r") as keys:
+
+        def stop(_width: int) -> str:
+            raise KeyboardInterrupt
+
+        top.live(stop, keys, Screen())
+    os.close(master)
