@@ -702,8 +702,8 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "explain",
         _explain,
-        "what a message or summary is, and what covers it",
-        "<msg_12|sum_3>",
+        "what a message, summary or file is, and what covers it",
+        "<msg_12|sum_3|file_...>",
         quotes=True,
         own=True,
         example="sum_3",
@@ -731,8 +731,8 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "show",
         listing.show,
-        "print a message or a summary whole",
-        "<msg_12|sum_3>",
+        "print a message, a summary or a file whole",
+        "<msg_12|sum_3|file_...>",
         quotes=True,
         own=True,
         example="msg_12",
