@@ -466,6 +466,15 @@ class Config:
         "PostgreSQL server that hosts share: a connection string of libpq (`sslmode`, `passfile` ... too), or `file:` and the "
         "path of a file that holds one. Empty: no fleet. Never shown.",
     )
+    fleet_objects: str = knob(
+        Secret(),
+        SECRET,
+        "Object store (S3) of the fleet for messages above `LCM_FLEET_OBJECT_BYTES` and copies of backups: "
+        "`https://KEY:SECRET@HOST/BUCKET/PREFIX`, or `file:` and the path of a file that holds it. Empty: none. Never shown.",
+    )
+    fleet_object_bytes: int = knob(
+        1_000_000, whole(1), "Larger messages, files included, lie in the fleet's object store."
+    )
     fleet_pull_days: int = knob(
         30,
         whole(0),

@@ -37,7 +37,7 @@ TITLES = {
     "operators": "Operators' commands", "beside": "Operators' commands beside a turn",
     "presets": "Presets", "bill": "The bill", "door": "A huge message",
     "fleet": "Several hosts on one server", "rounds": "Tool rounds", "redaction": "False alarms of redaction",
-    "million": "Search in a million messages",
+    "million": "Search in a million messages", "weak_model": "A small model on this machine",
     "outages": "Outages",
 }  # fmt: skip
 HOW = """## How to run them again
