@@ -61,9 +61,21 @@ def data(deps: Access, address: str) -> dict[str, Any]:
     """The same for programs, of an address that may be read: numbers, lists, times in seconds, the whole text."""
     if found := file(deps, address):
         ref, shown = found
-        about = {"address": f"file_{ref.sha[:16]}", "kind": "file", "holds": ref.kind, "mime": ref.mime, "bytes": ref.bytes}
+        about = {
+            "address": f"file_{ref.sha[:16]}",
+            "kind": "file",
+            "holds": ref.kind,
+            "mime": ref.mime,
+            "bytes": ref.bytes,
+        }
         there = deps.payloads.path(ref.sha)
-        return {**about, "sha256": ref.sha, "path": str(there), "there": there.is_file(), "messages": [f"msg_{n}" for n in shown]}
+        return {
+            **about,
+            "sha256": ref.sha,
+            "path": str(there),
+            "there": there.is_file(),
+            "messages": [f"msg_{n}" for n in shown],
+        }
     kind, number = parsed(address)
     if kind == "msg":
         row = deps.store.rows([number])[0]
