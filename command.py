@@ -1031,6 +1031,7 @@ def _live(runtime: Runtime, engine: LiveEngine, common: EngineState) -> EngineSt
         engine_name_in_use=engine.name if engine.session_id else facts.selected_engine(),
         calibration=runtime.calibration.shown(engine.model, engine.session_id, max(0, engine.last_prompt_tokens)),
         cache=engine.cache,
+        prices=runtime.priced(engine.model),
     )
 
 

@@ -57,7 +57,7 @@ from .prompt.present_state import PresentState
 from .prompt.rewrites import RequestRewrites
 from .prompt.stubs import Superseded
 from .recall import subagents
-from .recall.access import Access, EngineState, LiveList
+from .recall.access import Access, EngineState, LiveList, Price
 from .recall.paging import Readers
 from .records import Lineage, Summary, SummaryTask, Transcript
 from .search import rights
@@ -679,6 +679,11 @@ class Runtime:
         return planner.priced(
             self._priced[model], other, local=host.is_local(base_url), cached_share=cached[0], requests=cached[1]
         )
+
+    def priced(self, model: str) -> tuple[Price, Price]:
+        """What the host said of the prices of a model and of its summariser, if it was asked already."""
+        main = self._priced.get(model)
+        return main, self._priced.get(self.config.summary_model) or main
 
     def ended(self, session_id: str = "") -> None:
         """A session, or the process, ends: keep the states, let its list go, and make the file small."""

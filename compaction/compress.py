@@ -48,6 +48,7 @@ class Outcome:
     over_limit: bool = False
     folded: int = 0  # messages that left the prompt for summaries
     leaves: int = 0  # those summaries
+    unused: int = 0  # summaries of the same messages that were written ahead of time and did not fit
 
 
 _STATE_SHARE = 0.06  # of the threshold: the block of present state
@@ -121,7 +122,9 @@ class CompressPass:
         if request.cancelled():
             return Outcome(None, "cancelled by the host", view.before_tokens)
         outcome = self.publish(session, view, roots, request)
-        return replace(outcome, folded=sum(node.message_count for node in fresh), leaves=len(fresh))
+        folded = sum(node.message_count for node in fresh)
+        unused = self._dag.passed_over(fresh, {node.node_id for node in [*roots, *fresh]})
+        return replace(outcome, folded=folded, leaves=len(fresh), unused=unused)
 
     def _prepared(
         self, session: Session, view: View, roots: Sequence[Node], request: Request
