@@ -338,11 +338,5 @@ def _growth(view: View) -> float:
     return (sum(unit.tokens for unit in view.backlog) + view.tail.tokens) / max(1, asked)
 
 
-def _growth(view: View) -> float:
-    """Tokens that one request adds to the prompt."""
-    asked = sum(unit.role == "assistant" for unit in view.units)
-    return (sum(unit.tokens for unit in view.backlog) + view.tail.tokens) / max(1, asked)
-
-
 def _place(root: Node) -> tuple[int, str, int]:
     return root.conversation_id, "node", root.node_id
