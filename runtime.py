@@ -36,6 +36,7 @@ from .fleet.background import Background, SharedLeases
 from .fleet.member import Member
 from .host import facts as host
 from .host import sessions
+from .host.prompt_section import RECALL_SECTION
 from .importers.standby import Standby
 from .ingest.filters import build as build_filters
 from .ingest.ingestor import Ingest
@@ -73,6 +74,7 @@ from .storage.leases import Leases
 from .storage.payloads import Payloads, folder_of
 from .store import SEARCH_WAITS_S, MessageStore
 from .text import tokens
+from .text.recall_policy import RECALL_POLICY
 from .text.tokens import Exact
 
 T = TypeVar("T")
@@ -252,6 +254,7 @@ class Runtime:
             rough=host.rough,
             clean=self.filters.clean,
             stub_chars=config.stub_min_chars,
+            policy=lambda: RECALL_POLICY if config.recall_policy and not RECALL_SECTION.taken else "",
         )
         self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)
         self.upkeep = Upkeep(

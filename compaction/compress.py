@@ -68,6 +68,7 @@ class CompressPass:
         rough: Callable[[Sequence[Mapping[str, Any]]], int],
         clean: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]] = list,
         stub_chars: int = 4000,
+        policy: Callable[[], str] = str,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._compactor = compactor
@@ -78,6 +79,7 @@ class CompressPass:
         self._rough = rough
         self._clean = clean
         self._stub_chars = stub_chars
+        self._policy = policy
         self._clock = clock
         self._lock = threading.Lock()
         self._running: set[str] = set()
@@ -218,11 +220,12 @@ class CompressPass:
         tail_ids = [store_id for n in order for store_id in entries[n].ids]
         state = self._present(session, tail_ids, state_tokens(request.threshold, roots))
         first = messages[pinned] if pinned is not None else None
+        policy = self._policy()
 
         def built(assembly_id: int) -> tuple[str, list[dict[str, Any]], int]:
             """(text of the context message, the prompt, its tokens) in the largest room that fits."""
             for room, most in _rooms(view.budget.prefix, min(limit, view.budget.limit), limit):
-                text = context_message.context_text(session.nonce, assembly_id, roots, carried, room, state)
+                text = context_message.context_text(session.nonce, assembly_id, roots, carried, room, state, policy)
                 out = context_message.prompt(
                     session.nonce, text, first, [messages[n] for n in kept],
                     {kept.index(n): stub for n, stub in stubs.items()}, _gaps(pinned, kept),
