@@ -588,6 +588,7 @@ class LCMEngine(ContextEngine):
         if outcome.assembly_id:
             with self._guard("cost ledger"):
                 runtime.costs.folded(self._session_id, outcome.assembly_id, outcome.before_tokens, outcome.after_tokens)
+                runtime.costs.note(self._session_id, unused=outcome.unused)
         self._last_compression_made_progress = True
         self._last_summary_fallback_used = outcome.provisional > 0
         runtime.save_states()

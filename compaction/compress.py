@@ -48,6 +48,7 @@ class Outcome:
     over_limit: bool = False
     folded: int = 0  # messages that left the prompt for summaries
     leaves: int = 0  # those summaries
+    unused: int = 0  # summaries of the same messages that were written ahead of time and did not fit
 
 
 _STATE_SHARE = 0.06  # of the threshold: the block of present state
@@ -67,6 +68,7 @@ class CompressPass:
         rough: Callable[[Sequence[Mapping[str, Any]]], int],
         clean: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]] = list,
         stub_chars: int = 4000,
+        policy: Callable[[], str] = str,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._compactor = compactor
@@ -77,6 +79,7 @@ class CompressPass:
         self._rough = rough
         self._clean = clean
         self._stub_chars = stub_chars
+        self._policy = policy
         self._clock = clock
         self._lock = threading.Lock()
         self._running: set[str] = set()
@@ -121,7 +124,9 @@ class CompressPass:
         if request.cancelled():
             return Outcome(None, "cancelled by the host", view.before_tokens)
         outcome = self.publish(session, view, roots, request)
-        return replace(outcome, folded=sum(node.message_count for node in fresh), leaves=len(fresh))
+        folded = sum(node.message_count for node in fresh)
+        unused = self._dag.passed_over(fresh, {node.node_id for node in [*roots, *fresh]})
+        return replace(outcome, folded=folded, leaves=len(fresh), unused=unused)
 
     def _prepared(
         self, session: Session, view: View, roots: Sequence[Node], request: Request
@@ -215,11 +220,12 @@ class CompressPass:
         tail_ids = [store_id for n in order for store_id in entries[n].ids]
         state = self._present(session, tail_ids, state_tokens(request.threshold, roots))
         first = messages[pinned] if pinned is not None else None
+        policy = self._policy()
 
         def built(assembly_id: int) -> tuple[str, list[dict[str, Any]], int]:
             """(text of the context message, the prompt, its tokens) in the largest room that fits."""
             for room, most in _rooms(view.budget.prefix, min(limit, view.budget.limit), limit):
-                text = context_message.context_text(session.nonce, assembly_id, roots, carried, room, state)
+                text = context_message.context_text(session.nonce, assembly_id, roots, carried, room, state, policy)
                 out = context_message.prompt(
                     session.nonce, text, first, [messages[n] for n in kept],
                     {kept.index(n): stub for n, stub in stubs.items()}, _gaps(pinned, kept),

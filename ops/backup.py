@@ -33,6 +33,7 @@ from ..storage.files import Facts, Progress, silent
 from ..storage.foreign import HOST, Foreign
 from ..storage.meta import Meta
 from ..storage.upgrade import BACKUPS
+from .render import size
 from .survey import exists, unsound
 
 KEEP = 10
@@ -63,9 +64,18 @@ class Backup:
         """How many it holds; 0 where that cannot be read."""
         return self.facts.messages if self.facts is not None else 0
 
+    @property
+    def bytes(self) -> int:
+        """Its size; 0 where that cannot be told."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
     def __str__(self) -> str:
         when = f"{datetime.fromtimestamp(self.made_at, UTC):%Y-%m-%d %H:%M:%SZ}"
-        return f"{self.path.name} of {when}, {self.messages:,} messages" + ("" if self.sound else ", not sound")
+        held = size(self.bytes)
+        return f"{self.path.name} of {when}, {self.messages:,} messages, {held}" + ("" if self.sound else ", not sound")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +134,16 @@ def all_backups(database: Path, folder: Path | None = None) -> list[Backup]:
         raise closed from exc
     known = [_looked_at(path, name) for path, name in found if name and not name["of"].endswith(_OTHERS)]
     return sorted(known, key=lambda each: (each.made_at, each.path.name))
+
+
+def set_aside(database: Path) -> list[Path]:
+    """Files that a restore, a repair or a rotation put beside the backups: nobody prunes them."""
+    folder = backup_folder(database)
+    kinds = ("before-restore-*", "damaged-*", "rotate-latest*")
+    try:
+        return sorted(path for kind in kinds for path in folder.glob(f"{database.stem}-{kind}") if path.suffix != ".z")
+    except OSError:
+        return []
 
 
 def _looked_at(path: Path, name: re.Match[str]) -> Backup:

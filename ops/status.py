@@ -23,7 +23,7 @@ from ..errors import LcmError, StoreCorrupt, StoreError
 from ..recall.access import Access
 from ..storage.meta import Meta
 from ..text.redact import CATALOGUE
-from . import gitinfo, presets
+from . import costs, gitinfo, presets
 from .backup import backup_folder, rotate_path
 from .inside import free_bytes, inside
 from .orders import Orders
@@ -71,7 +71,7 @@ def status(deps: Access, *, deep: bool = False) -> dict[str, Any]:
     database = database_state(deps)
     out["database"] = database
     if database["state"] == "ready":
-        for part in (_owners, _stored, _lifecycle, _examined):
+        for part in (_owners, _stored, _lifecycle, _examined, _spent):
             try:
                 out.update(part(deps))
             except LcmError as exc:
@@ -255,6 +255,15 @@ def _lifecycle(deps: Access) -> dict[str, Any]:
 
 def _examined(deps: Access) -> dict[str, Any]:
     return {"exam": last_exam(deps)}
+
+
+def _spent(deps: Access) -> dict[str, Any]:
+    """Money of today: of this session, or of all."""
+    main, summariser = deps.engine.prices
+    prices = costs.Prices(costs.whole(main), costs.whole(summariser), "the host's" if main else "stated")
+    own = deps.session.session_id if deps.session is not None else "-"
+    total = costs.report(deps.db, prices, since="0", session_id="" if deps.all else own)["total"]
+    return {"cost_today": {**total, "line": costs.line(total, prices.source)}}
 
 
 def last_exam(deps: Access) -> dict[str, Any] | None:

@@ -173,6 +173,28 @@ def test_a_new_chat_is_planned_before_the_worker_gives_way(tmp_path: Path) -> No
     assert planned[0] is not None
 
 
+def test_what_was_prepared_and_did_not_fit_is_counted(tmp_path: Path) -> None:
+    """A pass for a subject writes leaves of its own, so those that were ready were paid for nothing."""
+    world = small(tmp_path)
+    messages = long_chat()
+    ready = len(prepared(world, messages))
+    outcome = world.swapped(messages, force=True, focus="rivers")
+
+    assert outcome.leaves
+    assert outcome.unused == ready > 0
+
+
+def test_nothing_that_a_compaction_uses_counts_as_unused(tmp_path: Path) -> None:
+    """Leaves that were ready, and those that a later pass condensed."""
+    world = small(tmp_path)
+    messages = long_chat()
+    prepared(world, messages)
+    outcome = world.swapped(messages)
+
+    assert outcome.leaves
+    assert outcome.unused == 0
+
+
 def test_a_restarted_process_finds_what_was_prepared(tmp_path: Path) -> None:
     """Leaves are kept, whoever wrote them."""
     world = small(tmp_path)
