@@ -46,10 +46,40 @@ def at(day: str) -> float:
         ("am 3. Juni 2023", "2023-06-03", "2023-06-06"),
         ("vor drei Tagen", "2026-03-15", "2026-03-10"),
         ("letzten Mittwoch", "2026-03-11", "2026-03-14"),
+        ("vor fünf Tagen", "2026-03-13", "2026-03-17"),
+        ("Qu'avons-nous décidé hier ?", "2026-03-17", "2026-03-12"),
+        ("le 3 juin 2023", "2023-06-03", "2023-06-06"),
+        ("en août", "2025-08-15", "2025-10-01"),
+        ("le mois dernier", "2026-02-15", "2025-12-20"),
+        ("il y a trois jours", "2026-03-15", "2026-03-10"),
+        ("mercredi dernier", "2026-03-11", "2026-03-14"),
+        ("¿Qué dijo ayer?", "2026-03-17", "2026-03-12"),
+        ("el 3 de junio de 2023", "2023-06-03", "2023-06-06"),
+        ("en mayo", "2025-05-15", "2025-07-02"),
+        ("la semana pasada", "2026-03-10", "2026-02-28"),
+        ("hace dos semanas", "2026-03-04", "2026-03-17"),
+        ("hace tres meses", "2025-12-18", "2026-03-01"),
+        ("el miércoles pasado", "2026-03-11", "2026-03-14"),
+        ("O que decidimos ontem?", "2026-03-17", "2026-03-12"),
+        ("em março de 2023", "2023-03-15", "2023-05-02"),
+        ("no mês passado", "2026-02-15", "2025-12-20"),
+        ("há três dias", "2026-03-15", "2026-03-10"),
+        ("Che cosa abbiamo deciso ieri?", "2026-03-17", "2026-03-12"),
+        ("a maggio", "2025-05-15", "2025-07-02"),
+        ("tre giorni fa", "2026-03-15", "2026-03-10"),
+        ("la scorsa settimana", "2026-03-10", "2026-02-28"),
+        ("mercoledì scorso", "2026-03-11", "2026-03-14"),
+        ("Что мы решили вчера?", "2026-03-17", "2026-03-12"),
+        ("3 июня 2023", "2023-06-03", "2023-06-06"),
+        ("в мае", "2025-05-15", "2025-07-02"),
+        ("в прошлом месяце", "2026-02-15", "2025-12-20"),
+        ("три дня назад", "2026-03-15", "2026-03-10"),
+        ("неделю назад", "2026-03-11", "2026-03-17"),
+        ("в прошлую среду", "2026-03-11", "2026-03-14"),
     ],
 )
 def test_a_named_time_is_understood(question: str, inside: str, outside: str) -> None:
-    """In the forms that people type, English, German and Chinese; relative ones count from now."""
+    """In the forms that people type, in eight languages; relative ones count from now."""
     when = dates.read(question, NOW)
 
     assert when.covers(at(inside))
@@ -60,7 +90,7 @@ def test_a_named_time_is_understood(question: str, inside: str, outside: str) ->
     "question",
     ["May I ask what she may do?", "march on", "version 2023.10 of it", "port 8080", "the last word", "error 1013",
      "10/13", "30 February 2024", "", "mark", "deco", "junk", "sept", "2023", "das letzte Wort", "vor dem Test", "im Test",
-     "die Mai", "周到", "monday"],
+     "die Mai", "周到", "monday", "was steht hier?", "in mars", "il passato", "mes amis", "un an", "мая", "fa caldo", "mayo"],
 )  # fmt: skip
 def test_what_is_no_date_is_not_taken_for_one(question: str) -> None:
     """A wrong guess would push the right answers down."""
