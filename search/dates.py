@@ -130,9 +130,14 @@ _NUMBERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """The times that a question names, as Unix seconds: first included, last excluded. False when it names none."""
+    """The times that a question names, as Unix seconds: first included, last excluded. False when it names none.
+
+    ``named``: how they are told to people, where not by their days; ``share``: of the weight of a date.
+    """
 
     spans: tuple[tuple[float, float], ...] = ()
+    named: str = ""
+    share: float = 1.0
 
     def __bool__(self) -> bool:
         return bool(self.spans)
@@ -140,6 +145,8 @@ class When:
     @property
     def days(self) -> str:
         """The times as days, for people."""
+        if self.named:
+            return self.named
         whole = [(first + _MARGIN.total_seconds(), last - _MARGIN.total_seconds() - 1) for first, last in self.spans]
         named = [[datetime.fromtimestamp(at, UTC).date().isoformat() for at in span] for span in whole[-1:]]
         return ", ".join(first if first == last else f"{first} to {last}" for first, last in named)
