@@ -31,7 +31,7 @@ from .compaction.compress import CompressPass
 from .compaction.workers import Foreground
 from .config import Config
 from .dag import SummaryDag
-from .errors import Overtaken, StoreCorrupt, StoreError
+from .errors import Overtaken, StoreCorrupt, StoreError, StoreReadOnly
 from .fleet.background import Background, SharedLeases
 from .fleet.member import Member
 from .host import facts as host
@@ -699,6 +699,8 @@ class Runtime:
                 self.upkeep.at_end()
             elif (session := self.known(session_id)) is not None:
                 self.upkeep.session_ended(session.conversation_id)
+        except StoreReadOnly:
+            pass  # a process that may only read has nothing to keep up
         except StoreError as exc:
             self.health.degraded("upkeep", exc, severity="warning")
         else:
