@@ -454,6 +454,12 @@ class Config:
     compaction_notices: bool = knob(
         True, FLAG, "Say one line in the chat at each compaction. `/lcm notices off` turns it off for one chat."
     )
+    recall_policy: bool = knob(
+        True,
+        FLAG,
+        "Tell the model in three lines when to search the archive: in the system prompt of new sessions, where "
+        "the host has sections of it, else in the context message.",
+    )
     doctor_clean_apply_enabled: bool = knob(False, FLAG, "Permit `/lcm doctor clean apply`, which deletes sessions.")
     metrics_path: str = knob(
         "", TEXT, "Prometheus text file that gets counters and timings; relative: beside the database. Empty: none."
