@@ -195,13 +195,15 @@ def stamped(database: Path, now: float, stem: str = "", end: str = ".sqlite3") -
 
 def left_over(database: Path, *, now: float) -> list[Path]:
     """Files that a backup, a restore or a repair left half-made when it was killed."""
-    names = [*database.parent.glob(f".{database.name}.*"), *backup_folder(database).glob(".*.partial*")]
+    beside = (f".{database.name}.*", f".{database.stem}.standby-*")
+    names = [path for each in beside for path in database.parent.glob(each)]
+    names += backup_folder(database).glob(".*.partial*")
     return [path for path in names if _abandoned(path, now)]
 
 
 def _abandoned(path: Path, now: float) -> bool:
     """Is the process gone whose number is in the name?"""
-    number = re.search(r"\.(\d+)\.(?:partial|restored|work|rescued)", path.name)
+    number = re.search(r"\.(\d+)\.(?:partial|restored|work|rescued|saved)", path.name)
     if number is None:
         return False
     try:
@@ -494,7 +496,10 @@ def named_payloads(database: Path) -> frozenset[str]:
 # -- putting one back ------------------------------------------------------------------------------------
 def best(deps: Access) -> Backup | None:
     """The backup to go back to: the newest sound one of this database, or the newest at all."""
-    known = backups(deps)
+    return _best(backups(deps))
+
+
+def _best(known: Sequence[Backup]) -> Backup | None:
     return next(reversed([each for each in known if each.sound] or known), None)
 
 
@@ -534,7 +539,7 @@ def chosen(deps: Access, name: str) -> tuple[Path, tuple[str, ...]]:
     """The backup that an operator means (a path, a file name in the folder, or ``latest``), and notes about it."""
     known, folder = backups(deps), backup_folder(deps.db.path)
     if name == "latest":
-        found = best(deps)
+        found = _best(known)
         if found is not None:
             newer = known[known.index(found) + 1 :]
             return found.path, tuple(f"newer, and not sound: {each}" for each in newer)

@@ -526,6 +526,23 @@ def test_what_failed_is_done_after_the_next_turn(tmp_path: Path) -> None:
     assert prepared(world, messages)
 
 
+def test_a_prompt_of_a_file_that_is_not_in_use_any_more_ends_no_worker(tmp_path: Path) -> None:
+    """The file was exchanged between the turn and its work: the next turn's work is done."""
+    world = small(tmp_path)
+    messages = world.compact(long_chat())
+    request = world.request(messages)
+    assert request.lineage.assembly is not None
+    elsewhere = replace(request.lineage.assembly, conversation_id=99)
+    other = replace(request, lineage=replace(request.lineage, assembly=elsewhere))
+    world.preparer.after_turn(world.session(), other)
+    assert world.preparer.idle(PATIENCE_S)
+
+    (problem,) = world.health.problems()
+    assert "conversation 99 of a file that is not in use" in problem.message
+    prepared(world, messages.turns(1, first=300))
+    assert world.health.problems() == []
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("error", [MemoryError("no more"), sqlite3.OperationalError("odd")], ids=["memory", "sqlite"])
 def test_an_error_that_nobody_expects_ends_one_worker_only(tmp_path: Path, error: Exception) -> None:
