@@ -70,7 +70,7 @@ _OF_WHAT_IS_STORED = frozenset((
     "explain", "dissolve", "search", "cost", "sessions", "show", "journal", "notices", "recall", "redact", "redact preview",
     "redact apply", "purge", "pin", "retention",
     "exam",
-    "fleet status", "fleet push", "fleet verify",
+    "fleet status", "fleet push", "fleet verify", "fleet keep",
 ))  # fmt: skip
 
 
