@@ -151,7 +151,7 @@ class Terminal:
         self.say()
 
     def take_in(self) -> None:
-        """`hermes lcm import` of a file, twice, that repeats what is said here: it is a conversation of its own, and is there once."""
+        """`hermes lcm import` of a file, twice, that repeats what is said here: a conversation of its own, there once."""
         self.born += 1
         live = [*self.agent.live[-2:], *chat().turns(2, words=400, first=5000 + 100 * self.born)]
         lines = [{"role": each["role"], "content": each["content"]} for each in live]
