@@ -521,6 +521,8 @@ def _restore(deps: Access, words: Words) -> Answer:
     lines += [f"payload file missing or changed: {name}" for name in plan.missing_payloads[:20]]
     if words.apply:
         lines.append(f"It is the database now. What was there before: {plan.kept or 'nothing'}")
+        if plan.kept:
+            lines.append(f"`/lcm restore {shlex.quote(plan.kept.name)} apply` takes this back.")
     else:
         typed = shlex.quote(words.rest[0])
         lines.append(f"Dry run. `/lcm restore {typed} apply` puts it back and keeps the present file.")
@@ -540,13 +542,19 @@ def _restorable(deps: Access) -> Answer:
     others = [each for each in backup.all_backups(deps.db.path)[::-1] if each not in mine]
     lines = ["Name the backup to put back, or `latest`:", *(f"  {each}" for each in mine)]
     lines += ["  none yet"] if not mine else []
+    aside = backup.set_aside(deps.db.path)
+    lines += (
+        ["Set aside by a restore, a repair or a rotation; delete them when you need them no more:"] if aside else []
+    )
+    lines += [f"  {path.name}, {render.size(path.stat().st_size)}" for path in aside]
     lines += ["Of other databases:", *(f"  {each}" for each in others)] if others else []
     lines += ["`/lcm restore NAME` looks at one, `/lcm restore NAME apply` puts it back."] if mine or others else []
     data = [
         {"name": each.path.name, "made_at": each.made_at, "messages": each.messages, "sound": each.sound}
         for each in mine
     ]
-    return Answer("\n".join(lines), {"backups": data, "of_others": [each.path.name for each in others]})
+    return Answer("\n".join(lines), {"backups": data, "of_others": [each.path.name for each in others],
+                                      "set_aside": [path.name for path in aside]})  # fmt: skip
 
 
 def _rotate(deps: Access, words: Words) -> Answer:
@@ -702,8 +710,8 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "explain",
         _explain,
-        "what a message or summary is, and what covers it",
-        "<msg_12|sum_3>",
+        "what a message, summary or file is, and what covers it",
+        "<msg_12|sum_3|file_...>",
         quotes=True,
         own=True,
         example="sum_3",
@@ -731,8 +739,8 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "show",
         listing.show,
-        "print a message or a summary whole",
-        "<msg_12|sum_3>",
+        "print a message, a summary or a file whole",
+        "<msg_12|sum_3|file_...>",
         quotes=True,
         own=True,
         example="msg_12",
@@ -1023,6 +1031,7 @@ def _live(runtime: Runtime, engine: LiveEngine, common: EngineState) -> EngineSt
         engine_name_in_use=engine.name if engine.session_id else facts.selected_engine(),
         calibration=runtime.calibration.shown(engine.model, engine.session_id, max(0, engine.last_prompt_tokens)),
         cache=engine.cache,
+        prices=runtime.priced(engine.model),
     )
 
 

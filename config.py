@@ -454,6 +454,12 @@ class Config:
     compaction_notices: bool = knob(
         True, FLAG, "Say one line in the chat at each compaction. `/lcm notices off` turns it off for one chat."
     )
+    recall_policy: bool = knob(
+        True,
+        FLAG,
+        "Tell the model in three lines when to search the archive: in the system prompt of new sessions, where "
+        "the host has sections of it, else in the context message.",
+    )
     doctor_clean_apply_enabled: bool = knob(False, FLAG, "Permit `/lcm doctor clean apply`, which deletes sessions.")
     metrics_path: str = knob(
         "", TEXT, "Prometheus text file that gets counters and timings; relative: beside the database. Empty: none."
@@ -465,6 +471,15 @@ class Config:
         SECRET,
         "PostgreSQL server that hosts share: a connection string of libpq (`sslmode`, `passfile` ... too), or `file:` and the "
         "path of a file that holds one. Empty: no fleet. Never shown.",
+    )
+    fleet_objects: str = knob(
+        Secret(),
+        SECRET,
+        "Object store (S3) of the fleet for messages above `LCM_FLEET_OBJECT_BYTES` and copies of backups: "
+        "`https://KEY:SECRET@HOST/BUCKET/PREFIX`, or `file:` and the path of a file that holds it. Empty: none. Never shown.",
+    )
+    fleet_object_bytes: int = knob(
+        1_000_000, whole(1), "Larger messages, files included, lie in the fleet's object store."
     )
     fleet_pull_days: int = knob(
         30,

@@ -286,6 +286,18 @@ class SummaryDag:
             out.extend((_node(row), tuple(self.sources(row[0]))) for row in rows)
         return out
 
+    def passed_over(self, leaves: Sequence[Node], shown: Collection[int]) -> int:
+        """How many leaves of a model begin among the messages of these, and stand neither in the prompt nor below a summary."""
+        if not leaves:
+            return 0
+        first, last = min(leaf.first_store_id for leaf in leaves), max(leaf.last_store_id for leaf in leaves)
+        rows = self._db.query(
+            "SELECT node_id FROM nodes INDEXED BY nodes_by_first WHERE conversation_id = ? AND first_store_id BETWEEN ? AND ? "
+            "AND depth = 0 AND quality = 'verified'",
+            (leaves[0].conversation_id, first, last),
+        )
+        return sum(1 for (node_id,) in rows if node_id not in shown and not self.parents(node_id))
+
     def sources(self, node_id: int) -> list[int]:
         """Store ids (of a leaf) or node ids (above) in order."""
         return [row[0] for row in self._db.query(_SOURCES, (node_id,))]

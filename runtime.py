@@ -31,11 +31,12 @@ from .compaction.compress import CompressPass
 from .compaction.workers import Foreground
 from .config import Config
 from .dag import SummaryDag
-from .errors import Overtaken, StoreCorrupt, StoreError
+from .errors import Overtaken, StoreCorrupt, StoreError, StoreReadOnly
 from .fleet.background import Background, SharedLeases
 from .fleet.member import Member
 from .host import facts as host
 from .host import sessions
+from .host.prompt_section import RECALL_SECTION
 from .importers.standby import Standby
 from .ingest.filters import build as build_filters
 from .ingest.ingestor import Ingest
@@ -57,7 +58,7 @@ from .prompt.present_state import PresentState
 from .prompt.rewrites import RequestRewrites
 from .prompt.stubs import Superseded
 from .recall import subagents
-from .recall.access import Access, EngineState, LiveList
+from .recall.access import Access, EngineState, LiveList, Price
 from .recall.paging import Readers
 from .records import Lineage, Summary, SummaryTask, Transcript
 from .search import rights
@@ -73,6 +74,7 @@ from .storage.leases import Leases
 from .storage.payloads import Payloads, folder_of
 from .store import SEARCH_WAITS_S, MessageStore
 from .text import tokens
+from .text.recall_policy import RECALL_POLICY
 from .text.tokens import Exact
 
 T = TypeVar("T")
@@ -252,6 +254,7 @@ class Runtime:
             rough=host.rough,
             clean=self.filters.clean,
             stub_chars=config.stub_min_chars,
+            policy=lambda: RECALL_POLICY if config.recall_policy and not RECALL_SECTION.taken else "",
         )
         self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)
         self.upkeep = Upkeep(
@@ -680,6 +683,11 @@ class Runtime:
             self._priced[model], other, local=host.is_local(base_url), cached_share=cached[0], requests=cached[1]
         )
 
+    def priced(self, model: str) -> tuple[Price, Price]:
+        """What the host said of the prices of a model and of its summariser, if it was asked already."""
+        main = self._priced.get(model)
+        return main, self._priced.get(self.config.summary_model) or main
+
     def ended(self, session_id: str = "") -> None:
         """A session, or the process, ends: keep the states, let its list go, and make the file small."""
         self.health.resolved(_FILE)
@@ -691,6 +699,8 @@ class Runtime:
                 self.upkeep.at_end()
             elif (session := self.known(session_id)) is not None:
                 self.upkeep.session_ended(session.conversation_id)
+        except StoreReadOnly:
+            pass  # a process that may only read has nothing to keep up
         except StoreError as exc:
             self.health.degraded("upkeep", exc, severity="warning")
         else:

@@ -190,6 +190,7 @@ def worker(number: int, folder: Path, seed: int, messages: int) -> None:
     shift = wired()
     board = Board(folder / "board")
     turns, _ = material.turns(messages // 2, seed)
+    os.environ.pop("LCM_DATA", None)  # to the plugin it looks like a setting that is mistyped
     chats = [Talking(n, parts(turns, n, messages), folder, board) for n in range(number * CHATS, (number + 1) * CHATS)]
     seen: set[str] = set()
     for chat in chats:
@@ -453,6 +454,7 @@ WEIGHTS = {"I/O error at a statement": 30, "disk full at a statement": 20, "proc
 def judged(run: Run) -> dict[str, Any]:
     """A new process: what is stored of each chat, beside what was said."""
     os.environ["HERMES_HOME"] = str(run.home)
+    os.environ.pop("LCM_DATA", None)
     from hermes_lcm import command, runtime
     from hermes_lcm.store import Segment
     from hermes_lcm.text import content

@@ -31,13 +31,14 @@ TITLES = {
     "ingest": "Keeping messages", "compress": "Compaction", "turns": "Compaction while turns keep coming",
     "prefix": "What a compaction leaves of the prompt", "summaries": "Summaries", "recall": "Recall",
     "facts": "Facts of a long conversation", "exam": "What the agent still knows",
+    "languages": "Words in other forms",
     "semantic": "Embeddings, left out", "lookup": "Search",
     "loading": "Loading", "tokens": "Token estimate", "disk": "Disk", "scale": "From a thousand to a million messages",
     "soak": "A hundred thousand messages in one session", "adoption": "Taking over other archives",
     "operators": "Operators' commands", "beside": "Operators' commands beside a turn",
     "presets": "Presets", "bill": "The bill", "door": "A huge message",
     "fleet": "Several hosts on one server", "rounds": "Tool rounds", "redaction": "False alarms of redaction",
-    "million": "Search in a million messages",
+    "million": "Search in a million messages", "weak_model": "A small model on this machine",
     "outages": "Outages", "crowd": "Thirty chats at once", "memory": "Memory of a process that takes in a million",
 }  # fmt: skip
 HOW = """## How to run them again

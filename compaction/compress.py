@@ -31,8 +31,9 @@ from .compactor import ENOUGH, Compactor, Request, View
 from .plan import TINY_TOKENS
 
 _CROWDED = 1.5
-_STUB_MIN_TOKENS = 600
-_STUB_KEEP_CHARS = (6000, 1500, 300)
+#: Stubs to try, largest results first: characters to keep, and the least tokens of a result that is worth one. The last are for
+#: a call of hundreds of tools at once.
+_STUBS = ((6000, 600), (1500, 600), (300, 600), (60, 150))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Outcome:
     over_limit: bool = False
     folded: int = 0  # messages that left the prompt for summaries
     leaves: int = 0  # those summaries
+    unused: int = 0  # summaries of the same messages that were written ahead of time and did not fit
 
 
 _STATE_SHARE = 0.06  # of the threshold: the block of present state
@@ -67,6 +69,7 @@ class CompressPass:
         rough: Callable[[Sequence[Mapping[str, Any]]], int],
         clean: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]] = list,
         stub_chars: int = 4000,
+        policy: Callable[[], str] = str,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._compactor = compactor
@@ -77,6 +80,7 @@ class CompressPass:
         self._rough = rough
         self._clean = clean
         self._stub_chars = stub_chars
+        self._policy = policy
         self._clock = clock
         self._lock = threading.Lock()
         self._running: set[str] = set()
@@ -121,7 +125,9 @@ class CompressPass:
         if request.cancelled():
             return Outcome(None, "cancelled by the host", view.before_tokens)
         outcome = self.publish(session, view, roots, request)
-        return replace(outcome, folded=sum(node.message_count for node in fresh), leaves=len(fresh))
+        folded = sum(node.message_count for node in fresh)
+        unused = self._dag.passed_over(fresh, {node.node_id for node in [*roots, *fresh]})
+        return replace(outcome, folded=folded, leaves=len(fresh), unused=unused)
 
     def _prepared(
         self, session: Session, view: View, roots: Sequence[Node], request: Request
@@ -215,11 +221,12 @@ class CompressPass:
         tail_ids = [store_id for n in order for store_id in entries[n].ids]
         state = self._present(session, tail_ids, state_tokens(request.threshold, roots))
         first = messages[pinned] if pinned is not None else None
+        policy = self._policy()
 
         def built(assembly_id: int) -> tuple[str, list[dict[str, Any]], int]:
             """(text of the context message, the prompt, its tokens) in the largest room that fits."""
             for room, most in _rooms(view.budget.prefix, min(limit, view.budget.limit), limit):
-                text = context_message.context_text(session.nonce, assembly_id, roots, carried, room, state)
+                text = context_message.context_text(session.nonce, assembly_id, roots, carried, room, state, policy)
                 out = context_message.prompt(
                     session.nonce, text, first, [messages[n] for n in kept],
                     {kept.index(n): stub for n, stub in stubs.items()}, _gaps(pinned, kept),
@@ -307,12 +314,12 @@ class CompressPass:
                 stubs[n] = context_message.Stub(entries[n].ids[0], text)
                 size = self._rough([{**messages[n], "content": text}])
                 used, sizes[n] = used + size - sizes[n], size
-        for keep_chars in _STUB_KEEP_CHARS:
+        for keep_chars, least in _STUBS:
             for n in sorted(kept, key=lambda i: -sizes[i]):
                 if used <= room:
                     return stubs
                 message = messages[n]
-                if message.get("role") != "tool" or sizes[n] < _STUB_MIN_TOKENS or len(entries[n].ids) != 1:
+                if message.get("role") != "tool" or sizes[n] < least or len(entries[n].ids) != 1:
                     continue
                 text = stubbing.text_of(self._store, message, entries[n].ids[0])
                 name = str(message.get("tool_name") or message.get("name") or "")

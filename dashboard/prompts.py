@@ -20,6 +20,7 @@ from ..records import Assembly, Flag, Node, in_order
 from ..session import Cut
 from ..store import Segment
 from ..text import markup
+from ..text.recall_policy import RECALL_POLICY
 from .look import Answer, Look
 
 _PAGE: Final = 25
@@ -124,8 +125,9 @@ def _rebuilt(look: Look, assembly: Assembly, roots: Sequence[Node]) -> tuple[str
     room = state_tokens(window(deps)[1], roots)
     state = PresentState(deps.store, deps.ledger).block(segments, shown=assembly.tail_ids, room_tokens=room)
     carried = deps.dag.nodes(deps.sessions.carried(assembly.conversation_id))
-    text = context_text(look.session.nonce, assembly.assembly_id, roots, carried, _ROOMY, state)
-    return state, bool(assembly.digest) and markup.context_digest(text) == assembly.digest
+    number = assembly.assembly_id
+    texts = (context_text(look.session.nonce, number, roots, carried, _ROOMY, state, p) for p in ("", RECALL_POLICY))
+    return state, bool(assembly.digest) and assembly.digest in map(markup.context_digest, texts)
 
 
 # -- two prompts ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Any, Final
 
 from ..compaction.compress import state_tokens
@@ -24,6 +24,7 @@ from ..session import Cut, Session
 from ..storage.meta import Meta
 from ..store import Segment
 from ..text import markup
+from ..text.recall_policy import RECALL_POLICY
 from .probes import WORD, Probe, finished_requests, probes, verbatim, words_of
 
 LAST: Final = "exam:last"
@@ -114,8 +115,10 @@ def _record(deps: Access, session: Session, assembly: Assembly) -> tuple[str, st
     carried = deps.dag.nodes(deps.sessions.carried(assembly.conversation_id))
     every = [*carried, *roots]
     text = ""
-    for saved in accumulate([0, *saved_tokens(every)]):  # one more summary shortened to a line each time
-        text = context_text(session.nonce, assembly.assembly_id, roots, carried, prefix_tokens(every) - saved, state)
+    shorter = accumulate([0, *saved_tokens(every)])  # one more summary shortened to a line each time
+    for saved, policy in product(shorter, ("", RECALL_POLICY)):
+        room = prefix_tokens(every) - saved
+        text = context_text(session.nonce, assembly.assembly_id, roots, carried, room, state, policy)
         if markup.context_digest(text) == assembly.digest:
             return text, state, True
     whole = context_text(session.nonce, assembly.assembly_id, roots, carried, prefix_tokens(every), state)

@@ -19,6 +19,7 @@ from ..storage.packing import pack, unpack
 from ..store import MessageStore
 from ..text import content
 from .member import Member, member_of
+from .objects import objects_of, whole
 from .outbox import State
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Purging:
 
     def __init__(self, member: Member, deps: Access) -> None:
         self._member, self._deps = member, deps
+        self._objects = objects_of(deps.config.fleet_objects)
 
     def reach(self, asked: Selection, chosen: Sequence[int], progress: Progress) -> Reach:
         """What the server has of a selection. Raises FleetError where it cannot be asked, or this role may not purge."""
@@ -109,7 +111,7 @@ class Purging:
         if not asked.matching:
             return left
         forms, out = proof.forms_of([asked.matching.casefold()]), list[int]()
-        for number, said in _said(server, left):
+        for number, said in self._said(server, left):
             progress("reading messages of other hosts", len(out), len(left))
             if any(form in said.casefold() for form in forms):
                 out.append(number)
@@ -122,7 +124,7 @@ class Purging:
         with self._member.joined() as (server, _), server.transaction():
             for part in _parts(reach.messages):
                 places = {}
-                for number, said in _said(server, part):
+                for number, said in self._said(server, part):
                     message = content.decode(said)
                     if number in only_there:
                         evidence.note(content.read(message))
@@ -131,13 +133,22 @@ class Purging:
                     "SELECT * FROM lcm.purge(%s::bigint[], %s::bytea[])", ([*places], [*places.values()])
                 ).fetchone()
                 removed = {name: count + int(n) for (name, count), n in zip(removed.items(), row or (), strict=True)}
+        if self._objects is not None:
+            removed["objects"] = sum(map(self._objects.forget, reach.messages))
         return removed
+
+    def _said(self, server: Connection[tuple[Any, ...]], numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
+        """Messages of the server as JSON."""
+        sql = "SELECT id, envelope FROM lcm.messages WHERE id = ANY(%(part)s::bigint[])"
+        return ((number, unpack(whole(self._objects, envelope))) for number, envelope in _of(server, sql, numbers))
 
     def settle(self) -> None:
         """Send the summaries that were made again."""
         self._member.push()
 
-    def search(self, removed: Mapping[str, int], evidence: proof.Evidence, progress: Progress) -> list[Table]:
+    def search(
+        self, reach: Reach, removed: Mapping[str, int], evidence: proof.Evidence, progress: Progress
+    ) -> list[Table]:
         """Look through all that this role sees there."""
         every = [*evidence.texts]
         forms = proof.forms_of(every[:: max(1, len(every) // _PIECES)])
@@ -148,9 +159,15 @@ class Purging:
                 while rows := server.execute(sql, (last,)).fetchall():
                     last, count = rows[-1][0], count + len(rows)
                     progress(f"searching the fleet's {name}", count, 0)
-                    holding += [row[0] for row in rows if any(form in _text(row[1]) + row[2] for form in forms)]
+                    holding += [row[0] for row in rows if any(form in self._text(row[1]) + row[2] for form in forms)]
                 out.append(Table(name, count, removed.get(name, 0), tuple(holding)))
+        if self._objects is not None:
+            left = [each for each in reach.messages if self._objects.names(f"messages/{each}-")]
+            out.append(Table("objects", len(reach.messages), removed.get("objects", 0), tuple(left)))
         return out
+
+    def _text(self, value: Any) -> str:
+        return value if isinstance(value, str) else unpack(whole(self._objects, value))
 
 
 def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> int:
@@ -219,16 +236,6 @@ def _of(
     )
     for part in _parts(numbers):
         yield from server.execute(sql, {**fixed, "part": list(part)}).fetchall()
-
-
-def _said(server: Connection[tuple[Any, ...]], numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """Messages of the server as JSON."""
-    sql = "SELECT id, envelope FROM lcm.messages WHERE id = ANY(%(part)s::bigint[])"
-    return ((number, unpack(envelope)) for number, envelope in _of(server, sql, numbers))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else unpack(value)
 
 
 def _parts(numbers: Iterable[int]) -> Iterator[list[int]]:

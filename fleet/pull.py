@@ -18,6 +18,7 @@ from ..archive.table import ARCHIVED, Archive
 from ..importers.adopt import parts_on
 from ..importers.merge import merge
 from ..storage.connection import Database
+from .objects import objects_of, whole
 from .outbox import BLOCK, NUMBERED, Outbox, State
 
 if TYPE_CHECKING:
@@ -88,8 +89,10 @@ class Puller:
             chain = self._chain(nonce)
             keys = [row[0] for row in chain]
             tables = {table: self._rows(sql, keys) for table, sql in _TABLES.items()}
+        objects = objects_of(self._deps.config.fleet_objects)
         if not self._lacks(tables, keys):
             return
+        tables["messages"] = [(*row[:16], whole(objects, row[16])) for row in tables["messages"]]
         self._make_room(tables)
         with tempfile.TemporaryDirectory(prefix="lcm-pull-") as folder:
             other = Database(Path(folder) / "pulled.db")

@@ -21,6 +21,7 @@ from ..storage.connection import marks, padded
 from ..storage.meta import Meta
 from ..storage.packing import pack
 from ..text.content import encode
+from .objects import objects_of
 from .outbox import Entry, Outbox, State
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ class Pusher:
     def __init__(self, deps: Access, outbox: Outbox, state: State, connection: Connection[tuple[Any, ...]]) -> None:
         self._deps, self._outbox, self._state, self._server = deps, outbox, state, connection
         self._opened: dict[int, tuple[int, int]] = {}
+        self._objects = objects_of(deps.config.fleet_objects)
+        self._envelopes: dict[int, bytes] = {}
         self.out = Pushed()
 
     def all(self, between: Callable[[], object] = lambda: None) -> Pushed:
@@ -132,11 +135,13 @@ class Pusher:
         if not entries:
             return self._outbox.fill(_BATCH)
         rows, entries = self._within_chars(entries)
+        self._envelopes = {row.store_id: self._envelope(row) for row in rows}
         with self._server.transaction():
             self._opened = {}
             self._write(entries, rows)
             self._server.execute("SELECT lcm.mark(%s, %s)", (self._state.blocks[-1], self._state.mark + 1))
         self._state = replace(self._state, mark=self._state.mark + 1)
+        self._forget_objects(rows)
         self._outbox.done(entries, self._state)
         return True
 
@@ -164,6 +169,22 @@ class Pusher:
     def _read(self, sql: str, numbers: Iterable[int]) -> list[tuple[Any, ...]]:
         wanted = padded(sorted(set(numbers)))
         return self._deps.db.query(sql.format(marks(len(wanted))), wanted) if wanted else []
+
+    def _envelope(self, row: Row) -> bytes:
+        """What the server's row holds; a large one goes to the object store before the row names it."""
+        packed = pack(encode(row.envelope)[0])
+        if self._objects is None or len(packed) <= self._deps.config.fleet_object_bytes:
+            return packed
+        nonce = self._read(_CONVERSATION, [row.head.conversation_id])[0][1]
+        return self._objects.keep(self._state.to_fleet("messages", row.store_id), packed, nonce)
+
+    def _forget_objects(self, rows: Sequence[Row]) -> None:
+        """Of messages that say less than they did, what was in the object store goes."""
+        if self._objects is not None:
+            for row in rows:
+                if row.head.flags & Flag.REDACTED and row.store_id not in self.out.held:
+                    number = self._state.to_fleet("messages", row.store_id)
+                    self._objects.forget(number, but=self._envelopes[row.store_id])
 
     # -- writing there --------------------------------------------------------------------------------------
     def _write(self, entries: Sequence[Entry], messages: Sequence[Row]) -> None:
@@ -257,7 +278,7 @@ class Pusher:
             out.append((
                 *self._opened[h.conversation_id], self._number("messages", h.store_id), h.session_id, h.seq, h.pos, h.role,
                 h.tool_name, h.answers, h.digest, h.tokens, h.chars, h.said_at, h.stored_at, h.source, h.flags & ~_OF_HERE,
-                self._number("messages", h.revises), pack(encode(row.envelope)[0]), _words(row),
+                self._number("messages", h.revises), self._envelopes[row.store_id], _words(row),
             ))  # fmt: skip
         if self._put("messages", columns, out) < len(out):
             self._note_conflicts(out)

@@ -36,7 +36,7 @@ _LOOK: Final = "see that the server runs, that LCM_FLEET_DSN names it, and that 
 _SCHEMA_LOCK: Final = 0x6C636D
 
 
-def told(dsn: str) -> str:
+def told(dsn: str, setting: str = "LCM_FLEET_DSN") -> str:
     """The connection string that a setting names. Raises FleetError where its file cannot be read."""
     text = revealed(dsn)
     if not text.startswith(_FILE):
@@ -46,7 +46,7 @@ def told(dsn: str) -> str:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as exc:
         raise FleetError(
-            f"LCM_FLEET_DSN names a file that cannot be read: {path}", "see that it is there, for this user"
+            f"{setting} names a file that cannot be read: {path}", "see that it is there, for this user"
         ) from exc
 
 

@@ -236,6 +236,7 @@ class Intake:
         forms = self._forms(rows, scan, expected, messages) if self._rewritten else Forms()
         lives = [_live(scan, n, {**alias, **forms.whole.get(n, {})}, messages[scan.keys[n]]) for n in rows]
         expected = [replace(item, digest=forms.was.get(item.store_id, item.digest)) for item in expected]
+        lives, expected = self._pinned([scan.keys[n] for n in rows], lives, expected)
         plan = align(lives, expected, self._said)
         if fork:
             self._transcripts.fork(session, plan.places)
@@ -244,6 +245,19 @@ class Intake:
             verdict.revises[n] = verdict.here.pop(n)
         self._match_taken_back(scan, session, verdict)
         return verdict
+
+    def _pinned(
+        self, keys: Sequence[str], lives: Sequence[Live], expected: Sequence[Expected]
+    ) -> tuple[list[Live], list[Expected]]:
+        """Rows that came before are those which they became, and no others that say the same."""
+        became = {self.known[key] for key in keys if key in self.known}
+        mine = [
+            replace(live, digest=b"came %d" % self.known[key]) if key in self.known else live
+            for key, live in zip(keys, lives, strict=True)
+        ]
+        return mine, [
+            replace(item, digest=b"came %d" % item.store_id) if item.store_id in became else item for item in expected
+        ]
 
     def _forms(
         self, rows: Sequence[int], scan: _Scan, expected: Sequence[Expected], messages: Mapping[str, Mapping[str, Any]]
@@ -278,10 +292,12 @@ class Intake:
     def _store(self, sessions: Mapping[str, Session], batches: Batches, scan: _Scan, found: Replays) -> Taken:
         session = next(iter(sessions.values()))
         last = list(sessions.values())[-1]
+        before = self._deps.store.last_seq(session.conversation_id)  # what comes behind it meanwhile has no place yet
         verdict = self._placed(last, batches, scan, found, fork=True)
         taken = self._counted(scan, found, verdict)
         writer = _Writer(self._deps, self._ledger, self._source, scan, found, verdict, self.known, keep=self._keep)
-        writer.seq = self._deps.store.last_seq(session.conversation_id)
+        own = self._deps.store.has_rows(session.conversation_id)  # a branch without rows has just got its place
+        writer.seq = before if own else self._deps.store.last_seq(session.conversation_id)
         at = 0
         for batch in batches():
             numbered = [(at + n, item) for n, item in enumerate(batch)]
@@ -336,16 +352,24 @@ class _Writer:
         if not (noted or new or late):
             return
         present = list(noted)
-        with self._deps.db.transaction():
-            ids = self._append(session, rows[0][1].source, [row for _, _, row in new])
-            noted += [(item.key, store_id) for (_, item, _), store_id in zip(new, ids, strict=True)]
-            self._known.update(noted)
-            noted += [(item.key, self._id(original)) for original, item in late if self._id(original)]
-            self._known.update(noted)
-            self._ledger.note(self._source, MESSAGE, noted)
-            self._ledger.note(self._source, PRESENT, present)
-            copies = [(self._known[item.key], self._found.copies[n]) for n, item, _ in new if n in self._found.copies]
-            self._ledger.mark([(store_id, self._id(original)) for store_id, original in copies])
+        fresh = [item.key for _, item in rows if item.key not in self._known]
+        try:
+            with self._deps.db.transaction():
+                ids = self._append(session, rows[0][1].source, [row for _, _, row in new])
+                noted += [(item.key, store_id) for (_, item, _), store_id in zip(new, ids, strict=True)]
+                self._known.update(noted)
+                noted += [(item.key, self._id(original)) for original, item in late if self._id(original)]
+                self._known.update(noted)
+                self._ledger.note(self._source, MESSAGE, noted)
+                self._ledger.note(self._source, PRESENT, present)
+                copies = [
+                    (self._known[item.key], self._found.copies[n]) for n, item, _ in new if n in self._found.copies
+                ]
+                self._ledger.mark([(store_id, self._id(original)) for store_id, original in copies])
+        except BaseException:  # what was not committed is not here
+            for key in fresh:
+                self._known.pop(key, None)
+            raise
 
     def _append(self, session: Session, source: str, rows: Sequence[NewRow]) -> list[int]:
         if not rows:

@@ -24,8 +24,9 @@ from ..errors import LcmError, Overtaken, StoreCorrupt, StoreError, StoreForeign
 from ..ops.backup import prune_stand_ins
 from ..ops.survey import readable
 from ..storage import files, standby
-from ..storage.connection import Database, in_memory, is_memory, stand_in
+from ..storage.connection import Database
 from ..storage.health import Health
+from ..storage.names import in_memory, is_memory, stand_in
 from ..storage.upgrade import BACKUPS
 from .adopt import adopt_beside, is_earlier, parts_on, swap
 from .merge import Merged, merge
@@ -193,7 +194,7 @@ class Standby:
             self._adopting.join(seconds)
             return self._left
         if self._rest is None:
-            self._rest = standby.sessions(self._source)[::-1]
+            self._rest = standby.sessions(self._db, self._source)[::-1]
         end = self._monotonic() + seconds
         while self._rest and self._monotonic() < end:
             self.copy(self._rest.pop())
@@ -263,22 +264,21 @@ class Standby:
                 self._adopt_again()
             elif self._settled == self._db.identity and self._db.is_current:
                 return
-            elif not self._merge_left():
-                self._looked = self._db.identity
-                return
             if not self.engaged:
-                self._settled = self._looked = self._db.identity
+                whole = self._merge_left()
+                self._looked = self._db.identity
+                self._settled = self._looked if whole else None
 
     @property
     def looked(self) -> bool:
         """Was it looked for stand-ins of the file that is open now?"""
         return self.engaged or self._looked == self._db.identity
 
-    def _merge_left(self) -> bool:
-        """Merge the stand-ins that ended processes left beside the database."""
+    def _merge_left(self, *, but: Path | None = None) -> bool:
+        """Merge the stand-ins that ended processes left beside the database, and what was saved of files that were replaced."""
         with suppress(StoreError):  # whoever needs it meets that
             self._db.open()  # another file may have come in its place, and what was in this one beside it
-        left = standby.free(self._db.path, self._db.file)
+        left = [path for path in standby.free(self._db.path, self._db.file) if path != but]
         merged = [self._merge_one(path) for path in left]
         whole = all(merged)
         if not whole:
@@ -312,6 +312,7 @@ class Standby:
                 held.open()  # what is in memory lives as long as a connection
                 self._db.use(self._db.path)
                 self._db.open()
+                self._merge_left(but=file)  # first: lists that the stand-in saw go on from what was said before it
                 done = self._merge(file)
             except _NOT_MERGED as exc:
                 logger.warning("%s cannot be merged yet: %s", file, exc)
@@ -325,7 +326,6 @@ class Standby:
             self._keep(file, done)
         self._reason = None
         self._health.resolved(TOPIC)
-        self._merge_left()
 
     def _rescued(self) -> bool:
         """What the database held, if somebody removed or replaced it meanwhile, is safe."""
@@ -376,7 +376,8 @@ class Standby:
         db = Database(path)
         try:
             deps = self._deps()
-            done = merge(deps, parts_on(deps, db))
+            with self._db.steady():  # what is there already, and what is written then, is of one file
+                done = merge(deps, parts_on(deps, db))
         finally:
             db.close()
         logger.warning("%s: %d messages and %d summaries were merged", path, done.messages, done.nodes)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..dag import SummaryDag
+from ..errors import Exchanged
 from ..records import Assembly, Flag, Stored
 from ..session import Cut, Session, Sessions
 from ..store import MessageStore, Segment
@@ -44,7 +45,13 @@ class Transcripts:
         if assembly is None:
             return _thread(self._store.heads(segments), own, gone)
         rows = {row.store_id: row for row in self._store.heads_of(assembly.tail_ids).values()}
-        at = [segment.conversation_id for segment in segments].index(assembly.conversation_id)
+        conversations = [segment.conversation_id for segment in segments]
+        if assembly.conversation_id not in conversations:
+            raise Exchanged(
+                f"prompt {assembly.assembly_id} is of conversation {assembly.conversation_id} of a file that is not in use "
+                f"any more; session {session.session_id} is read anew"
+            )
+        at = conversations.index(assembly.conversation_id)
         for n, segment in enumerate(segments[at:]):
             for row in self._store.heads_behind(segment, pos=assembly.last_pos, seq=0 if n else assembly.last_seq):
                 rows.setdefault(row.store_id, row)

@@ -33,6 +33,7 @@ from ..storage.files import Facts, Progress, silent
 from ..storage.foreign import HOST, Foreign
 from ..storage.meta import Meta
 from ..storage.upgrade import BACKUPS
+from .render import size
 from .survey import exists, unsound
 
 KEEP = 10
@@ -63,9 +64,18 @@ class Backup:
         """How many it holds; 0 where that cannot be read."""
         return self.facts.messages if self.facts is not None else 0
 
+    @property
+    def bytes(self) -> int:
+        """Its size; 0 where that cannot be told."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
     def __str__(self) -> str:
         when = f"{datetime.fromtimestamp(self.made_at, UTC):%Y-%m-%d %H:%M:%SZ}"
-        return f"{self.path.name} of {when}, {self.messages:,} messages" + ("" if self.sound else ", not sound")
+        held = size(self.bytes)
+        return f"{self.path.name} of {when}, {self.messages:,} messages, {held}" + ("" if self.sound else ", not sound")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +136,16 @@ def all_backups(database: Path, folder: Path | None = None) -> list[Backup]:
     return sorted(known, key=lambda each: (each.made_at, each.path.name))
 
 
+def set_aside(database: Path) -> list[Path]:
+    """Files that a restore, a repair or a rotation put beside the backups: nobody prunes them."""
+    folder = backup_folder(database)
+    kinds = ("before-restore-*", "damaged-*", "rotate-latest*")
+    try:
+        return sorted(path for kind in kinds for path in folder.glob(f"{database.stem}-{kind}") if path.suffix != ".z")
+    except OSError:
+        return []
+
+
 def _looked_at(path: Path, name: re.Match[str]) -> Backup:
     try:
         facts: Facts | None = _packed_facts(path) if path.suffix == ".tar" else files.facts(path)
@@ -175,13 +195,15 @@ def stamped(database: Path, now: float, stem: str = "", end: str = ".sqlite3") -
 
 def left_over(database: Path, *, now: float) -> list[Path]:
     """Files that a backup, a restore or a repair left half-made when it was killed."""
-    names = [*database.parent.glob(f".{database.name}.*"), *backup_folder(database).glob(".*.partial*")]
+    beside = (f".{database.name}.*", f".{database.stem}.standby-*")
+    names = [path for each in beside for path in database.parent.glob(each)]
+    names += backup_folder(database).glob(".*.partial*")
     return [path for path in names if _abandoned(path, now)]
 
 
 def _abandoned(path: Path, now: float) -> bool:
     """Is the process gone whose number is in the name?"""
-    number = re.search(r"\.(\d+)\.(?:partial|restored|work|rescued)", path.name)
+    number = re.search(r"\.(\d+)\.(?:partial|restored|work|rescued|saved)", path.name)
     if number is None:
         return False
     try:
@@ -474,7 +496,10 @@ def named_payloads(database: Path) -> frozenset[str]:
 # -- putting one back ------------------------------------------------------------------------------------
 def best(deps: Access) -> Backup | None:
     """The backup to go back to: the newest sound one of this database, or the newest at all."""
-    known = backups(deps)
+    return _best(backups(deps))
+
+
+def _best(known: Sequence[Backup]) -> Backup | None:
     return next(reversed([each for each in known if each.sound] or known), None)
 
 
@@ -514,7 +539,7 @@ def chosen(deps: Access, name: str) -> tuple[Path, tuple[str, ...]]:
     """The backup that an operator means (a path, a file name in the folder, or ``latest``), and notes about it."""
     known, folder = backups(deps), backup_folder(deps.db.path)
     if name == "latest":
-        found = best(deps)
+        found = _best(known)
         if found is not None:
             newer = known[known.index(found) + 1 :]
             return found.path, tuple(f"newer, and not sound: {each}" for each in newer)

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from ..errors import BadRequest
 from ..storage.connection import Database
+from .render import counted
 
 #: Dollars for a million tokens where nobody knows better: read, read from the cache, written.
 STATED: Final = (3.0, 0.3, 15.0)
@@ -28,7 +29,7 @@ FORMULA: Final = (
     "falls to Hermes' tail and one summary. That summariser reads what leaves. The provider's cache misses as often as it did "
     "here. A session that neither would have compacted costs the same."
 )
-_SUMS: Final = ("requests", "prompt", "cached", "written", "summaries", "summary_in", "summary_out")
+_SUMS: Final = ("requests", "prompt", "cached", "written", "summaries", "summary_in", "summary_out", "unused")
 
 
 class Costs:
@@ -225,6 +226,22 @@ def _grown(days: Sequence[Mapping[str, Any]]) -> float:
     return float(folds[0]["before"] + sum(between) + pace * behind[-1])
 
 
+def _summaries(sums: Mapping[str, Any]) -> str:
+    """What was asked of the summariser, and how much of it no compaction used."""
+    said = f"{counted(sums['summaries'], 'summary')}, {sums['summary_in']:,} tokens in, {sums['summary_out']:,} out"
+    return said + (
+        f", {sums['unused']} written for nothing ({sums['unused'] / sums['summaries']:.0%})" if sums["unused"] else ""
+    )
+
+
+def line(total: Mapping[str, Any], source: str) -> str:
+    """The sums of a day for status."""
+    return (
+        f"{total['money']:.3f} dollars in {counted(total['requests'], 'request')}, {total['summary_money']:.3f} of them for "
+        f"{_summaries(total)} ({source} prices)"
+    )
+
+
 def text(data: Mapping[str, Any]) -> str:
     """The report for people."""
     total = data["total"]
@@ -233,7 +250,7 @@ def text(data: Mapping[str, Any]) -> str:
     lines = [
         f"{row['day']}  {row['session'] or '(no session)'}: {row['requests']:,} requests, {row['compactions']} compactions, "
         f"{row['cached']:,} tokens cached, {row['uncached']:,} not, {row['written']:,} written; "
-        f"summaries {row['summary_in']:,} in, {row['summary_out']:,} out; "
+        f"{_summaries(row)}; "
         f"{row['money']:.3f} dollars ({row['summary_money']:.3f} of them for summaries)"
         for row in data["days"]
     ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,14 @@ from ..search import snippets
 from ..search.documents import stored_index_row
 from ..search.rights import own_scope
 from ..search.scope import Scopes
+from ..text.blobs import Ref
 from .orders import Orders
 from .render import counted, moment
 
 if TYPE_CHECKING:
     from ..recall.access import Access
 
+_SHOWN = 20  # messages that are named
 _ADDRESS = re.compile(r"(msg|sum)_(\d{1,18})")
 _EXCERPT_CHARS, _TEXT_CHARS, _FOUND = 160, 600, 10
 
@@ -40,7 +43,9 @@ def readable(deps: Access) -> Scope:
 
 
 def explain(deps: Access, address: str) -> dict[str, Any]:
-    """One message or summary with its relations."""
+    """One message, summary or file with its relations."""
+    if ref := file(deps, address):
+        return _file(deps, *ref)
     kind, number = parsed(address)
     scope, scopes = readable(deps), Scopes(deps.db)
     if kind == "msg" and scopes.messages([number], scope):
@@ -54,6 +59,23 @@ def explain(deps: Access, address: str) -> dict[str, Any]:
 
 def data(deps: Access, address: str) -> dict[str, Any]:
     """The same for programs, of an address that may be read: numbers, lists, times in seconds, the whole text."""
+    if found := file(deps, address):
+        ref, shown = found
+        about = {
+            "address": f"file_{ref.sha[:16]}",
+            "kind": "file",
+            "holds": ref.kind,
+            "mime": ref.mime,
+            "bytes": ref.bytes,
+        }
+        there = deps.payloads.path(ref.sha)
+        return {
+            **about,
+            "sha256": ref.sha,
+            "path": str(there),
+            "there": there.is_file(),
+            "messages": [f"msg_{n}" for n in shown],
+        }
     kind, number = parsed(address)
     if kind == "msg":
         row = deps.store.rows([number])[0]
@@ -89,6 +111,35 @@ def _json(text: str) -> object:
         return text
 
 
+def file(deps: Access, address: str) -> tuple[Ref, list[int]] | None:
+    """A payload file and the messages that show it, of those that may be read; None for an address of another kind.
+
+    Raises NotFound where there is no such file for whoever asks.
+    """
+    name = address.strip().lower()
+    if not name.startswith("file_"):
+        return None
+    scope, scopes = readable(deps), Scopes(deps.db)
+    for ref in deps.payloads.named(name):
+        if not deps.all:  # a digest may hide another image: with the rights of the tools, which look
+            return ref, [int(each[4:]) for each in deps.payload(name).facts["messages"]]
+        if shown := sorted(scopes.messages(deps.payloads.shown_by(ref.sha), scope)):
+            return ref, shown
+    raise NotFound(f"{address} does not exist, or you may not read it here")
+
+
+def _file(deps: Access, ref: Ref, shown: Sequence[int]) -> dict[str, Any]:
+    path = deps.payloads.path(ref.sha)
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return {
+        "address": f"file_{ref.sha[:16]}",
+        "is": f"{ref.kind}{f' ({ref.mime})' if ref.mime else ''}, {ref.bytes:,} bytes, kept in a file of its own",
+        "file": str(path) if path.is_file() else f"{path} is missing: put it back from a backup",
+        "shown in": ", ".join(f"msg_{n}" for n in shown[:_SHOWN]) + more,
+        "in the prompt": "as a placeholder; `/lcm show` prints what it holds",
+    }
+
+
 def parsed(address: str) -> tuple[str, int]:
     """("msg" or "sum", number) of an address. Raises BadRequest for anything else."""
     found = _ADDRESS.fullmatch(address.strip().lower())
@@ -96,7 +147,7 @@ def parsed(address: str) -> tuple[str, int]:
         likely = (
             f"did you mean msg_{address} or sum_{address}?" if address.isdecimal() else "it looks like msg_12 or sum_3"
         )
-        raise BadRequest(f"{address!r} is not the address of a message or summary; {likely}")
+        raise BadRequest(f"{address!r} is not the address of a message, summary or file; {likely}")
     return found[1], int(found[2])
 
 

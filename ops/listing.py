@@ -11,6 +11,7 @@ from ..search.scope import Scopes
 from ..session import KEY_OF, Session
 from ..text import content
 from .answers import Answer, Words, at_most, one
+from .explain import file as file_of
 from .explain import parsed, readable
 from .render import counted, moment, table
 
@@ -74,6 +75,13 @@ def described(deps: Access, session: Session) -> dict[str, Any]:
 def show(deps: Access, words: Words) -> Answer:
     """One message or summary, whole, as it is stored."""
     address = one(words, "an address such as msg_12 or sum_3")
+    if found := file_of(deps, address):
+        ref, shown = found
+        text = deps.payloads.in_full(ref)
+        if text is None:
+            raise NotFound(f"{address}: {deps.payloads.path(ref.sha)} is missing or damaged; put it back from a backup")
+        head = f"{address}  {ref.kind}, {ref.bytes:,} bytes, shown in msg_{shown[0]}"
+        return Answer(f"{head}\n\n{text}", {"address": address, "text": text})
     kind, number = parsed(address)
     scope, scopes = readable(deps), Scopes(deps.db)
     if kind == "msg" and scopes.messages([number], scope):

@@ -151,6 +151,9 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows.append(("rotate backup", data["rotate_backup_path"]))
     if life.get("rotate_ordered"):
         rows.append(("rotate", "ordered; it happens at the next message"))
+    spent = data.get("cost_today") or {}
+    if spent.get("requests") or spent.get("summaries"):
+        rows.append(("cost today", spent["line"]))
     if data.get("exam"):
         rows.append(("last exam", exam_line(data["exam"])))
     suggestion = data["preset_suggestion"]

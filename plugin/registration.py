@@ -18,6 +18,8 @@ from agent.context_engine import ContextEngine
 
 from ..host.facts import HOOKS
 from ..host.middleware import REQUEST_MIDDLEWARE
+from ..host.prompt_section import RECALL_SECTION
+from ..text.recall_policy import RECALL_POLICY
 
 if TYPE_CHECKING:
     from ..engine import LCMEngine
@@ -46,6 +48,8 @@ def register_all(ctx: Any) -> None:
     _optional(ctx, "register_auxiliary_task", _register_tasks)
     _optional(ctx, "register_skill", _register_skill)
     _optional(ctx, "register_context_reference", _register_reference)
+    RECALL_SECTION.offer(None, policy)
+    _optional(ctx, "register_system_prompt_section", _register_policy)
 
 
 def _optional(ctx: Any, feature: str, register: Callable[[Any], None]) -> None:
@@ -140,6 +144,19 @@ def _register_reference(ctx: Any) -> None:
             return pull.text(access.store, access.dag, found) if access is not None and found else None
 
     ctx.register_context_reference(History())
+
+
+def policy() -> str:
+    """When to search, for a new session's system prompt; nothing where another engine was chosen or the user turned it off."""
+    from .. import config
+    from ..host import facts
+
+    ours = facts.selected_engine() == "lcm" and config.load(None, facts.config_block()).recall_policy
+    return RECALL_POLICY if ours else ""
+
+
+def _register_policy(ctx: Any) -> None:
+    RECALL_SECTION.offer(ctx.register_system_prompt_section, policy)
 
 
 def _register_cli(ctx: Any) -> None:

@@ -37,14 +37,18 @@ class Stub:
 
 
 def context_text(
-    nonce: str, assembly_id: int, nodes: Sequence[Node], carried: Sequence[Node], room_tokens: int, state: str = ""
-) -> str:
+    nonce: str, assembly_id: int, nodes: Sequence[Node], carried: Sequence[Node], room_tokens: int, state: str = "",
+    policy: str = "",
+) -> str:  # fmt: skip
     """The context message. ``room_tokens`` bounds the nodes; when they need more, the shallow and old ones shrink first.
 
-    ``state`` changes at every compaction and stands last, so that what is before it can be cached.
+    ``state`` changes at every compaction and stands last, so that what is before it can be cached. ``policy``: when to search,
+    where the system prompt does not say it.
     """
     short = shortened([*carried, *nodes], room_tokens)
     blocks = [_HEAD.replace("KEY", markup.key(nonce))]
+    if policy:
+        blocks.append(policy)
     if carried:
         blocks.append(_CARRIED)
         blocks.extend(_block(node, nonce, node.node_id in short) for node in carried)

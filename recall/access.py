@@ -35,6 +35,9 @@ from ..store import MessageStore
 from ..text import markers
 from . import paging
 
+#: Dollars for a million tokens: read, read from the prompt cache, written; None where nobody knows.
+Price = tuple[float, float | None, float] | None
+
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
@@ -64,6 +67,7 @@ class EngineState:
     breaker: Mapping[str, Any] = field(default_factory=dict)
     spend: Mapping[str, Any] = field(default_factory=dict)
     calibration: Mapping[str, Any] = field(default_factory=dict)  # as ``Calibration.shown`` tells it
+    prices: tuple[Price, Price] = (None, None)  # of the model and of its summariser, as far as the host was asked
     cache: Mapping[str, int] = field(default_factory=dict)  # requests, prompt_tokens, cache_read_tokens of this engine
 
     @property

@@ -12,11 +12,13 @@ import math
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import StoreError
 from ..storage.connection import Database, marks, padded
+from . import forms
 from .query import Atom, Query
 
 #: What one search may score; common words beyond that are left out, or old rows are.
@@ -29,6 +31,8 @@ _PARTS = ("data", "idx", "docsize", "config")  # the tables in which FTS5 keeps 
 _PAUSE_S = 0.005  # between two transactions of a rebuild: others have a turn
 _HEADS = 10  # the last of the records without which FTS5 cannot open a table, not even to drop it
 _DROPPED_ROWS = 500  # of a table that goes
+_INFLECTED = 16  # words of a query
+_LEAST_UNKNOWN = 6  # letters of a word that stands nowhere, in a question whose language nothing tells
 _COMMON = 20_000  # rows of a word that are worth remembering, until the index is so much smaller or larger
 _LASTS = 0.95
 _LEAST_WEIGHT = 0.01  # of a word that half of the rows contain: better than none
@@ -146,7 +150,7 @@ class FullText:
 
     def frequencies(self, atoms: Iterable[Atom]) -> dict[str, int]:
         """Rows by stem."""
-        return self._counts({s for a in atoms for s in a.stems})
+        return self._counts({s for a in atoms for s in (*a.stems, *a.forms)})
 
     def _counts(self, stems: Collection[str]) -> dict[str, int]:
         """Rows by stem. To count a common one FTS5 reads all its rows, so its share of them is remembered for a while."""
@@ -159,6 +163,28 @@ class FullText:
         found = self._db.query(sql, asked) if asked else []
         self._common.update({term: (count, total) for term, count in found if count >= _COMMON})
         return {**{s: count * total // then for s, (count, then) in lasting.items()}, **dict(found)}
+
+    def inflected(self, query: Query, where: Where) -> Query:
+        """The query with the forms of its words that the index holds. They are made of the word: what stands in rows that this
+        caller may not read only says which of them need not be tried."""
+        plain = [a for a in query.any if len(a.stems) == 1 and a.match.count('"') == 2 and not a.stop]
+        single = {a: a.match.strip('"') for a in (plain[:_INFLECTED] if query.languages else ())}
+        made: dict[Atom, list[forms.Forms]] = {}
+        for atom, word in single.items():
+            told = len(query.languages) == 1 or (len(word) >= _LEAST_UNKNOWN and not self._occurs(atom.match, where))
+            languages = query.languages if told else ()
+            made[atom] = [found for of in languages if (found := forms.forms(word, of)).words]
+        known = self._counts({token for each in made.values() for found in each for token, _ in found.words})
+        expression, atoms = query.all, list(query.any)
+        for atom, several in ((atom, each) for atom, each in made.items() if each):
+            words = {token: word for each in several for token, word in each.words if token in known}
+            match = " OR ".join(dict.fromkeys([atom.match, *(f'"{word}"' for word in words.values())]))
+            roots = tuple(dict.fromkeys(root for each in several for root in each.roots))
+            atoms[atoms.index(atom)] = replace(
+                atom, match=f"({match})", forms=tuple(words), roots=roots, typed=atom.match
+            )
+            expression = expression.replace(atom.match, f"({match})")
+        return replace(query, all=expression, any=tuple(atoms)) if any(made.values()) else query
 
     def plan(self, query: Query, where: Where) -> Plan:
         """The rarest words first, until the budget of postings is used up."""
@@ -173,10 +199,9 @@ class FullText:
         share = min(1.0, inside / max((newest[0] if newest else 0) or 1, 1))
 
         def cost(atom: Atom) -> float:
-            known = [frequency.get(s, 0) for s in atom.stems]
             if atom.match.endswith("*"):
-                known = [sum(n for _, n in self.terms(atom.stems[-1], 300))] if atom.stems else []
-            return min(known, default=0) * share
+                return (sum(n for _, n in self.terms(atom.stems[-1], 300)) if atom.stems else 0) * share
+            return atom.rows(frequency) * share
 
         costs = {a: cost(a) for a in query.any}
         kept: list[Atom] = []
@@ -189,18 +214,18 @@ class FullText:
         notes = []
         left = [a for a in query.any if a not in kept and a not in query.required]
         if left:
-            notes.append(f"too common to rank by: {', '.join(a.match for a in left)}")
+            notes.append(f"too common to rank by: {', '.join(a.written for a in left)}")
         first = where.first
         if used > MAX_POSTINGS:
             first = max(first, last - int((last - where.first) * MAX_POSTINGS / used))
             first -= first % self._group
             notes.append(f"very common words: only the newest {MAX_POSTINGS / used:.0%} were searched")
-        weights = {a: _rarity(total, min((frequency.get(s, 0) for s in a.stems), default=0)) for a in query.any}
+        weights = {a: _rarity(total, a.rows(frequency)) for a in query.any}
         loose = " OR ".join(a.match for a in kept)
         if query.required and loose:
             loose = f"({' AND '.join(a.match for a in query.required)}) AND ({loose})"
-        known = all(frequency.get(s) for a in query.any for s in a.stems)
-        postings = sum(min((frequency.get(s, 0) for s in a.stems), default=0) for a in kept)
+        known = all(frequency.get(s) for a in query.any for s in a.stems if not a.forms)
+        postings = sum(a.rows(frequency) for a in kept)
         return Plan(loose, tuple(kept), first, weights, known, tuple(notes), postings=postings)
 
     def _plan_apart(self, query: Query, where: Where) -> Plan:
@@ -214,7 +239,7 @@ class FullText:
             kept.append(atom)
             used += len(found[atom])
         left = [a for a in query.any if a not in kept and a not in query.required]
-        notes = [f"too common to rank by: {', '.join(a.match for a in left)}"] if left else []
+        notes = [f"too common to rank by: {', '.join(a.written for a in left)}"] if left else []
         if not where.whole and any(len(found[a]) == MAX_POSTINGS for a in kept):
             notes.append(f"very common words: only the newest {MAX_POSTINGS:,} places were searched")
         weights = {a: _rarity(max(where.size, 1), len({row[_ID] for row in found[a]})) for a in kept}

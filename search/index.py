@@ -266,6 +266,7 @@ class MessageIndex:
                 )
         except StoreError as exc:
             pool.notes.append(f"the largest of the newest messages are not indexed yet ({exc})")
+        query = self._fts.inflected(query, where)
         plan, where = self._affordable(query, where)
         self._climb(pool, query, plan, where, newest=sort == "recency")
         if not pool.found or (query.strict and pool.rungs == ["any"]):

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from . import json_text
+from . import forms, json_text
 from .stem import stem
 
 #: Pieces of one message in the search index, at most.
@@ -58,7 +58,7 @@ _MAX_IDENTIFIER = 64  # longer runs are base64, not names
 
 _WORD = re.compile(r"[^\W_]+")
 _ITEM = re.compile(r'"([^"]*)"|“([^”]*)”|([()])|([^\s"“”()]+)')
-_EDGES = " \t\r\n.,;:!?¿¡'’‘`´()[]{}<>«»…。，、；：！？（）【】「」『』《》"
+_EDGES = " \t\r\n.,;:!?؟،؛¿¡'’‘`´()[]{}<>«»…。，、；：！？（）【】「」『』《》"
 _ENGLISH_TAIL = re.compile(r"['’](?:s|re|ve|ll|d|m|S)$")
 
 # ------------------------------------------------------------------------------------------------- index side
@@ -154,6 +154,20 @@ class Atom:
     match: str
     stems: tuple[str, ...]
     stop: bool = False
+    forms: tuple[str, ...] = ()  # other tokens of the index that are the same word
+    roots: tuple[str, ...] = ()  # what its forms have in common, as it stands in texts without accents
+    typed: str = ""  # the expression before its forms were added
+
+    @property
+    def written(self) -> str:
+        """The expression as it was asked for: which forms there are may tell what others said."""
+        return self.typed or self.match
+
+    def rows(self, frequency: Mapping[str, int]) -> int:
+        """About how many rows hold it, by rows for each token."""
+        if self.forms:
+            return sum(frequency.get(token, 0) for token in {*self.forms, *self.stems})
+        return min((frequency.get(token, 0) for token in self.stems), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +192,7 @@ class Query:
     phrase_lost: bool = False
     literals: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()  # which it may be in, of those whose forms ``search/forms.py`` knows
 
     @property
     def stems(self) -> frozenset[str]:
@@ -220,10 +235,11 @@ def parse(query: str) -> Query:
         return Query(
             raw, literal, "", boolean.match, boolean.atoms, excluded=boolean.excluded, strict=True, notes=tuple(notes)
         )
+    languages = forms.languages(text)
     items, excluded = _exclusions(items, notes)
     plain = [i for i in items if i.kind in ("word", "phrase")]
     required = tuple(_phrase_atom(i.text) for i in plain if i.kind == "phrase")
-    words = _content([i for i in plain if i.kind == "word"], keep_all=not required)
+    words = _content([i for i in plain if i.kind == "word"], languages, keep_all=not required)
     everything = [a.match for a in required] + [_spellings(i.text) for i in words]
     loose = _distinct([*required, *(a for i in words for a in _loose(i.text))])
     sequence = " ".join(i.text for i in plain)
@@ -240,6 +256,7 @@ def parse(query: str) -> Query:
         strict=bool(required or excluded or one_name),
         literals=tuple(dict.fromkeys(_clean_sign(i.text) for i in words if _has_sign(i.text)))[:8],
         notes=tuple(notes),
+        languages=languages,
     )
 
 
@@ -367,9 +384,9 @@ def _is_stop(word: str) -> bool:
     return _clean(word).lower().replace("’", "'").split("'")[0] in STOP_WORDS
 
 
-def _content(words: list[_Item], *, keep_all: bool) -> list[_Item]:
+def _content(words: list[_Item], languages: tuple[str, ...], *, keep_all: bool) -> list[_Item]:
     """Without stop words, unless nothing else is left."""
-    content = [i for i in words if not _is_stop(i.text)]
+    content = [i for i in words if not (_is_stop(i.text) or forms.is_common(_clean(i.text), languages))]
     return content if content or not keep_all else words
 
 

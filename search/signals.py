@@ -7,14 +7,15 @@ are learned by ``benchmarks/train_ranking.py`` and stand in ``weights.py``.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from . import json_text
+from . import forms, json_text
 from .query import Atom
 
 READ_CHARS: Final = 6000  # of one message
@@ -111,6 +112,15 @@ def begins_word(text: str, at: int) -> bool:
     return at == 0 or not text[at].isascii() or text[at] == "\\" or not text[at - 1].isalnum()
 
 
+def _begun(text: str, sought: str) -> Iterator[int]:
+    """Where words of a text begin like this."""
+    at = text.find(sought)
+    while at >= 0:
+        if begins_word(text, at):
+            yield at
+        at = text.find(sought, at + len(sought))
+
+
 def asks_for_replies(question: str) -> bool:
     """Does a question ask for what the assistant said?"""
     return bool(_REPLIES.search(question[:READ_CHARS]))
@@ -121,7 +131,8 @@ class Asked:
 
     def __init__(self, raw: str, weights: Mapping[Atom, float]) -> None:
         self._words = [([beginning(s) for s in atom.stems], weight) for atom, weight in weights.items() if atom.stems]
-        self._written = [atom.match.strip('"*()') for atom in weights if atom.stems]
+        self._roots = [atom.roots for atom in weights if atom.stems]
+        self._written = [atom.written.strip('"*()') for atom in weights if atom.stems]
         self._total = sum(weight for _, weight in self._words) or 1.0
         lowered = raw.lower()
         order = sorted(range(len(self._words)), key=lambda n: lowered.find(self._words[n][0][0]) % (len(raw) + 1))
@@ -139,17 +150,14 @@ class Asked:
     def see(self, text: str, begin: int = 0) -> Seen:
         """Where the question's words stand in a text, or in the part of it that begins here."""
         lowered = json_text.blanked(text, begin, begin + READ_CHARS).lower() if begin < len(text) else ""
+        lowered = forms.plain(lowered)
         places: list[tuple[int, int]] = []
         for number, (parts, _) in enumerate(self._words):
-            at = lowered.find(parts[0])
             if len(parts) > 1 and not all(part in lowered for part in parts):
                 continue
             most = _OCCURRENCES if len(parts) == 1 else 1
-            while at >= 0 and most:
-                if begins_word(lowered, at):
-                    places.append((at, number))
-                    most -= 1
-                at = lowered.find(parts[0], at + len(parts[0]))
+            for sought in self._roots[number] or parts[:1]:
+                places += [(at, number) for at in itertools.islice(_begun(lowered, sought), most)]
         places.sort()
         return Seen(lowered, tuple(places), frozenset(number for _, number in places), begin)
 

@@ -8,7 +8,6 @@ opened at first use and again at every use after a failure, so that a repaired d
 
 from __future__ import annotations
 
-import itertools
 import os
 import sqlite3
 import stat
@@ -16,15 +15,16 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from ..errors import Exchanged, Overtaken, StoreBusy, StoreError, StoreForeign, StoreReadOnly, StoreTooNew, StoreTooOld
 from . import changes, schema, seals, upgrade
 from .faults import Translated, translate
 from .foreign import refuse_foreign
+from .left import Identity, Left, drop_index, has_lost_log, identity_of
 from .long_reads import LongReads, OwnReader
+from .names import is_memory, memory_uri
 
 try:
     import fcntl
@@ -57,80 +57,21 @@ SPARE_PAGES = 16
 RETURNED_PAGES = 4000
 #: Written anew in 30 ms of processor time.
 SMALL_FILE_BYTES = 2_000_000
-_MEMORY: Final = ":memory:"
-_MEMORIES: Final = itertools.count(1)
-
-
-class Identity(NamedTuple):
-    """Which file and which write-ahead log a process has open; 0: none."""
-
-    process: int
-    device: int
-    file: int
-    log: int
-
-
-def in_memory() -> Path:
-    """A name that no other database of this process has: what is stored under it lives as long as a connection to it."""
-    return Path(f"{_MEMORY}{os.getpid()}-{next(_MEMORIES)}")
-
-
-def is_memory(file: Path) -> bool:
-    """Is this no file, but memory of this process?"""
-    return file.name.startswith(_MEMORY)
-
-
-def _memory_uri(file: Path) -> str:
-    return f"file:lcm-{file.name.removeprefix(_MEMORY)}?mode=memory&cache=shared"
-
-
-def stand_in(database: Path, now: float) -> Path:
-    """A name for a file that stands in for a database, in the order of time; it says which process it is of."""
-    stem = f"{database.stem}.standby-{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}"
-    n = 1
-    while (path := database.with_name(f"{stem}-{n}-{os.getpid()}.db")).exists():
-        n += 1
-    return path
 
 
 @contextmanager
-def _folder_alone(folder: Path) -> Iterator[None]:
-    """One process at a time, where the system has such locks."""
+def _folder(folder: Path, *, alone: bool) -> Iterator[None]:
+    """Beside other processes that open files there, or ``alone``: none opens one meanwhile. Where the system has such locks."""
     handle = None
     try:
         with suppress(OSError):
             handle = os.open(folder, os.O_RDONLY)
             if fcntl is not None:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                fcntl.flock(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
     finally:
         if handle is not None:
             os.close(handle)
-
-
-def _placed(copy: Path, file: Path) -> bool:
-    """Give a copy the name of a file that is missing. False where it is not, by now: its folder may have been renamed back.
-
-    In one folder, whatever it is called by now: a log that is removed is that of the missing file, and nothing is replaced.
-    """
-    folder = os.open(copy.parent, os.O_RDONLY)
-    try:
-        if file.name in os.listdir(folder) or copy.name not in os.listdir(folder):
-            return False
-        for ending in ("-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.unlink(f"{file.name}{ending}", dir_fd=folder)
-        try:
-            os.link(copy.name, file.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without hard links
-            os.rename(copy.name, file.name, src_dir_fd=folder, dst_dir_fd=folder)
-            return True
-        os.unlink(copy.name, dir_fd=folder)
-        return True
-    finally:
-        os.close(folder)
 
 
 class Database:
@@ -150,8 +91,8 @@ class Database:
         self._busy_ms = BUSY_TIMEOUT_MS if busy_ms is None else busy_ms
         self._on_open = on_open
         self._clock = clock
-        self._translated = Translated(self.path)
-        self._translated_or_busy = Translated(self.path, self._saw_busy)
+        self._translated = Translated(self.path, moved=self._has_moved)
+        self._translated_or_busy = Translated(self.path, self._saw_busy, moved=self._has_moved)
         self._write_lock = threading.RLock()
         self._read_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
@@ -159,8 +100,7 @@ class Database:
         self._sealer: seals.Sealer | None = None
         self._long_reads = LongReads(self.path)
         self._opened: Identity | None = None
-        #: A connection to the database's own file and which file that is, while something stands in for it.
-        self._left: tuple[sqlite3.Connection, Identity] | None = None
+        self._left = Left(self.path, self.path)
         #: What was found wrong with the file when it was opened again, in words; for whoever is told that it was opened.
         self.notice = ""
         self._depth = 0
@@ -195,39 +135,25 @@ class Database:
         with self._write_lock, self._read_lock:
             if self._depth:
                 raise StoreBusy(f"{self.file}: a transaction is going on")
-            if watched and self.file == self.path and self._reader is not None and self._opened is not None:
-                self._forget_left()
-                self._left, self._reader = (self._reader, self._opened), None
+            if watched and self.file == self.path:
+                self._keep(self._left)
             self.close()
             self.file = file
             self._busy_until = 0.0
-            self._translated = Translated(file)
-            self._translated_or_busy = Translated(file, self._saw_busy)
+            self._translated = Translated(file, moved=self._has_moved)
+            self._translated_or_busy = Translated(file, self._saw_busy, moved=self._has_moved)
             self._long_reads.path = file
             self._read_lock = self._write_lock if is_memory(file) else threading.RLock()
 
     def rescue(self) -> None:
         """Save what the file that was left holds, where it was removed or replaced meanwhile. Raises StoreError."""
-        if self._left is None:
-            return
-        reader, was = self._left
-        try:
-            found = os.stat(self.path)
-        except OSError:
-            missing = True
-        else:
-            missing = False
-            if (found.st_dev, found.st_ino) == (was.device, was.file):
-                return
-        if was.process == os.getpid() and self.path.parent.is_dir():
-            with self._translated:
-                self._save(reader, self.path, missing=missing)
-            self._forget_left()
+        with _folder(self.path.parent, alone=True), self._translated:
+            self.notice += self._left.save()
 
-    def _forget_left(self) -> None:
-        left, self._left = self._left, None
-        if left is not None and left[1].process == os.getpid():
-            left[0].close()
+    @property
+    def left(self) -> sqlite3.Connection | None:
+        """A connection to the database's own file as it was when it was left, for reading; None where none is open."""
+        return self._left.reader
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -275,82 +201,51 @@ class Database:
 
     def _connected(self) -> sqlite3.Connection:
         if self._writer is not None and self._depth == 0 and self._opened != self._identity():
-            with _folder_alone(self.file.parent):  # two processes must not both fold the same log
-                self._leave(self._identity())
-                self._open()
+            self._leave()
         if self._writer is None:
             self._open()
         assert self._writer is not None
         return self._writer
 
     def _identity(self) -> Identity | None:
-        if is_memory(self.file):
-            return Identity(os.getpid(), 0, int(self.file.name.rpartition("-")[2]), 0)
-        try:
-            found = os.stat(self.file)
-        except OSError:
-            return None
-        try:
-            log = os.stat(f"{self.file}-wal").st_ino
-        except OSError:
-            log = 0
-        return Identity(os.getpid(), found.st_dev, found.st_ino, log)
+        return identity_of(self.file)
 
-    def _leave(self, now: Identity | None) -> None:
+    def _leave(self) -> None:
         """Close connections to a file that lost its name or its log meanwhile; what only they show is kept.
 
         A log is removed by SQLite itself where another program's locks cancelled ours: whoever opened and closes a file drops
         all POSIX locks that its process has on it. After a fork the connections are the parent's.
         """
-        was = self._opened
-        try:
-            if was is not None and was.process == os.getpid():
-                if now is None or (now.device, now.file) != (was.device, was.file):
-                    self._save(self._reader, self.file, missing=now is None)
-                elif self._writer is not None:
-                    self.notice = f"the write-ahead log of {self.file} was removed by another program"
-                    if not now.log:
-                        self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        except (sqlite3.Error, OSError) as exc:
-            self.notice += f"; what it held could not be saved: {exc}"
-        finally:
-            self.close()
+        left = self._left if self.file == self.path else Left(self.file, self.path)
+        self._keep(left)
+        self.close()
+        if left is not self._left:
+            try:
+                self.notice = left.save()
+            except (sqlite3.Error, OSError) as exc:
+                self.notice = f"{self.file} was deleted or replaced; what it held could not be saved: {exc}"
+            finally:
+                left.forget()
 
-    def _save(self, reader: sqlite3.Connection | None, file: Path, *, missing: bool) -> None:
-        """Write what an open connection shows to a file with a name: its own, or that of a stand-in where another has that."""
-        self.notice = f"{file} was {'deleted' if missing else 'replaced'} while it was in use"
-        if reader is None or not file.parent.is_dir():
-            return
-        copy = file.with_name(f".{file.name}.{os.getpid()}.saved")
-        with closing(sqlite3.connect(copy)) as target:
-            os.chmod(copy, 0o600)
-            reader.backup(target)
-        if not (missing and _placed(copy, file)):
-            copy.replace(stand_in(self.path, time.time()))
+    def _keep(self, left: Left) -> None:
+        """Leave the connections to what is left of their file; in memory, or after a fork, there is nothing to leave."""
+        if self._writer is not None and self._reader not in (None, self._writer) and self._opened is not None:
+            assert self._reader is not None
+            left.keep(self._writer, self._reader, self._opened)
+            self._reader = self._writer = None
 
     def _open(self) -> None:
         patience = BUSY_AGAIN_MS if self._clock() < self._busy_until else self._busy_ms
-        with self._translated_or_busy:
-            self._create_file()
-            refuse_foreign(self.file)
-            writer = self._connect(patience)
-            try:
-                if self._accepted(writer) and upgrade.wanted(writer):
-                    writer.close()  # nobody else may have the file open, not even we
-                    upgrade.upgrade(self.file, wait_s=patience / 1000)
-                    writer = self._connect(patience)
-                self._prepare(writer, patience)
-                writer.execute(f"PRAGMA busy_timeout={self._busy_ms}")
-                self._sealer = seals.Sealer(writer)
-                changes.attach(writer)
-                reader = writer if is_memory(self.file) else self._connect_reader()
-            except BaseException:
-                writer.close()
-                raise
-        self._writer, self._reader, self._opened = writer, reader, self._identity()
+        lost = self.file == self.path and (self._left.held or has_lost_log(self.file))
+        with self._translated_or_busy, _folder(self.file.parent, alone=lost):
+            if lost:
+                self.notice += self._left.save()
+                drop_index(self.file)
+            writer, reader, opened = self._connections(patience)
+        self._writer, self._reader, self._opened = writer, reader, opened
         self._known = True
         if self.file == self.path:
-            self._forget_left()
+            self._left.forget()
         if self._on_open is not None:
             try:
                 self._on_open(self)
@@ -358,17 +253,61 @@ class Database:
                 self.close()
                 raise
 
-    def _connect(self, patience: int) -> sqlite3.Connection:
+    def _connections(self, patience: int) -> tuple[sqlite3.Connection, sqlite3.Connection, Identity]:
+        """Writer, reader, and which file they have open. Raises Exchanged where it lost its name or its log meanwhile."""
+        self._create_file()
+        before = self._identity()
+        refuse_foreign(self.file)
+        writer = self._connect(patience)
+        try:
+            older = self._accepted(writer) and upgrade.wanted(writer)
+            if before is None or (before.log and self._log_of() != before.log):
+                raise self._exchanged()
+            if older:
+                writer.close()  # nobody else may have the file open, not even we
+                upgrade.upgrade(self.file, wait_s=patience / 1000)
+                writer = self._connect(patience)
+            self._prepare(writer, patience)
+            writer.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+            self._sealer = seals.Sealer(writer)
+            changes.attach(writer)
+            begun = self._identity()
+            reader = writer if is_memory(self.file) else self._connect_reader()
+            opened = self._identity()
+            if opened is None or begun != opened or before[:3] != opened[:3] or not opened.log:
+                raise self._exchanged()
+        except BaseException as exc:
+            writer.close()
+            if isinstance(exc, sqlite3.Error) and before is not None and before.log not in (0, self._log_of()):
+                raise self._exchanged() from exc  # a log that is not that of the index beside it
+            raise
+        return writer, reader, opened
+
+    def _log_of(self) -> int:
+        now = self._identity()
+        return now.log if now is not None else 0
+
+    def _exchanged(self) -> Exchanged:
+        return Exchanged(f"{self.file} or its log was exchanged while it was in use; the same call works again")
+
+    def _has_moved(self) -> bool:
+        """Is the open file not the one with its name, or its log another one? Whatever fails then says nothing of the file."""
+        return self._opened is not None and self._opened != self._identity()
+
+    def _connect(self, patience: int, *, only_reads: bool = False) -> sqlite3.Connection:
         """A connection that waits so many milliseconds for a lock."""
         memory = is_memory(self.file)
-        name = _memory_uri(self.file) if memory else str(self.file)
+        name = memory_uri(self.file) if memory else str(self.file)
+        if only_reads and not memory:
+            name = f"{self.file.absolute().as_uri()}?mode=ro"
         return sqlite3.connect(
-            name, timeout=patience / 1000, isolation_level=None, check_same_thread=False, uri=memory,
+            name, timeout=patience / 1000, isolation_level=None, check_same_thread=False, uri=memory or only_reads,
             cached_statements=KEPT_STATEMENTS,
         )  # fmt: skip
 
     def _connect_reader(self) -> sqlite3.Connection:
-        reader = self._connect(self._busy_ms)
+        # SQLite folds the log when the last connection is closed: one that only reads does not, and the log may be a removed one.
+        reader = self._connect(self._busy_ms, only_reads=True)
         if is_memory(self.file):  # there a second connection would be refused while anybody writes
             reader.execute("PRAGMA read_uncommitted=1")
         reader.execute("PRAGMA trusted_schema=OFF")
@@ -657,7 +596,7 @@ class Database:
     @contextmanager
     def copied(self, tables: Sequence[str], schema: Sequence[str]) -> Iterator[Callable[[str], object]]:
         """A private copy of some tables as they are now, over ``schema``, which makes them; ``execute`` of it. Locks nobody."""
-        source = _memory_uri(self.file) if is_memory(self.file) else f"{self.file.resolve().as_uri()}?mode=ro"
+        source = memory_uri(self.file) if is_memory(self.file) else f"{self.file.resolve().as_uri()}?mode=ro"
         self._ready()
         with self._translated, closing(sqlite3.connect("file:", uri=True, isolation_level=None)) as copy:
             for statement in schema:
@@ -730,10 +669,14 @@ class Database:
         log = self.file.with_name(self.file.name + "-wal")
         if not log.exists() or log.stat().st_size <= above:
             return False
-        with self._translated, closing(sqlite3.connect(self.file, timeout=0, isolation_level=None)) as beside:
-            beside.execute("PRAGMA synchronous=FULL")
-            beside.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with self._translated, self._long_reads.begun(self._connect_beside) as beside:
+            beside.rows("PRAGMA wal_checkpoint(PASSIVE)", (), 1)
         return True
+
+    def _connect_beside(self) -> sqlite3.Connection:
+        beside = self._connect(0)
+        beside.execute("PRAGMA synchronous=FULL")
+        return beside
 
     def _fold_log(self, above: int) -> None:
         if not self._fold_beside(above):

@@ -10,18 +10,21 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+from ..errors import Exchanged, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from . import durable
 
 
 class Translated:
     """Errors of SQLite and of the file become ours. Without state: one serves all statements of a database, nested ones too."""
 
-    __slots__ = ("_on_busy", "_path")
+    __slots__ = ("_moved", "_on_busy", "_path")
 
-    def __init__(self, path: Path, on_busy: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, path: Path, on_busy: Callable[[], None] | None = None, *, moved: Callable[[], bool] = lambda: False
+    ) -> None:
         self._path = path
         self._on_busy = on_busy
+        self._moved = moved
 
     def __enter__(self) -> None:
         pass
@@ -29,6 +32,10 @@ class Translated:
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, _: object) -> None:
         if exc is None:
             return
+        if isinstance(exc, sqlite3.Error) and self._moved():
+            raise Exchanged(
+                f"{self._path} or its log was exchanged while it was in use ({exc}); it is read anew"
+            ) from exc
         if isinstance(exc, sqlite3.Error):
             error = translate(exc, self._path)
             if self._on_busy is not None and isinstance(error, StoreBusy):

@@ -69,7 +69,8 @@ class Health:
             self.failures[topic] += 1
             before = self._problems.get(topic)
             if before is None:
-                logger.warning("%s: %s", topic, said)
+                named = said.startswith(topic.rpartition(" ")[2])  # a refused setting says its name itself
+                logger.warning("%s", said if named else f"{topic}: {said}")
                 self._problems[topic] = Problem(topic, severity, said[:500], remedy, 1, now, now)
             else:
                 self._problems[topic] = replace(

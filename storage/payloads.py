@@ -140,7 +140,7 @@ class Payloads:
         try:
             raw = _inflated(self.path(sha), size)
         except (OSError, zlib.error) as exc:
-            return b"", type(exc).__name__
+            return b"", _why(exc)
         return raw, "" if sha256(raw).hexdigest() == sha else "its content is not what was written"
 
     def whole(self, row: Row) -> Row:
@@ -312,6 +312,13 @@ def _stat(path: Path) -> tuple[int, float]:
 def _deflated(raw: bytes, kind: str) -> bytes:
     """As a file holds it: of encoded bytes, which have no repetitions, only the characters are counted."""
     return deflated(raw) if kind in (blobs.TEXT, blobs.LITERAL) else counted(raw)
+
+
+def _why(exc: OSError | zlib.error) -> str:
+    """Why a file cannot be read, for an operator."""
+    if isinstance(exc, FileNotFoundError):
+        return "the file is missing"
+    return exc.strerror or type(exc).__name__ if isinstance(exc, OSError) else "its content is damaged"
 
 
 def _inflated(path: Path, size: int) -> bytes:

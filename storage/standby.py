@@ -8,9 +8,10 @@ addresses, so that a prompt that names them goes on. Whatever of it cannot be re
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,8 @@ from urllib.parse import quote
 
 from ..errors import StoreError
 from . import files, schema
-from .connection import Database, stand_in
+from .connection import Database
+from .names import stand_in
 
 #: Tables of one conversation, those first to which others refer, with the column that says whose a row is.
 _OWNED: Final = (
@@ -45,7 +47,8 @@ class Copied:
 # -- files -----------------------------------------------------------------------------------------------
 def found(database: Path) -> list[Path]:
     """The stand-ins of a database, oldest first."""
-    return sorted(database.parent.glob(f"{_stem(database)}*.db")) if database.parent.is_dir() else []
+    there = database.parent.glob(f"{_stem(database)}*.db") if database.parent.is_dir() else ()
+    return sorted(there, key=lambda path: [int(n) if n.isdigit() else n for n in re.split(r"(\d+)", path.name)])
 
 
 def _stem(database: Path) -> str:
@@ -119,17 +122,17 @@ def copy_session(db: Database, source: Path, session_id: str) -> Copied | None:
     None: nothing of the session can be read there.
     """
     try:
-        with closing(_opened(source)) as old:
+        with _reading(db, source) as old:
             wanted = _conversations(old, session_id)
             return _copy(db, old, wanted) if wanted else None
     except (sqlite3.Error, UnicodeDecodeError):
         return None
 
 
-def sessions(source: Path) -> list[str]:
+def sessions(db: Database, source: Path) -> list[str]:
     """The sessions of a file, newest first; none where they cannot be read."""
     try:
-        with closing(_opened(source)) as old:
+        with _reading(db, source) as old:
             rows = old.execute("SELECT session_id FROM sessions ORDER BY session_key DESC").fetchall()
     except (sqlite3.Error, UnicodeDecodeError):
         return []
@@ -139,7 +142,7 @@ def sessions(source: Path) -> list[str]:
 def take_numbers(db: Database, source: Path) -> bool:
     """Give out addresses behind those of a file, so that one address never means two things. False: it does not tell them."""
     try:
-        with closing(_opened(source)) as old:
+        with _reading(db, source) as old:
             numbers = old.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
     except (sqlite3.Error, UnicodeDecodeError):
         return False
@@ -162,6 +165,17 @@ def _number(db: Database, numbers: Sequence[tuple[str, int]]) -> None:
                     "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?)",
                     (name, number, name),
                 )
+
+
+@contextmanager
+def _reading(db: Database, source: Path) -> Iterator[sqlite3.Connection]:
+    """A connection to the file that something stands in for: that which was left open when it was, if any."""
+    left = db.left if source == db.path else None
+    if left is not None:
+        yield left
+        return
+    with closing(_opened(source)) as old:
+        yield old
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -234,6 +234,18 @@ def test_a_pass_without_progress_is_not_repeated_at_once(host: Host) -> None:
     assert host.engine.should_compress(size * 2) is True
 
 
+def test_what_had_to_stay_for_one_turn_leaves_the_prompt_in_the_next(host: Host) -> None:
+    """A pass in vain says nothing of the next turn, if the prompt is beyond its window (P6)."""
+    messages = chat().user("word " * 200_000)
+    size = tokens_of(messages)
+    host.engine.should_compress(size)
+    assert host.engine.compress(messages, current_tokens=size) is messages
+    host.hooks.post_llm_call(session_id="s", conversation_history=messages.says("read"), platform="cli")
+
+    assert host.engine.should_compress(size + 20) is True
+    assert tokens_of(host.engine.compress(messages.user("and now?"), current_tokens=size + 20)) < size / 10
+
+
 @pytest.mark.parametrize("said", [0, -5, 10**11, 10**400, float("nan"), float("inf"), "12", None, True])
 def test_counts_that_are_none_do_no_lasting_harm(host: Host, said: Any) -> None:
     """A provider may report anything once: the turn goes on, and a prompt that is full later is compacted (P6, P10)."""

@@ -63,5 +63,5 @@ class Others(Protocol):
     def settle(self) -> None:
         """Send what was made again here."""
 
-    def search(self, removed: Mapping[str, int], evidence: Evidence, progress: Progress) -> list[Table]:
+    def search(self, reach: Reach, removed: Mapping[str, int], evidence: Evidence, progress: Progress) -> list[Table]:
         """Look there for what was said."""

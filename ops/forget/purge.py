@@ -235,7 +235,7 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent, others: O
     deps.health.save()
     done.backup = backup.back_up(deps, progress).path
     if others is not None and there is not None:
-        done.there = others.search(removed, evidence, progress)
+        done.there = others.search(there, removed, evidence, progress)
     _prove(deps, done, evidence, progress)
     return done
 

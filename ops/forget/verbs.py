@@ -252,7 +252,7 @@ def _searched_there(done: purge.Done) -> list[str]:
     if not done.plan.there:
         return []
     rows = [
-        (f"lcm.{each.name}", counted(each.rows, "row"), f"{each.removed:,} emptied",
+        (each.name, counted(each.rows, "row"), f"{each.removed:,} emptied",
          f"HOLDS IT: {', '.join(map(str, each.holds[:_SHOWN]))}" if each.holds else "clean")
         for each in done.there
     ]  # fmt: skip

@@ -174,6 +174,28 @@ def test_a_new_chat_is_planned_before_the_worker_gives_way(tmp_path: Path) -> No
     assert planned[0] is not None
 
 
+def test_what_was_prepared_and_did_not_fit_is_counted(tmp_path: Path) -> None:
+    """A pass for a subject writes leaves of its own, so those that were ready were paid for nothing."""
+    world = small(tmp_path)
+    messages = long_chat()
+    ready = len(prepared(world, messages))
+    outcome = world.swapped(messages, force=True, focus="rivers")
+
+    assert outcome.leaves
+    assert outcome.unused == ready > 0
+
+
+def test_nothing_that_a_compaction_uses_counts_as_unused(tmp_path: Path) -> None:
+    """Leaves that were ready, and those that a later pass condensed."""
+    world = small(tmp_path)
+    messages = long_chat()
+    prepared(world, messages)
+    outcome = world.swapped(messages)
+
+    assert outcome.leaves
+    assert outcome.unused == 0
+
+
 def test_a_restarted_process_finds_what_was_prepared(tmp_path: Path) -> None:
     """Leaves are kept, whoever wrote them."""
     world = small(tmp_path)
@@ -518,6 +540,23 @@ def test_what_failed_is_done_after_the_next_turn(tmp_path: Path) -> None:
         assert world.preparer.idle(PATIENCE_S)
 
     assert prepared(world, messages)
+
+
+def test_a_prompt_of_a_file_that_is_not_in_use_any_more_ends_no_worker(tmp_path: Path) -> None:
+    """The file was exchanged between the turn and its work: the next turn's work is done."""
+    world = small(tmp_path)
+    messages = world.compact(long_chat())
+    request = world.request(messages)
+    assert request.lineage.assembly is not None
+    elsewhere = replace(request.lineage.assembly, conversation_id=99)
+    other = replace(request, lineage=replace(request.lineage, assembly=elsewhere))
+    world.preparer.after_turn(world.session(), other)
+    assert world.preparer.idle(PATIENCE_S)
+
+    (problem,) = world.health.problems()
+    assert "conversation 99 of a file that is not in use" in problem.message
+    prepared(world, messages.turns(1, first=300))
+    assert world.health.problems() == []
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import random
+import re
 import shutil
 import sqlite3
 import stat
@@ -735,3 +736,15 @@ def test_a_drill_counts_what_was_redacted_since_apart(world: World) -> None:
     drilled = answer(f"backup drill {away}", world.deps(None, trusted=True))
 
     assert (drilled.code, drilled.data["changed"]) == (OK, 1)
+
+
+def test_what_a_restore_sets_aside_is_listed_and_can_be_taken_back(tmp_path: Path) -> None:
+    """With its size; the answer of a restore names the line that undoes it."""
+    world = healthy(tmp_path)
+    run("backup", world.deps(trusted=True))
+    said = run("restore latest apply", world.deps(trusted=True))
+    listed = run("restore", world.deps(trusted=True))
+
+    assert re.search(r"`/lcm restore lcm-before-restore-\S+ apply` takes this back", said)
+    assert re.search(r"100 messages, \d+\.\d kB", listed)
+    assert re.search(r"Set aside .*\n  lcm-before-restore-\S+, \d+\.\d kB", listed)

@@ -132,3 +132,19 @@ def test_the_command_tells_it(world: World) -> None:
     assert "1 requests" in said
     assert "another" not in said
     assert costs.text(report(world.db, Prices())).count("requests") >= 2
+
+
+def test_status_says_what_today_cost_and_what_was_written_for_nothing(world: World) -> None:
+    """In one line, of the chat that asks."""
+    ledger = Costs(world.db)
+    ledger.note(
+        "s", requests=2, prompt=1_000_000, cached=0, written=0, summaries=4, summary_in=0, summary_out=0, unused=1
+    )
+    ledger.note("other", requests=5, prompt=9_000_000)
+    ledger.save()
+    world.session("s")
+    said = command.run("status", command.operator_access(world.runtime, world.runtime.known("s"), None))
+
+    assert "3.000 dollars in 2 requests" in said
+    assert "4 summaries" in said
+    assert "1 written for nothing (25%)" in said

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ops_world import World
 from world import Chat, Script, chat, owner_rights
 from world import World as Talk
 
+from hermes_lcm import command
 from hermes_lcm.command import run
 from hermes_lcm.ops import explain, render
 from hermes_lcm.recall.access import Access
@@ -160,3 +162,20 @@ def test_dissolving_puts_the_sources_back(tmp_path: Path) -> None:
     assert world.gaps(live) == ([], [])
     assert len(world.nodes()) >= before
     assert explain.dissolve(deps(world, "s"), deep.address, apply=False, undo=True)["dissolved"] is False
+
+
+def test_a_file_is_explained_and_shown_by_its_name(tmp_path: Path) -> None:
+    """As the doctor names it; where the file is gone, that is said."""
+    settings = {"large_output_externalization_enabled": "true", "large_output_externalization_threshold_chars": "2000"}
+    world = World(tmp_path / "home", **settings)
+    world.say("list it", "line of the listing\n" * 500)
+    deps = world.deps("s1", trusted=True)
+    (name,) = deps.payloads.names_of([row.digest for row in deps.store.heads_of([1, 2]).values()])
+
+    told = command.answer(f"explain {name}", deps)
+    assert "bytes, kept in a file of its own" in told.text
+    assert (told.data["messages"], told.data["there"]) == (["msg_2"], True)
+    assert command.answer(f"show {name}", deps).text.count("line of the listing") == 500
+    assert "does not exist" in command.answer("explain file_0123456789abcdef", deps).text
+    Path(told.data["path"]).unlink()
+    assert "is missing" in command.answer(f"explain {name}", deps).text

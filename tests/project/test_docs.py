@@ -159,3 +159,10 @@ def test_a_promise_is_shown_by_tests_that_say_so(promise: str, shown_by: str) ->
 
 def test_every_promise_is_in_the_table() -> None:
     assert [name for name, _ in PROMISES] == [f"P{n}" for n in range(1, 11)]
+
+
+def test_the_site_leads_to_every_page() -> None:
+    """A page that is in no menu is found by nobody."""
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2]
+
+    assert sorted(re.findall(r"[\w-]+\.md", menu)) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))

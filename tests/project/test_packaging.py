@@ -383,3 +383,17 @@ def test_update_of_something_that_is_no_repository(checkout: Path, home: Path) -
     done = update(checkout, home)
 
     assert (done.returncode, "is not a git checkout" in done.stderr) == (1, True)
+
+
+def test_the_catalog_entry_says_what_the_manifest_says() -> None:
+    """Version, tools and hooks; the repository and the commit come with `scripts/catalog`."""
+    import yaml
+
+    entry = yaml.safe_load((ROOT / "catalog" / "hermes-lcm.yaml").read_text(encoding="utf-8"))
+    manifest = yaml.safe_load((ROOT / "plugin.yaml").read_text(encoding="utf-8"))
+
+    assert (entry["name"], entry["version"], entry["description"]) == tuple(
+        manifest[name] for name in ("name", "version", "description")
+    )
+    for name in ("provides_tools", "provides_hooks"):
+        assert entry["capabilities"][name] == manifest[name]

@@ -674,3 +674,46 @@ def test_every_text_with_a_literal_holds_its_whole_words(world, literal, around)
     sql = "SELECT 1 FROM message_index WHERE message_index MATCH ?"
     assert [e for e, _ in words.whole(literal) if not world.db.query(sql, (e,))] == []
     assert store_id in [hit.store_id for hit in world.scan(re.escape(literal)).hits]
+
+
+# -- other forms of a word ---------------------------------------------------------------------------------------
+
+OTHER_FORMS = [
+    ("Wann kamen die Häuser dran?", "Das Haus ist verkauft"),
+    ("Was war mit der Rechnung?", "Alle Rechnungen sind bezahlt"),
+    ("Où est le journal ?", "Les journaux arrivent lundi"),
+    ("¿Quién se ocupa de la contratación?", "Ayer contrataron a dos personas"),
+    ("O que falta para as instalações?", "A instalação acaba amanhã"),
+    ("Chi ha firmato il contratto?", "Due contratti sono pronti"),
+    ("Когда мы подписали договор?", "Список договоров готов"),
+    ("أين العقد؟", "وقعنا عقدنا أمس"),
+    ("איפה החוזה?", "שני חוזים נחתמו"),
+]
+
+
+@pytest.mark.parametrize(("asked", "said"), OTHER_FORMS)
+def test_the_asked_word_is_found_in_another_form(world, asked, said):
+    wanted = world.say(said)
+    world.say("Something else entirely")
+
+    assert world.ids(asked)[:1] == [wanted]
+
+
+def test_a_lone_unknown_word_may_be_of_any_language(world):
+    """Nothing tells its language, and it stands nowhere as it is."""
+    wanted = world.say("Alle Rechnungen sind bezahlt")
+
+    assert world.ids("Rechnung") == [wanted]
+
+
+def test_a_form_that_only_others_said_shows_nowhere(world):
+    """Neither among the hits nor in the words of the notes."""
+    question = "Wann war die Prüfung der Lieferungen?"
+    mine = world.say("Die Prüfung ist vorbei", principal="anna", conversation=1)
+    scope = Scope("anna")
+    alone = world.find(question, scope=scope)
+    for n in range(20):
+        world.say(f"Lieferung {n} und die Prüfungen", principal="bert", conversation=2)
+    beside = world.find(question, scope=scope)
+
+    assert ([hit.store_id for hit in beside.hits], beside) == ([mine], alone)

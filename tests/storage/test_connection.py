@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from world import World, chat, run, texts
 from hermes_lcm import errors
 from hermes_lcm.storage import connection as connection_module
 from hermes_lcm.storage import files, schema, seals
-from hermes_lcm.storage.connection import Database, Databases, in_memory
+from hermes_lcm.storage.connection import Database, Databases
 from hermes_lcm.storage.health import Health
+from hermes_lcm.storage.names import in_memory
 from hermes_lcm.storage.schema import APPLICATION_ID, VERSION
 
 HERE = Path(__file__).resolve().parents[1]
@@ -236,6 +238,55 @@ def test_a_deleted_file_is_written_back(db: Database) -> None:
     assert "deleted" in db.notice
 
 
+NEIGHBOUR = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+from hermes_lcm.errors import Overtaken
+from hermes_lcm.storage.connection import Database
+db = Database(sys.argv[3])
+for line in sys.stdin:
+    while True:
+        try:
+            with db.transaction():
+                for n in range(30):
+                    db.execute("INSERT OR IGNORE INTO meta(key, value) VALUES (?, ?)", (f"{line.strip()} {n}", "y" * 400))
+            break
+        except Overtaken:
+            pass
+    print("done", flush=True)
+"""
+
+
+def test_two_processes_that_lose_their_log_lose_nothing(db: Database) -> None:
+    """Only the log is removed: the index beside it tells of frames that no new log has."""
+    words = [sys.executable, "-c", NEIGHBOUR, str(HERE.parent / ".lcm-path"), str(HERE), str(db.path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+
+        def theirs(name: str) -> None:
+            assert other.stdin is not None
+            assert other.stdout is not None
+            other.stdin.write(f"{name}\n")
+            other.stdin.flush()
+            assert other.stdout.readline() == "done\n"
+
+        theirs("first")
+        for n in range(12):
+            note(db, f"before {n}")
+            theirs(f"theirs {n}")
+            Path(f"{db.path}-wal").unlink()
+            if n % 3 == 0:  # somebody looks: it makes a log that is not that of the index
+                with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{db.path}?mode=ro", uri=True)) as looks:
+                    looks.execute("SELECT count(*) FROM meta").fetchall()
+            for act in [lambda n=n: note(db, f"after {n}"), lambda n=n: theirs(f"again {n}")][:: 1 if n % 2 else -1]:
+                act()
+        other.stdin.close()
+
+    assert len(notes(db)) == 30 + 12 * (30 + 30 + 2)
+    assert db.query("PRAGMA integrity_check") == [("ok",)]
+
+
 def test_a_file_that_comes_meanwhile_is_not_written_over(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """While what we had of a deleted file was copied, another process made one: both are kept."""
     note(db, "ours")
@@ -245,6 +296,7 @@ def test_a_file_that_comes_meanwhile_is_not_written_over(db: Database, monkeypat
 
     def made(path: Any, mode: int) -> None:
         monkeypatch.undo()
+        monkeypatch.setattr(connection_module, "fcntl", None)  # our own thread would wait for itself
         other = Database(db.path)
         note(other, "theirs")
         other.close()

@@ -20,6 +20,7 @@ from world import PATIENCE_S, Chat, chat, texts, tokens_of
 
 from hermes_lcm import runtime
 from hermes_lcm.importers import standby
+from hermes_lcm.storage.left import Left
 
 Mend = Callable[[], None]
 
@@ -341,6 +342,44 @@ def test_a_file_that_goes_while_something_stands_in_for_it_is_saved(
 
     assert outage.standbys() == []
     assert lost_or_doubled(outage.host, outage.said) == ([], [])
+
+
+@pytest.mark.parametrize("act", [delete, replace_by_nothing, replace_by_older], ids=["deleted", "emptied", "older"])
+def test_a_file_that_goes_with_its_folder_away_is_saved(outage: Outage, act: Callable[[Path], None]) -> None:
+    """The folder is renamed back with something else in it: what the file held is still in our hands."""
+    away = outage.home.with_name("away")
+    outage.turns(1, first=90)
+    outage.home.rename(away)
+    outage.turns(1, first=100)
+    act(away / "lcm.db")
+    away.rename(outage.home)
+    outage.host.runtime.standby._not_before = 0.0
+    outage.turns(2, first=110)
+
+    assert outage.standbys() == []
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+
+
+@pytest.mark.parametrize("act", [delete, replace_by_nothing, replace_by_older], ids=["deleted", "emptied", "older"])
+def test_a_file_that_cannot_be_saved_at_once_is_saved_later(
+    outage: Outage, act: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No room for the copy of what was deleted: it stays open until there is."""
+    outage.turns(1, first=90)
+    act(outage.db)
+    with monkeypatch.context() as full:
+        full.setattr(Left, "_copy", out_of_room)
+        outage.turns(1, first=100)
+    outage.host.runtime.standby._not_before = 0.0
+    outage.turns(2, first=110)
+
+    assert outage.standbys() == []
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert outage.host.topics() <= {"database file"}
+
+
+def out_of_room(*_: Any, **__: Any) -> None:
+    raise OSError(28, "No space left on device")
 
 
 def test_a_stand_in_that_lost_its_sessions_doubles_nothing(outage: Outage) -> None:

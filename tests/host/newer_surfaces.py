@@ -1,0 +1,124 @@
+"""
+Surfaces of hosts near 0.22: the API of the tab behind the host's real server, the plugin catalog, the validator.
+
+Only for an environment with such a host (``tox -e py311-h0222``), so pytest does not collect it by its name.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ops_world import World
+
+from host.drive import REPOSITORY, Home
+
+pytestmark = [pytest.mark.host, pytest.mark.slow]
+
+#: A list of requests in, their answers out, from the server that `hermes dashboard` runs, without its lifespan.
+_ASK = """
+import json, sys
+from starlette.testclient import TestClient
+from hermes_cli import plugins, web_server
+plugins.discover_plugins() if hasattr(plugins, "discover_plugins") else None
+client = TestClient(web_server.app, base_url="http://127.0.0.1:9119")
+token = {"X-Hermes-Session-Token": web_server._SESSION_TOKEN}
+for line in sys.stdin:
+    method, path, body, known = json.loads(line)
+    got = client.request(method, path, json=body, headers=token if known else {})
+    try:
+        said = got.json()
+    except ValueError:
+        said = got.text[:200]
+    print("ANSWER " + json.dumps([got.status_code, said]), flush=True)
+"""
+
+
+class Server:
+    """The host's dashboard server in a process of its own."""
+
+    def __init__(self, home: Home) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _ASK], env=home.environment(), cwd=home.path, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=(home.path / "server.log").open("w"),
+        )  # fmt: skip
+        self._log = home.path / "server.log"
+
+    def ask(self, method: str, path: str, body: Any = None, *, known: bool = True) -> tuple[int, Any]:
+        """(status, answer)."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([method, path, body, known]) + "\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith("ANSWER "):
+                status, said = json.loads(line.removeprefix("ANSWER "))
+                return status, said
+        raise AssertionError(self._log.read_text()[-3000:])
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+
+
+def test_the_api_of_the_tab_behind_the_real_server(tmp_path: Path) -> None:
+    """Only with the host's token; every page answers; a change is shown, done, and noted."""
+    home = Home.make(tmp_path / "home", "http://127.0.0.1:9/v1")
+    world = World(home.path)
+    world.say("Always answer in German, please.", "ok", *[f"message {n} about zebras" for n in range(30)])
+    world.close()
+    server, at = Server(home), "/api/plugins/hermes-lcm"
+    try:
+        assert server.ask("GET", f"{at}/about", known=False)[0] == 401
+        status, about = server.ask("GET", f"{at}/about")
+        assert (status, about["mode"], about["home"]) == (200, "full", str(home.path)), about
+        for page in ("now", "sessions", "graph", "prompts", "exam?ask=1", "ledger", "settings", "verbs", "journal"):
+            assert server.ask("GET", f"{at}/{page}")[0] == 200, page
+        assert server.ask("GET", f"{at}/search?query=zebras")[1]["total_results"] == 30
+        entry = server.ask("GET", f"{at}/ledger")[1]["entries"][0]["entry"]
+        dry = server.ask("POST", f"{at}/run", {"words": f"ledger strike {entry}"})[1]
+        assert server.ask("GET", f"{at}/ledger")[1]["marks"] == {}
+        done = server.ask("POST", f"{at}/run", {"words": f"ledger strike {entry}", "apply": True, "seen": dry["seen"]})
+        assert (done[0], done[1]["applied"]) == (200, True)
+        assert server.ask("GET", f"{at}/journal")[1]["entries"][0]["words"] == f"ledger strike {entry}"
+        listed = server.ask("GET", "/api/dashboard/plugins")[1]
+        assert "hermes-lcm" in json.dumps(listed)
+        assert server.ask("GET", "/dashboard-plugins/hermes-lcm/web/app.mjs", known=False)[0] == 200
+        assert server.ask("GET", "/dashboard-plugins/hermes-lcm/plugin_api.py", known=False)[0] == 404
+    finally:
+        server.close()
+
+
+def test_the_catalog_takes_our_entry(tmp_path: Path) -> None:
+    """By the host's own reading of it; its capabilities are those of the manifest."""
+    import hermes_yaml as yaml
+    from hermes_cli import plugin_catalog
+
+    printed = subprocess.run(
+        [sys.executable, REPOSITORY / "scripts" / "catalog", "https://github.com/owner/hermes-lcm"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    entry = plugin_catalog.entry_from_mapping(yaml.safe_load(printed), "hermes-lcm.yaml")
+    manifest = yaml.safe_load((REPOSITORY / "plugin.yaml").read_text(encoding="utf-8"))
+
+    assert entry is not None
+    assert entry.version == manifest["version"]
+    assert entry.capabilities.provides_tools == manifest["provides_tools"]
+    assert entry.capabilities.provides_hooks == manifest["provides_hooks"]
+
+
+def test_the_validator_passes_the_release(tmp_path: Path) -> None:
+    """The gate of the catalog."""
+    home = Home.make(tmp_path / "home", "http://127.0.0.1:9/v1")
+    folder = tmp_path / "release" / "hermes-lcm"
+    subprocess.run([REPOSITORY / "scripts" / "release", folder], check=True, capture_output=True)
+    done = home.hermes("plugins", "validate", str(folder))
+
+    assert done.returncode == 0, done.stdout
+    assert "no core override — no runtime rebinds" in done.stdout

@@ -1,0 +1,142 @@
+"""Merging a stand-in while the database is used by others, is exchanged, or fails: each message once, in order (P1, P6)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import Chat, chat, digests
+
+from hermes_lcm import errors, runtime
+from hermes_lcm.config import Config
+from hermes_lcm.importers import intake
+from hermes_lcm.importers.ledger import Ledger
+from hermes_lcm.storage.names import stand_in
+
+SAID = 12
+ALL = "SELECT store_id FROM messages ORDER BY pos, seq"
+
+
+class Pair:
+    """A database that has the first messages of a conversation, and a stand-in that has all of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.said = chat().turns(SAID)
+        self.one = self.opened(folder / "lcm.db")
+        self.one.take("s", Chat(self.said[:4]))
+        self.other = self.opened(folder / "lcm.standby-20260101-000000-1-1.db")
+        self.other.take("s", self.said)
+        self.other.db.close()
+
+    @staticmethod
+    def opened(path: Path) -> Any:
+        return runtime.by_itself(path, Config())
+
+    def merge(self) -> None:
+        self.one.standby._merged(self.other.path)
+
+    def stored(self) -> list[bytes]:
+        return digests(row.envelope for row in self.one.whole_store.rows(self.ids()))
+
+    def ids(self) -> list[int]:
+        return [row[0] for row in self.one.db.query(ALL)]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    return Pair(tmp_path)
+
+
+def once(monkeypatch: pytest.MonkeyPatch, of: type, name: str, act: Callable[[], object], *, first: bool) -> None:
+    """Something happens the first time that a method is called: before it, or after it."""
+    real = getattr(of, name)
+    left = [act]
+
+    def called(*args: Any, **keys: Any) -> Any:
+        if first and left:
+            left.pop()()
+        out = real(*args, **keys)
+        if not first and left:
+            left.pop()()
+        return out
+
+    monkeypatch.setattr(of, name, called)
+
+
+def fails() -> None:
+    raise errors.Overtaken("its log was removed while this was written")
+
+
+def test_a_merge_adds_what_is_missing(pair: Pair) -> None:
+    """And adds nothing the second time."""
+    for _ in range(2):
+        pair.merge()
+        assert pair.stored() == digests(pair.said)
+
+
+def test_what_was_rolled_back_is_written_again(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit that failed stored nothing, so nothing of it counts as stored."""
+    once(monkeypatch, Ledger, "mark", fails, first=True)
+    pair.merge()
+
+    assert pair.stored() == digests(pair.said)
+
+
+def test_what_another_process_appends_meanwhile_is_not_stored_twice(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It merges the same messages, between our look at what is here and our first row."""
+    again = pair.opened(pair.one.path)
+    once(monkeypatch, intake.Intake, "_placed", lambda: again.take("s", pair.said), first=False)
+    pair.merge()
+
+    assert pair.stored() == digests(pair.said)
+
+
+def test_what_is_said_again_and_again_is_stored_as_often(tmp_path: Path) -> None:
+    """A row that is here already is that very row of the stand-in, not the first one that says the same."""
+    said = Chat(chat().turns(1) * 3)
+    one, part, other = (Pair.opened(tmp_path / f"{name}.db") for name in ("one", "part", "other"))
+    one.take("s", chat().turns(1, first=5))
+    for each in (part, other):
+        each.take("s", said)
+        each.db.close()
+    with closing(sqlite3.connect(part.path)) as raw:
+        raw.execute("DELETE FROM messages WHERE store_id <> 5")
+        raw.commit()
+    one.standby._merged(part.path)
+    one.standby._merged(other.path)
+
+    kept = [row.envelope for row in one.whole_store.rows([row[0] for row in one.db.query(ALL)])]
+    assert sorted(digests(kept)) == sorted(digests([*chat().turns(1, first=5), *said]))
+
+
+def test_a_database_that_is_exchanged_meanwhile_is_merged_into_from_the_beginning(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found in one file says nothing of the other."""
+    older = pair.opened(pair.one.path.with_name("older.db"))
+    older.take("s", Chat(pair.said[:2]))
+    older.db.close()
+
+    def exchange() -> None:
+        for ending in ("-wal", "-shm"):
+            Path(f"{pair.one.path}{ending}").unlink(missing_ok=True)
+        older.path.replace(pair.one.path)
+
+    once(monkeypatch, intake.Intake, "_placed", exchange, first=False)
+    with pytest.raises(errors.Exchanged):
+        pair.merge()
+    pair.merge()
+
+    assert pair.stored() == digests(pair.said)
+
+
+def test_no_name_of_a_stand_in_is_given_out_twice(tmp_path: Path) -> None:
+    """Its predecessor may have been removed within the same second; what was merged is noted by name."""
+    database = tmp_path / "lcm.db"
+    assert stand_in(database, 0.0) != stand_in(database, 0.0)
