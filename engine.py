@@ -367,6 +367,8 @@ class LCMEngine(ContextEngine):
     def prepare(self, seen: Transcript) -> None:
         """Let the worker look at the session."""
         runtime, session_id, tokens = self.runtime, self._session_id, self.pressure.estimated
+        if self._nearly_full(tokens):
+            self.pressure.forget()  # what had to stay raw for this turn may leave the prompt in the next
         threshold = self.pressure.size(self.threshold_tokens, None, self._factor(runtime)).threshold
         critical = runtime.config.is_critical(self.last_prompt_tokens, self.context_length)
         route = (self.model, self.provider, self.base_url, self.api_key)

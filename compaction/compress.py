@@ -31,8 +31,9 @@ from .compactor import ENOUGH, Compactor, Request, View
 from .plan import TINY_TOKENS
 
 _CROWDED = 1.5
-_STUB_MIN_TOKENS = 600
-_STUB_KEEP_CHARS = (6000, 1500, 300)
+#: Stubs to try, largest results first: characters to keep, and the least tokens of a result that is worth one. The last are for
+#: a call of hundreds of tools at once.
+_STUBS = ((6000, 600), (1500, 600), (300, 600), (60, 150))
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,12 +314,12 @@ class CompressPass:
                 stubs[n] = context_message.Stub(entries[n].ids[0], text)
                 size = self._rough([{**messages[n], "content": text}])
                 used, sizes[n] = used + size - sizes[n], size
-        for keep_chars in _STUB_KEEP_CHARS:
+        for keep_chars, least in _STUBS:
             for n in sorted(kept, key=lambda i: -sizes[i]):
                 if used <= room:
                     return stubs
                 message = messages[n]
-                if message.get("role") != "tool" or sizes[n] < _STUB_MIN_TOKENS or len(entries[n].ids) != 1:
+                if message.get("role") != "tool" or sizes[n] < least or len(entries[n].ids) != 1:
                     continue
                 text = stubbing.text_of(self._store, message, entries[n].ids[0])
                 name = str(message.get("tool_name") or message.get("name") or "")

@@ -17,7 +17,7 @@ from ..compaction.compress import state_tokens
 from ..config import MODE_SETTINGS
 from ..host import facts
 from ..host.system_prompt import system_prompt
-from ..ops.status import status, version
+from ..ops.status import status, unquoted, version
 from ..ops.survey import exists
 from ..prompt.context_message import prefix_tokens
 from ..prompt.present_state import PresentState
@@ -60,6 +60,8 @@ def about(look: Look) -> Answer:
 def now(look: Look) -> Answer:
     """Status, window and money of one session."""
     said_ = status(look.deps)
+    if not look.full:
+        said_ |= unquoted(look.deps, said_["problems"])
     out: Answer = {name: said_[name] for name in _SHOWN if name in said_}
     out |= {
         "database": said_["database"],

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ..config import KNOBS, shown
 from ..ops import presets
+from ..ops.status import telling
 from .look import Answer, Look
 
 #: Settings whose values may name chats, places of the machine, or what somebody wrote.
@@ -25,6 +26,6 @@ def settings(look: Look) -> Answer:
              "value": shown(getattr(config, name)) if look.full or name not in _TELLING else None}
             for name, knob in KNOBS.items()
         ],
-        "refused": [str(problem) for problem in config.problems],
+        "refused": [str(problem) for problem in config.problems if look.full or not telling(problem.name)],
         "presets": [{"name": each.name, "summary": each.summary} for each in (*presets.CHOICES, *presets.PRESETS)],
     }  # fmt: skip

@@ -102,4 +102,6 @@ def journal(look: Look) -> Answer:
     """What operators did to this archive, newest first, a page of it."""
     offset, limit = look.whole("offset"), look.whole("limit", _PAGE, most=200)
     found = kept.entries(look.deps.db)[::-1] if exists(look.deps.db) else []
+    if not look.full:  # what was typed and answered may quote what was said
+        found = [{"at": each["at"], "words": each["words"].partition(" ")[0], "said": ""} for each in found]
     return {"entries": found[offset : offset + limit], "offset": offset, "more": len(found) > offset + limit}

@@ -57,8 +57,9 @@ _OPERATORS = frozenset(
 )
 #: The problem of tables that are lost.
 TABLES = "tables"
-#: Problems that no conversation causes; of the others a chat sees those whose topic names its own session.
+#: Problems that no conversation causes; of the others a chat sees those of its own session.
 _EVERYBODYS = ("setting ", "sensitive pattern ", TABLES, "search index", "write-ahead log", "upkeep", "metrics file")
+_OF_SESSIONS = ("owner of ", "unknown record in ", "request view of ")
 
 
 def status(deps: Access, *, deep: bool = False) -> dict[str, Any]:
@@ -90,10 +91,10 @@ def status(deps: Access, *, deep: bool = False) -> dict[str, Any]:
         except LcmError as exc:
             database.update(state="failed", **_said(exc))
     out["problems"] = problems(deps, database)
-    return out if deps.all else _narrowed(out)
+    return out if deps.all else _narrowed(deps, out)
 
 
-def _narrowed(out: dict[str, Any]) -> dict[str, Any]:
+def _narrowed(deps: Access, out: dict[str, Any]) -> dict[str, Any]:
     """A status for a chat: without figures, times and names that others have a part in."""
     own = {name: value for name, value in out["config"].items() if name not in _OPERATORS}
     filters = {name: out["session_filters"][name] for name in ("ignored", "stateless")}
@@ -106,6 +107,7 @@ def _narrowed(out: dict[str, Any]) -> dict[str, Any]:
         "last_rotate_at": None,
         "rotate_backup_path": None,
         "config": own,
+        **unquoted(deps, out["problems"]),
         "session_filters": {**filters, "ignored_message_count": 0},
         "problems_of_others": "left out, as are figures of the whole archive: they are the operator's (`hermes lcm status`)",
     }
@@ -482,8 +484,21 @@ def remembered(deps: Access) -> list[Problem]:
     found = deps.health.problems(may_open=made)
     if deps.all:
         return found
-    own = f" {deps.session.session_id}" if deps.session is not None else None
-    return [each for each in found if each.topic.startswith(_EVERYBODYS) or (own and each.topic.endswith(own))]
+    own = {f"{kind}{deps.session.session_id}" for kind in _OF_SESSIONS} if deps.session is not None else ()
+    return [each for each in found if each.topic in own or each.topic.startswith(_EVERYBODYS)]
+
+
+def unquoted(deps: Access, said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Refused settings and problems without what was written for settings that may name others."""
+    return {
+        "refused_settings": [str(each) for each in deps.config.problems if not telling(each.name)],
+        "problems": [each for each in said if not telling(each["topic"].removeprefix("setting "))],
+    }
+
+
+def telling(setting: str) -> bool:
+    """May what somebody wrote for a setting name other chats or places of the machine?"""
+    return setting.lower().removeprefix("lcm_").removeprefix("lcm.") in _OPERATORS
 
 
 def problems(deps: Access, database: Mapping[str, Any]) -> list[dict[str, Any]]:

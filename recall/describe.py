@@ -157,6 +157,8 @@ def _summary(caller: Access, node: Node, source_offset: int, content_offset: int
     if end < len(text):
         out["next_content_offset"] = end
         out["continue_with"] = {**handle, "content_offset": end}
+    else:
+        handle["content_offset"] = end  # all of it was shown: what goes on behind it is the list of sources
     room.take(out["content"])
     if node.depth == 0:
         _leaf_sources(caller, out, sources, source_offset, room, handle)

@@ -115,9 +115,9 @@ class Item:
 
     def _rest(self, at: int, outside: bool) -> str:
         if self.address.startswith("sum"):
-            return f"lcm_describe(id={self.address}, content_offset={at})" if outside else f"describe({self.address})"
+            return f'lcm_describe(id="{self.address}", content_offset={at})' if outside else f"describe({self.address})"
         if outside:
-            return f"lcm_expand(store_id={self.address}, content_offset={at})"
+            return f'lcm_expand(store_id="{self.address}", content_offset={at})'
         return f"expand(address={self.address}, offset={at})"
 
 

@@ -149,7 +149,7 @@ def _continuation(arguments: Answer, shown: Shown) -> Answer:
     out = {"tool": "lcm_expand", **arguments}
     if shown.next_offset is not None:
         out["content_offset"] = shown.next_offset
-    elif shown.next_arguments is not None:
+    if shown.next_arguments is not None:
         out["arguments_offset"] = shown.next_arguments
     return out
 
@@ -174,8 +174,6 @@ def message(caller: Access, store_id: int, piece: Slice, room: Room) -> Answer:
     out = {"note": NOTE, **shown.item, **facts}
     if not shown.whole:
         out["continue_with"] = _continuation({"store_id": store_id, **_ranges(piece)}, shown)
-        if shown.next_offset is not None and shown.next_arguments is not None:
-            out["continue_with"]["then"] = {"arguments_offset": shown.next_arguments}
     return out
 
 

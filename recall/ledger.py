@@ -62,7 +62,7 @@ def view(caller: Access, words: str, start: int, room: Room, *, keep: bool = Fal
     for place, entry in enumerate(shown[start:], start):
         item = told(caller, entry)
         if out["entries"] and not room.holds(item):
-            out["read_on"] = f'lcm_describe(view="ledger", about="{words}", source_offset={place})'
+            out["continue_with"] = {"tool": "lcm_describe", "view": "ledger", "about": words, "source_offset": place}
             break
         room.take(item)
         out["entries"].append(item)

@@ -36,7 +36,7 @@ def exact(text: str) -> str:
 
 def call(handle: Mapping[str, Any]) -> str:
     """A continuation as the call to make."""
-    given = ", ".join(f"{name}={dumps(value)}" for name, value in handle.items() if name not in ("tool", "then"))
+    given = ", ".join(f"{name}={dumps(value)}" for name, value in handle.items() if name != "tool")
     return f"{handle['tool']}({given})"
 
 
@@ -81,14 +81,30 @@ def records_of(item: Mapping[str, Any]) -> list[str]:
 
 def _message(item: Mapping[str, Any], *, day: bool) -> list[str]:
     """A stored message on a page."""
-    text = item.get("text") if item.get("content_type") == "parts" and item.get("text") else item.get("content")
+    text, more = _body(item)
     head = f"msg_{item['store_id']} {_who(item)} {moment(item.get('time'), day=day)}{_marks(item)}"
     out = [f"{head}: {quoted(text or '')}" if "role" in item else f"msg_{item['store_id']}: not readable"]
     out += [f"lcm: it calls {_call(each)}" for each in item.get("tool_calls", ())]
-    out += records_of(item)
-    if "continue_with" in item:
-        out.append(f"lcm: cut; it goes on with {call(item['continue_with'])}")
-    return out
+    return out + records_of(item) + more
+
+
+def _body(item: Mapping[str, Any]) -> tuple[str | None, list[str]]:
+    """The text of a message, file or summary, and the lines that say how to go on.
+
+    Parts read best as their text. Where that does not fit, their JSON is shown, since only that can be continued.
+    """
+    body, handle = item.get("content"), dict(item.get("continue_with", {}))
+    out: list[str] = []
+    if item.get("content_type") == "parts" and item.get("text") and not item.get("text_truncated"):
+        body = item["text"]
+        handle.pop("content_offset", None)
+        whole = {"tool": "lcm_expand", "store_id": item["store_id"], "format": "json"}
+        out.append(f"lcm: the text of its parts; all of them, exactly: {call(whole)}")
+        if "arguments_offset" not in handle:
+            return body, out
+    if handle:
+        out.append(f"lcm: cut; it goes on with {call(handle)}")
+    return body, out
 
 
 def _call(item: Mapping[str, Any]) -> str:
@@ -189,14 +205,13 @@ def expanded(answer: Answer) -> str:
 
 def text(answer: Answer) -> str:
     """One text with what is known of it: a message, a file, a summary. The facts first, then the text as it is."""
-    body = answer.get("content")
-    if answer.get("content_type") == "parts" and answer.get("text"):
-        body = answer["text"]
+    body, more = _body(answer)
     calls = answer.get("tool_calls", ())
     skip = (
         "note",
         "content",
         "text",
+        "text_truncated",
         "tool_calls",
         "continue_with",
         "content_truncated",
@@ -208,8 +223,7 @@ def text(answer: Answer) -> str:
         if name not in skip and _records(value):
             out += [f"lcm: {name}:", *(f"- {_flat(each)}" for each in value)]
     out += [f"lcm: it calls {_call(each)}" for each in calls]
-    if "continue_with" in answer:
-        out.append(f"lcm: cut; it goes on with {call(answer['continue_with'])}")
+    out += more
     if "read_on" in answer:
         out.append(f"lcm: more: {answer['read_on']}")
     if body is not None:

@@ -26,7 +26,7 @@ from .access import Access
 from .arguments import Address
 from .expand_query import TASK, owner_of
 from .grep import NOTE, Ask, Search, searchable
-from .paging import LOST, Answer, Room, iso, said, spoken
+from .paging import LOST, Answer, Room, iso, said, spans, spoken
 
 _MOST_CHARS: Final = 24_000  # of one message that are read
 _ANSWER_TOKENS: Final = 300
@@ -115,7 +115,7 @@ def answer(caller: Access, wanted: Wanted, room: Room) -> Answer:
     if not wanted.prompt.strip():
         raise BadRequest("prompt is empty; give the question that each message is to be asked")
     rows = _rows(caller, wanted)
-    owner, name = owner_of(caller), _name(wanted.prompt, rows)
+    owner, name = owner_of(caller), _name(wanted.prompt)
     session_id = caller.session.session_id if caller.session else ""
     with caller.readers.only(session_id) as mine:
         if not mine:
@@ -125,7 +125,7 @@ def answer(caller: Access, wanted: Wanted, room: Room) -> Answer:
         deadline = caller.clock() + config.expansion_timeout_ms / 1000
         known = {int(store_id): text for store_id, text in before.items()}
         job = _Job(caller, wanted.prompt, config.expansion_context_tokens, known, deadline)
-        _run(job, [row for row in rows if row.store_id not in known], session_id, len(rows))
+        _run(job, rows, session_id)
         caller.readers.keep_as(owner, name, json.dumps(job.answers))
         return _told(job, rows, room)
 
@@ -153,20 +153,21 @@ def _named(caller: Access, address: Address, limit: int) -> list[int]:
     return caller.scopes.between(address.number, address.last or address.number, caller.everything(), limit=limit)
 
 
-def _run(job: _Job, rows: Sequence[Row], session_id: str, total: int) -> None:
-    """Ask messages, several at a time; the first alone, so that a model that is not there costs one request."""
+def _run(job: _Job, rows: Sequence[Row], session_id: str) -> None:
+    """Ask those not asked yet, several at a time; the first alone, so that a model that is not there costs one request."""
     readers = job.caller.readers
+    waiting = [row for row in rows if row.store_id not in job.answers]
 
     def ask(row: Row) -> None:
         job.ask(row)
-        readers.progress[session_id] = (len(job.answers), total)
+        readers.progress[session_id] = (sum(each.store_id in job.answers for each in rows), len(rows))
 
     try:
-        for row in rows[:1]:
+        for row in waiting[:1]:
             ask(row)
         if not job.failures:
             with ThreadPoolExecutor(max_workers=job.caller.config.summary_parallelism) as pool:
-                for row in rows[1:]:
+                for row in waiting[1:]:
                     pool.submit(contextvars.copy_context().run, ask, row)
     finally:
         readers.progress.pop(session_id, None)
@@ -183,7 +184,7 @@ def _told(job: _Job, rows: Sequence[Row], room: Room) -> Answer:
         )
     if job.failures:
         out["degraded"], out["reason"] = True, job.failures[-1]
-        if not job.answers:
+        if not found:
             out["notes"] = ["no model answers: lcm_grep finds messages, lcm_expand reads them"]
     elif left:
         out["notes"] = [f"the budget is used up; the same call goes on with the {left} messages that are left"]
@@ -194,7 +195,10 @@ def _told(job: _Job, rows: Sequence[Row], room: Room) -> Answer:
     for row in found:
         item = {"address": f"msg_{row.store_id}", "time": iso(said(row.head)), "answer": job.answers[row.store_id]}
         if out["answers"] and not room.holds(item):
-            out["answers_left_out"] = len(found) - len(out["answers"])
+            rest = [each.store_id for each in found[len(out["answers"]) :]]
+            out["answers_left_out"] = len(rest)
+            handle = {"tool": "lcm_map", "prompt": job.prompt, "store_ids": spans(rest), "limit": len(rest)}
+            out["continue_with"] = handle  # what was answered is kept, so only the joining costs a request
             break
         room.take(item)
         out["answers"].append(item)
@@ -207,6 +211,6 @@ def _head(caller: Access, row: Row) -> str:
     return f"msg_{head.store_id} | {who} | {iso(said(head))}"
 
 
-def _name(prompt: str, rows: Sequence[Row]) -> str:
-    """The job's name: the same question to the same messages."""
-    return blake2b(json.dumps([prompt, [row.store_id for row in rows]]).encode(), digest_size=8).hexdigest()
+def _name(prompt: str) -> str:
+    """The name of the answers to a question, whichever messages were asked."""
+    return blake2b(json.dumps(prompt).encode(), digest_size=8).hexdigest()

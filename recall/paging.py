@@ -266,6 +266,8 @@ def _rendering(item: Answer, row: Row, room: Room) -> None:
     end = fit(row.text, 0, min(len(row.text), _RENDERED_CHARS), room)
     if row.text:
         item["text"] = row.text[:end] + ("…" if end < len(row.text) else "")
+        if end < len(row.text):
+            item["text_truncated"] = True
 
 
 def _call(call: ToolCall, arguments: str | None = None) -> Answer:

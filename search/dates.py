@@ -1,10 +1,11 @@
 """
 When a question is about: dates and times typed in it, as stretches of time.
 
-Pure. Reads what is unmistakable (2023-10-13, October 13, 2023, 3 June, July 2023, in August, 2023年10月13日, 10月, yesterday,
-last week, last Wednesday, 3 days ago, im Mai, letzte Woche, vor drei Tagen, 昨天, 上个月, 上周三) and nothing else: a wrong guess
-would push right answers down. Days are whole days in UTC with some hours on both sides, for neither the zone of the one who asks
-nor of the one who spoke is known.
+Pure. Reads what is unmistakable (2023-10-13, October 13, 2023, 3 June, July 2023, in August, 2023年10月13日, 10月,
+yesterday, last week, last Wednesday, 3 days ago, im Mai, letzte Woche, vor drei Tagen, 昨天, 上个月, 上周三, le 3 juin, la
+semana pasada, há dois dias, tre giorni fa, в мае, вчера) and nothing else: a wrong guess would push right answers
+down. Days are whole days in UTC with some hours on both sides, for neither the zone of the one who asks nor of the
+one who spoke is known.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from . import forms
 
 _MONTH: Final = (
     r"(?P<month>january|february|march|april|may|june|july|august|september|october|november|december|"
@@ -40,12 +43,39 @@ _WEEKDAYS: Final = {
     **{name: n for n, name in enumerate(("mont", "dien", "mitt", "donn", "frei", "sams", "sonn"))},
     **{name: n for n, name in enumerate("一二三四五六日")}, "天": 6, "末": 5,
 }  # fmt: skip
+
+#: Names of months, in order, by language; in Russian in the two forms that a date or "in" asks for.
+_NAMED_MONTHS: Final = {
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    "pt": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
+    "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+    "ru": "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
+    "ru ": "январе феврале марте апреле мае июне июле августе сентябре октябре ноябре декабре",
+}
+_WHOLE_MONTHS: Final = {name: n for names in _NAMED_MONTHS.values() for n, name in enumerate(names.split(), 1)}
+_NAMED_WEEKDAYS: Final = (
+    "lundi mardi mercredi jeudi vendredi samedi dimanche",
+    "lunes martes miércoles jueves viernes sábado domingo",
+    "lunedì martedì mercoledì giovedì venerdì sabato domenica",
+    "понедельник вторник среду четверг пятницу субботу воскресенье",
+)
+
+
+def _month_of(*languages: str) -> str:
+    names = {name for language in languages for name in _NAMED_MONTHS[language].split()}
+    return rf"(?P<month>{'|'.join(sorted(names))})(?!\w)"
+
+
 _Span = tuple[float, float]
 _MOST_CHARS: Final = 2000
 _MOST_SPANS: Final = 40
 _MOST_DAYS: Final = 20_000
 _YEARS_BACK: Final = 5
 _ANY: Final = re.compile(
+    r"derni|pass|pasad|scors|hier\b|ayer|hoy\b|ontem|hoje|ieri\b|oggi|aujourd|il y a|hace\b|há\b|\bfa\b|прошл|вчера|"
+    "сегодня|назад|"
+    r"\b(?:en|em|a|da|depuis|desde|durante|pendant|в|с|за)\s|"
     r"letzt|vorig|vergangen|gestern|heute|\bvor\b|(?:im|seit)\s|周|星期|"
     r"\d|ago|last|past|previous|today|tonight|morning|yesterday|[天昨前上月年]|(?:in|during|of|since|this)\s"
 )
@@ -63,6 +93,12 @@ _UNITS: Final = {
     "年": 365,
     "tag": 1, "tage": 1, "tagen": 1, "woche": 7, "wochen": 7, "monat": 30, "monate": 30, "monaten": 30,
     "jahr": 365, "jahre": 365, "jahren": 365,
+    "jour": 1, "semaine": 7, "mois": 30, "an": 365, "année": 365, "día": 1, "dia": 1, "semana": 7, "mes": 30, "mês": 30,
+    "mese": 30,
+    "año": 365, "ano": 365, "giorno": 1, "giorni": 1, "settimana": 7, "settimane": 7, "mesi": 30, "anno": 365, "anni": 365,
+    "день": 1, "дня": 1, "дней": 1, "неделю": 7, "недели": 7, "недель": 7, "неделе": 7, "месяц": 30, "месяца": 30,
+    "месяцев": 30,
+    "месяце": 30, "год": 365, "года": 365, "лет": 365, "году": 365,
 }  # fmt: skip
 _NUMBERS: Final = {
     "a": 1,
@@ -72,6 +108,21 @@ _NUMBERS: Final = {
     "einer": 1,
     "两": 2,
     **{name: n for n, name in enumerate("one two three four five six seven eight nine ten".split(), 1)},
+    **{
+        name: n
+        for names in (
+            "un deux trois quatre cinq six sept huit neuf dix",
+            "un dos tres cuatro cinco seis siete ocho nueve diez",
+            "um dois três quatro cinco seis sete oito nove dez",
+            "un due tre quattro cinque sei sette otto nove dieci",
+            "один два три четыре пять шесть семь восемь девять десять",
+            "une duas",
+            "una две",
+            "uma",
+            "одну",
+        )
+        for n, name in enumerate(names.split(), 1)
+    },
     **{name: n for n, name in enumerate("zwei drei vier fünf sechs sieben acht neun zehn".split(), 2)},
     **{name: n for n, name in enumerate("一二三四五六七", 1)},
 }
@@ -79,9 +130,14 @@ _NUMBERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """The times that a question names, as Unix seconds: first included, last excluded. False when it names none."""
+    """The times that a question names, as Unix seconds: first included, last excluded. False when it names none.
+
+    ``named``: how they are told to people, where not by their days; ``share``: of the weight of a date.
+    """
 
     spans: tuple[tuple[float, float], ...] = ()
+    named: str = ""
+    share: float = 1.0
 
     def __bool__(self) -> bool:
         return bool(self.spans)
@@ -89,6 +145,8 @@ class When:
     @property
     def days(self) -> str:
         """The times as days, for people."""
+        if self.named:
+            return self.named
         whole = [(first + _MARGIN.total_seconds(), last - _MARGIN.total_seconds() - 1) for first, last in self.spans]
         named = [[datetime.fromtimestamp(at, UTC).date().isoformat() for at in span] for span in whole[-1:]]
         return ", ".join(first if first == last else f"{first} to {last}" for first, last in named)
@@ -115,7 +173,7 @@ def _date(found: re.Match[str], now: float) -> list[_Span]:
     """A day, a month or a year, as far as they are named; without a year, that of the last years."""
     parts = found.groupdict()
     month = parts.get("month")
-    number = 0 if not month else int(month) if month.isdigit() else _MONTHS[month[:3]]
+    number = 0 if not month else int(month) if month.isdigit() else _WHOLE_MONTHS.get(month) or _MONTHS[month[:3]]
     day, year = int(parts.get("day") or 0), int(parts.get("year") or 0)
     this = datetime.fromtimestamp(now, UTC).year
     out: list[_Span] = []
@@ -143,11 +201,14 @@ def _days_back(found: re.Match[str], now: float) -> list[_Span]:
     parts = found.groupdict()
     word = parts.get("word") or ""
     today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if word == "hier" and forms.languages(found.string) != ("fr",):  # in German it is "here"
+        return []
     if word in _SINGLE:
         back = _SINGLE[word]
         return [_span(today - timedelta(days=back), today - timedelta(days=back - 1))]
-    size = _UNITS[(parts["unit"] or "").removesuffix("s")]
-    count = parts.get("count")
+    unit = parts["unit"] or ""
+    size = _UNITS.get(unit) or _UNITS[unit.removesuffix("s")]
+    count = parts.get("count") or ("один" if parts.get("ago") else None)
     if count is None:  # last week: the seven days before this week's, and what is close
         return [_span(today - timedelta(days=2 * size), today - timedelta(days=size // 7))]
     number = int(count) if count.isdigit() else _NUMBERS[count]
@@ -165,16 +226,25 @@ def _weekday(found: re.Match[str], now: float) -> list[_Span]:
         day = today - timedelta(days=today.weekday() + 7 - _WEEKDAYS[parts["chinese"]])
         return [_span(day, day + timedelta(days=2 if parts["chinese"] == "末" else 1))]
     name = parts["weekday"] or ""
-    wanted = _WEEKDAYS.get(name[:4], _WEEKDAYS.get(name[:3], 0))
+    named = (names.split().index(name) for names in _NAMED_WEEKDAYS if name in names.split())
+    wanted = next(named, _WEEKDAYS.get(name[:4], _WEEKDAYS.get(name[:3], 0)))
     back = (today.weekday() - wanted - 1) % 7 + 1
     return [_span(today - timedelta(days=back), today - timedelta(days=back - 1))]
 
 
 _SINGLE: Final = {
     "heute": 0, "gestern": 1, "vorgestern": 2, "today": 0, "tonight": 0, "this morning": 0, "yesterday": 1, "last night": 1,
+    "aujourd'hui": 0, "aujourd’hui": 0, "hier": 1, "avant-hier": 2, "hoy": 0, "anoche": 1, "ayer": 1, "anteayer": 2,
+    "hoje": 0, "ontem": 1,
+    "anteontem": 2, "oggi": 0, "ieri": 1, "сегодня": 0, "вчера": 1, "позавчера": 2,
     "今天": 0, "今晚": 0, "昨天": 1, "昨晚": 1, "前天": 2,
 }  # fmt: skip
-_COUNT: Final = rf"(?P<count>\d{{1,3}}|{'|'.join(sorted((k for k in _NUMBERS if k.isascii()), key=len, reverse=True))})"
+_COUNT: Final = rf"(?P<count>\d{{1,3}}|{'|'.join(sorted((k for k in _NUMBERS if k < '一'), key=len, reverse=True))})"
+
+_ANY_MONTH: Final = _month_of(*_NAMED_MONTHS)
+_WEEKDAYS_LATIN: Final = "|".join(name for names in _NAMED_WEEKDAYS for name in names.split())
+_LAST: Final = r"(?:derni[eè]re?|pass[eé]e?|pasad[ao]|passad[ao]|scors[ao]|passat[ao])"
+_UNIT: Final = "jour|semaine|mois|an|année|día|dia|semana|mes|mês|año|ano|giorno|settimana|mese|anno"
 
 _Meaning = Callable[[re.Match[str], float], list[_Span]]
 _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
@@ -197,11 +267,31 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         (rf"\b(?:im|seit)\s+(?:(?:letzten|vergangenen|vorigen)\s+)?(?:anfang\s+|ende\s+|mitte\s+)?{_MONTH_DE}", _date),
         (rf"\b(?:in|during|of)\s+{_YEAR}\b", _date),
         (rf"(?:在|于){_YEAR}\s*年", _date),
+        (rf"\b{_DAY}(?:er|º|°)?\s+(?:de\s+|d['’])?{_ANY_MONTH}(?:\s+(?:de\s+|del\s+)?{_YEAR})?", _date),
+        (rf"\b{_ANY_MONTH}\s+(?:de\s+|del\s+)?{_YEAR}\b", _date),
+        (rf"\b(?:en|depuis|pendant)\s+{_month_of('fr')}", _date),
+        (rf"\b(?:en|desde|durante)\s+{_month_of('es')}", _date),
+        (rf"\b(?:em|desde|durante)\s+{_month_of('pt')}", _date),
+        (rf"\b(?:a|in|da)\s+{_month_of('it')}", _date),
+        (rf"\b(?:в|с|за)\s+{_month_of('ru', 'ru ')}", _date),
+        (
+            rf"(?<!\w)(?P<word>{'|'.join(sorted((w for w in _SINGLE if w < '一'), key=len, reverse=True))})(?!\w)",
+            _days_back,
+        ),
         (r"\b(?P<word>today|tonight|this morning|yesterday|last night)\b", _days_back),
         (r"\b(?P<word>heute|gestern|vorgestern)\b", _days_back),
         (r"(?P<word>今天|今晚|昨天|昨晚|前天)", _days_back),
         (rf"\b(?:last|past|previous|letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?)\s+{_WEEKDAY}", _weekday),
         (r"上(?:个)?(?:周|星期|礼拜)(?P<chinese>[一二三四五六日天末])", _weekday),
+        (rf"\b(?P<weekday>{_WEEKDAYS_LATIN})\s+{_LAST}(?!\w)", _weekday),
+        (rf"\bпрошл(?:ый|ую|ое)\s+(?P<weekday>{_WEEKDAYS_LATIN})(?!\w)", _weekday),
+        (rf"\b(?P<unit>{_UNIT})\s+{_LAST}(?!\w)", _days_back),
+        (rf"\bscors[ao]\s+(?P<unit>{_UNIT})\b", _days_back),
+        (r"\bпрошл(?:ой|ом)\s+(?P<unit>неделе|месяце|году)\b", _days_back),
+        (rf"\b(?:il\s+y\s+a|hace|há)\s+{_COUNT}\s+(?P<unit>(?:{_UNIT})s?|meses)\b", _days_back),
+        (rf"\b{_COUNT}\s+(?P<unit>{_UNIT}|giorni|settimane|mesi|anni)\s+fa\b", _days_back),
+        (rf"\b{_COUNT}\s+(?P<unit>день|дня|дней|недели|недель|месяца|месяцев|года|лет)\s+назад\b", _days_back),
+        (r"\b(?P<unit>неделю|месяц|год)\s+(?P<ago>назад)\b", _days_back),
         (rf"\bvor\s+{_COUNT}\s+(?P<unit>tag(?:en)?|wochen?|monat(?:en)?|jahr(?:en)?)\b", _days_back),
         (r"\b(?:letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?)\s+(?P<unit>woche|monat|jahr)\b", _days_back),
         (rf"\b{_COUNT}\s+(?P<unit>days?|weeks?|months?|years?)\s+ago\b", _days_back),

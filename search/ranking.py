@@ -127,7 +127,7 @@ class Pool:
             if hit.place.chars > query.CHUNK_CHARS and hit.rung == "any":
                 hit.own /= 1 + LONG_PENALTY * math.log(hit.place.chars / query.CHUNK_CHARS)
             if when and when.covers(hit.place.at):
-                hit.own *= 1 + TIMELY
+                hit.own *= 1 + TIMELY * when.share
             hit.score = hit.own
 
     def best(self, count: int) -> list[Found]:
@@ -191,7 +191,7 @@ class Pool:
             score = sum(hit.weighed) + PHRASE_GAIN * (hit.rung == "phrase") * asked.length
             score += LITERAL_GAIN * sum(sign in seen.lowered for sign in literals) / max(1, len(literals))
             score -= UNASKED_LOSS * (hit.rung == "near" and not asked.is_question)
-            scores.append(score + TIMELY_GAIN * bool(when and when.covers(hit.place.at)))
+            scores.append(score + (TIMELY_GAIN * when.share if when and when.covers(hit.place.at) else 0.0))
             hit.at = asked.window(seen) if seen.places else None
         self.mean = [sum(column) / len(examples) for column in zip(*(hit.weighed for hit, *_ in examples), strict=True)]
         self._settle([hit for hit, *_ in examples], scores)

@@ -116,6 +116,7 @@ def test_a_snippet_shows_words_behind_escapes(tmp_path: Path, line: int, query: 
     lines = ["some words of filler here"] * 40_000
     lines[line] = "wombat 数据库备份方案"
     archive = Archive(tmp_path, result(json.dumps({"output": "\n".join(lines)})))
+    assert archive.store.index_waiting(seconds=30) == 0  # a search alone waits for a moment only
 
     (hit,) = archive.grep(query)["results"]
     assert shown in hit["snippet"]

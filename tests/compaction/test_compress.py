@@ -260,6 +260,19 @@ def test_one_round_of_huge_parallel_results_fits(tmp_path: Path) -> None:
     assert groups.problems(compacted) == []
 
 
+def test_one_round_of_hundreds_of_small_results_fits(tmp_path: Path) -> None:
+    """None of them is large."""
+    world = World(tmp_path)
+    names = [f"c{n}" for n in range(300)]
+    messages = chat().user("look at all of it").calls(*names).results(*names, text="0123456789 abcdef " * 90)
+
+    compacted = world.compact(messages, threshold=48_000)
+
+    assert tokens_of(messages) > 100_000
+    assert tokens_of(compacted) <= 48_000
+    assert groups.problems(compacted) == []
+
+
 def test_a_stub_is_the_row_it_stands_for(tmp_path: Path) -> None:
     """A result that is shown by reference is stored once, whole, also after a restart and another pass."""
     world = World(tmp_path)

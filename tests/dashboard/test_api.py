@@ -17,6 +17,7 @@ from world import World as Compacting
 from hermes_lcm.command import VERBS, Verb
 from hermes_lcm.dashboard import api
 from hermes_lcm.dashboard.conversation import BUCKETS
+from hermes_lcm.ops.journal import note
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOKS: dict[str, dict[str, str]] = {
@@ -112,6 +113,21 @@ def test_metadata_lets_no_verb_tell_what_was_said(archive: World, monkeypatch: p
     _, text = api.answer("run", {"words": f"{verb.name} {verb.example}".strip()})
 
     assert "zebra" not in text
+
+
+def test_metadata_quotes_nothing_that_an_operator_typed(archive: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words of a verb, and what was refused of a setting that may name somebody."""
+    note(archive.runtime.db, "ledger correct 1.ab the zebra is white", "corrected: the zebra is white", now=1.0)
+    (archive.home / "config.yaml").write_text(
+        "lcm:\n  ignore_session_patterns: {zebra: 1}\n  leaf_chunk_tokens: many\n"
+    )
+    archive.close()
+    shown = json.dumps([ask("journal"), ask("settings"), ask("now")])
+    monkeypatch.setenv("LCM_DASHBOARD", "metadata")
+    figures = json.dumps([ask("journal"), ask("settings"), ask("now")])
+
+    assert (shown.count("zebra is white"), "zebra: 1" in shown.replace("'", "")) == (2, True)
+    assert ("zebra" in figures, "many" in figures) == (False, True)
 
 
 def test_behind_a_login_texts_are_shown_only_where_somebody_said_so(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,19 @@ few = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scop
 @pytest.fixture
 def archive(tmp_path: Path) -> Archive:
     return Archive(tmp_path)
+
+
+def following(call: Callable[..., dict[str, Any]], tool: str, **args: Any) -> Iterator[dict[str, Any]]:
+    """The answer of a call, and those of the calls that it and they name: of the answer, or of its only message."""
+    for _ in range(100):
+        page = call(tool, **args)
+        yield page
+        item = next(iter(page.get("messages", [page])))
+        handle = page.get("continue_with") or item.get("continue_with")
+        if handle is None:
+            return
+        tool, args = handle["tool"], {name: value for name, value in handle.items() if name != "tool"}
+    raise AssertionError(f"{tool} with {args} goes on without end")
 
 
 # -- one message ---------------------------------------------------------------------------------------------------
@@ -94,15 +108,16 @@ def test_huge_arguments_are_paged_like_content(
 
 
 def test_huge_content_and_huge_arguments_both_come_back(archive: Archive) -> None:
-    """A cut of one says how to go on, and then how to get the other."""
-    text, arguments = "said " * 10_000, json.dumps({"text": "written " * 10_000})
-    [store_id] = archive.say(calls(arguments, name="write_file", text=text))
+    """The call that a page names goes on with both."""
+    text, arguments = "said " * 10_000, json.dumps({"text": "written " * 5_000})
+    archive.say(calls(arguments, name="write_file", text=text))
+    read, written = "", ""
+    for handle in following(archive.call, "lcm_load_session", max_content_chars=100):
+        item = next(iter(handle.get("messages", [handle])))
+        read += item.get("content") or ""
+        written += "".join(call["function"]["arguments"] for call in item.get("tool_calls", ()))
 
-    first = archive.call("lcm_expand", store_id=store_id)
-
-    assert first["next_content_offset"] == len(first["content"])
-    assert first["next_arguments_offset"] == len(first["tool_calls"][0]["function"]["arguments"])
-    assert first["continue_with"]["then"] == {"arguments_offset": first["next_arguments_offset"]}
+    assert (read, written) == (text, arguments)
 
 
 def test_content_parts_come_as_exact_json_and_as_text(archive: Archive) -> None:

@@ -422,7 +422,7 @@ def test_cut_evidence_names_the_tools_that_the_agent_has(archive: Archive) -> No
     archive.model = Model(SummaryUnavailable("provider is down"))
     answer = archive.call("lcm_expand_query", prompt="vault in Bremen", context_max_tokens=1500)
 
-    assert f"lcm_expand(store_id=msg_{needle}, content_offset=" in answer["answer"]
+    assert f'lcm_expand(store_id="msg_{needle}", content_offset=' in answer["answer"]
 
 
 @pytest.mark.parametrize("store_ids", [None, ["msg_2..msg_4"]], ids=["found", "named"])

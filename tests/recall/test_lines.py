@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -221,3 +222,66 @@ def test_what_is_not_there_is_said_so(archive: Archive) -> None:
 
     assert "not in this archive" in answer
     assert "82 messages of 1 sessions" in answer
+
+
+def pasted(archive: Archive, line: str) -> str:
+    """The answer of a call as an answer writes it."""
+    call = ast.parse(line.replace("=true", "=True"), mode="eval").body
+    assert isinstance(call, ast.Call)
+    assert isinstance(call.func, ast.Name)
+    return archive.raw(call.func.id, **{str(each.arg): ast.literal_eval(each.value) for each in call.keywords})
+
+
+GOES_ON = re.compile(r"^lcm: cut; it goes on with (.*)$", re.MULTILINE)
+
+
+def test_long_parts_are_read_to_their_end_with_what_each_page_says(tmp_path: Path) -> None:
+    """As JSON, since their text alone could not be continued."""
+    parts = [{"type": "text", "text": "".join(f"line {n} of what was pasted\n" for n in range(2000))}]
+    archive = Archive(tmp_path, user(parts), room=2000)
+    read, answer = "", archive.raw("lcm_load_session")
+    first = GOES_ON.search(answer)
+    assert first is not None
+    answer = archive.raw("lcm_expand", store_id=1)
+    while True:
+        head, _, part = answer.partition("lcm: the text:\n")
+        read += part
+        more = GOES_ON.search(head)
+        if more is None:
+            break
+        answer = pasted(archive, more[1])
+
+    assert json.loads(read) == parts
+    assert "line" in pasted(archive, first[1])
+
+
+def test_short_parts_are_shown_as_their_text_with_the_call_for_all_of_them(tmp_path: Path) -> None:
+    """The picture is in the answer of that call."""
+    parts = [
+        {"type": "text", "text": "what is this?"},
+        {"type": "image_url", "image_url": {"url": "data:," + "A" * 90}},
+    ]
+    archive = Archive(tmp_path, user(parts))
+
+    for answer in (archive.raw("lcm_expand", store_id=1), archive.raw("lcm_load_session")):
+        assert "what is this?" in answer
+        found = re.search("exactly: (.*)", answer)
+        assert found is not None
+        assert json.loads(json.loads(pasted(archive, found[1]))["content"]) == parts
+
+
+def test_a_long_summary_of_many_messages_is_described_to_its_end(archive: Archive) -> None:
+    """First its text, then its sources, whatever of them fits on a page."""
+    text = "".join(f"sentence {n} of the summary. " for n in range(1500))
+    archive.node(text, range(1, 81))
+    read, listed, answer = "", set[int](), archive.call("lcm_describe", id="sum_1")
+    for _ in range(20):
+        read += answer["content"]
+        listed |= {each["store_id"] for each in answer["sources"]}
+        handle = answer.get("continue_with")
+        if handle is None:
+            break
+        answer = archive.call(handle["tool"], **{name: value for name, value in handle.items() if name != "tool"})
+
+    assert read == text
+    assert listed == set(range(1, 81))

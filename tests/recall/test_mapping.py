@@ -133,3 +133,17 @@ def test_messages_of_others_are_not_asked(tmp_path: Path) -> None:
 def test_what_names_no_messages_is_refused(tmp_path: Path, args: dict[str, Any]) -> None:
     """With what would."""
     assert "msg_10..msg_20" in asked(archive(tmp_path, *PRICES), **args)["error"]
+
+
+def test_answers_that_do_not_fit_come_with_the_call_for_the_rest(tmp_path: Path) -> None:
+    """No message is asked twice for it."""
+    found = archive(tmp_path, *(user(f"Offer {n} costs {n}00 dollars. {'x ' * 90}") for n in range(60)), room=1200)
+    answer = asked(found, store_ids=["msg_1..msg_60"], limit=60)
+    seen = [each["address"] for each in answer["answers"]]
+    requests = len(found.model.requests)
+    while handle := answer.get("continue_with"):
+        answer = found.call(handle["tool"], **{name: value for name, value in handle.items() if name != "tool"})
+        seen += [each["address"] for each in answer["answers"]]
+
+    assert seen == [f"msg_{n}" for n in range(1, 61)]
+    assert {each["messages"][0]["content"][:20] for each in found.model.requests[requests:]} <= {"Below are answers to"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lcm.search import dates
+from hermes_lcm.search import anchors, dates
 from recall import Archive, user
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC).timestamp()
@@ -46,10 +46,40 @@ def at(day: str) -> float:
         ("am 3. Juni 2023", "2023-06-03", "2023-06-06"),
         ("vor drei Tagen", "2026-03-15", "2026-03-10"),
         ("letzten Mittwoch", "2026-03-11", "2026-03-14"),
+        ("vor fünf Tagen", "2026-03-13", "2026-03-17"),
+        ("Qu'avons-nous décidé hier ?", "2026-03-17", "2026-03-12"),
+        ("le 3 juin 2023", "2023-06-03", "2023-06-06"),
+        ("en août", "2025-08-15", "2025-10-01"),
+        ("le mois dernier", "2026-02-15", "2025-12-20"),
+        ("il y a trois jours", "2026-03-15", "2026-03-10"),
+        ("mercredi dernier", "2026-03-11", "2026-03-14"),
+        ("¿Qué dijo ayer?", "2026-03-17", "2026-03-12"),
+        ("el 3 de junio de 2023", "2023-06-03", "2023-06-06"),
+        ("en mayo", "2025-05-15", "2025-07-02"),
+        ("la semana pasada", "2026-03-10", "2026-02-28"),
+        ("hace dos semanas", "2026-03-04", "2026-03-17"),
+        ("hace tres meses", "2025-12-18", "2026-03-01"),
+        ("el miércoles pasado", "2026-03-11", "2026-03-14"),
+        ("O que decidimos ontem?", "2026-03-17", "2026-03-12"),
+        ("em março de 2023", "2023-03-15", "2023-05-02"),
+        ("no mês passado", "2026-02-15", "2025-12-20"),
+        ("há três dias", "2026-03-15", "2026-03-10"),
+        ("Che cosa abbiamo deciso ieri?", "2026-03-17", "2026-03-12"),
+        ("a maggio", "2025-05-15", "2025-07-02"),
+        ("tre giorni fa", "2026-03-15", "2026-03-10"),
+        ("la scorsa settimana", "2026-03-10", "2026-02-28"),
+        ("mercoledì scorso", "2026-03-11", "2026-03-14"),
+        ("Что мы решили вчера?", "2026-03-17", "2026-03-12"),
+        ("3 июня 2023", "2023-06-03", "2023-06-06"),
+        ("в мае", "2025-05-15", "2025-07-02"),
+        ("в прошлом месяце", "2026-02-15", "2025-12-20"),
+        ("три дня назад", "2026-03-15", "2026-03-10"),
+        ("неделю назад", "2026-03-11", "2026-03-17"),
+        ("в прошлую среду", "2026-03-11", "2026-03-14"),
     ],
 )
 def test_a_named_time_is_understood(question: str, inside: str, outside: str) -> None:
-    """In the forms that people type, English, German and Chinese; relative ones count from now."""
+    """In the forms that people type, in eight languages; relative ones count from now."""
     when = dates.read(question, NOW)
 
     assert when.covers(at(inside))
@@ -60,7 +90,7 @@ def test_a_named_time_is_understood(question: str, inside: str, outside: str) ->
     "question",
     ["May I ask what she may do?", "march on", "version 2023.10 of it", "port 8080", "the last word", "error 1013",
      "10/13", "30 February 2024", "", "mark", "deco", "junk", "sept", "2023", "das letzte Wort", "vor dem Test", "im Test",
-     "die Mai", "周到", "monday"],
+     "die Mai", "周到", "monday", "was steht hier?", "in mars", "il passato", "mes amis", "un an", "мая", "fa caldo", "mayo"],
 )  # fmt: skip
 def test_what_is_no_date_is_not_taken_for_one(question: str) -> None:
     """A wrong guess would push the right answers down."""
@@ -135,3 +165,61 @@ def test_a_timeline_has_a_line_for_each_day(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert "msg_3 user 12:00: the deployment failed, day 2025-05-01" in answer
     assert "oldest first" in answer
+
+
+@pytest.mark.parametrize(
+    ("question", "side", "event"),
+    [
+        ("What did we eat before the move?", "before", "the move"),
+        ("Who called after our trip to Ulm?", "after", "our trip to Ulm"),
+        ("Was galt vor der Umstellung?", "before", "der Umstellung"),
+        ("Que mangeait-on après le voyage ?", "after", "le voyage"),
+        ("¿Qué usamos antes de la mudanza?", "before", "la mudanza"),
+        ("Что было после переезда?", "after", "переезда"),
+        ("搬家之前吃什么", "before", "搬家"),
+    ],
+)
+def test_an_event_that_a_question_counts_from_is_understood(question: str, side: str, event: str) -> None:
+    """When it was, a search tells."""
+    assert anchors.read(question) == anchors.Anchor(event, side)
+
+
+@pytest.mark.parametrize(
+    "question", ["What came before?", "vor drei Tagen", "the port", "after 5 pm", "x" * 400 + " before the move"]
+)
+def test_where_no_event_is_named_there_is_none(question: str) -> None:
+    assert anchors.read(question) is None
+
+
+def moved(tmp_path: Path) -> tuple[Archive, list[int]]:
+    """Breakfast was spoken of before and after a move."""
+    day = 86_400.0
+    archive = Archive(tmp_path)
+    lines = [
+        "For breakfast we ate porridge",
+        "The move to Ulm is done, boxes everywhere",
+        "For breakfast we ate pancakes",
+    ]
+    return archive, archive.say(*(user(text, timestamp=1.7e9 + 30 * n * day) for n, text in enumerate(lines)))
+
+
+@pytest.mark.parametrize(("side", "wanted"), [("before", 0), ("after", 2)])
+def test_what_was_said_on_the_asked_side_of_an_event_comes_first(tmp_path: Path, side: str, wanted: int) -> None:
+    archive, ids = moved(tmp_path)
+
+    assert archive.grep(f"What did we eat for breakfast {side} the move?")["results"][0]["store_id"] == ids[wanted]
+
+
+def test_the_answer_says_which_event_it_took(tmp_path: Path) -> None:
+    """A wrong guess must be seen."""
+    archive, ids = moved(tmp_path)
+
+    notes = " ".join(archive.grep("What did we eat for breakfast before the move?")["notes"])
+    assert f'before "the move", by msg_{ids[1]} of 2023-12-14' in notes
+
+
+def test_the_first_time_is_the_earliest_of_the_matches(tmp_path: Path) -> None:
+    archive, ids = moved(tmp_path)
+
+    answer = archive.grep("When did we eat breakfast for the first time?")
+    assert answer["results"][0]["store_id"] == ids[0]

@@ -12,6 +12,7 @@ import pytest
 from rights_world import ALICE, MALLORY, OWL, PIN, Agent, World
 from world import Chat, chat
 
+from hermes_lcm.config import load
 from hermes_lcm.plugin import registration
 from hermes_lcm.records import Flag, Scope
 
@@ -288,3 +289,38 @@ def test_a_session_that_begins_with_a_history_gets_nothing_carried(
         world.hooks.pre_llm_call(session_id=target, conversation_history=list(history), platform="cli")
 
     assert carried == ["new"]
+
+
+def test_a_session_id_that_is_used_again_opens_nothing(world: World) -> None:
+    """Another chat reads what its own list shows, nothing of what the first one said under that id."""
+    again = Agent(world, "alice", "telegram", MALLORY).says("hello, I am somebody else")
+
+    assert PIN not in again.tool("lcm_load_session") + again.tool("lcm_grep", query="PIN", session_scope="all")
+    assert PIN not in again.tool("lcm_expand", store_id="msg_1..msg_9")
+    assert "somebody else" in again.tool("lcm_load_session")
+
+
+@pytest.mark.parametrize("session", ["worker", "lcm_grep"])
+def test_no_session_is_named_like_a_problem(world: World, session: str) -> None:
+    """A client chooses its session's id."""
+    world.runtime.health.degraded("background worker", f"failed on {PIN}")
+    world.runtime.health.degraded("tool lcm_grep", f"failed on {PIN}")
+    client = Agent(world, session, "api_server", "key of the client").says("hello")
+
+    assert PIN not in client.tool("lcm_status") + client.tool("lcm_doctor")
+
+
+def test_a_chat_is_not_told_what_was_refused_of_the_operators_settings(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may name other chats."""
+    block = {"ignore_session_patterns": {"telegram:alice_the_spy": True}, "leaf_chunk_tokens": "many"}
+    config = load({}, block)
+    monkeypatch.setattr(world.runtime, "config", config)
+    for problem in config.problems:
+        world.runtime.health.degraded(f"setting {problem.name}", str(problem), severity="warning")
+    said = Agent(world, "mallory", "telegram", MALLORY).says("hello").tool("lcm_status")
+
+    assert "leaf_chunk_tokens" in said
+    assert "spy" not in said
+    assert "spy" in world.agent("operator", "cli").says("hello").tool("lcm_status")
