@@ -481,6 +481,9 @@ class Config:
     fleet_object_bytes: int = knob(
         1_000_000, whole(1), "Larger messages, files included, lie in the fleet's object store."
     )
+    fleet_backup_hours: int = knob(
+        0, whole(0), "Hours between two copies of a backup that go to the fleet's object store by themselves. 0: none."
+    )
     fleet_pull_days: int = knob(
         30,
         whole(0),

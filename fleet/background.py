@@ -14,6 +14,7 @@ from typing import Any, Final
 from ..errors import FleetError, LcmError
 from ..storage.health import Health
 from ..storage.leases import Claims
+from . import copies
 from .forget import obey
 from .member import TOPIC, Member
 
@@ -104,6 +105,8 @@ class Background:
                 self._changed()
             if self._days and self.member.pull(self._days).conversations:
                 self._changed()
+            if copies.due(self.member.access()):
+                copies.keep(self.member, self.member.access())
             if not self._mended:
                 self._mended = True
                 self.member.verify(self._between)

@@ -18,6 +18,7 @@ from ..records import Flag
 from ..storage.packing import pack, unpack
 from ..store import MessageStore
 from ..text import content
+from . import copies
 from .member import Member, member_of
 from .objects import objects_of, whole
 from .outbox import State
@@ -135,6 +136,7 @@ class Purging:
                 removed = {name: count + int(n) for (name, count), n in zip(removed.items(), row or (), strict=True)}
         if self._objects is not None:
             removed["objects"] = sum(map(self._objects.forget, reach.messages))
+            removed["backups"] = copies.forget(self._member, self._deps)
         return removed
 
     def _said(self, server: Connection[tuple[Any, ...]], numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
@@ -164,6 +166,7 @@ class Purging:
         if self._objects is not None:
             left = [each for each in reach.messages if self._objects.names(f"messages/{each}-")]
             out.append(Table("objects", len(reach.messages), removed.get("objects", 0), tuple(left)))
+            out.append(Table("backups", 0, removed.get("backups", 0)))
         return out
 
     def _text(self, value: Any) -> str:
@@ -186,6 +189,8 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
         done = purge.follow(deps, here, nodes) if here else purge.Plan(())
         for part in _parts(ids if done.rows else ()):
             server.execute("SELECT lcm.clear(%s::bigint[])", (part,))
+        if done.rows and deps.config.fleet_objects:
+            copies.forget(member, deps)
         unswept = (state.unswept or bool(done.rows)) and not purge.renewed(deps, most_bytes)
         now = replace(state, obeyed=until, kept=done.held, unswept=unswept)
         if now != state:

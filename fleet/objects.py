@@ -114,8 +114,7 @@ class Objects:
         """Store a message's envelope: what its row holds instead. ``salt``: known only to who reads the row."""
         key = hashlib.sha256(salt.encode() + b"\0" + packed).digest()
         name = f"{_of(number)}{hashlib.sha256(key).hexdigest()[:32]}"
-        cipher = _cipher(key)
-        sealed, tag = cipher.encrypt_and_digest(packed)
+        sealed, tag = cipher(key).encrypt_and_digest(packed)
         self.put(name, tag + sealed)
         return _ELSEWHERE + json.dumps({"object": name, "key": key.hex()}).encode()
 
@@ -124,7 +123,7 @@ class Objects:
         said = json.loads(reference[1:])
         data = self.get(said["object"])
         try:
-            return bytes(_cipher(bytes.fromhex(said["key"])).decrypt_and_verify(data[_TAG_BYTES:], data[:_TAG_BYTES]))
+            return bytes(cipher(bytes.fromhex(said["key"])).decrypt_and_verify(data[_TAG_BYTES:], data[:_TAG_BYTES]))
         except ValueError as exc:
             raise FleetError(f"object {said['object']} is not what was stored", "put it back from a copy") from exc
 
@@ -160,7 +159,8 @@ def _of(number: int) -> str:
     return f"messages/{number}-"
 
 
-def _cipher(key: bytes) -> Any:
+def cipher(key: bytes) -> Any:
+    """AES-256-GCM under a key that is used once."""
     aes = import_module("Crypto.Cipher.AES")
     return aes.new(key, aes.MODE_GCM, nonce=_NONCE)
 

@@ -391,5 +391,22 @@ GRANT SELECT ON lcm.purges TO lcm_member;
 GRANT UPDATE(text, expand_hint, tokens, quality, model, rung, checks, fingerprint) ON lcm.nodes TO lcm_member;
 """
 
-STEPS: Final = (_CORE + _RIGHTS, _MARKS, _FORGETTING)
+# Copies of backups in the object store; each role sees its own, and their keys.
+_COPIES: Final = """
+CREATE TABLE lcm.backups(
+  role name NOT NULL DEFAULT session_user,
+  name text NOT NULL,
+  object text NOT NULL UNIQUE,
+  key text NOT NULL,
+  sha256 text NOT NULL,
+  bytes bigint NOT NULL,
+  at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY(role, name)
+);
+ALTER TABLE lcm.backups ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON lcm.backups USING (role = session_user) WITH CHECK (role = session_user);
+GRANT SELECT, INSERT, DELETE ON lcm.backups TO lcm_member;
+"""
+
+STEPS: Final = (_CORE + _RIGHTS, _MARKS, _FORGETTING, _COPIES)
 VERSION: Final = len(STEPS)

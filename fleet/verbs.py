@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BadRequest
 from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most
-from ..ops.render import counted, table
+from ..ops.render import counted, size, table
+from . import copies
 from .forget import obey
 from .member import Member, member_of
 from .schema import PRIVATE
@@ -93,6 +94,23 @@ def _pull(deps: Access, words: Words) -> Answer:
     return Answer(f"pulled {said}" + (f"; {counted(gone, 'message')} purged as elsewhere" if gone else ""), data)
 
 
+def _keep(deps: Access, words: Words) -> Answer:
+    copy = copies.keep(member_of(deps), deps, words.progress)
+    return Answer(
+        f"kept {copy.name}, {size(copy.bytes)}, in the fleet's object store", {"name": copy.name, "bytes": copy.bytes}
+    )
+
+
+def _fetch(deps: Access, words: Words) -> Answer:
+    at_most(words, 1, "one copy, or none for the newest")
+    path = copies.fetch(member_of(deps), deps, words.rest[0] if words.rest else "", words.progress)
+    lines = [
+        f"fetched {path}",
+        f"`hermes lcm backup drill {path}` tries it, `hermes lcm restore {path.name}` puts it back.",
+    ]
+    return Answer("\n".join(lines), {"path": str(path)})
+
+
 def _verify(deps: Access, _words: Words) -> Answer:
     out = member_of(deps).verify()
     lines = [
@@ -114,5 +132,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("fleet status", _status, "the shared server, and how far behind it is"),
     Verb("fleet push", _push, "send what the server lacks, now"),
     Verb("fleet pull", _pull, "fetch what other hosts wrote, or one session", "[<session>]"),
+    Verb("fleet keep", _keep, "a backup, and a sealed copy of it in the fleet's object store"),
+    Verb("fleet fetch", _fetch, "bring a copy of a backup back from there", "[<name>]"),
     Verb("fleet verify", _verify, "compare this host's rows with the server's"),
 )  # fmt: skip

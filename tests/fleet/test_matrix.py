@@ -126,7 +126,7 @@ def test_the_operator_gets_what_is_in_the_fleet(there: There) -> None:
 # -- raw SQL -------------------------------------------------------------------------------------------------------
 TABLES = (
     *("conversations", "sessions", "messages", "nodes", "assemblies", "carried", "archives", "leases", "principals"),
-    *("holds", "purges", "hosts", "blocks", "grants", "meta"),
+    *("holds", "purges", "hosts", "blocks", "grants", "backups", "meta"),
 )
 MARK = "quartzvictim"
 #: {0}: a number, {1}: a nonce, {2}: an owner, {3}: a conversation, {4}: a block of the victim's.
@@ -261,9 +261,12 @@ class Victim:
         out = {}
         with psycopg.connect(self.fleet.admin) as admin:
             for table in TABLES:
-                where = {"hosts": "role LIKE 'lcm_victim%'", "grants": "role LIKE 'lcm_victim%'", "meta": "true"}.get(
-                    table, f"owner = {self.values[2]}"
-                )
+                where = {
+                    "hosts": "role LIKE 'lcm_victim%'",
+                    "grants": "role LIKE 'lcm_victim%'",
+                    "backups": "role LIKE 'lcm_victim%'",
+                    "meta": "true",
+                }.get(table, f"owner = {self.values[2]}")
                 where = f"block = {self.values[4]}" if table == "blocks" else where
                 out[table] = sorted(
                     row[0] for row in admin.execute(f"SELECT t::text FROM lcm.{table} t WHERE {where}").fetchall()
@@ -302,6 +305,12 @@ def victim(fleet: Fleet, host: Hosts) -> Victim:
             "INSERT INTO lcm.archives VALUES (%s, %s, 'h', 's', '{1}', 0, 0, 1, %s, 1, %s, 1, 1, 'archived', 0, 0)",
             conversation, owner, MARK, MARK,
         )  # fmt: skip
+        a.sql(
+            "INSERT INTO lcm.backups(name, object, key, sha256, bytes) VALUES (%s, %s, %s, '', 1)",
+            MARK,
+            MARK + "o",
+            MARK,
+        )
         admin.execute("ANALYZE")
         block = admin.execute("SELECT block FROM lcm.blocks").fetchone()[0]
         digests = [row[0].hex() for row in admin.execute("SELECT digest FROM lcm.messages").fetchall()]

@@ -13,16 +13,18 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from fleet_world import Fleet, Host
+from fleet_world import Fleet, Host, Process, eventually
 from world import chat
 
 from hermes_lcm import command
 from hermes_lcm.command import OK
 from hermes_lcm.config import Secret
 from hermes_lcm.errors import FleetError, FleetUnavailable
+from hermes_lcm.fleet import copies
 from hermes_lcm.fleet.member import Member, exact
 from hermes_lcm.fleet.objects import Objects
 from hermes_lcm.search.rights import Rights
+from hermes_lcm.storage.meta import Meta
 
 pytestmark = pytest.mark.slow
 Hosts = Callable[..., Host]
@@ -165,3 +167,89 @@ def test_a_purge_empties_the_store_too(fleet: Fleet, pair: tuple[Host, Host], pl
     assert {"table": "objects", "rows": 1, "removed": 1, "holds": []} in answer.data["certificate"]["fleet"]["tables"]
     assert ask(b, "fleet pull").data["purged"] == 1
     assert "aardvark" not in str(b.stored())
+
+
+# -- copies of backups -------------------------------------------------------------------------------------------------
+def test_a_lost_machine_comes_back_from_the_store(pair: tuple[Host, Host], place: str, tmp_path: Path) -> None:
+    """Its role on an empty home fetches the newest copy, the drill passes, and a restore has every message."""
+    a, _ = pair
+    ask(a, "fleet keep")
+    a.take(chat().user("small").says("yes").user(LARGE).says("noted").user("later").says("ok"))
+    kept = ask(a, "fleet keep")
+    (tmp_path / "new").mkdir()
+    new = Host(tmp_path / "new", fleet_objects=Secret(place)).to(a.dsn)
+    fetched = ask(new, "fleet fetch")
+    drill = ask(new, f"backup drill {fetched.data['path']}")
+    back = ask(new, f"restore {Path(fetched.data['path']).name} apply")
+
+    assert kept.code == fetched.code == drill.code == back.code == OK, (fetched.text, drill.text, back.text)
+    assert kept.data["name"] in fetched.text
+    assert "6 messages" in drill.text
+    assert [row.envelope for rows in new.runtime.whole_store.every() for row in rows] == [
+        row.envelope for rows in a.runtime.whole_store.every() for row in rows
+    ]
+    new.db.close()
+
+
+def test_who_reads_the_bucket_opens_no_copy(pair: tuple[Host, Host], place: str) -> None:
+    """Another host of the same realm neither: a copy is its own host's."""
+    a, b = pair
+    ask(a, "fleet keep")
+    (name,) = [each for each in objects(place) if each.startswith("backups/")]
+
+    assert b"SQLite format" not in Objects(place).get(name)
+    assert b"aardvark" not in Objects(place).get(name)
+    assert b.sql("SELECT * FROM lcm.backups") == []
+    assert "keeps no copy" in ask(b, "fleet fetch").text
+
+
+def test_a_copy_that_was_changed_is_refused(pair: tuple[Host, Host], place: str) -> None:
+    """Nothing of it is left in the folder of backups."""
+    a, _ = pair
+    kept = ask(a, "fleet keep")
+    folder = a.folder / "lcm-backups"
+    (folder / kept.data["name"]).unlink()
+    before = sorted(folder.iterdir())
+    (name,) = [each for each in objects(place) if each.startswith("backups/")]
+    data = Objects(place).get(name)
+    Objects(place).put(name, bytes([data[0] ^ 1]) + data[1:])
+
+    assert "not what was stored" in ask(a, "fleet fetch").text
+    assert sorted(folder.iterdir()) == before
+
+
+def test_copies_are_made_by_themselves_and_older_ones_go(
+    fleet: Fleet, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At their interval, behind the turns; so many are kept."""
+    monkeypatch.setattr(copies, "KEPT", 1)
+    process = Process(tmp_path / "p", fleet.role("p"), LCM_FLEET_OBJECTS=place, LCM_FLEET_BACKUP_HOURS="1")
+    process.take(chat().turns(2))
+    eventually(lambda: fleet.count("backups") == 1)
+    background = process.runtime.fleet
+    background.stop()
+    background.work()
+    once = objects(place)
+    Meta(process.runtime.db).note("fleet kept", 1.0)
+    time.sleep(1.1)  # a backup's name is its second
+    background.work()
+
+    assert len(once) == len(objects(place)) == 1
+    assert once != objects(place)
+    process.runtime.db.close()
+
+
+def test_a_purge_removes_the_copies_that_hold_it(fleet: Fleet, pair: tuple[Host, Host], place: str) -> None:
+    """Of this host at once, of others with their next pull."""
+    a, b = pair
+    b.member.pull(30)
+    for each in pair:
+        ask(each, "fleet keep")
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        admin.execute(f"GRANT lcm_purger TO lcm_a_{fleet.tag}")
+    answer = ask(a, "purge matching aardvark apply")
+    left = fleet.count("backups")
+    ask(b, "fleet pull")
+
+    assert answer.code == OK, answer.text
+    assert (left, fleet.count("backups"), objects(place)) == (1, 0, [])

@@ -1,0 +1,177 @@
+"""
+Copies of this host's backups in the fleet's object store: sealed, listed on the server for this host's role only, brought back.
+
+A copy is a backup with payload files, made and checked as any other. Its key is on the server, where no other role reads it; so
+the store alone opens nothing, and a copy whose row is gone is gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import FleetError, NotFound
+from ..ops import backup
+from ..ops.retention import HOUR_S
+from ..storage import durable, files
+from ..storage.files import Progress, silent
+from ..storage.meta import Meta
+from .objects import Objects, cipher, objects_of
+from .server import refuse_other_versions
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from ..recall.access import Access
+    from .member import Member
+
+#: So many copies of a host are kept.
+KEPT: Final = 7
+_PIECE: Final = 1 << 20
+_TAG_BYTES: Final = 16
+_NOTED: Final = "fleet kept"  # in ``meta``: when the last copy was made, Unix seconds
+_LIST: Final = "SELECT name, object, key, sha256, bytes FROM lcm.backups ORDER BY at DESC, name DESC"
+_ADD: Final = "INSERT INTO lcm.backups(name, object, key, sha256, bytes) VALUES (%s, %s, %s, %s, %s)"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One copy. ``sha256``: of the backup as it was made."""
+
+    name: str
+    object: str
+    key: str
+    sha256: str
+    bytes: int
+
+
+def keep(member: Member, deps: Access, progress: Progress = silent) -> Copy:
+    """Make a backup and store a copy of it; older ones beyond ``KEPT`` go. Raises LcmError."""
+    objects = _store(deps)
+    made = backup.back_up(deps, progress, with_files=True)
+    if made.problems:
+        raise FleetError(f"{made.path.name} is not sound, so no copy was stored", "run `hermes lcm doctor deep`")
+    key = secrets.token_bytes(32)
+    with _beside(made.path) as sealed, _connected(member) as server:
+        progress("sealing", 0, 0)
+        _seal(made.path, sealed, key)
+        copy = Copy(
+            made.path.name, f"backups/{secrets.token_hex(16)}", key.hex(), _sha256(made.path), made.path.stat().st_size
+        )
+        progress("storing", 0, 0)
+        objects.put_file(copy.object, sealed)
+        server.execute(_ADD, (copy.name, copy.object, copy.key, copy.sha256, copy.bytes))
+        _drop(objects, server, _listed(server)[KEPT:])
+    Meta(deps.db).note(_NOTED, deps.clock())
+    return copy
+
+
+def fetch(member: Member, deps: Access, name: str = "", progress: Progress = silent) -> Path:
+    """Bring a copy (the newest, unless one is named) into the folder of backups. Raises LcmError."""
+    with _connected(member) as server:
+        known = _listed(server)
+    found = next((each for each in known if name in ("", each.name)), None)
+    if found is None:
+        raise NotFound(
+            f"the fleet keeps no copy {name or 'of this host'}; there are: {', '.join(each.name for each in known) or 'none'}"
+        )
+    target = backup.backup_folder(deps.db.path) / found.name
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _beside(target) as sealed, _beside(target) as opened:
+        progress("fetching", 0, 0)
+        _store(deps).get_file(found.object, sealed)
+        if not _unseal(sealed, opened, bytes.fromhex(found.key)) or _sha256(opened) != found.sha256:
+            raise FleetError(f"the copy {found.name} is not what was stored", "fetch an older one by its name")
+        durable.sync(opened)
+        opened.replace(target)
+    return target
+
+
+def forget(member: Member, deps: Access) -> int:
+    """Remove every copy of this host: they hold what was purged. How many."""
+    with _connected(member) as server:
+        known = _listed(server)
+        if known:
+            _drop(_store(deps), server, known)
+    return len(known)
+
+
+def due(deps: Access) -> bool:
+    """Is it time for the next copy?"""
+    every = deps.config.fleet_backup_hours * HOUR_S
+    return bool(every and deps.config.fleet_objects) and deps.clock() >= (Meta(deps.db).value(_NOTED) or 0.0) + every
+
+
+def kept_at(deps: Access) -> float | None:
+    """When the last copy was made."""
+    found = Meta(deps.db).value(_NOTED)
+    return float(found) if found else None
+
+
+@contextmanager
+def _connected(member: Member) -> Iterator[Connection[tuple[Any, ...]]]:
+    with member.server.connected() as server:
+        refuse_other_versions(server)
+        yield server
+
+
+def _listed(server: Connection[tuple[Any, ...]]) -> list[Copy]:
+    return [Copy(*row) for row in server.execute(_LIST).fetchall()]
+
+
+def _drop(objects: Objects, server: Connection[tuple[Any, ...]], copies: list[Copy]) -> None:
+    for each in copies:
+        server.execute("DELETE FROM lcm.backups WHERE object = %s", (each.object,))
+        objects.remove(each.object)
+
+
+def _store(deps: Access) -> Objects:
+    objects = objects_of(deps.config.fleet_objects)
+    if objects is None:
+        raise FleetError("LCM_FLEET_OBJECTS names no object store", "docs/fleet.md says how to set one")
+    return objects
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A file for half-made things, in the same folder, readable for its owner only."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}.partial")
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+    try:
+        yield partial
+    finally:
+        files.discard(partial)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _seal(path: Path, sealed: Path, key: bytes) -> None:
+    sealing = cipher(key)
+    with path.open("rb") as source, sealed.open("r+b") as target:
+        while piece := source.read(_PIECE):
+            target.write(sealing.encrypt(piece))
+        target.write(sealing.digest())
+
+
+def _unseal(sealed: Path, opened: Path, key: bytes) -> bool:
+    """Write what a sealed file holds; False: it was changed."""
+    opening, left = cipher(key), sealed.stat().st_size - _TAG_BYTES
+    with sealed.open("rb") as source, opened.open("r+b") as target:
+        while left > 0 and (piece := source.read(min(_PIECE, left))):
+            left -= len(piece)
+            target.write(opening.decrypt(piece))
+        try:
+            opening.verify(source.read(_TAG_BYTES))
+        except ValueError:
+            return False
+    return True
