@@ -239,6 +239,8 @@ def _archive(caller: Access, args: Args) -> Answer:
 
 def _status(caller: Access, _: Args) -> Answer:
     out = status(caller)
+    if caller.session is None:
+        return out  # nothing of it is stored, so nothing can be archived
     archived = len(archive.Live(caller).all()) if caller.live is not None else 0
     pressure = archive.pressure(caller)
     return {**out, "archive": {"archives": archived, **pressure}} if archived or pressure else out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import threading
 import time
@@ -232,6 +233,18 @@ def test_a_pass_without_progress_is_not_repeated_at_once(host: Host) -> None:
 
     assert host.engine.should_compress(size) is False
     assert host.engine.should_compress(size * 2) is True
+
+
+def test_the_status_answers_while_nothing_can_be_stored(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it can be archived either, which is no error (P9)."""
+    (hermes_home / "file").write_text("no folder")
+    monkeypatch.setenv("LCM_DATABASE_PATH", str(hermes_home / "file" / "x.db"))
+    host = Host(hermes_home)
+    host.says(messages := chat().turns(2))
+    said = json.loads(host.engine.handle_tool_call("lcm_status", {"format": "json"}, messages=messages))
+
+    assert "error" not in said
+    assert (said["bound"], "problems" in said) == (False, True)
 
 
 def test_what_had_to_stay_for_one_turn_leaves_the_prompt_in_the_next(host: Host) -> None:
