@@ -39,7 +39,7 @@ TITLES = {
     "presets": "Presets", "bill": "The bill", "door": "A huge message",
     "fleet": "Several hosts on one server", "rounds": "Tool rounds", "redaction": "False alarms of redaction",
     "million": "Search in a million messages", "weak_model": "A small model on this machine",
-    "outages": "Outages",
+    "outages": "Outages", "crowd": "Thirty chats at once", "memory": "Memory of a process that takes in a million",
 }  # fmt: skip
 HOW = """## How to run them again
 
