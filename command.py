@@ -657,18 +657,22 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "status",
         _status,
-        "what is going on in this session and in the archive; deep also says what fills the file",
+        "this session and the archive in numbers; deep also says what fills the file",
         "[deep]",
         own=True,
     ),
     Verb("cost", _cost, "tokens and money of requests, compactions and summaries", "[since <date|days>]", own=True),
     Verb(
-        "doctor", _doctor, "what is wrong, and what to do; deep also reads the whole file", "[deep] [verbose]", own=True
+        "doctor",
+        _doctor,
+        "find faults and say what to do; deep also reads the whole file",
+        "[deep] [verbose]",
+        own=True,
     ),
-    Verb("doctor clean", _clean, "sessions that a pattern of yours names as junk", "[apply]", changes=True),
-    Verb("doctor repair", _repair, "search indexes, or a damaged file", "[apply]", changes=True),
+    Verb("doctor clean", _clean, "remove sessions that your patterns name as junk", "[apply]", changes=True),
+    Verb("doctor repair", _repair, "repair search indexes or a damaged file", "[apply]", changes=True),
     Verb("doctor accept", _accept, "accept a loss that nothing brings back", "[apply]", changes=True),
-    Verb("doctor source", _source, "messages without a source", "[apply]", changes=True),
+    Verb("doctor source", _source, "set the source of messages that have none", "[apply]", changes=True),
     Verb("doctor retention", _retention, "how much is stored, by month"),
     *verbs.VERBS,
     *fleet.VERBS,
@@ -679,7 +683,14 @@ VERBS: tuple[Verb, ...] = (
     Verb("restore", _restore, "put a backup back", "[<name>|latest] [apply]", changes=True, example="latest"),
     *redaction.VERBS,
     *forget.verbs(purging.others_of),
-    Verb("rotate", _rotate, "let everything before the fresh tail leave the prompt", "[apply]", changes=True, own=True),
+    Verb(
+        "rotate",
+        _rotate,
+        "take everything before the newest messages out of the prompt",
+        "[apply]",
+        changes=True,
+        own=True,
+    ),
     Verb(
         "preset show", _preset_show, "shipped groups of settings and where their values come from", "[<name>]", own=True
     ),
@@ -690,11 +701,11 @@ VERBS: tuple[Verb, ...] = (
         )
         for each in presets.CHOICES
     ),
-    Verb("preset suggest", _preset_suggest, "which of them suits this context window", own=True),
+    Verb("preset suggest", _preset_suggest, "name the one that suits this context window", own=True),
     Verb(
         "preset apply",
         _preset_apply,
-        "the settings to put into the environment; writes nothing",
+        "print the settings for the environment; writes nothing",
         "<name> --dry-run",
         own=True,
     ),
@@ -706,7 +717,7 @@ VERBS: tuple[Verb, ...] = (
         changes=True,
         example="economy",
     ),
-    Verb("exam", _exam, "what the agent still knows: probes made from the archive, no model", quotes=True),
+    Verb("exam", _exam, "test what the agent still knows; no model is asked", quotes=True),
     Verb(
         "explain",
         _explain,
@@ -719,7 +730,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "dissolve",
         _dissolve,
-        "use a summary no more; undo takes it back",
+        "stop using a summary; undo takes it back",
         "<sum_3> [apply|undo]",
         changes=True,
         own=True,
@@ -798,7 +809,7 @@ VERBS: tuple[Verb, ...] = (
         "<bash|zsh|fish>",
         example="bash",
     ),
-    Verb("journal", journal.journal, "what was changed in this archive, newest first", "[--limit N]"),
+    Verb("journal", journal.journal, "changes to this archive, newest first", "[--limit N]"),
     Verb("help", _help, "this list, or more about one verb", "[<verb>]", own=True, example="backup"),
 )
 _BY_NAME = {verb.name: verb for verb in VERBS}

@@ -116,15 +116,21 @@ def drive(turns: Sequence[Sequence[Chat]], window: int, where: Path, settings: d
         folded = sum(each.get("before_tokens", 0) - each.get("after_tokens", 0) for each in agent.compactions)
         many = len(agent.compactions)
         agent.close()
-    written = sum(len(json.dumps(m.get("tool_calls") or "")) + len(str(m.get("content") or ""))
-                  for turn in turns for m in turn if m["role"] == "assistant")  # fmt: skip
-    dollars = (meter.uncached * _READ + meter.cached * _CACHED + written * _WRITTEN) / 4e6
-    dollars += (model.chars * _READ + model.written * _WRITTEN) / 4e6
+    *tokens, money = dollars(turns, meter, model)
     asks, errors = known(turns, meter.shown)
     return [
-        many, statistics.fmean(meter.sizes), meter.uncached // 4000, meter.cached // 4000, model.calls, model.chars // 4000,
-        round(model.chars / 4 / folded, 3) if folded else 0.0, round(dollars, 3), 0.0, round(asks, 3), round(errors, 3),
+        many, statistics.fmean(meter.sizes), *tokens, round(model.chars / 4 / folded, 3) if folded else 0.0, money, 0.0,
+        round(asks, 3), round(errors, 3),
     ]  # fmt: skip
+
+
+def dollars(turns: Sequence[Sequence[Chat]], meter: Meter, model: InstantModel) -> list[Any]:
+    """Thousands of tokens uncached and cached, summaries and what they read, and the bill."""
+    written = sum(len(json.dumps(m.get("tool_calls") or "")) + len(str(m.get("content") or ""))
+                  for turn in turns for m in turn if m["role"] == "assistant")  # fmt: skip
+    money = (meter.uncached * _READ + meter.cached * _CACHED + written * _WRITTEN) / 4e6
+    money += (model.chars * _READ + model.written * _WRITTEN) / 4e6
+    return [meter.uncached // 4000, meter.cached // 4000, model.calls, model.chars // 4000, round(money, 3)]
 
 
 def main() -> int:

@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 PLOTS = HERE.parent / "docs" / "plots"
-NO_BENCHMARKS = {"run", "kit", "driving", "material", "plots"}
+NO_BENCHMARKS = {"run", "kit", "driving", "material", "plots", "conformance"}
 TITLES = {
     "ingest": "Keeping messages", "compress": "Compaction", "turns": "Compaction while turns keep coming",
     "prefix": "What a compaction leaves of the prompt", "summaries": "Summaries", "recall": "Recall",
@@ -39,7 +39,7 @@ TITLES = {
     "presets": "Presets", "bill": "The bill", "door": "A huge message",
     "fleet": "Several hosts on one server", "rounds": "Tool rounds", "redaction": "False alarms of redaction",
     "million": "Search in a million messages", "weak_model": "A small model on this machine",
-    "outages": "Outages",
+    "outages": "Outages", "crowd": "Thirty chats at once", "memory": "Memory of a process that takes in a million",
 }  # fmt: skip
 HOW = """## How to run them again
 
@@ -101,12 +101,17 @@ def page() -> str:
     out += _table(["benchmark", "what", "measured", "limit", ""], rows)
     for report in reports:
         out += ["", f"## {TITLES.get(report['name'], report['name'])}", "", *_about(report)]
-        for table in report["tables"]:
-            out += ["", f"**{table['title']}**", "", *_table(table["columns"], table["rows"])]
-            out += ["", table["note"].replace("\n", " ")] if table["note"] else []
-        out += ["", *(f"- {note}" for note in report["notes"])] if report["notes"] else []
-        out += _plots(report)
+        out += [*markdown(report), *_plots(report)]
     return "\n".join([*out, "", HOW]).rstrip() + "\n"
+
+
+def markdown(report: dict[str, Any]) -> list[str]:
+    """Tables and notes of a report."""
+    out: list[str] = []
+    for table in report["tables"]:
+        out += ["", f"**{table['title']}**", "", *_table(table["columns"], table["rows"])]
+        out += ["", table["note"].replace("\n", " ")] if table["note"] else []
+    return [*out, "", *(f"- {note}" for note in report["notes"])] if report["notes"] else out
 
 
 def _plots(report: dict[str, Any]) -> list[str]:

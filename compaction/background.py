@@ -43,6 +43,7 @@ _AHEAD_PART = 0.35
 _CLOSE_SHARE, _CLOSE_PART = 0.95, 0.03
 _LEAST_TOKENS = 2000  # what a call costs besides would be half of it
 _MOST_FOLDS = 1000
+_MOST_JOBS = 32  # chats that wait: each keeps its whole list in memory
 
 
 Look = Callable[[Session, Sequence[Mapping[str, Any]], Lineage], object]
@@ -98,8 +99,8 @@ class Preparer:
         if not waiting and request.lineage.last_seq < self._seen.get(key, 0) + _MIN_NEW_ROWS:
             return
         with self._wake:
-            if self._stopped:
-                return
+            if self._stopped or (key not in self._jobs and len(self._jobs) >= _MOST_JOBS):
+                return  # one too many waits for its next turn
             self._jobs[key] = _Job(session, request, contextvars.copy_context(), look)
             if not self._waiting and self._threads < self._config.summary_parallelism:
                 self._threads += 1

@@ -221,5 +221,5 @@ def _data(done: Rescue, *, applied: bool) -> dict[str, Any]:
 
 
 VERBS: Final = (
-    Verb("rescue", _rescue, "the host's state.db, written again from our record", "[<session>] [apply]", changes=True),
+    Verb("rescue", _rescue, "write Hermes' state.db again from our record", "[<session>] [apply]", changes=True),
 )

@@ -193,12 +193,13 @@ class Standby:
         if self._adopting is not None and self._adopting.is_alive():
             self._adopting.join(seconds)
             return self._left
-        if self._rest is None:
-            self._rest = standby.sessions(self._db, self._source)[::-1]
+        rest = self._rest
+        if rest is None:
+            rest = self._rest = standby.sessions(self._db, self._source)[::-1]
         end = self._monotonic() + seconds
-        while self._rest and self._monotonic() < end:
-            self.copy(self._rest.pop())
-        return len(self._rest)
+        while rest and self._monotonic() < end:  # another stand-in that is begun meanwhile has a list of its own
+            self.copy(rest.pop())
+        return len(rest)
 
     # -- the earlier plugin's database ----------------------------------------------------------------
     def _adopt(self) -> None:

@@ -248,15 +248,16 @@ def text(data: Mapping[str, Any]) -> str:
     if not total["requests"] and not total["summaries"]:
         return "Nothing was counted yet: costs are added up from the next request on."
     lines = [
-        f"{row['day']}  {row['session'] or '(no session)'}: {row['requests']:,} requests, {row['compactions']} compactions, "
-        f"{row['cached']:,} tokens cached, {row['uncached']:,} not, {row['written']:,} written; "
+        f"{row['day']}  {row['session'] or '(no session)'}: {counted(row['requests'], 'request')}, "
+        f"{counted(row['compactions'], 'compaction')}, "
+        f"{row['cached']:,} tokens from the cache, {row['uncached']:,} read anew, {row['written']:,} written; "
         f"{_summaries(row)}; "
         f"{row['money']:.3f} dollars ({row['summary_money']:.3f} of them for summaries)"
         for row in data["days"]
     ]
     lines += [
         f"  compaction {fold['assembly']}: {fold['before']:,} to {fold['after']:,} tokens, cost {fold['cost']:.4f}, "
-        f"earned {fold['earned']:.4f} in {fold['requests_since']} requests"
+        f"earned {fold['earned']:.4f} in {counted(fold['requests_since'], 'request')}"
         for row in data["days"][-1:]
         for fold in row["folds"][-10:]
     ]

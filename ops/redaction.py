@@ -301,7 +301,7 @@ VERBS: Final = (
     Verb(
         "redact",
         _redact,
-        "take secrets out of what is stored; shows first what it would take",
+        "remove secrets from what is stored; shows first what it would remove",
         "[<kind>,... | all] [apply]",
         changes=True,
         quotes=True,

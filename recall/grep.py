@@ -141,7 +141,9 @@ class Search:
         missing = [store_id for store_id in store_ids if store_id not in self._rows]
         fresh: dict[int, Row] = {}
         for at in range(0, len(missing), _BATCH):
-            if time.monotonic() > self._until:
+            if (
+                at and time.monotonic() > self._until
+            ):  # the first are always read: hits must be shown, however busy the machine
                 break  # a scan sees its time is over; what was not read is not claimed to have been searched
             fresh.update(self._legible(missing[at : at + _BATCH]))
         if len(self._rows) < _REMEMBERED:

@@ -258,7 +258,7 @@ class Database:
         self._create_file()
         before = self._identity()
         refuse_foreign(self.file)
-        writer = self._connect(patience)
+        writer = reader = self._connect(patience)
         try:
             older = self._accepted(writer) and upgrade.wanted(writer)
             if before is None or (before.log and self._log_of() != before.log):
@@ -266,18 +266,21 @@ class Database:
             if older:
                 writer.close()  # nobody else may have the file open, not even we
                 upgrade.upgrade(self.file, wait_s=patience / 1000)
-                writer = self._connect(patience)
+                writer = reader = self._connect(patience)
             self._prepare(writer, patience)
             writer.execute(f"PRAGMA busy_timeout={self._busy_ms}")
             self._sealer = seals.Sealer(writer)
             changes.attach(writer)
             begun = self._identity()
-            reader = writer if is_memory(self.file) else self._connect_reader()
+            if not is_memory(self.file):
+                reader = self._connect_reader()
             opened = self._identity()
-            if opened is None or begun != opened or before[:3] != opened[:3] or not opened.log:
+            # Without a name its index is a removed one, which a connection of ours still holds: no other process would see it.
+            if opened is None or begun != opened or before[:3] != opened[:3] or not opened.log or not opened.shared:
                 raise self._exchanged()
         except BaseException as exc:
             writer.close()
+            reader.close()  # the last one folds no log
             if isinstance(exc, sqlite3.Error) and before is not None and before.log not in (0, self._log_of()):
                 raise self._exchanged() from exc  # a log that is not that of the index beside it
             raise

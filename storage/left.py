@@ -189,16 +189,16 @@ def _fold(writer: sqlite3.Connection) -> None:
 def _shows_more(copy: Path, file: Path) -> bool:
     """Has a copy rows that a file lacks?"""
     try:
-        with closing(sqlite3.connect(_reading(copy), uri=True)) as was, closing(
-            sqlite3.connect(_reading(file), uri=True, timeout=_BUSY_S)
+        with closing(sqlite3.connect(_reading(copy, "immutable=1"), uri=True)) as was, closing(
+            sqlite3.connect(_reading(file, "mode=ro"), uri=True, timeout=_BUSY_S)
         ) as now:  # fmt: skip
             return any(set(was.execute(rows)) - set(now.execute(rows)) for rows in _TABLES)
     except sqlite3.Error:
         return True
 
 
-def _reading(file: Path) -> str:
-    return f"file:{quote(str(file))}?mode=ro"
+def _reading(file: Path, how: str) -> str:
+    return f"file:{quote(str(file))}?{how}"
 
 
 def _placed(copy: Path, file: Path) -> bool:

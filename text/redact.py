@@ -149,6 +149,17 @@ def _tells(char: str) -> bool:
     return char.isdigit() or (not char.isalnum() and char not in "._-:/")
 
 
+def _filled(pattern: str) -> Callable[[str, int], Match | None]:
+    """The first group of a shape, where it is something that was filled in."""
+    shape = _shape(pattern, 1)
+
+    def find(text: str, at: int) -> Match | None:
+        found = shape(text, at)
+        return found if found and _is_value(text[slice(*found)]) else None
+
+    return find
+
+
 def _private_key(text: str, at: int) -> Match | None:
     """A PEM block; one that is cut off goes as far as it looks like one."""
     head = _PEM_HEAD.match(text, at)
@@ -165,6 +176,9 @@ _PEM_BODY = re.compile(
 )
 _PHRASE = r"(?:password|passwd|passphrase|passcode|pwd)"
 _API = r"(?:api[\s_.-]?(?:key|token|secret)|access[\s_.-]?token|secret[\s_.-]?key|client[\s_.-]?secret|apikey)"
+_PASSWORDS = ("password=", "passwd=", "pwd=")
+_NAMED = "(?i:password|passwd|pwd)="
+_OF_CONNECTION = r"(?:dbname|host|hostaddr|port|user|sslmode|connect_timeout|application_name|options)="
 _AWS = (
     r"(?:aws[\s_.+-]?secret(?:[\s_.+-]?access)?(?:[\s_.+-]?key)?|secret[\s_.+-]?access[\s_.+-]?key|"
     r"aws[\s_.+-]?session[\s_.+-]?token)"
@@ -201,9 +215,19 @@ RULES: tuple[Rule, ...] = (
         "password_assignment", ("pass", "pwd"), _assigned(_PHRASE, least=3, word_value=True), digest=False,
         key=re.compile(rf"(?i)[\w.-]{{0,40}}{_PHRASE}[\w.-]{{0,20}}"), needs=_ASSIGNS,
     ),
-    Rule(  # of a connection string: there it has an end
-        "password_assignment", ("password=", "pwd="), _shape(r"(?<=;)(?i:password|pwd)=([^;\s\"']{3,128})(?=;)", 1), digest=False,
-        needs=";", size=_ENDS,
+    # Of a connection string: there it has an end, or else the end of the line may be one.
+    Rule(
+        "password_assignment", _PASSWORDS, _filled(rf"(?<=[;?&]){_NAMED}([^;&\s\"']{{3,128}})(?=[;&])"), digest=False,
+        needs=";?&", size=_ENDS,
+    ),
+    Rule(
+        "password_assignment", _PASSWORDS, _filled(rf"(?<=[;?&]){_NAMED}([^;&\s\"']{{3,128}})"), digest=False,
+        needs=";?&", size=0,
+    ),
+    Rule(
+        "password_assignment", _PASSWORDS,
+        _filled(rf"(?<=\s){_NAMED}([\"']?[^;\s\"']{{3,128}}[\"']?)(?=[\s│┃|]{{1,40}}{_OF_CONNECTION})"), digest=False,
+        size=_ENDS,
     ),
     Rule("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _shape(r"gh[pousr]_[A-Za-z0-9]{30,255}"), size=40),
     Rule("github_token", ("github_pat_",), _shape(r"github_pat_\w{22,255}"), size=93),
@@ -375,7 +399,7 @@ _ESCAPE: Final = re.compile(r"%(0[9AaDd]|[2-7][0-9A-Fa-f])|\\{1,8}u00([2-7][0-9A
 _ESCAPE_SIGNS: Final = ("%", "\\u00", "\\/")
 # The end of a line within a token, as such or escaped, with what indents and borders the next one.
 _BREAK: Final = re.compile(
-    r"(?:\n|\r\n|\\(?:\\{0,7}(?:r\\{1,8})?n|\r?\n))[ \t]{0,40}(?:[│┃|>][ \t]{0,8})?(?=[\w./+=~@-])"
+    r"(?:\n|\r\n|\\(?:\\{0,7}(?:r\\{1,8})?n|\r?\n))[ \t]{0,40}(?:[│┃|>][ \t]{0,8})?(?=[\w./+=~@:-])"
 )
 _BORDER: Final = " \t│┃|"
 _BEFORE_BREAK: Final = re.compile(r"[\w./+=~:@-]")
@@ -436,6 +460,8 @@ class _View:
         if size == _ENDS:
             return stop
         ends = self._changes[bisect_right(self._changes, start) : bisect_right(self._changes, stop - 1)]
+        if not ends:  # what was broken stands before it
+            return stop
         for at, following in pairwise([*ends, stop]):
             if size and at - start >= size:
                 break

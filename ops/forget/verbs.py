@@ -300,7 +300,7 @@ def verbs(others_of: Callable[[Access], Others | None] = _nobody) -> tuple[Verb,
         Verb(
             "purge",
             partial(_purge, others_of),
-            "remove messages for good, and all that was made of them; prints a certificate",
+            "remove messages for good, with everything made of them; prints a certificate",
             "messages <msg_1,...> | session <id> | principal <who> | before <date> | matching <text> [apply]",
             changes=True,
             quotes=True,

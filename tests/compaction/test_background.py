@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from world import PATIENCE_S, Chat, Script, World, chat, run, tokens_of
 
+from hermes_lcm.compaction import background
 from hermes_lcm.errors import StoreError
 from hermes_lcm.records import Summary, SummaryTask
 
@@ -285,6 +286,21 @@ def test_the_chat_that_waits_longest_is_served_first(tmp_path: Path) -> None:
     assert firsts(model.served) == names
     assert max(len(list(group)) for _, group in groupby(model.served[:12])) <= 3
     assert Counter(model.served)["chat 0"] > 3
+
+
+def test_only_so_many_chats_wait_for_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each that waits keeps its whole list in memory; one that came too many waits for its next turn."""
+    monkeypatch.setattr(background, "_MOST_JOBS", 3)
+    names = [f"chat {n}" for n in range(6)]
+    world, model = busy(tmp_path, names, workers=1)
+    assert world.preparer.state()["waiting_sessions"] <= 3
+    assert world.preparer.idle(PATIENCE_S)
+    served = firsts(model.served)
+    turn_ends(world, chat().turns(200, first=5000), names[-1])
+    assert world.preparer.idle(PATIENCE_S)
+
+    assert 3 <= len(served) <= 4  # and the one that was taken at once
+    assert firsts(model.served) == [*served, names[-1]]
 
 
 def test_a_model_that_hangs_for_one_chat_holds_up_no_other(tmp_path: Path) -> None:

@@ -10,12 +10,20 @@ import pytest
 from fleet_world import Fleet
 from postgres import Postgres, running
 
+from hermes_lcm.fleet import background
+
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """One server for all tests of a process."""
     with running() as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is no reason to search without the server."""
+    monkeypatch.setattr(background, "_SEARCH_S", 30.0)
 
 
 @pytest.fixture

@@ -210,6 +210,7 @@ def test_what_another_host_holds_stays_everywhere(fleet: Fleet, host: Hosts, nam
     assert not says(on_server(fleet) + here(b))
 
 
+@pytest.mark.slow
 def test_what_is_held_here_stays_though_the_fleet_purged_it(pair: tuple[Host, Host]) -> None:
     """Pinned before anybody could know; status shows it, and it goes once it is let go."""
     a, b = pair
@@ -266,6 +267,7 @@ def test_without_the_server_nothing_is_purged(fleet: Fleet, pair: tuple[Host, Ho
     assert says(here(a))
 
 
+@pytest.mark.slow
 def test_a_purge_that_was_cut_off_before_the_file_is_finished_by_the_next_pull(
     fleet: Fleet, pair: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:

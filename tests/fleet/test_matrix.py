@@ -14,6 +14,7 @@ from postgres import Postgres
 from rights_world import CALLERS, DATA, Matrix, World, asked, told
 from world import chat
 
+from hermes_lcm.fleet import member
 from hermes_lcm.ops.forget import purge
 from hermes_lcm.search.rights import Rights
 from recall import Model
@@ -275,8 +276,9 @@ class Victim:
 
 
 @pytest.fixture
-def victim(fleet: Fleet, host: Hosts) -> Victim:
+def victim(fleet: Fleet, host: Hosts, monkeypatch: pytest.MonkeyPatch) -> Victim:
     """Messages, summaries, an archive, a lease, a hold and a purge of their own."""
+    monkeypatch.setattr(member, "_LEASE_WAIT_S", 30.0)
     a = host("victim", realm="family")
     with psycopg.connect(fleet.admin, autocommit=True) as admin:
         admin.execute(f"GRANT lcm_purger TO lcm_victim_{fleet.tag}")

@@ -129,9 +129,9 @@ def test_the_command_tells_it(world: World) -> None:
     ledger.save()
     said = command.run("cost", command.operator_access(world.runtime, world.runtime.known("s"), None))
 
-    assert "1 requests" in said
+    assert "1 request," in said
     assert "another" not in said
-    assert costs.text(report(world.db, Prices())).count("requests") >= 2
+    assert costs.text(report(world.db, Prices())).count("request") >= 2
 
 
 def test_status_says_what_today_cost_and_what_was_written_for_nothing(world: World) -> None:

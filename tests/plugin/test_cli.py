@@ -314,7 +314,7 @@ def test_a_flag_that_a_verb_has_no_use_for_is_refused(
     [
         ("explain", "`hermes lcm explain` needs an address such as msg_12 or sum_3"),
         ("explain msg_1 msg_2", "'msg_2' is one word too many: `hermes lcm explain` takes an address"),
-        ("explain 12", "'12' is not the address of a message or summary; did you mean msg_12 or sum_12?"),
+        ("explain 12", "'12' is not the address of a message, summary or file; did you mean msg_12 or sum_12?"),
         ("search ''", "`hermes lcm search` needs words"),
         ("import", "`hermes lcm import` needs a file of messages, such as talk.jsonl"),
         ("import host s1 s2", "'s2' is one word too many: `hermes lcm import host` takes one session, or none"),

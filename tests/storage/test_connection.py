@@ -287,6 +287,22 @@ def test_two_processes_that_lose_their_log_lose_nothing(db: Database) -> None:
     assert db.query("PRAGMA integrity_check") == [("ok",)]
 
 
+def test_an_index_that_only_we_have_is_not_used(db: Database) -> None:
+    """A connection of ours that was left open holds the index of a removed log: others would make another one beside it."""
+    note(db, "a")
+    with closing(sqlite3.connect(db.path)) as stray:
+        stray.execute("SELECT count(*) FROM meta").fetchall()
+        for ending in ("-wal", "-shm"):
+            Path(f"{db.path}{ending}").unlink()
+        with pytest.raises(errors.Exchanged):
+            note(db, "b")
+    note(db, "b")
+
+    assert notes(db) == ["a", "b"]
+    assert db.identity is not None
+    assert db.identity.shared
+
+
 def test_a_file_that_comes_meanwhile_is_not_written_over(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """While what we had of a deleted file was copied, another process made one: both are kept."""
     note(db, "ours")

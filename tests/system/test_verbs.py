@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from hypothesis import strategies as st
 from rights_world import Agent, World
 from world import chat
 
+from hermes_lcm.command import answer, operator_access
+
 VERBS = ("say", "say", "undo", "undo_all", "retry", "edit", "drop", "model", "personality", "compress", "restart", "branch",
-         "new", "back")  # fmt: skip
+         "new", "back", "take_over", "take_in")  # fmt: skip
 
 LONG = "of many words " * 200  # so that a compaction is worth it
 
@@ -134,6 +138,31 @@ class Terminal:
     def back(self) -> None:
         """`/resume` of the oldest session, and on with it."""
         self.resume(self.ids[0])
+        self.say()
+
+    def take_over(self) -> None:
+        """The host imports a session from elsewhere into its own database, and goes on there: none of it was seen before."""
+        self.born += 1
+        live = chat().turns(2, words=400, first=100 * self.born)
+        self.open(f"h{self.born}")
+        self.agent.live.extend(copy.deepcopy(live))
+        self.world.db.said[self.session] = copy.deepcopy(list(live))
+        self.said[self.session].update(str(message["content"]) for message in live)
+        self.say()
+
+    def take_in(self) -> None:
+        """`hermes lcm import` of a file, twice, that repeats what is said here: a conversation of its own, there once."""
+        self.born += 1
+        live = [*self.agent.live[-2:], *chat().turns(2, words=400, first=5000 + 100 * self.born)]
+        lines = [{"role": each["role"], "content": each["content"]} for each in live]
+        file = self.world.home / f"file{self.born}.jsonl"
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        for _ in range(2):
+            done = answer(
+                f"import {file} apply", replace(operator_access(self.world.runtime, None, None), trusted=True)
+            )
+            assert done.code == 0, done.text
+        self.said[f"import:{file.stem}"] = Counter(str(line["content"]) for line in lines)
         self.say()
 
     # -- the truth ---------------------------------------------------------------------------------------------

@@ -157,3 +157,38 @@ def test_what_follows_a_whole_token_on_the_next_line_stays() -> None:
     clean = Redactor().text(f"{token}\nnext7 line")
 
     assert clean.endswith("]\nnext7 line")
+
+
+# -- connection strings, broken by the width of a terminal -------------------------------------------------------
+CONNECTIONS = {
+    "url": "postgres://app:{}@db.example.com:5432/main",
+    "url without a user": "redis://:{}@cache:6379/0",
+    "fields": "Server=tcp:db.example.com,1433;User ID=app;Password={};Encrypt=True;",
+    "driver": "Driver=SQL;Uid=app;Pwd={};Database=x;",
+    "words": "host=db.example.com user=app password={} dbname=main",
+    "query": "jdbc:postgresql://db/main?user=app&password={}&ssl=true",
+}
+
+
+@pytest.mark.parametrize("joint", ["\n", "\r\n    ", " │\n│ "])
+@pytest.mark.parametrize("password", ["correcthorse", "S3cureW0rdX9"])
+@pytest.mark.parametrize("form", CONNECTIONS)
+def test_a_plain_password_of_a_connection_string_is_found_wherever_it_is_broken(
+    form: str, password: str, joint: str
+) -> None:
+    """In the name, at the sign between, or in the password itself."""
+    text, redactor = CONNECTIONS[form].format(password), Redactor(["all"])
+    left = []
+    for at in range(len(text) + 1):
+        out = redactor.text(text[:at] + joint * (0 < at < len(text)) + text[at:]).replace(joint, "")
+        left += [text[:at] + "|" + text[at:] for n in range(len(password) - 3) if password[n : n + 4] in out][:1]
+
+    assert left == []
+
+
+@pytest.mark.parametrize("text", [
+    "DB_PASSWORD=$DB_PASSWORD\nDB_HOST=10.0.0.7", "?user=app&password=YOUR_PASSWORD&x=1", "host=db password=changeme user=a",
+])  # fmt: skip
+def test_what_only_looks_like_the_password_of_a_connection_is_left(text: str) -> None:
+    """Variables and examples."""
+    assert Redactor(["all"]).text(text) == text

@@ -1,0 +1,355 @@
+#!/usr/bin/env python3
+"""
+Conformance of a context engine with its host, and what it costs and keeps: any engine, one report.
+
+    scripts/conformance DIR|builtin [--quick] [--json FILE] [--markdown FILE] [--data FOLDER] [--window N] [--threshold SHARE]
+
+DIR is the folder of a plugin with ``register(ctx)``. It is loaded as the host loads it, cloned, and driven in the host's order
+with an instant model. Contract: one line a rule, held or broken. Coverage and identity: of messages spread over the
+conversation those that stand in the last request, that a search by their rarest words finds, and that come back whole. Exam
+and bill: the probes of ``benchmarks/exam.py`` and the meter of ``benchmarks/bill.py``. An engine without a search loses what
+its prompt does not say.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import os
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import bill
+import kit
+import material
+from driving import Agent
+from kit import Chat, InstantModel, Report, home
+from run import markdown
+
+SESSION = "20260101_000000_conformance"
+_SAMPLE, _ASKED_WORDS, _OPENED = 40, 5, 8
+_LOOK_CHARS = 8_000  # of an answer: 2,000 tokens
+_ADDRESS = re.compile(r'msg_(\d+)|"(?:store_id|message_id|id)": ?"?(\d+)')
+_WORD = re.compile(r"\w{5,}")
+
+
+class Registry:
+    """The host's side of ``register(ctx)``: keeps engine and hooks, takes everything else and does nothing with it."""
+
+    def __init__(self) -> None:
+        self.engine: Any = None
+        self.hooks: dict[str, list[Callable[..., Any]]] = {}
+
+    def register_context_engine(self, engine: Any) -> None:
+        self.engine = engine
+
+    def register_hook(self, name: str, callback: Callable[..., Any]) -> None:
+        self.hooks.setdefault(name, []).append(callback)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        from hermes_cli.plugins import PluginContext
+
+        if not hasattr(PluginContext, name):
+            raise AttributeError(name)
+        return lambda *_args, **_facts: None
+
+
+class Seat:
+    """One clone of an engine, bound to a session and driven turn by turn."""
+
+    def __init__(self, registry: Registry, window: int) -> None:
+        self.hooks = registry.hooks
+        self.engine = copy.deepcopy(registry.engine)
+        self.messages: list[Chat] = []
+        self.broken: Counter[str] = Counter()
+        self.compactions = 0
+        self.engine.on_session_start(SESSION, platform="cli")
+        self.engine.update_model(model="m", context_length=window)
+
+    def hook(self, name: str, **facts: Any) -> None:
+        for callback in self.hooks.get(name, ()):
+            callback(session_id=SESSION, conversation_history=self.messages, platform="cli", model="m", **facts)
+
+    def turn(self, turn: Sequence[Chat], meter: bill.Meter) -> None:
+        self.messages.append(dict(turn[0]))
+        self.hook("pre_llm_call")
+        for message in turn[1:]:
+            if message["role"] == "assistant":
+                self._request(meter)
+            self.messages.append(dict(message))
+        self.hook("post_llm_call")
+
+    def _request(self, meter: bill.Meter) -> None:
+        size = rough(self.messages)
+        if self.engine.should_compress(size):
+            self._compress(size)
+        self.hook("pre_api_request", approx_input_tokens=rough(self.messages))
+        meter(self.messages)
+        self.engine.update_from_response({"prompt_tokens": rough(self.messages), "completion_tokens": 1})
+
+    def _compress(self, size: int) -> None:
+        before = copy.deepcopy(self.messages)
+        out = self.engine.compress(self.messages, current_tokens=size)
+        self.broken.update([] if self.messages == before else ["compress leaves the list it was given as it was"])
+        if out == before:
+            return
+        self.compactions += 1
+        self.broken.update(flaws(before, out))
+        self.messages = list(out)
+        self.engine.on_session_start(SESSION, platform="cli", boundary_reason="compression", old_session_id=SESSION)
+
+    def ask(self, **words: Any) -> str:
+        """What the engine's search answers: its first tool with a ``query``; "" without one."""
+        return self._called("query", words["query"])
+
+    def opened(self, number: int) -> str:
+        """A message by its number, by the first tool that takes one."""
+        return next((said for name in ("store_id", "message_id") if (said := self._called(name, number))), "")
+
+    def _called(self, parameter: str, value: Any) -> str:
+        for schema in self.engine.get_tool_schemas():
+            if parameter in schema.get("parameters", {}).get("properties", {}):
+                return str(self.engine.handle_tool_call(schema["name"], {parameter: value}, session_id=SESSION))
+        return ""
+
+
+def rough(messages: Sequence[Chat]) -> int:
+    from hermes_lcm.host import facts
+
+    return facts.rough(messages)
+
+
+def flaws(before: Sequence[Chat], after: Sequence[Chat]) -> Iterator[str]:
+    """Rules of the host that a compacted list breaks."""
+    called: set[str] = set()
+    answered: set[str] = set()
+    for message in after:
+        if message["role"] == "tool":
+            if message.get("tool_call_id") not in called:
+                yield "every tool result stands behind its call"
+            answered.add(str(message.get("tool_call_id")))
+        called.update(str(call["id"]) for call in message.get("tool_calls") or [])
+    if called - answered and after[-1]["role"] != "assistant":
+        yield "every call has its result"
+    if rough(after) >= rough(before):
+        yield "a compaction makes the list smaller"
+    asked = next((kit.text_of(m) for m in reversed(before) if m["role"] == "user"), "")
+    if not any(asked in kit.text_of(m) for m in after):
+        yield "the user's latest request stays whole"
+
+
+CHANGES = (
+    "compress leaves the list it was given as it was", "every tool result stands behind its call", "every call has its result",
+    "a compaction makes the list smaller", "the user's latest request stays whole",
+)  # fmt: skip
+
+
+def loaded(where: str, window: int, threshold: float) -> Registry:
+    """The plugin as it registers itself, or the host's own compressor."""
+    registry = Registry()
+    if where == "builtin":
+        from agent import context_compressor
+
+        context_compressor.call_llm = InstantModel().install()
+        registry.engine = context_compressor.ContextCompressor(
+            model="m", threshold_percent=threshold, quiet_mode=True, config_context_length=window
+        )
+        return registry
+    folder = Path(where).resolve()
+    name = "conformance_of_" + re.sub(r"\W", "_", folder.name)
+    spec = importlib.util.spec_from_file_location(
+        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    if spec is None or spec.loader is None or not (folder / "__init__.py").exists():
+        raise SystemExit(f"{folder} is no plugin: it has no __init__.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    module.register(registry)
+    if registry.engine is None:
+        raise SystemExit(f"{folder} registers no context engine")
+    return registry
+
+
+def contract(registry: Registry, window: int) -> Iterator[tuple[str, Callable[[], bool]]]:
+    """Rules that can be asked of an engine before any conversation."""
+    from agent.context_engine import ContextEngine
+
+    def engine() -> Any:
+        return Seat(registry, window).engine
+
+    def fed() -> bool:
+        one = engine()
+        one.update_from_response({"prompt_tokens": 1234, "completion_tokens": 5, "total_tokens": 1239})
+        return bool(one.last_prompt_tokens == 1234)
+
+    def schemas() -> bool:
+        found = engine().get_tool_schemas()
+        return all({"name", "description", "parameters"} <= set(each) for each in found) and json.dumps(
+            found
+        ) == json.dumps(engine().get_tool_schemas())
+
+    def ends() -> bool:
+        one = engine()
+        one.on_session_end(SESSION, [])
+        one.on_session_reset()
+        return True
+
+    yield "it is a ContextEngine with a name", lambda: isinstance(engine(), ContextEngine) and bool(engine().name)
+    yield "the host's clone of it is another object", lambda: engine() is not registry.engine
+    yield "it knows the window it is told", lambda: engine().context_length == window
+    yield "its threshold lies within the window", lambda: 0 < engine().threshold_tokens <= window
+    yield "an empty prompt is not compacted", lambda: not engine().should_compress(0)
+    yield "a prompt as large as the window is compacted", lambda: bool(engine().should_compress(window))
+    yield "it takes the provider's count", fed
+    yield "tool schemas are complete, and the same bytes each time", schemas
+    yield (
+        "a tool that it does not have is answered in words",
+        lambda: isinstance(engine().handle_tool_call("none", {}), str),
+    )
+    yield "an empty list is no error", lambda: list(engine().compress([])) == []
+    yield "its status is JSON", lambda: bool(json.dumps(engine().get_status()))
+    yield "a session ends and another begins", ends
+
+
+def held(rule: Callable[[], bool]) -> str:
+    try:
+        return "held" if rule() else "broken"
+    except Exception as exc:  # noqa: BLE001  # whatever an engine of others does is the finding
+        return f"broken: {type(exc).__name__}: {str(exc)[:80]}"
+
+
+def probes_of(turns: Sequence[Sequence[Chat]]) -> list[Any]:
+    """The exam's probes, from an archive of the whole conversation."""
+    from hermes_lcm.exam.probes import probes
+
+    with home(background_compaction=False):
+        agent = Agent(SESSION, 1_000_000_000)
+        for turn in turns:
+            agent.turn(turn)
+        made = probes([row for rows in agent.runtime.store.every() for row in rows])
+        agent.close()
+    return made
+
+
+def exam(seat: Seat, made: Sequence[Any]) -> list[Any]:
+    """Probes, and the shares in the prompt, one look away, and lost."""
+    from hermes_lcm.exam.grading import Page
+
+    page = Page("\n\n".join(spoken(message) for message in seat.messages))
+    grades = Counter(
+        "prompt"
+        if page.says(probe)
+        else "look"
+        if Page(plain(seat.ask(query=probe.question)).replace(probe.question, "")[:_LOOK_CHARS]).says(probe)
+        else "lost"
+        for probe in made
+    )
+    return [len(made), *(round(grades[grade] / max(1, len(made)), 3) for grade in ("prompt", "look", "lost"))]
+
+
+def spoken(message: Chat) -> str:
+    calls = (f"{call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls") or [])
+    return "\n".join([kit.text_of(message), *calls])
+
+
+def plain(answer: str) -> str:
+    """An answer as text, whether it came as JSON or not."""
+    try:
+        parsed = json.loads(answer)
+    except ValueError:
+        return answer
+    return json.dumps(parsed, ensure_ascii=False).replace("\\n", "\n").replace('\\"', '"')
+
+
+def coverage(seat: Seat, turns: Sequence[Sequence[Chat]]) -> list[Any]:
+    """Messages asked for, and the shares of them that stand in the request, are found by their rarest words, come back whole."""
+    every = [m for turn in turns for m in turn if not m.get("tool_calls")]
+    said = list(dict.fromkeys(text for m in every if len(text := str(m.get("content") or "")) >= 60))
+    seen = Counter(word for text in said for word in set(_WORD.findall(text)))
+    asked = said[:: max(1, len(said) // _SAMPLE)][:_SAMPLE]
+    shown = "\n".join(kit.text_of(message) for message in seat.messages)
+    raw = found = whole = 0
+    for text in asked:
+        rare = sorted(set(_WORD.findall(text)), key=lambda word: (seen[word], word))[:_ASKED_WORDS]
+        answer = seat.ask(query=" ".join(rare))
+        numbers = list(dict.fromkeys(int(a or b) for a, b in _ADDRESS.findall(answer)))[:_OPENED]
+        in_prompt = text in shown
+        raw += in_prompt
+        found += in_prompt or sum(word in plain(answer) for word in rare) > len(rare) // 2
+        whole += in_prompt or any(text[:2_000] in plain(seat.opened(number)) for number in numbers)
+    return [len(asked), *(round(count / max(1, len(asked)), 3) for count in (raw, found, whole))]
+
+
+def conversations(quick: bool) -> dict[str, list[list[Chat]]]:
+    out = {name: turns for name, (_, turns) in bill.sets(quick=True).items()}
+    if not out:
+        made, what = material.turns(120 if quick else 400)
+        return {what: made}
+    return {name: turns[:60] for name, turns in out.items()} if quick else out
+
+
+def main() -> int:
+    parser = kit.arguments(__doc__ or "")
+    parser.add_argument("engine", help="folder of a plugin, or `builtin`: the host's own compressor")
+    parser.add_argument("--markdown", type=Path, help="also write the report as Markdown")
+    parser.add_argument("--data", type=Path, help="folder of transcripts (default: LCM_DATA, else made ones)")
+    parser.add_argument("--window", type=int, default=64_000)
+    parser.add_argument("--threshold", type=float, default=0.5)
+    args = parser.parse_args()
+    if args.data is not None:
+        os.environ["LCM_DATA"] = str(args.data.resolve())
+    report = Report(
+        "conformance",
+        f"the engine {Path(args.engine).resolve().name if args.engine != 'builtin' else 'of the host'}",
+        args.quick,
+    )
+    material_ = conversations(args.quick)
+    probes = {name: probes_of(turns) for name, turns in material_.items()}
+    broken: Counter[str] = Counter()
+    rows: dict[str, list[list[Any]]] = {"coverage": [], "exam": [], "bill": []}
+    where = args.where or Path(tempfile.gettempdir())
+    settings = {"context_threshold": args.threshold, "foreground_budget_ms": 600_000, "summary_spend_max_calls": 0}
+    with home(where, **settings):
+        InstantModel().install()
+        asked = [
+            [rule, held(check)]
+            for rule, check in contract(loaded(args.engine, args.window, args.threshold), args.window)
+        ]
+    for name, turns in material_.items():
+        with home(where, **settings):
+            model, meter = InstantModel().install(), bill.Meter()
+            registry = loaded(args.engine, args.window, args.threshold)
+            if args.engine == "builtin":
+                sys.modules["agent.context_compressor"].call_llm = model  # type: ignore[attr-defined]
+            seat = Seat(registry, args.window)
+            for turn in turns:
+                seat.turn(turn, meter)
+            broken.update(seat.broken)
+            rows["coverage"].append([name, *coverage(seat, turns)])
+            rows["exam"].append([name, *exam(seat, probes[name])])
+            rows["bill"].append([name, seat.compactions, *bill.dollars(turns, meter, model)])
+    asked += [[rule, f"broken {broken[rule]} times" if broken[rule] else "held"] for rule in CHANGES]
+    report.table("Contract", ("rule", "it is"), asked)
+    report.table("Coverage and identity", ("", "messages", "in the request", "found", "whole"), rows["coverage"])
+    report.table("Exam, at the end", ("", "probes", "in the prompt", "one look away", "lost"), rows["exam"])
+    report.table(
+        "Bill", ("", "compactions", "uncached_k", "cached_k", "summaries", "summary_in_k", "dollars"), rows["bill"]
+    )
+    report.budget("rules of the host that are broken", sum(row[1] != "held" for row in asked), 0)
+    if args.markdown:
+        args.markdown.write_text(
+            "\n".join(["# Conformance", "", f"{report.about}.", *markdown(report.data()), ""]), encoding="utf-8"
+        )
+    report.finish(args.json)
+    return int(any(row[1] != "held" for row in asked))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
