@@ -45,7 +45,7 @@ from .ops.answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, at_mos
 from .ops.doctor import checks, clean, repair
 from .ops.forget import verbs as forget
 from .ops.orders import Orders
-from .ops.status import PLUGIN, TABLES, status
+from .ops.status import DAMAGES, PLUGIN, status
 from .ops.survey import exists
 from .recall.access import Access, EngineState
 from .runtime import LiveEngine, Runtime, by_itself, rights_of
@@ -76,9 +76,31 @@ _OF_WHAT_IS_STORED = frozenset((
 
 # -- looking -------------------------------------------------------------------------------------------
 def _status(deps: Access, words: Words) -> Answer:
-    data = status(deps, deep=words.deep)
-    damaged = data["database"]["state"] == "failed" or any(each["topic"] == TABLES for each in data["problems"])
+    wrong = _lost(deps) if deps.all else None
+    data = status(deps, deep=words.deep, wrong=wrong)
+    damaged = data["database"]["state"] == "failed" or any(
+        each["topic"].startswith(DAMAGES) for each in data["problems"]
+    )
     return Answer(render.status_text(data), data, FOUND if damaged else OK)
+
+
+def _lost(deps: Access) -> StoreError | None:
+    """What a short look finds wrong with a database that is gone, or that answers and is damaged all the same."""
+    try:
+        if exists(deps.db):
+            if not (wrong := repair.glanced(deps)):
+                return None
+            damaged = StoreCorrupt(f"{deps.db.path}: {wrong}")
+            damaged.remedy = "`/lcm doctor repair` says what can be saved, with `apply` it saves it"
+            return damaged
+        if not (left := backup.left_of(deps)):
+            return None
+    except (LcmError, OSError):
+        return None  # the status meets it itself
+    error = StoreError(f"{deps.db.path} is {'empty' if deps.db.path.exists() else 'not there'}, but there are: {left}")
+    best = backup.best(deps)
+    error.remedy = f"`/lcm restore {best.path.name} apply`" if best else "put the file back from where it was moved to"
+    return error
 
 
 def _doctor(deps: Access, words: Words) -> Answer:

@@ -359,6 +359,11 @@ class SummaryDag:
         )
         return _assembly(row) if row else None
 
+    def prompted(self) -> list[int]:
+        """The conversations for which a prompt was built, that with the newest prompt first."""
+        sql = "SELECT conversation_id FROM assemblies GROUP BY conversation_id ORDER BY max(assembly_id) DESC"
+        return [row[0] for row in self._db.query(sql)]
+
     def assemblies(self, conversation_id: int) -> list[Assembly]:
         """Every prompt built for a conversation, oldest first."""
         sql = f"SELECT {_ASSEMBLY_COLUMNS} FROM assemblies WHERE conversation_id = ? ORDER BY assembly_id"

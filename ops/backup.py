@@ -516,11 +516,17 @@ def way_back(deps: Access) -> str:
 
 def around(deps: Access) -> str:
     """What lies around a database that says that there was one: backups, payload files, conversations of the host."""
+    told = [said] if (said := left_of(deps)) else []
+    if count := _host_messages(deps.home / HOST_FILE):
+        told.append(f"{count:,} messages in sessions of Hermes")
+    return "; ".join(told)
+
+
+def left_of(deps: Access) -> str:
+    """What only this plugin can have left beside a database that is gone; "" where it was never there."""
     told = [f"a backup, {found}"] if (found := best(deps)) is not None else []
     if count := len(_payload_names(deps.payloads.folder)):
         told.append(f"{count:,} payload files")
-    if count := _host_messages(deps.home / HOST_FILE):
-        told.append(f"{count:,} messages in sessions of Hermes")
     return "; ".join(told)
 
 

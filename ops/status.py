@@ -55,17 +55,18 @@ _OPERATORS = frozenset(
         *("database_path", "metrics_path"),
     }
 )
-#: The problem of tables that are lost.
+#: The problem of tables that are lost, and of what else is damaged.
 TABLES = "tables"
+DAMAGES = (TABLES, "silent damage", "unreadable messages")
 #: Problems that no conversation causes; of the others a chat sees those of its own session.
 _EVERYBODYS = ("setting ", "sensitive pattern ", TABLES, "search index", "write-ahead log", "upkeep", "metrics file")
 _OF_SESSIONS = ("owner of ", "unknown record in ", "request view of ")
 
 
-def status(deps: Access, *, deep: bool = False) -> dict[str, Any]:
+def status(deps: Access, *, deep: bool = False, wrong: StoreError | None = None) -> dict[str, Any]:
     """Everything an operator or an agent may want to know; never raises for a reason of the database.
 
-    ``deep``: also what fills the database file, which reads all of it.
+    ``deep``: also what fills the database file, which reads all of it. ``wrong``: what whoever asks knows of the file.
     """
     deps = deps.told()
     out: dict[str, Any] = {"engine": "lcm", **_runtime(deps)}
@@ -78,6 +79,9 @@ def status(deps: Access, *, deep: bool = False) -> dict[str, Any]:
             except LcmError as exc:
                 database.update(state="failed", **_said(exc))
                 break
+    if wrong is not None and database["state"] != "failed":
+        database.pop("note", None)
+        database.update(state="failed", **_said(wrong))
     out.update(_rotation(deps))
     out.update(_settings(deps))
     out.update(_work(deps))

@@ -167,11 +167,11 @@ class Survey:
         return dict(rows)
 
     # -- scans ----------------------------------------------------------------------------------------
-    def floor(self, *, deep: bool) -> int:
-        """The store id from which a scan begins."""
-        newest = self._db.query_one("SELECT max(store_id) FROM messages")
-        last = int(newest[0]) if newest and newest[0] is not None else 0
-        return 0 if deep else max(0, last - RECENT_ROWS)
+    def floor(self, *, deep: bool, newest: int = RECENT_ROWS) -> int:
+        """The store id from which a scan begins: 0, or so many below the last one."""
+        row = self._db.query_one("SELECT max(store_id) FROM messages")
+        last = int(row[0]) if row and row[0] is not None else 0
+        return 0 if deep else max(0, last - newest)
 
     def largest(self, *, above: int, limit: int) -> list[Large]:
         """The largest messages, largest first."""
@@ -202,11 +202,12 @@ class Survey:
             (above, flag),
         )
 
-    def unreadable(self, progress: Progress = silent) -> list[int]:
-        """Messages whose envelope is garbage: damage that SQLite does not notice. Reads every row."""
+    def unreadable(self, progress: Progress = silent, *, above: int = 0) -> list[int]:
+        """Messages whose envelope is garbage: damage that SQLite does not notice. Reads every row above an address."""
         found: list[int] = []
         done, total = 0, self.total("messages", "store_id")
-        for rows in self._db.iterate("SELECT store_id, envelope FROM messages ORDER BY store_id", size=2000):
+        sql = "SELECT store_id, envelope FROM messages WHERE store_id > ? ORDER BY store_id"
+        for rows in self._db.iterate(sql, (above,), size=2000):
             found.extend(store_id for store_id, envelope in rows if not self._readable(store_id, envelope))
             done += len(rows)
             progress("reading messages", min(done, total), total)

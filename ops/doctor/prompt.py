@@ -4,8 +4,12 @@ Checks of the doctor about the prompt that was built: does it show everything on
 
 from __future__ import annotations
 
+import shlex
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -24,28 +28,84 @@ _COVERAGE_ROWS = 60_000
 #: So many of the newest prompts are compared, and so few say nothing yet.
 _PROMPTS, _FEW = 20, 5
 _REQUESTS = 10
+#: So long conversations are looked at, one after the other.
+_LOOK_S, _DEEP_LOOK_S = 2.0, 60.0
 _LEAST_KEPT, _LEAST_CACHED = 0.4, 0.3
 
 
+# -- where to look ---------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What was found by conversation with a prompt: this session's first, then the newest. ``of``: how many there are."""
+
+    found: list[tuple[str, Any]]
+    of: int
+
+    @property
+    def said(self) -> str:
+        """How many were looked at, where that is not this one alone."""
+        return f"; {len(self.found)} of {self.of} conversations looked at, newest first" if self.of > 1 else ""
+
+    @property
+    def data(self) -> dict[str, int]:
+        return {"conversations": self.of, "looked_at": len(self.found)} if self.of > 1 else {}
+
+
+def _everywhere(deps: Access, look: Callable[[Access, Session], Any], *, deep: bool) -> Looked:
+    """What ``look`` finds in each conversation that may be told of, for at most so many seconds."""
+    end = time.monotonic() + (_DEEP_LOOK_S if deep else _LOOK_S)
+    own = deps.session
+    prompted = deps.dag.prompted() if deps.all else []
+    here = [own] if own is not None and deps.assembly() is not None else []
+    others = [each for each in prompted if own is None or each != own.conversation_id]
+    found = [(each.session_id, look(deps, each)) for each in here]
+    for conversation in others:
+        if found and time.monotonic() >= end:
+            break
+        newest = deps.sessions.of_conversation(conversation)[-1:]
+        found += [(each.session_id, look(replace(deps, session=each), each)) for each in newest]
+    return Looked(found, len(here) + len(others))
+
+
+# -- is everything in it once ----------------------------------------------------------------------------
 def coverage(deps: Access, deep: bool) -> Finding:
-    """P4: is every message of the conversation in the prompt, raw or under exactly one active node?"""
-    session, assembly = deps.session, deps.assembly()
-    if session is None or assembly is None:
-        return ok("nothing is summarised here yet" if session else "no session is bound")
-    rows = deps.store.last_seq(session.conversation_id)
-    if rows > _COVERAGE_ROWS and not deep:
-        return ok(f"not measured: {counted(rows, 'message')}; `doctor deep` does", measured=False)
-    missing, twice, count = _uncovered(deps, session, assembly)
-    if not missing and not twice:
-        return ok(f"all {count:,} messages are in the prompt, raw or summarised", messages=count)
+    """P4: is every message of a conversation in its prompt, raw or under exactly one active node?"""
+    looked = _everywhere(deps, partial(_measured, deep=deep), deep=deep)
+    if not looked.found:
+        return ok("nothing is summarised here yet" if deps.session else "no session is bound")
+    measured = [(name, each) for name, each in looked.found if each is not None]
+    large = len(looked.found) - len(measured)
+    left = f"not measured: {large} with more than {counted(_COVERAGE_ROWS, 'message')}; `doctor deep` does"
+    if not measured:
+        return ok(f"{left}{looked.said}", measured=False, **looked.data)
+    count = sum(each[2] for _, each in measured)
+    bad = [(name, *each) for name, each in measured if each[0] or each[1]]
+    if not bad:
+        rest = f"; {left}" if large else ""
+        return ok(f"all {count:,} messages are in the prompt, raw or summarised{looked.said}{rest}", messages=count,
+                  **looked.data)  # fmt: skip
+    session_id, missing, twice, own = bad[0]
+    among = f" ({counted(len(bad), 'conversation')}, the first: session {session_id})" if looked.of > 1 else ""
+    is_own = deps.session is not None and session_id == deps.session.session_id
     return warn(
-        f"of {counted(count, 'message')} the prompt lacks {len(missing)} and has {len(twice)} twice",
+        f"of {counted(own, 'message')} the prompt lacks {len(missing)} and has {len(twice)} twice{among}{looked.said}",
         meaning="the model does not see those unless it searches; all of them are stored",
         remedy="the next compaction covers them; order one, or let the agent search with lcm_grep",
-        command="/lcm rotate apply",
+        command="/lcm rotate apply" if is_own else f"hermes lcm rotate --session {shlex.quote(session_id)} apply",
         missing=sorted(missing)[:20],
         twice=sorted(twice)[:20],
+        sessions=[each[0] for each in bad[:20]],
+        **looked.data,
     )
+
+
+def _measured(deps: Access, session: Session, *, deep: bool) -> tuple[set[int], set[int], int] | None:
+    """``_uncovered`` of a conversation; None for one that is too large for a check that is not deep."""
+    assembly = deps.assembly()
+    if assembly is None:
+        return set(), set(), 0
+    large = deps.store.last_seq(session.conversation_id) > _COVERAGE_ROWS
+    return None if large and not deep else _uncovered(deps, session, assembly)
 
 
 def _uncovered(deps: Access, session: Session, assembly: Assembly) -> tuple[set[int], set[int], int]:
@@ -67,13 +127,15 @@ def _uncovered(deps: Access, session: Session, assembly: Assembly) -> tuple[set[
 
 
 # -- the beginning of the prompt -------------------------------------------------------------------------
-def cache_prefix(deps: Access, _deep: bool) -> Finding:
-    """Does the beginning of the prompt stay as it is, so that providers can cache it?"""
+def cache_prefix(deps: Access, deep: bool) -> Finding:
+    """Does the beginning of the prompts stay as it is, so that providers can cache it?"""
     asked = dict(deps.engine.cache)
     requests, prompt, read = (int(asked.get(each, 0)) for each in ("requests", "prompt_tokens", "cache_read_tokens"))
-    kept, causes = _stability(deps)
-    data: dict[str, Any] = {"provider": asked, "compactions_compared": len(kept), "causes": dict(causes)}
+    looked = _everywhere(deps, _stability, deep=deep)
+    session_id, (kept, causes) = min(looked.found, key=_least_kept, default=("", ([], Counter())))
+    data: dict[str, Any] = {"provider": asked, "compactions_compared": len(kept), "causes": dict(causes), **looked.data}
     mean = sum(kept) / len(kept) if kept else 1.0
+    among = f"; session {session_id} kept least{looked.said}" if looked.of > 1 else ""
     if read and requests >= _REQUESTS and read < prompt * _LEAST_CACHED:
         return warn(
             f"the provider read {read / prompt:.0%} of {prompt:,} prompt tokens from its cache ({counted(requests, 'request')})",
@@ -85,7 +147,7 @@ def cache_prefix(deps: Access, _deep: bool) -> Finding:
     if len(kept) >= _FEW and mean < _LEAST_KEPT:
         return warn(
             f"of the summaries at the beginning {mean:.0%} stayed, on average of "
-            f"{counted(len(kept), 'compaction')} ({_said(causes)})",
+            f"{counted(len(kept), 'compaction')} ({_said(causes)}){among}",
             meaning="the provider's cache begins anew after most compactions, which costs money and time",
             **_way_out(causes),
             kept=round(mean, 3),
@@ -93,15 +155,22 @@ def cache_prefix(deps: Access, _deep: bool) -> Finding:
         )
     parts = [f"{read / prompt:.0%} of the prompt tokens came from the provider's cache"] if read else []
     if kept:
-        parts.append(f"{mean:.0%} of the summaries stayed over {counted(len(kept), 'compaction')} ({_said(causes)})")
-    return ok("; ".join(parts) or "no two compactions to compare yet", kept=round(mean, 3), **data)
+        parts.append(
+            f"{mean:.0%} of the summaries stayed over {counted(len(kept), 'compaction')} ({_said(causes)}){among}"
+        )
+    said = "; ".join(parts) or f"no two compactions to compare yet{looked.said}"
+    return ok(said, kept=round(mean, 3), **data)
 
 
-def _stability(deps: Access) -> tuple[list[float], Counter[str]]:
+def _least_kept(found: tuple[str, tuple[list[float], Counter[str]]]) -> tuple[bool, float]:
+    """Orders conversations: those with enough compactions to tell first, by the share of summaries that stayed."""
+    _, (kept, _causes) = found
+    return len(kept) < _FEW, sum(kept) / len(kept) if kept else 1.0
+
+
+def _stability(deps: Access, session: Session) -> tuple[list[float], Counter[str]]:
     """Per compaction the share of the older prompt's summaries that stayed in front, and what changed the first other one."""
-    if deps.session is None:
-        return [], Counter()
-    prompts = Survey(deps.db).prompts(deps.session.conversation_id, newest=_PROMPTS)
+    prompts = Survey(deps.db).prompts(session.conversation_id, newest=_PROMPTS)
     nodes = {node.node_id: node for node in deps.dag.nodes(sorted({each for roots in prompts for each in roots}))}
     kept: list[float] = []
     causes: Counter[str] = Counter()

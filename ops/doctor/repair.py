@@ -22,7 +22,7 @@ from ...storage.files import Progress, Salvage, silent
 from ...storage.meta import COUNT_REMOVED, Meta
 from .. import backup
 from ..render import counted
-from ..survey import Survey, readable
+from ..survey import RECENT_ROWS, Survey, readable
 from . import leftovers
 from .content import index_damage, left_words
 from .file import QUICK_BYTES, damages
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 
+#: Messages that a glance at a large file reads.
+_NEWEST_OF_MANY = 2_000
 #: Owner of conversations whose own row could not be read: only the local operator sees them.
 RECOVERED = "recovered"
 _LOST_CONVERSATIONS = """
@@ -169,10 +171,13 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
 
 
 def glanced(deps: Access) -> str:
-    """Faults of a file in which nothing was found, as far as looking costs little; "" for none."""
-    if deps.db.path.stat().st_size > QUICK_BYTES:
-        return ""
-    return next(iter(files.quick_check(deps.db.path)), "")
+    """Faults of a file that answers, as far as looking costs little: its pages, and the newest messages; "" for none."""
+    large = deps.db.path.stat().st_size > QUICK_BYTES
+    if not large and (found := files.quick_check(deps.db.path)):
+        return found[0]
+    survey = Survey(deps.db)
+    lost = survey.unreadable(above=survey.floor(deep=False, newest=_NEWEST_OF_MANY if large else RECENT_ROWS))
+    return f"{counted(len(lost), 'message')} cannot be read, the first is msg_{lost[0]}" if lost else ""
 
 
 def repair(deps: Access, progress: Progress = silent) -> Repaired:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import LOCKS_OUT, ROOT, WRITES, Holder, World, corrupt, empty, healthy, newer, wrecked
+from ops_world import LOCKS_OUT, PAGE_BYTES, ROOT, WRITES, Holder, World, corrupt, empty, healthy, newer, wrecked
 
 from hermes_lcm import command
 from hermes_lcm.command import FAILED, FOUND, OK, REFUSED, VERBS, run
@@ -705,3 +706,59 @@ def test_the_hint_below_a_search_is_typed_as_here(world: World, capsys: pytest.C
     call(world, "search", "zebra")
 
     assert re.search(r"`hermes lcm show msg_\d+` prints a message whole\.", shown_by(capsys))
+
+
+# -- a status is as good as its exit code ----------------------------------------------------------------
+def _gone(world: World) -> None:
+    world.close()
+    world.path.unlink()
+
+
+def _emptied(world: World) -> None:
+    world.close()
+    os.truncate(world.path, 0)
+
+
+def _index_page(world: World) -> None:
+    (page,) = world.runtime.db.query("SELECT rootpage FROM sqlite_master WHERE name = 'nodes_by_first'")[0]
+    world.close()
+    with world.path.open("r+b") as file:
+        file.seek((page - 1) * PAGE_BYTES)
+        file.write(b"\0" * PAGE_BYTES)
+
+
+def _one_text(world: World) -> None:
+    world.raw("UPDATE messages SET envelope = x'00' WHERE store_id = 3")
+    world.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "said", "back"),
+    [
+        (_gone, "is not there, but there are: a backup", "hermes lcm restore lcm-"),
+        (_emptied, "is empty, but there are: a backup", "hermes lcm restore lcm-"),
+        (_index_page, "database: StoreCorrupt", "hermes lcm doctor repair"),
+        (_one_text, "1 message cannot be read, the first is msg_3", "hermes lcm doctor repair"),
+    ],
+)
+def test_a_status_of_a_lost_or_damaged_archive_fails(
+    damage: Any, said: str, back: str, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, and one command back."""
+    assert run("backup", world.deps())
+    damage(world)
+    code, text = call(world, "status"), shown_by(capsys)
+
+    assert (code, said in text, back in text) == (FOUND, True, True), text
+
+
+def test_the_status_of_a_first_installation_is_no_failure(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the host has said before."""
+    _gone(world)
+    with sqlite3.connect(world.home / "state.db") as host:
+        host.execute("CREATE TABLE sessions(id, source)")
+        host.execute("CREATE TABLE messages(id, session_id, role, content)")
+        host.execute("INSERT INTO messages VALUES (1, 's', 'user', 'hello')")
+    code, text = call(world, "status"), shown_by(capsys)
+
+    assert (code, "Nothing is stored yet" in text) == (OK, True), text

@@ -10,6 +10,7 @@ from ops_world import World, healthy
 
 from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.records import Node
+from hermes_lcm.store import Segment
 
 
 @pytest.fixture
@@ -87,6 +88,53 @@ def test_a_revision_counts_where_its_first_version_stood(world: World) -> None:
     assert finding(world, "coverage")["status"] == "pass"
 
 
+def another(world: World, name: str) -> list[int]:
+    """Another conversation of eight messages, with a prompt that lacks one of them; its rows."""
+    world.say(*(f"{name} {n}" for n in range(8)), session=name)
+    session = world.runtime.known(name)
+    assert session is not None
+    conversation = session.conversation_id
+    rows = [row.store_id for row in world.runtime.store.heads([Segment(conversation)])]
+    node = world.node(*rows[:4], conversation=conversation)
+    world.runtime.dag.publish(
+        conversation, name, [node.node_id], rows[5:], last_seq=8, last_pos=8.0 * 2**20, now=world.now
+    )
+    return rows
+
+
+def test_every_conversation_is_looked_at(world: World) -> None:
+    """Not the newest one only: the session is named, and the command that mends it."""
+    rows = another(world, "other one")
+    said = finding(world, "coverage")
+
+    assert (said["status"], said["data"]["missing"]) == ("warn", [rows[4]])
+    assert "session other one" in said["detail"]
+    assert "2 of 2 conversations looked at" in said["detail"]
+    assert said["command"] == "hermes lcm rotate --session 'other one' apply"
+
+
+def test_a_look_that_takes_long_says_how_far_it_came(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own session first, then the newest."""
+    for n in range(3):
+        another(world, f"s{n + 2}")
+    monkeypatch.setattr("hermes_lcm.ops.doctor.prompt._LOOK_S", 0.0)
+    said = finding(world, "coverage")
+
+    assert (said["status"], said["data"]["looked_at"], said["data"]["conversations"]) == ("pass", 1, 4)
+    assert "1 of 4 conversations looked at" in said["detail"]
+
+
+def test_a_chat_hears_of_its_own_conversation_only(world: World) -> None:
+    """What others have is theirs."""
+    chat = {"platform": "telegram", "host_key": "agent:main:telegram:dm:7"}
+    world.runtime.sessions.open("chat", now=1.0, **chat)
+    world.say("hello", "there", session="chat")
+    another(world, "other")
+
+    assert "other" not in str(finding(world, "coverage", "chat"))
+    assert "other" not in str(finding(world, "cache_prefix", "chat")["detail"])
+
+
 # -- the beginning ---------------------------------------------------------------------------------------
 def prompts(world: World, *shown: list[Node]) -> None:
     """One compaction after the other, each showing these summaries."""
@@ -114,6 +162,17 @@ def test_a_prefix_that_is_condensed_each_time_is_reported(world: World) -> None:
     assert said["status"] == "warn"
     assert said["data"]["causes"]["condensed"] == 9
     assert said["command"].startswith("export LCM_PREFIX_SHARE=")
+
+
+def test_the_beginning_of_another_conversation_is_looked_at(world: World) -> None:
+    """A prefix that is made anew each time costs money wherever it is."""
+    leaves = [world.node(n, n + 1) for n in range(11, 31, 2)]
+    for leaf in leaves:
+        world.assembly([leaf], [100], 100)
+    world.say("hello", "there", session="newer")
+    said = finding(world, "cache_prefix", "newer")
+
+    assert (said["status"], said["data"]["compactions_compared"]) == ("warn", 10)
 
 
 def test_extracts_that_are_replaced_each_time_are_reported(world: World) -> None:
