@@ -248,30 +248,36 @@ class _Merge:
         home = self._ids.conversations[conversation]
         carried = [self._ids.nodes[n] for n in self._other.sessions.carried(conversation) if n in self._ids.nodes]
         self._deps.sessions.carry(home, carried)
-        for prompt in self._other.dag.assemblies(conversation):
-            mine = self._deps.dag.prompt_of(prompt.assembly_id, prompt.digest, [home])
-            if mine is None or (prompt.digest and mine.digest != prompt.digest):
-                moved = self._moved(prompt, home)
-                if moved is not None:
-                    self._deps.dag.take_over(moved)
+        new = [prompt for prompt in self._other.dag.assemblies(conversation) if not self._is_here(prompt, home)]
+        numbers = self._numbers(conversation) if new else []
+        for prompt in new:
+            moved = self._moved(prompt, home, numbers)
+            if moved is not None:
+                self._deps.dag.take_over(moved)
 
-    def _moved(self, prompt: Assembly, home: int) -> Assembly | None:
-        """A prompt in the addresses of here; None where not all that it shows is here."""
+    def _is_here(self, prompt: Assembly, home: int) -> bool:
+        mine = self._deps.dag.prompt_of(prompt.assembly_id, prompt.digest, [home])
+        return mine is not None and (not prompt.digest or mine.digest == prompt.digest)
+
+    def _numbers(self, conversation: int) -> list[tuple[int, int]]:
+        """Sequence numbers of the rows of a conversation: there, and here."""
+        there = {row.store_id: row.seq for row in self._other.store.heads([Segment(conversation)])}
+        here = self._deps.store.heads_of([self._ids.messages[n] for n in there if n in self._ids.messages])
+        return [(seq, here[at].seq) for n, seq in there.items() if (at := self._ids.messages.get(n, 0)) in here]
+
+    def _moved(self, prompt: Assembly, home: int, numbers: Sequence[tuple[int, int]]) -> Assembly | None:
+        """A prompt in the addresses and numbers of here; None where not all that it shows is here."""
         nodes, messages = self._ids.nodes, self._ids.messages
         if any(n not in nodes for n in prompt.roots):
             return None
         roots = (*self._before.get(prompt.conversation_id, ()), *(nodes[n] for n in prompt.roots))
         tail = tuple(messages[n] for n in prompt.tail_ids if n in messages)  # a record of ours is none
-        if (roots, tail, home) == (prompt.roots, prompt.tail_ids, prompt.conversation_id):
-            return prompt
-        rows = self._deps.store.heads_of(tail).values()
-        ends = [row.pos for row in rows] + [node.last_pos for node in self._deps.dag.nodes(roots)]
-        seqs = [head.seq for head in self._deps.store.heads_of(
-            [messages[row.store_id] for row in self._other.store.heads([Segment(prompt.conversation_id)])
-             if row.seq <= prompt.last_seq and row.store_id in messages]).values()]  # fmt: skip
+        shown = [row for row in self._deps.store.heads_of(tail).values() if row.conversation_id == home]
+        below = [node for node in self._deps.dag.nodes(roots) if node.conversation_id == home]
         return replace(
-            prompt, conversation_id=home, roots=roots, tail_ids=tail, last_seq=max(seqs, default=0),
-            last_pos=max(ends, default=0.0),
+            prompt, conversation_id=home, roots=roots, tail_ids=tail,
+            last_seq=max((here for there, here in numbers if there <= prompt.last_seq), default=0),
+            last_pos=max([*(row.pos for row in shown), *(node.last_pos for node in below)], default=0.0),
         )  # fmt: skip
 
 

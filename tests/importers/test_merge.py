@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, chat, digests
+from world import Chat, World, chat, digests
 
 from hermes_lcm import errors, runtime
 from hermes_lcm.config import Config
@@ -134,6 +134,26 @@ def test_a_database_that_is_exchanged_meanwhile_is_merged_into_from_the_beginnin
     pair.merge()
 
     assert pair.stored() == digests(pair.said)
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_behind_a_prompt_that_was_merged_nothing_is_stored_twice(tmp_path: Path, lost: int) -> None:
+    """Rows are numbered anew where the file has fewer of them; so is what the prompt reached."""
+    one, other = World(tmp_path / "one"), World(tmp_path / "other")
+    said = chat().turns(30)
+    live = other.compact(said)
+    behind = chat().turns(2, first=100)
+    live += behind
+    other.take(live)
+    other.db.close()
+    with closing(sqlite3.connect(other.db.path)) as raw:
+        raw.execute("DELETE FROM messages WHERE seq <= ?", (lost,))
+        raw.commit()
+    one.runtime.standby._merged(other.db.path)
+    live += chat().turns(1, first=200)
+    one.take(live)
+
+    assert digests(one.stored()) == digests([*said[lost:], *behind, *chat().turns(1, first=200)])
 
 
 def test_no_name_of_a_stand_in_is_given_out_twice(tmp_path: Path) -> None:
