@@ -92,6 +92,7 @@ class _Merge:
         self._nodes()
         for conversation in self._ids.conversations:
             self._prompts(conversation)
+            self._archives(conversation)
         self._ledger.forget(source)
         return self.out
 
@@ -264,6 +265,16 @@ class _Merge:
         there = {row.store_id: row.seq for row in self._other.store.heads([Segment(conversation)])}
         here = self._deps.store.heads_of([self._ids.messages[n] for n in there if n in self._ids.messages])
         return [(seq, here[at].seq) for n, seq in there.items() if (at := self._ids.messages.get(n, 0)) in here]
+
+    def _archives(self, conversation: int) -> None:
+        """The ranges that an agent archived there, or restored; not those of which a message is not here."""
+        messages = self._ids.messages
+        for each in self._other.archives.every(conversation):
+            if all(n in messages for n in each.store_ids):
+                ids = tuple(messages[n] for n in each.store_ids)
+                mine = replace(each, conversation_id=self._ids.conversations[conversation], store_ids=ids)
+                request = self._other.archives.request(each.handle)
+                self._deps.archives.take_over(mine, request=messages.get(request) if request is not None else None)
 
     def _moved(self, prompt: Assembly, home: int, numbers: Sequence[tuple[int, int]]) -> Assembly | None:
         """A prompt in the addresses and numbers of here; None where not all that it shows is here."""

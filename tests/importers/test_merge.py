@@ -12,6 +12,7 @@ import pytest
 from world import Chat, World, chat, digests
 
 from hermes_lcm import errors, runtime
+from hermes_lcm.archive.table import ARCHIVED, RESTORED, Archive
 from hermes_lcm.config import Config
 from hermes_lcm.importers import intake
 from hermes_lcm.importers.ledger import Ledger
@@ -76,6 +77,41 @@ def test_a_merge_adds_what_is_missing(pair: Pair) -> None:
     for _ in range(2):
         pair.merge()
         assert pair.stored() == digests(pair.said)
+
+
+def archive(db: Any, rows: list[int], handle: str = "mem://s/1", at: float = 5.0) -> Archive:
+    """A range over these rows, archived in a database."""
+    made = Archive(
+        0, handle, 1, "s", tuple(rows), 2, 4, len(rows), "what was said", True, "User: ...", 30, 10, ARCHIVED, at, at
+    )
+    db.archives.add(made, request=rows[0])
+    return made
+
+
+def test_a_range_that_was_archived_in_an_outage_is_archived_afterwards(pair: Pair) -> None:
+    """Over the same messages, under the same handle, once."""
+    there = [row[0] for row in pair.other.db.query(ALL)]
+    archive(pair.other, there[2:7])
+    pair.other.db.close()
+    for _ in range(2):
+        pair.merge()
+
+    (found,) = pair.one.archives.every(1)
+    assert (found.handle, found.state, found.summary) == ("mem://s/1", ARCHIVED, "what was said")
+    assert found.store_ids == tuple(pair.ids()[2:7])
+    assert pair.one.archives.request("mem://s/1") == pair.ids()[2]
+
+
+@pytest.mark.parametrize(("at", "state"), [(9.0, RESTORED), (4.0, ARCHIVED)])
+def test_the_later_state_of_an_archived_range_counts(at: float, state: str, pair: Pair) -> None:
+    """It was restored in the outage, or archived again behind it."""
+    archive(pair.one, pair.ids()[:3])
+    archive(pair.other, [row[0] for row in pair.other.db.query(ALL)][:3], at=3.0)
+    pair.other.archives.change([pair.other.archives.every(1)[0].archive_id], RESTORED, now=at)
+    pair.other.db.close()
+    pair.merge()
+
+    assert [each.state for each in pair.one.archives.every(1)] == [state]
 
 
 def test_what_was_rolled_back_is_written_again(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
