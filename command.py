@@ -73,6 +73,9 @@ _OF_WHAT_IS_STORED = frozenset((
     "fleet status", "fleet push", "fleet verify", "fleet keep",
 ))  # fmt: skip
 
+#: Verbs that write nothing into the database, and so work while the disk is full.
+READERS = frozenset(("search", "show", "sessions", "explain", "export", "cost", "journal"))
+
 
 # -- looking -------------------------------------------------------------------------------------------
 def _status(deps: Access, words: Words) -> Answer:

@@ -7,6 +7,7 @@ stored. Summaries are not exported: they are derived, and written anew where the
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -72,24 +73,15 @@ def export(
     ``output``: where to; without it the folder of exports beside the database.
     """
     session = _session(deps, session_id)
-    writers = dict(zip(KINDS, (_jsonl, _markdown), strict=True))
-    if kind not in writers:
-        raise BadRequest(f"{kind!r} is neither {' nor '.join(KINDS)}")
+    _refuse_kind(kind)
     path = output or default_path(deps, session, kind)
     partial = path.with_name(f".{path.name}.partial")
-    lost = frozenset[int]()
     try:
         if output is None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
-            try:
-                count = writers[kind](deps, session, file, progress, lost)
-            except StoreCorrupt:  # how many lines there are stands in the first one
-                lost = _unreadable(deps, session)
-                file.seek(0)
-                file.truncate()
-                count = writers[kind](deps, session, file, progress, lost)
+            count, lost = _fill(deps, session, kind, file, progress)
         partial.replace(path)
     except OSError as exc:
         raise StoreError(f"{path}: {exc.strerror or exc}") from exc
@@ -97,6 +89,34 @@ def export(
         with suppress(OSError):  # why it was not written is what matters
             partial.unlink(missing_ok=True)
     return Exported(path, count, path.stat().st_size, tuple(sorted(lost)), tuple(incomplete(deps, session, lost)))
+
+
+def printed(deps: Access, session_id: str | None, kind: str, progress: Progress = silent) -> tuple[Exported, str]:
+    """The same as a text; makes no file, and so works while the disk is full."""
+    session = _session(deps, session_id)
+    _refuse_kind(kind)
+    file = io.StringIO()
+    count, lost = _fill(deps, session, kind, file, progress)
+    text = file.getvalue()
+    size = len(text.encode("utf-8", "surrogatepass"))
+    return Exported(Path("-"), count, size, tuple(sorted(lost)), tuple(incomplete(deps, session, lost))), text
+
+
+def _refuse_kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise BadRequest(f"{kind!r} is neither {' nor '.join(KINDS)}")
+
+
+def _fill(deps: Access, session: Session, kind: str, file: IO[str], progress: Progress) -> tuple[int, frozenset[int]]:
+    """Write an export; how many messages it holds, and which of the conversation cannot be read."""
+    write = dict(zip(KINDS, (_jsonl, _markdown), strict=True))[kind]
+    try:
+        return write(deps, session, file, progress, frozenset()), frozenset()
+    except StoreCorrupt:  # how many lines there are stands in the first one
+        lost = _unreadable(deps, session)
+        file.seek(0)
+        file.truncate()
+        return write(deps, session, file, progress, lost), lost
 
 
 def default_path(deps: Access, session: Session, kind: str) -> Path:

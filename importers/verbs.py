@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote as quoted
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, StoreError
@@ -56,10 +55,8 @@ def _printed(deps: Access, name: str | None, kind: str, words: Words) -> Answer:
     """An export as the answer itself."""
     if name == "all":
         raise BadRequest("an export to stdout is of one conversation; `-o FOLDER` takes all of them")
-    with TemporaryDirectory() as folder:
-        made = export.export(deps, name, kind, words.progress, output=Path(folder) / "export")
-        text = made.path.read_text(encoding="utf-8", errors="surrogatepass")
-    return Answer(text.rstrip("\n"), {**_written(made).data, "path": "-", "text": text}, _written(made).code, file=True)
+    made, text = export.printed(deps, name, kind, words.progress)
+    return Answer(text.rstrip("\n"), {**_written(made).data, "text": text}, _written(made).code, file=True)
 
 
 def _written(made: export.Exported) -> Answer:

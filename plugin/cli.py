@@ -21,6 +21,7 @@ from typing import Any, TextIO
 
 from ..command import (
     FAILED,
+    READERS,
     REFUSED,
     VERBS,
     Answer,
@@ -142,6 +143,7 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
     try:
         verb, words = _chosen(args)
         quotes = verb.quotes
+        runtime.db.reads_when_full = verb.name in READERS
         with _progress(far, quiet=args.json) as progress:
             session = _session(runtime, args.session, verb)
             deps = replace(operator_access(runtime, session, None), trusted=True)

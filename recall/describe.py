@@ -190,7 +190,7 @@ def _descendants(caller: Access, node: Node) -> int:
     seen: set[int] = set()
     level = [node.node_id] if node.depth else []
     while level:
-        below = {child for one in level for child in caller.dag.sources(one)}
+        below = {child for one in level for child in caller.dag.sources(one)} - seen
         seen |= below
         level = [each.node_id for each in caller.dag.nodes(sorted(below)) if each.depth > 0]
     return len(seen)

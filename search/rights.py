@@ -103,9 +103,8 @@ def rights(seen: Evidence, session: Session | None) -> Rights:
     agrees = owner is None or owner == mine
     shared = CLIENTS in (seen.platform.lower(), session.platform.lower() if session is not None else "")
     if mine is None or not agrees:
-        elsewhere = (
-            mine not in (None, LOCAL) and not agrees
-        )  # handed over, or the id was used again: its list tells which
+        # Handed over, or the id was used again: its list tells which.
+        elsewhere = mine not in (None, LOCAL) and session is not None and contradicts(session, mine)
         return OWN_REQUEST if elsewhere or (shared and not (mine == LOCAL and not agrees)) else OWN_SESSION
     if mine == LOCAL:
         return Rights() if seen.row is not None and seen.row.local else OWN_SESSION

@@ -18,7 +18,17 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import Exchanged, Overtaken, StoreBusy, StoreError, StoreForeign, StoreReadOnly, StoreTooNew, StoreTooOld
+from ..errors import (
+    Exchanged,
+    Overtaken,
+    StoreBusy,
+    StoreError,
+    StoreForeign,
+    StoreFull,
+    StoreReadOnly,
+    StoreTooNew,
+    StoreTooOld,
+)
 from . import changes, schema, seals, upgrade
 from .faults import Translated, translate
 from .foreign import refuse_foreign
@@ -108,6 +118,9 @@ class Database:
         self._pinned = threading.local()
         self._apart = threading.local()
         self._known = False  # was it ever open?
+        #: Read the file as it is where the disk has no room for its side files; for processes that store nothing.
+        self.reads_when_full = False
+        self._still = False  # is it read so now?
 
     # -- opening ------------------------------------------------------------------------------------
     def open(self) -> None:
@@ -121,6 +134,7 @@ class Database:
             mine = self._opened is not None and self._opened[0] == os.getpid()
             open_ones = (self._reader, self._writer)
             self._reader = self._writer = self._opened = None
+            self._still = False
             self._long_reads.close(mine=mine)
             if mine:  # after a fork the file belongs to the parent: closing here would drop its locks
                 for connection in open_ones:
@@ -235,6 +249,30 @@ class Database:
             self._reader = self._writer = None
 
     def _open(self) -> None:
+        try:
+            self._open_whole()
+        except StoreFull:
+            if not self.reads_when_full or not self._open_still():
+                raise
+
+    def _open_still(self) -> bool:
+        """Read the file as one that nobody changes: no side file is needed. False: what was said last is only in its log."""
+        log = self.file.with_name(self.file.name + "-wal")
+        if not self.file.is_file() or (log.exists() and log.stat().st_size):
+            return False
+        with self._translated:
+            self._still = True
+            reader = self._connect_reader()
+            try:
+                self._accepted(reader)
+            except BaseException:
+                reader.close()
+                raise
+        self._writer = self._reader = reader
+        self._opened = self._identity()
+        return True
+
+    def _open_whole(self) -> None:
         patience = BUSY_AGAIN_MS if self._clock() < self._busy_until else self._busy_ms
         lost = self.file == self.path and (self._left.held or has_lost_log(self.file))
         with self._translated_or_busy, _folder(self.file.parent, alone=lost):
@@ -302,7 +340,7 @@ class Database:
         memory = is_memory(self.file)
         name = memory_uri(self.file) if memory else str(self.file)
         if only_reads and not memory:
-            name = f"{self.file.absolute().as_uri()}?mode=ro"
+            name = f"{self.file.absolute().as_uri()}?mode=ro" + ("&immutable=1" if self._still else "")
         return sqlite3.connect(
             name, timeout=patience / 1000, isolation_level=None, check_same_thread=False, uri=memory or only_reads,
             cached_statements=KEPT_STATEMENTS,

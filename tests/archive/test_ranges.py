@@ -315,7 +315,7 @@ def test_after_a_compaction_the_messages_come_back_in_their_place(world: World, 
 
 def test_restored_messages_of_one_role_are_kept_apart(world: World, agent: Agent) -> None:
     """The host dropped the answer between two requests; next to each other it would join them to one."""
-    live = chat().turns(10, words=150)
+    live = chat().turns(10, words=250)
     world.take(live, "s")
     del live[5]
     live.user("and now?").says("that is all")
@@ -653,7 +653,7 @@ def test_the_node_of_an_archive_can_be_opened(world: World, agent: Agent) -> Non
 
 def test_an_archive_is_no_summary_that_is_missing(world: World, agent: Agent) -> None:
     """P9: doctor and status do not wait for a model to write it."""
-    live = talk(12)
+    live = talk(12, words=400)
     agent.store(live, 4, 7)
     world.compact(live, threshold=100_000, narrow=True)
 

@@ -124,9 +124,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_hang() -> Any:
-    """Whatever takes this long stands still."""
+    """Whatever takes this long stands still, whoever survives the error."""
+    hung: list[int] = []
 
-    def stop(_signal: int, _frame: FrameType | None) -> None:
+    def stop(number: int, _frame: FrameType | None) -> None:
+        hung.append(number)
         raise TimeoutError("it hangs")
 
     before = signal.signal(signal.SIGALRM, stop)
@@ -134,6 +136,7 @@ def _no_hang() -> Any:
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
+    assert not hung
 
 
 def test_a_life_without_damage_is_healthy(source: Path, tmp_path: Path) -> None:

@@ -418,8 +418,8 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[Host, bool], None]:
     pages = 0
     connect = Database._connect
 
-    def limited(self: Database, patience: int) -> sqlite3.Connection:
-        made = connect(self, patience)
+    def limited(self: Database, patience: int, *, only_reads: bool = False) -> sqlite3.Connection:
+        made = connect(self, patience, only_reads=only_reads)
         if pages and self.file.name == "lcm.db":
             made.execute(f"PRAGMA max_page_count={pages}")
         return made

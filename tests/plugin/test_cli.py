@@ -7,10 +7,12 @@ import io
 import json
 import os
 import re
+import resource
 import shlex
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -762,3 +764,52 @@ def test_the_status_of_a_first_installation_is_no_failure(world: World, capsys: 
     code, text = call(world, "status"), shown_by(capsys)
 
     assert (code, "Nothing is stored yet" in text) == (OK, True), text
+
+
+# -- a full disk -----------------------------------------------------------------------------------------
+@pytest.fixture
+def full(world: World) -> Iterator[World]:
+    """No room for the side files that SQLite makes when it opens a database."""
+    world.close()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        yield world
+    finally:
+        world.close()
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("search", "zebra"), "zebra deployment"),
+        (("show", "msg_3"), "message 2 about"),
+        (("sessions",), "s1"),
+        (("explain", "sum_1"), "sum_1"),
+        (("export", "-o", "-"), "message 2 about"),
+    ],
+    ids=lambda each: "" if isinstance(each, str) else each[0],
+)
+def test_what_is_stored_can_be_read_on_a_full_disk(
+    words: tuple[str, ...], said: str, full: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a file that nobody changes."""
+    code, text = call(full, *words), shown_by(capsys)
+
+    assert (code, said in text) == (OK, True), text
+
+
+def test_a_verb_that_writes_says_that_the_disk_is_full(full: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """And what to do about it."""
+    code, text = call(full, "backup"), shown_by(capsys)
+
+    assert (code, "What to do:" in text, "Traceback" in text) == (FAILED, True, False), text
+
+
+def test_a_log_that_is_not_folded_is_never_left_out(full: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was said last stands there only: an answer without it would be wrong."""
+    full.path.with_name("lcm.db-wal").write_bytes(b"\1" * 5000)
+    code, text = call(full, "search", "zebra"), shown_by(capsys)
+
+    assert (code, "zebra deployment" in text) == (FAILED, False), text
