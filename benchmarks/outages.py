@@ -6,7 +6,7 @@ Two processes with four chats each on one database, and faults all the time: is 
 
 The messages are those of real transcripts where there are any. As a host does, each process keeps what was said in files of its
 own before the plugin sees it, and begins with the list that it had when it was killed. Between two faults every chat says a few
-messages. Summaries are extracts, so that no model's mood is measured.
+messages, and behind a copy that is put back two at least. Summaries are extracts, so that no model's mood is measured.
 """
 
 from __future__ import annotations
@@ -291,7 +291,8 @@ class Run:
 
     def go(self, progress: Callable[[str], None], until: float) -> None:
         share = self.messages / (PROCESSES * CHATS)
-        self.step(4)
+        at = 4.0
+        self.step(at)
         acts = list(ACTS.items())
         for n in range(self.faults):
             if time.monotonic() > until:
@@ -300,12 +301,14 @@ class Run:
             name, act = self.rng.choices(acts, [WEIGHTS.get(name, 10) for name, _ in acts])[0]
             self.kinds[name] += 1
             undo = act(self)
-            at = 4 + (share - 5) * (n + 1) / self.faults
+            before, at = at, at + (share - 1 - at) / (self.faults - n)
             try:
-                self.step(at if undo is None else at - (share / self.faults) / 2)
+                self.step(at if undo is None else (before + at) / 2)
             finally:
                 if undo is not None:
                     undo()
+            if name in UNSEEN and undo is not None:
+                at = min(at + 2, share - 1)
             self.step(at)
             if n % 20 == 0:
                 progress(f"{n} faults, last {name}")
@@ -447,6 +450,8 @@ ACTS: dict[str, Callable[[Run], Undo]] = {
     "file size limit": limited, "page overwritten": overwritten, "log removed": log_removed, "file deleted": deleted,
     "file replaced": replaced, "folder renamed": renamed, "clock jumps": clock, "rights taken": closed,
 }  # fmt: skip
+#: What is put back here nobody has open yet. Taken away before a chat has used it, it would be lost to everybody.
+UNSEEN = {"page overwritten"}
 WEIGHTS = {"I/O error at a statement": 30, "disk full at a statement": 20, "process killed": 6, "lock held": 6}
 
 
