@@ -100,6 +100,11 @@ class Talking(threading.Thread):
                     self.say(message)
             if done >= self.said:
                 self.hook("post_llm_call")
+        if (
+            not self.stopped
+        ):  # what failed last is asked once more, as by the next turn: a problem ends where it works again
+            self.engine.should_compress(0)
+            self.hook("post_llm_call")
         self.board[1 + self.number] = 1 << 40
 
     def say(self, message: Chat) -> None:

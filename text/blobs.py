@@ -22,7 +22,7 @@ _LONG = re.compile(r"(?:[A-Za-z0-9+/_-]|\\{1,8}/){40}")
 #: Steps to the next sample that is one, as many at once as cost little memory.
 _STEPS = re.compile(rf"(?s:(?:(?!{_SAMPLE.pattern}).{{{_STEP}}}){{0,1000}})")
 _PIECE = re.compile(
-    r"(?P<sep>(?:\\{1,8}[nrt]|[\r\n])++[ \t]*+)|(?P<run>(?:[A-Za-z0-9+/_-]++|\\{1,8}/)++(?:=|\\{1,8}u003[dD]){0,2})"
+    r"(?P<sep>(?:\\{1,8}+[nrt]|[\r\n])++[ \t]*+)|(?P<run>(?:[A-Za-z0-9+/_-]++|\\{1,8}+/)++(?:=|\\{1,8}u003[dD]){0,2})"
 )
 _BEGINS = re.compile(r"[\r\nA-Za-z0-9+/_-]|\\{1,8}[nrt/]")  # a piece, whatever its length
 _URI_HEAD = re.compile(

@@ -32,9 +32,10 @@ _FIRST = frozenset(b"CDIJKLMNOPQRSTUVWXYZabcdefwxyz0123456789")
 _SAYS = re.compile(rb"(?:[CDI-Za-f][^BI-LRYZabho-rx4-7]..|[g-z0-9]...){%d}" % (_WORD // 4))
 _DONE = "[redacted:"
 
+# Python before 3.11.5 matches wrongly where a group that may backtrack is repeated possessively: ``(?:a{1,8}b)++``.
 # What stands between a name and its value, and the value: quoted (at any depth of escaping) or not.
-_END = r"(?P<tail>[\w.-]{0,40}+)(?:\\{0,8}[\"'])?+\s{0,8}+(?::=|=>|[=:]|%3[dDaA])\s{0,8}+"
-_QUOTED = r"(?P<bs>\\{0,8}+)(?P<q>[\"'`])(?P<quoted>(?:(?!(?<!\\)(?P=bs)(?P=q))[^\r\n]){1,4096}+)"
+_END = r"(?P<tail>[\w.-]{0,40}+)(?:\\{0,8}+[\"'])?\s{0,8}+(?::=|=>|[=:]|%3[dDaA])\s{0,8}+"
+_QUOTED = r"(?P<bs>\\{0,8}+)(?P<q>[\"'`])(?P<quoted>(?:(?!(?<!\\)(?P=bs)(?P=q))[^\r\n]){1,4096})"
 _BARE = r"(?P<bare>[^\s\"'`,;&<>(){}\[\]\\%|]{LEAST,4096}+)(?P<after>[\s\S]?)"
 
 Match = tuple[int, int]
@@ -171,7 +172,7 @@ def _private_key(text: str, at: int) -> Match | None:
 
 _PEM_HEAD = re.compile(r"-----BEGIN[ +][A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----")
 _PEM_BODY = re.compile(
-    r"(?:[A-Za-z0-9+/=\s│┃|]++|\\{1,8}[nrt/]|[\w-]{1,30}: [^\n\\-]{1,200}|[\"',+]\s{0,40})*+"
+    r"(?:[A-Za-z0-9+/=\s│┃|]++|\\{1,8}+[nrt/]|[\w-]{1,30}+: [^\n\\-]{1,200}+|[\"',+]\s{0,40}+)*+"
     r"(?:-----END[ +][A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----)?"
 )
 _PHRASE = r"(?:password|passwd|passphrase|passcode|pwd)"

@@ -122,7 +122,7 @@ def test_the_install_page(way: str, machine: Machine, request: pytest.FixtureReq
 
 
 def test_no_shell_command_of_the_pages_is_left_out() -> None:
-    """What is not typed above is a setting, the demo, which a slow test runs, or a benchmark, which takes hours."""
+    """What is not typed above is a setting, the demo, which a slow test runs, or measures for long."""
     assert lines("README.md")[2:] == ["./scripts/demo"]
     assert len(lines("docs/install.md")) == 8
     others = [path for path in (REPOSITORY / "docs").glob("*.md") if path.name != "install.md"]
@@ -130,7 +130,7 @@ def test_no_shell_command_of_the_pages_is_left_out() -> None:
         line
         for page in others
         for line in lines(f"docs/{page.name}")
-        if not line.startswith(("export LCM_", "scripts/bench"))
+        if not line.startswith(("export LCM_", "scripts/bench", "scripts/conformance"))
     ] == []
 
 

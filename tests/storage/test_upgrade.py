@@ -74,13 +74,17 @@ class Old:
         return Old(Path(shutil.copytree(self.home, folder)), self.expected)
 
 
+#: Python before 3.11.4 does not know the filter.
+_SAFE: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+
+
 @pytest.fixture(scope="module")
 def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Old]:
     out = {}
     for name in NAMES:
         home = tmp_path_factory.mktemp(name)
         with tarfile.open(FIXTURES / f"development-{name}.tar.xz") as archive:
-            archive.extractall(home, filter="data")
+            archive.extractall(home, **_SAFE)
         expected = home / "expected.json"
         out[name] = Old(home, json.loads(expected.read_text(encoding="utf-8")))
         expected.unlink()
