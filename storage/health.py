@@ -50,7 +50,7 @@ class Health:
         self._lock = threading.Lock()
         self._problems: dict[str, Problem] = {}
         self._unsaved: set[str] = set()
-        self._loaded = False
+        self._loaded: object = None  # the file whose problems are known here
         self._kept: dict[str, str] = {}
         #: What is said of a problem goes through this; redaction replaces it.
         self.clean: Callable[[str], str] = str
@@ -82,8 +82,7 @@ class Health:
     def resolved(self, topic: str) -> None:
         """The problem is gone."""
         topic = self.clean(topic)
-        if not self._loaded:
-            self._load(may_open=self._db is not None and self._db.path.exists())
+        self._load(may_open=self._db is not None and self._db.path.exists())
         with self._lock:
             if topic not in self._problems:
                 return
@@ -150,15 +149,20 @@ class Health:
             return sorted(self._problems.values(), key=lambda problem: (problem.severity, problem.topic))
 
     def _load(self, *, may_open: bool = False) -> None:
-        """What earlier processes left unresolved; once. A success on the turn's path opens no database for it."""
-        if self._loaded or self._db is None or not (may_open or self._db.is_open):
+        """What other processes left unresolved in the file; once for each file that takes its place.
+
+        A success on the turn's path opens no database for it.
+        """
+        if self._db is None or (self._loaded is not None and self._db.identity in (None, self._loaded)):
+            return
+        if not (may_open or self._db.is_open):
             return
         try:
             rows = self._db.query("SELECT topic, severity, message, remedy, count, first_at, last_at FROM health")
         except StoreError:
             return
         with self._lock:
-            self._loaded = True
+            self._loaded = self._db.identity
             for row in rows:
-                if not row[0].startswith(_OF_SETTINGS):
+                if not row[0].startswith(_OF_SETTINGS) and row[0] not in self._unsaved:
                     self._problems.setdefault(row[0], Problem(*row))

@@ -669,6 +669,27 @@ def test_a_problem_of_an_earlier_process_can_be_resolved(tmp_path: Path) -> None
     assert Health(Database(tmp_path / "lcm.db")).problems() == []
 
 
+def test_a_problem_of_a_file_that_came_back_can_be_resolved(tmp_path: Path) -> None:
+    """A copy that takes the file's place may hold a problem that was resolved since."""
+    db = Database(tmp_path / "lcm.db")
+    health = Health(db)
+    health.degraded("orders", "broken")
+    health.save()
+    db.close()
+    old = (tmp_path / "lcm.db").read_bytes()
+    health.resolved("orders")
+    assert health.problems() == []
+    db.close()
+    (tmp_path / "copy").write_bytes(old)
+    os.replace(tmp_path / "copy", tmp_path / "lcm.db")
+    db.open()
+
+    assert [each.topic for each in health.problems()] == ["orders"]
+    health.resolved("orders")
+
+    assert Health(Database(tmp_path / "lcm.db")).problems() == []
+
+
 def test_a_setting_that_was_corrected_is_not_complained_about(tmp_path: Path) -> None:
     """Each process tells of its own settings, whatever an earlier one, or an earlier release, left in the file."""
     wrong = {"sensitive_patterns": ("typo",), "ignore_message_patterns": ("(",)}
