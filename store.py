@@ -219,15 +219,28 @@ class MessageStore:
         return True
 
     def rewrite(self, rows: Sequence[tuple[Stored, Message]]) -> None:
-        """Other words for stored messages, for an operator who takes secrets out; who they are and where they stand stays.
+        """Other words and names for stored messages, for an operator who takes secrets out; who they are and where they stand
+        stays.
 
         Blocks that hold an old envelope go: their other rows get their own back.
         """
         with self._db.transaction():
             self._unpack({head.store_id for head, _ in rows})
             self._db.executemany(
-                "UPDATE messages SET envelope = ?, flags = ?, chars = ?, tokens = ? WHERE store_id = ?",
-                [(pack(m.envelope), m.flags, len(m.text), m.tokens, head.store_id) for head, m in rows],
+                "UPDATE messages SET envelope = ?, flags = ?, chars = ?, tokens = ?, tool_name = ?, answers = ? "
+                "WHERE store_id = ?",
+                [
+                    (
+                        pack(m.envelope),
+                        m.flags,
+                        len(m.text),
+                        m.tokens,
+                        content.storable(m.tool_name),
+                        content.storable(m.answers),
+                        head.store_id,
+                    )
+                    for head, m in rows
+                ],
             )
         self._ends.clear()
 

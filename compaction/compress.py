@@ -276,7 +276,7 @@ class CompressPass:
         for n in secret:
             rows, damaged = self._store.legible(entries[n].ids)
             if damaged:
-                (out[n],) = self._clean([out[n]])
+                out[n] = filters.shown(out[n], self._clean([out[n]])[0])
                 continue
             text = None if len(rows) == 1 else "\n\n".join(row.text for row in rows)
             out[n] = filters.shown(out[n], rows[0].envelope if text is None else {"content": text})

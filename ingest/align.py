@@ -96,10 +96,12 @@ def align(
     before: float = 0.0,
     seen: Seen = lambda _: True,
     shared: bool = False,
+    named: Callable[[str], str] = str,
 ) -> Plan:
     """Place every live message. ``before``: the position of the row in front of both lists, if they are a rest of longer ones.
 
-    ``shared``: the rows are of several people, who began alike. Behind the first difference nothing is compared.
+    ``shared``: the rows are of several people, who began alike. Behind the first difference nothing is compared. ``named``:
+    how an id of a call is stored.
     """
     plan = Plan()
     at = 0
@@ -128,7 +130,7 @@ def align(
             before = middle(before, stored[b].pos)
             place = replace(place, pos=before)
         plan.places.append(place)
-    _end(plan, rest[a:], stored[b:], said, seen)
+    _end(plan, rest[a:], stored[b:], said, seen, named)
     plan.unaligned = at == 0 and not any(place.ids or place.revises for place in plan.places)
     return plan
 
@@ -351,11 +353,13 @@ def _those(stored: Sequence[Expected], seen: Seen) -> list[Expected]:
     return [item for item in stored if seen(item.store_id)]
 
 
-def _end(plan: Plan, live: Sequence[Live], stored: Sequence[Expected], said: Said, seen: Seen) -> None:
+def _end(
+    plan: Plan, live: Sequence[Live], stored: Sequence[Expected], said: Said, seen: Seen, named: Callable[[str], str]
+) -> None:
     """Behind the last row that is shown: rows that were edited, then what is left is new."""
     at = 0
     every, stored = stored, _those(stored, seen)
-    while at < min(len(live), len(stored)) and _same_but_edited(live[at], stored[at], said):
+    while at < min(len(live), len(stored)) and _same_but_edited(live[at], stored[at], said, named):
         plan.places.append(Place(new=True, pos=stored[at].pos, revises=stored[at].store_id))
         at += 1
     if at < len(live):
@@ -366,11 +370,11 @@ def _end(plan: Plan, live: Sequence[Live], stored: Sequence[Expected], said: Sai
         plan.leftover = tuple(item for item in every if item.store_id not in edited)
 
 
-def _same_but_edited(live: Live, stored: Expected, said: Said) -> bool:
+def _same_but_edited(live: Live, stored: Expected, said: Said, named: Callable[[str], str]) -> bool:
     """At the open end: an edit of the row, not another message in its place."""
     if live.role != stored.role:
         return False
     if live.role == "tool":
-        return live.answers == stored.answers
+        return stored.answers in (live.answers, live.answers and named(live.answers))
     old, new = said([stored.store_id])[stored.store_id].text, live.core().text
     return bool(old) and bool(new) and (new.startswith(old) or old.startswith(new))

@@ -57,6 +57,10 @@ class WriteFilters:
         """A text that is no message (a focus, a summary of the agent's, a setting), without secrets."""
         return self._redactor.text(text) if self._redactor is not None else text
 
+    def name(self, text: str) -> str:
+        """A name or an id of a message, as it is stored."""
+        return self._redactor.name(text) if self._redactor is not None else text
+
     def __call__(self, message: Mapping[str, Any], read: Message) -> Message | None:
         if self._noise and self._is_noise(message, read):
             self._health.counters[IGNORED] += 1
@@ -227,23 +231,27 @@ def redacted(read: Message, redactor: Redactor) -> Message:
     clean = {content._ESCAPE: _clean_graph(data[content._ESCAPE], redactor)}  # noqa: SLF001
     if clean == data:
         return read
-    shown = content.decode(json.dumps(clean))
-    return replace(
-        read,
-        text=content.text_of(shown.get("content")),
-        calls=content.calls_of(shown),
-        envelope=_dumped(clean).encode("utf-8"),
-        flags=read.flags | Flag.REDACTED,
-        value=None,
-    )
+    shown = content.rewritten(read, content.decode(json.dumps(clean)), Flag.REDACTED)
+    return replace(shown, envelope=_dumped(clean).encode("utf-8"), value=None)
 
 
 def clean_message(message: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """A host message without secrets; names and ids stay. Also what the live prompt should show of it."""
-    return {
-        key: value if key in _NAMES else _clean(value, redactor, key, calls=key == "tool_calls")
-        for key, value in message.items()
-    }
+    """A host message without secrets, in its keys, names and ids neither; ids that were equal are equal."""
+    return _clean_items(message, redactor, calls=False, names=True)
+
+
+def _clean_items(items: Mapping[Any, Any], redactor: Redactor, *, calls: bool, names: bool) -> dict[Any, Any]:
+    """A mapping, whose ``_NAMES`` are names and ids if ``names``. No two keys become one."""
+    out: dict[Any, Any] = {}
+    for key, value in items.items():
+        new = redactor.key(key) if isinstance(key, str) else key
+        while new in out:
+            new += "_"
+        if names and key in _NAMES and isinstance(value, str):
+            out[new] = redactor.name(value)
+        else:
+            out[new] = _clean(value, redactor, key, calls=key == "function" if calls else names and key == "tool_calls")
+    return out
 
 
 def _clean_live(message: Mapping[str, Any], redactor: Redactor) -> Mapping[str, Any]:
@@ -259,12 +267,7 @@ def _clean(value: Any, redactor: Redactor, key: Any = "", *, calls: bool = False
     if isinstance(value, str):
         return redactor.value(key, value) if isinstance(key, str) else redactor.text(value)
     if isinstance(value, dict):
-        return {
-            redactor.text(name) if isinstance(name, str) else name: item
-            if calls and name in _NAMES
-            else _clean(item, redactor, name, calls=calls and name == "function")
-            for name, item in value.items()
-        }
+        return _clean_items(value, redactor, calls=calls, names=calls)
     if isinstance(value, list):
         return _clean_list(value, redactor, calls=calls)
     if isinstance(value, tuple):  # no list of a host that came from JSON holds one
@@ -308,8 +311,8 @@ def _clean_graph(nodes: list[list[Any]], redactor: Redactor) -> list[list[Any]]:
                 and isinstance(nodes[key][1], str)
                 and isinstance(nodes[item][1], str)
             ):
-                name = nodes[key][1]
-                out[item] = ["value", nodes[item][1] if name in _NAMES else redactor.value(name, nodes[item][1])]
+                name, said = nodes[key][1], nodes[item][1]
+                out[item] = ["value", redactor.name(said) if name in _NAMES else redactor.value(name, said)]
     return out
 
 
@@ -335,8 +338,26 @@ _LEAVES: Mapping[str, Callable[[Any, Redactor], Any]] = {
 
 
 def shown(message: Mapping[str, Any], envelope: Mapping[str, Any]) -> dict[str, Any]:
-    """A live message as a prompt should show it once its row is redacted: the row's words, the host's other keys."""
-    return {**message, **{key: envelope[key] for key in ("content", "tool_calls") if key in envelope}}
+    """A live message as a prompt should show it once its row is redacted: the row's words, the host's names and other keys.
+
+    An id of a call stays that of its result, which may not have been redacted.
+    """
+    words = {key: envelope[key] for key in ("content", "tool_calls") if key in envelope}
+    if "tool_calls" in words:
+        words["tool_calls"] = _with_names(message.get("tool_calls"), words["tool_calls"])
+    return {**message, **words}
+
+
+def _with_names(live: Any, stored: Any) -> Any:
+    """Stored calls under the names and ids of the live ones."""
+    if isinstance(live, list) and isinstance(stored, list) and len(live) == len(stored):
+        return [_with_names(*each) for each in zip(live, stored, strict=True)]
+    if not isinstance(live, dict) or not isinstance(stored, dict):
+        return stored
+    names = {key: live[key] for key in _NAMES.intersection(live, stored)}
+    if "function" in stored:
+        names["function"] = _with_names(live.get("function"), stored["function"])
+    return {**stored, **names}
 
 
 # -- building --------------------------------------------------------------------------------------------

@@ -20,12 +20,13 @@ from typing import Any
 
 from ..dag import SummaryDag
 from ..errors import Overtaken
-from ..records import RECORD, Assembly, Entries, Entry, Flag, Lineage, Message, Stored
+from ..records import RECORD, Assembly, Entries, Entry, Flag, Lineage, Message, Stored, ToolCall
 from ..session import CLIENTS, Session, Sessions, unclaimed
 from ..storage.leases import Leases
 from ..store import MessageStore, NewRow
 from ..text import content
 from ..text import markup as own
+from ..text.redact import NAMELESS
 from . import host_compressor
 from .align import Core, Expected, Live, Place, Plan, Seen, align, middle, spaced
 from .seen import UNSEEN, Recognised, Window
@@ -65,6 +66,7 @@ class Ingest:
         *,
         leases: Leases,
         filters: WriteFilters | None = None,
+        named: Callable[[str], str] = str,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -72,6 +74,7 @@ class Ingest:
         self._dag = dag
         self._leases = leases
         self._filters = filters
+        self._named = named  # how a name or an id is stored
         self._clock = clock
         self._lock = threading.Lock()
         self._transcripts = Transcripts(store, sessions)
@@ -265,11 +268,13 @@ class Ingest:
         """
         if first_message.kind != "unknown":
             return align(
-                [_live(read) for read in theirs], expected, self._cores, before=before, seen=seen, shared=shared
-            )
+                [self._live(read) for read in theirs], expected, self._cores,
+                before=before, seen=seen, shared=shared, named=self._named,
+            )  # fmt: skip
         row = first_message.row
         others = [item for item in expected if row is None or item.store_id != row.store_id]
-        plan = align([_live(read) for read in theirs[1:]], others, self._cores, before=before, seen=seen)
+        rest = [self._live(read) for read in theirs[1:]]
+        plan = align(rest, others, self._cores, before=before, seen=seen, named=self._named)
         first = next((place.ids[0] for place in plan.places if place.ids), None)
         if row is not None:
             plan.places.insert(0, Place((row.store_id,)))
@@ -324,7 +329,7 @@ class Ingest:
             stub = own.read_stub(text)
             if stub is not None and self._first_messages.is_ours(stub[0], lineage):
                 row = self._store.heads_of([stub[1]]).get(stub[1])
-                if row is not None and row.answers == content.storable(str(message.get("tool_call_id"))):
+                if row is not None and row.answers in self._stored_as(str(message.get("tool_call_id"))):
                     return _Read(None, row.digest, "stub", (row.store_id,))
         return None
 
@@ -343,8 +348,29 @@ class Ingest:
             return reads
         heads = self._store.heads_of([item.store_id for item in expected])
         rows, _ = self._store.legible([row.store_id for row in heads.values() if row.flags & Flag.REDACTED])
-        known = {content.said(row.envelope).digest: row.head.digest for row in rows}
-        return [replace(read, digest=known.get(read.digest, read.digest)) for read in reads]
+        known = {self._digest(content.said(row.envelope)): row.head.digest for row in rows}
+        shown = [self._digest(read.core) if read.core is not None and _redacted(read.core) else b"" for read in reads]
+        found = [known.get(name) or known.get(read.digest) for name, read in zip(shown, reads, strict=True)]
+        return [replace(read, digest=digest) if digest else read for digest, read in zip(found, reads, strict=True)]
+
+    def _digest(self, core: content.Said) -> bytes:
+        """Identity of a message under the names and ids that are stored."""
+        calls = [replace(call, id=self._named(call.id), name=self._named(call.name)) for call in core.calls]
+        answers = core.answers and self._named(core.answers)
+        return content.digest(self._named(core.role), core.text, calls, answers)
+
+    def _stored_as(self, answers: str | None) -> tuple[str | None, ...]:
+        """How the id of a call stands in a row: as it is or, once it was redacted, without its secret."""
+        return (content.storable(answers), content.storable(answers and self._named(answers)))
+
+    def _live(self, read: _Read) -> Live:
+        core = read.core
+        if core is None:
+            return Live("tool", read.digest, None, lambda: Core(""))
+        return Live(core.role, read.digest, core.answers, lambda: self._core(core.text, core.calls))
+
+    def _core(self, text: str, calls: Sequence[ToolCall]) -> Core:
+        return Core(content.canonical_text(text), tuple(self._named(call.id) for call in calls))
 
     def _as_rewritten(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
         """Messages that are here whole, by what the host's own compressor made of them; the user's newest is never its work."""
@@ -368,7 +394,7 @@ class Ingest:
 
     def _uncut(self, pruned: Mapping[int, content.Said], expected: Sequence[Expected]) -> dict[int, bytes]:
         """The digests of the messages that shortened ones stand for, where they are among those that the list should show."""
-        answers = {core.answers for core in pruned.values() if core.role == "tool"}
+        answers = {each for core in pruned.values() if core.role == "tool" for each in self._stored_as(core.answers)}
         calling = any(core.role == "assistant" for core in pruned.values())
         some = {
             item.store_id: item
@@ -381,7 +407,7 @@ class Ingest:
             rivals = [
                 host_compressor.Original(row.store_id, row.text, row.calls)
                 for row in rows
-                if row.head.role == core.role and row.head.answers == core.answers
+                if row.head.role == core.role and row.head.answers in self._stored_as(core.answers)
             ]
             whole = host_compressor.original(core, rivals)
             if whole is not None:
@@ -406,7 +432,7 @@ class Ingest:
         """What rows say, for the search for joined and edited ones."""
         cores = dict.fromkeys(store_ids, Core(""))
         for row in self._store.legible(store_ids)[0]:  # a damaged one is no reason to store none of the others
-            cores[row.store_id] = Core(content.canonical_text(row.text), tuple(call.id for call in row.calls))
+            cores[row.store_id] = self._core(row.text, row.calls)
         return cores
 
     # -- storing ----------------------------------------------------------------------------------------
@@ -521,7 +547,12 @@ def _between(places: list[Place], shown: Sequence[Sequence[float]]) -> None:
 
 # -- pure helpers ------------------------------------------------------------------------------------------
 def _redacted(core: content.Said) -> bool:
-    return ("[" in core.text and _REDACTED in core.text) or any(_REDACTED in f"{call}" for call in core.calls)
+    names = [core.answers or "", *(each for call in core.calls for each in (call.id, call.name))]
+    return (
+        ("[" in core.text and _REDACTED in core.text)
+        or any(_REDACTED in call.arguments for call in core.calls)
+        or any(NAMELESS in name for name in names)
+    )
 
 
 def _crowds(plan: Plan, expected: Sequence[Expected], before: float) -> list[int]:
@@ -553,11 +584,3 @@ def _moved(plan: Plan, theirs: Sequence[tuple[int, _Read]], expected: Sequence[E
             plan.places[n] = Place((left[read.digest].pop(0),))
     placed.update(store_id for place in plan.places for store_id in place.ids)
     plan.retracted = tuple(store_id for store_id in plan.retracted if store_id not in placed)
-
-
-def _live(read: _Read) -> Live:
-    core = read.core
-    if core is None:
-        return Live("tool", read.digest, None, lambda: Core(""))
-    ids = tuple(call.id for call in core.calls)
-    return Live(core.role, read.digest, core.answers, lambda: Core(content.canonical_text(core.text), ids))

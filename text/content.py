@@ -165,13 +165,21 @@ class Said:
 
 def said(message: Mapping[str, Any], *, text: str | None = None) -> Said:
     """Canonical core of a message. ``text`` overrides the content, for a part of a message that the host glued together."""
-    role = str(message.get("role") or "unknown")
+    role = _role(message)
     body = message.get("content") if text is None else text
     words = body if isinstance(body, str) else text_of(body)
     calls = calls_of(message)
-    answers = message.get("tool_call_id")
-    answers = str(answers) if answers is not None else None
+    answers = _answers(message)
     return Said(role, words, calls, answers, digest(role, words, calls, answers))
+
+
+def _role(message: Mapping[str, Any]) -> str:
+    return str(message.get("role") or "unknown")
+
+
+def _answers(message: Mapping[str, Any]) -> str | None:
+    answers = message.get("tool_call_id")
+    return str(answers) if answers is not None else None
 
 
 def is_host_note(role: str, text: str, message: Mapping[str, Any]) -> bool:
@@ -195,8 +203,7 @@ def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | No
     flags = Flag.QUARANTINED if quarantined else Flag.NONE
     if is_host_note(core.role, core.text, message):
         flags |= Flag.HOST_NOTE
-    name = message.get("tool_name") or message.get("name")
-    if _is_own_tool(core.role, str(name or ""), core.text, core.calls):
+    if _is_own_tool(core.role, _tool_name(message, core.role) or "", core.text, core.calls):
         flags |= Flag.OWN_TOOL
     arguments = "".join(call.arguments for call in core.calls)
     return Message(
@@ -204,15 +211,24 @@ def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | No
         text=core.text,
         calls=core.calls,
         answers=core.answers,
-        tool_name=str(name) if name and core.role == "tool" else None,
+        tool_name=_tool_name(message, core.role),
         digest=core.digest,
         envelope=envelope,
         tokens=tokens.count_message(core.text, len(core.calls), arguments, images_in(message.get("content"))),
         said_at=said_at(message),
-        uid=str(message["message_uid"]) if message.get("message_uid") else None,
+        uid=_uid(message),
         flags=flags,
         value=None if quarantined else message,
     )
+
+
+def _tool_name(message: Mapping[str, Any], role: str) -> str | None:
+    name = message.get("tool_name") or message.get("name")
+    return str(name) if name and role == "tool" else None
+
+
+def _uid(message: Mapping[str, Any]) -> str | None:
+    return str(message["message_uid"]) if message.get("message_uid") else None
 
 
 def said_at(message: Mapping[str, Any]) -> float | None:
@@ -221,12 +237,17 @@ def said_at(message: Mapping[str, Any]) -> float | None:
 
 
 def rewritten(read: Message, message: Mapping[str, Any], flags: int) -> Message:
-    """A message with other words in it, flagged. Its identity stays: the digest is that of what the host shows."""
+    """A message with other words and names in it, flagged. Its identity stays: the digest is that of what the host shows."""
     envelope, quarantined = _encoded(message)
+    role = _role(message)
     return replace(
         read,
+        role=role,
         text=text_of(message.get("content")),
         calls=calls_of(message),
+        answers=_answers(message),
+        tool_name=_tool_name(message, role),
+        uid=_uid(message),
         envelope=envelope,
         flags=read.flags | flags,
         value=None if quarantined else message,

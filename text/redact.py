@@ -31,6 +31,9 @@ _PRINTED = bytes(n for n in range(256) if n >= 32 or 9 <= n <= 13)
 _FIRST = frozenset(b"CDIJKLMNOPQRSTUVWXYZabcdefwxyz0123456789")
 _SAYS = re.compile(rb"(?:[CDI-Za-f][^BI-LRYZabho-rx4-7]..|[g-z0-9]...){%d}" % (_WORD // 4))
 _DONE = "[redacted:"
+_PLACEHOLDER = re.compile(r"\[redacted:([a-z_]+)(?::([0-9a-f]{12}))?\]")
+#: How the placeholder of a secret in a name or an id begins.
+NAMELESS: Final = "redacted_"
 
 # Python before 3.11.5 matches wrongly where a group that may backtrack is repeated possessively: ``(?:a{1,8}b)++``.
 # What stands between a name and its value, and the value: quoted (at any depth of escaping) or not.
@@ -301,6 +304,8 @@ class Redactor:
         self._rules = [rule for rule in RULES if rule.kind in self.kinds]
         #: Where somebody collects what was found, it is noted here.
         self.seen: set[str] | None = None
+        #: Keys and names of tools are the same in most messages.
+        self.key, self.name = lru_cache(2048)(self.text), lru_cache(2048)(self._name)
         # Where two rules find the same, the first one names it: a shape says more than a name does.
         self._in_order = sorted(self._rules, key=lambda rule: rule.needs == _ASSIGNS)
 
@@ -312,6 +317,11 @@ class Redactor:
     def text(self, text: str) -> str:
         """The text without its secrets; the same object when it has none."""
         return self._text(text, _DEPTH)
+
+    def _name(self, text: str) -> str:
+        """A name or an id without its secrets: what stands for them is made of characters that every provider takes in one."""
+        clean = self.text(text)
+        return text if clean == text else _PLACEHOLDER.sub(lambda found: f"{NAMELESS}{found[2] or found[1]}", clean)
 
     def _text(self, text: str, depth: int) -> str:
         clean = _replaced(text, self._edits(text))
