@@ -21,6 +21,7 @@ from .session import ID_OF, KEY_OF, Cut, key_of
 from .storage.connection import Database, marks, padded
 from .storage.envelopes import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, ColdRows, unreadable
 from .storage.envelopes import Stored as Packed
+from .storage.meta import FORGET_ANSWERS
 from .storage.packing import pack
 from .text import blobs, content
 
@@ -242,6 +243,7 @@ class MessageStore:
                     for head, m in rows
                 ],
             )
+            self._db.execute(FORGET_ANSWERS)
         self._ends.clear()
 
     def _unpack(self, store_ids: Collection[int]) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ..archive.table import ARCHIVED, RESTORED, Archives
 from ..config import KNOBS, MODE_SETTINGS, Config, shown
 from ..errors import LcmError, StoreCorrupt, StoreError
+from ..recall import mapping
 from ..recall.access import Access
 from ..storage.meta import Meta
 from ..text.redact import CATALOGUE
@@ -73,7 +74,7 @@ def status(deps: Access, *, deep: bool = False, wrong: StoreError | None = None)
     database = database_state(deps)
     out["database"] = database
     if database["state"] == "ready":
-        for part in (_owners, _stored, _lifecycle, _examined, _spent):
+        for part in (_owners, _stored, _lifecycle, _examined, _mapped, _spent):
             try:
                 out.update(part(deps))
             except LcmError as exc:
@@ -143,9 +144,7 @@ def context_note(deps: Access) -> str:
 def _runtime(deps: Access) -> dict[str, Any]:
     facts, session = deps.engine, deps.session
     size, threshold = window(deps)
-    running = deps.readers.progress.get(session.session_id) if session is not None else None
     out: dict[str, Any] = {
-        "lcm_map": f"{running[0]} of {running[1]} messages asked" if running else "",
         "session_id": session.session_id if session else facts.session_id if deps.mode() in MODE_SETTINGS else None,
         "bound": session is not None,
         "context_length": facts.context_length,
@@ -270,6 +269,12 @@ def _spent(deps: Access) -> dict[str, Any]:
     own = deps.session.session_id if deps.session is not None else "-"
     total = costs.report(deps.db, prices, since="0", session_id="" if deps.all else own)["total"]
     return {"cost_today": {**total, "line": costs.line(total, prices.source)}}
+
+
+def _mapped(deps: Access) -> dict[str, Any]:
+    """How far a question is that is put to many messages, also after the process that began it."""
+    session = deps.session
+    return {"lcm_map": mapping.progress(Meta(deps.db), session.session_id) if session is not None else ""}
 
 
 def last_exam(deps: Access) -> dict[str, Any] | None:

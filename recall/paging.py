@@ -418,8 +418,6 @@ class Readers:
         self._lock = threading.Lock()
         self._busy: set[str] = set()
         self._kept: OrderedDict[tuple[str, str], str] = OrderedDict()
-        #: By session: (messages asked, of how many) of a job that runs.
-        self.progress: dict[str, tuple[int, int]] = {}
 
     def keep(self, owner: str, text: str) -> str:
         """Remember an answer that did not fit; the name under which its owner gets the rest."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hermes_lcm import command
-from hermes_lcm.errors import SummaryUnavailable
+from hermes_lcm.errors import StoreError, SummaryUnavailable
 from hermes_lcm.session import Session
 from recall import Archive, Model, says, user
 
@@ -70,6 +74,78 @@ def test_the_same_call_goes_on_where_the_budget_ended(tmp_path: Path) -> None:
 
     assert (second["asked"], second["answer"]) == (6, "6 offers")
     assert len(found.model.requests) == 7
+
+
+DIES = """
+import os, sys
+from pathlib import Path
+from test_mapping import PRICES, archive, asked, reader
+from recall import Model
+found = archive(Path(sys.argv[1]), *PRICES, summary_parallelism=1)
+found.model = Model(lambda request: os._exit(9) if len(found.model.requests) > 3 else reader(request))
+asked(found, store_ids=["msg_1..msg_6"])
+"""
+
+
+def test_a_run_goes_on_after_its_process_was_killed(tmp_path: Path) -> None:
+    """Each answer was noted on its own; status says how far it is; what is finished leaves nothing behind."""
+    paths = os.pathsep.join([*sys.path, str(Path(__file__).parent)])
+    died = subprocess.run([sys.executable, "-P", "-c", DIES, str(tmp_path)], env={**os.environ, "PYTHONPATH": paths})
+    assert died.returncode == 9
+    found = archive(tmp_path)
+
+    assert "3 of 6 messages asked; the same call goes on" in command.run("status", found.deps())
+    answer = asked(found, store_ids=["msg_1..msg_6"])
+
+    assert (answer["asked"], answer["answer"]) == (6, "6 offers")
+    assert len(found.model.requests) == 4
+    assert "messages asked" not in command.run("status", found.deps())
+    assert found.db.query("SELECT key FROM meta WHERE key LIKE 'mapp%'") == []
+
+
+def unfinished(folder: Path) -> Archive:
+    """An archive with three of six answers noted, opened by another process."""
+    found = archive(folder, *PRICES, expansion_context_tokens=800, summary_parallelism=1)
+    assert 0 < asked(found, store_ids=["msg_1..msg_6"])["asked"] < 6
+    found.db.close()
+    return archive(folder)
+
+
+def test_answers_of_an_unfinished_run_are_those_of_who_asked(tmp_path: Path) -> None:
+    """Another question, and another chat's, begin anew."""
+    found = unfinished(tmp_path)
+    theirs = found.open("theirs", platform="telegram", host_key="agent:main:telegram:dm:7")
+    found.say(*PRICES, to="theirs")
+    asked(found, theirs, store_ids=["msg_7..msg_12"])
+    assert len(found.model.requests) == 7
+
+    found.call("lcm_map", prompt="Which offer is it?", store_ids=["msg_1..msg_6"])
+
+    assert len(found.model.requests) == 14
+
+
+def test_answers_go_when_a_message_is_rewritten(tmp_path: Path) -> None:
+    """What a model made of it must not outlive it."""
+    found = unfinished(tmp_path)
+
+    answer = command.answer("purge messages msg_1 apply", replace(found.deps(), trusted=True))
+
+    assert answer.code == command.OK, answer.text
+    assert found.db.query("SELECT key FROM meta WHERE key LIKE 'mapped:%'") == []
+
+
+def test_a_run_that_cannot_be_noted_is_answered_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says that it would begin anew."""
+    found = archive(tmp_path, *PRICES)
+
+    def full(*_: object) -> None:
+        raise StoreError("disk full")
+
+    monkeypatch.setattr("hermes_lcm.storage.meta.Meta.note", full)
+    answer = asked(found, store_ids=["msg_1..msg_6"])
+
+    assert answer["answer"] == "6 offers"
+    assert "disk full" in answer["notes"][0]
 
 
 @pytest.mark.parametrize("clock", [0.0, 1e9], ids=["in time", "too late"])
