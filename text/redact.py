@@ -56,11 +56,13 @@ class Rule:
     digest: bool = True
     key: re.Pattern[str] | None = None  # names of JSON keys whose whole value is the secret
     needs: str = ""  # characters of which every match has one
-    #: How long one is, where it may go on behind the end of a line (0: nobody knows, ``_ENDS``: its form says where it ends).
+    #: How long one is, where it may go on behind the end of a line (0: nobody knows, ``_ENDS``: its form says where it ends,
+    #: ``_LAST``: a word like any other, that goes on where the width of a terminal broke the line).
     size: int | None = None
 
 
 _ENDS: Final = -1
+_LAST: Final = -2
 #: What every match of ``_assigned`` has one of.
 _ASSIGNS = "=:%"
 
@@ -189,6 +191,21 @@ _AWS = (
 )
 _GITLAB = ("glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "glft-", "glsoat-", "gloas-", "glagent-")
 
+# What stands in front of the password: other fields, and perhaps the end of a line behind them.
+_FIELD_BEFORE: Final = re.compile(
+    rf"(?i:{_OF_CONNECTION})[^\s=]{{1,128}}\s{{1,40}}\Z"
+    r"|(?:;[\w ]{2,24}=[^;=\s]{1,80};|[?&][\w.-]{1,40}=[^&=\s]{1,80}&|/\w{1,40}\?)"
+    r"[ \t│┃|]{0,40}(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n)[ \t│┃|]{0,40}\Z"
+)
+_LAST_FIELD: Final = _filled(rf"{_NAMED}([^;&\s\"'()]{{3,128}})")
+
+
+def _last_of_connection(text: str, at: int) -> Match | None:
+    """The password behind another field of a connection string, where a blank or the end of a line stands between."""
+    found = _LAST_FIELD(text, at)
+    return found if found and _FIELD_BEFORE.search(text[max(0, at - 200) : at]) else None
+
+
 RULES: tuple[Rule, ...] = (
     Rule("private_key", ("-----begin",), _private_key, size=_ENDS),
     Rule("aws_key", ("aws", "secret"), _assigned(_AWS, least=16), needs=_ASSIGNS),
@@ -226,12 +243,13 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "password_assignment", _PASSWORDS, _filled(rf"(?<=[;?&]){_NAMED}([^;&\s\"']{{3,128}})"), digest=False,
-        needs=";?&", size=0,
+        needs=";?&", size=_LAST,
     ),
+    Rule("password_assignment", _PASSWORDS, _last_of_connection, digest=False, size=_LAST),
     Rule(
         "password_assignment", _PASSWORDS,
-        _filled(rf"(?<=\s){_NAMED}([\"']?[^;\s\"']{{3,128}}[\"']?)(?=[\s│┃|]{{1,40}}{_OF_CONNECTION})"), digest=False,
-        size=_ENDS,
+        _filled(rf"(?:(?<=\s)|(?<=\\n)){_NAMED}([\"']?[^;\s\"']{{3,128}}[\"']?)(?=[\s│┃|]{{1,40}}{_OF_CONNECTION})"),
+        digest=False, size=_ENDS,
     ),
     Rule("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _shape(r"gh[pousr]_[A-Za-z0-9]{30,255}"), size=40),
     Rule("github_token", ("github_pat_",), _shape(r"github_pat_\w{22,255}"), size=93),
@@ -412,6 +430,8 @@ _ESCAPE_SIGNS: Final = ("%", "\\u00", "\\/")
 _BREAK: Final = re.compile(
     r"(?:\n|\r\n|\\(?:\\{0,7}(?:r\\{1,8})?n|\r?\n))[ \t]{0,40}(?:[│┃|>][ \t]{0,8})?(?=[\w./+=~@:-])"
 )
+_LINE_END: Final = re.compile(r"\r?\n|(?:\\{1,8}r)?\\{1,8}n")
+_NEAR: Final = 600  # characters in which the lines around a broken one are looked at
 _BORDER: Final = " \t│┃|"
 _BEFORE_BREAK: Final = re.compile(r"[\w./+=~:@-]")
 _ODD: Final = re.compile(r"\d|[a-z][A-Za-z]*[A-Z]|[A-Z]{2}[A-Z]*[a-z]")
@@ -449,7 +469,7 @@ class _View:
                 self._run(here, start, stop - start)
             here, there = here + len(new), stop
             self._run(here, there, 0)
-        self.text = "".join([*parts, text[there:]])
+        self.text, self._source = "".join([*parts, text[there:]]), text
 
     def _run(self, here: int, there: int, width: int) -> None:
         self._here.append(here)
@@ -461,6 +481,16 @@ class _View:
         first, last = bisect_right(self._here, start) - 1, bisect_right(self._here, stop - 1) - 1
         begin = self._there[first] + (0 if self._width[first] else start - self._here[first])
         return begin, self._there[last] + (self._width[last] or stop - self._here[last])
+
+    def _wraps(self, at: int, stop: int) -> bool:
+        """Was a line broken here by a terminal's width, and does its word end at ``stop``? No line near is longer, then."""
+        _, before = self.span(at - 1, at)
+        behind, _ = self.span(at, at + 1)
+        _, end = self.span(stop - 1, stop)
+        near = self._source[max(0, before - _NEAR) : before], self._source[behind : behind + _NEAR]
+        lines = [line.strip(_BORDER) for line in (*_LINE_END.split(near[0])[-3:], *_LINE_END.split(near[1])[:2])]
+        broken = _LINE_END.split(near[0])[-1].strip(_BORDER)
+        return len(broken) == max(map(len, lines)) and self._source[end : end + 1] not in ("=", ":", "(")
 
     def continued(self, start: int, stop: int, rule: Rule) -> int:
         """Where a secret that goes over the ends of lines ends; ``start`` if it does not go over one.
@@ -474,11 +504,11 @@ class _View:
         if not ends:  # what was broken stands before it
             return stop
         for at, following in pairwise([*ends, stop]):
-            if size and at - start >= size:
+            if 0 < size <= at - start:
                 break
             whole = following - start == size or _ODD.search(self.text, at, following)
-            if not whole:
-                return start + size if size and following - start > size else end
+            if not whole and not (size == _LAST and self._wraps(at, following)):
+                return start + size if size > 0 and following - start > size else end
             end = following
         return end
 

@@ -167,10 +167,15 @@ CONNECTIONS = {
     "driver": "Driver=SQL;Uid=app;Pwd={};Database=x;",
     "words": "host=db.example.com user=app password={} dbname=main",
     "query": "jdbc:postgresql://db/main?user=app&password={}&ssl=true",
+    "last of the fields": "Server=tcp:db.example.com,1433;User ID=app;Password={}",
+    "last of the query": "jdbc:postgresql://db/main?user=app&password={}",
+    "last of the words": "host=db.example.com user=app dbname=main password={}",
+    "last, and a command behind it": "psql 'host=db.example.com user=app dbname=main password={}' -c 'select 1'",
+    "last, and words behind it": "connect to Server=tcp:db.example.com,1433;User ID=app;Password={} and then look",
 }
 
 
-@pytest.mark.parametrize("joint", ["\n", "\r\n    ", " │\n│ "])
+@pytest.mark.parametrize("joint", ["\n", "\r\n    ", " │\n│ ", "\\n"])
 @pytest.mark.parametrize("password", ["correcthorse", "S3cureW0rdX9"])
 @pytest.mark.parametrize("form", CONNECTIONS)
 def test_a_plain_password_of_a_connection_string_is_found_wherever_it_is_broken(
