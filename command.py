@@ -49,7 +49,7 @@ from .ops.status import DAMAGES, PLUGIN, status
 from .ops.survey import exists
 from .recall.access import Access, EngineState
 from .runtime import LiveEngine, Runtime, by_itself, rights_of
-from .search.rights import OWN_SESSION, Rights
+from .search.scope import OWN_SESSION, Rights
 from .session import LOCAL, Session, principal_of
 from .text.printable import printable
 

@@ -34,7 +34,7 @@ from .llm.client import keep_progress
 from .records import Lineage, Transcript
 from .runtime import ENGINES, INGEST, RUNTIMES, Runtime, evidence
 from .schemas import SCHEMAS
-from .search.rights import LOCAL_PLATFORMS
+from .search.scope import LOCAL_PLATFORMS
 from .session import CLIENTS
 
 logger = logging.getLogger("hermes_lcm")

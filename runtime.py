@@ -61,12 +61,11 @@ from .recall import subagents
 from .recall.access import Access, EngineState, LiveList, Price
 from .recall.paging import Readers
 from .records import Lineage, Summary, SummaryTask, Transcript
-from .search import rights
+from .search import scope
 from .search.index import MESSAGES, NODES, MessageIndex, NodeIndex
 from .search.index import complete as indexes_complete
 from .search.index import prepare as prepare_indexes
-from .search.rights import OWN_SESSION, Evidence, HostRow, Rights
-from .search.scope import Scopes
+from .search.scope import OWN_SESSION, Evidence, HostRow, Rights, Scopes
 from .session import CLIENTS, Session, Sessions, alone, unclaimed
 from .storage.connection import Database, Databases
 from .storage.health import Health
@@ -492,10 +491,10 @@ class Runtime:
         if session is None:
             return
         topic = f"{OWNERS}{session_id}"
-        if rights.claims(session, owner):
+        if scope.claims(session, owner):
             self.sessions.claim(session, owner, platform=facts.platform, host_key=facts.host_key)
             self.refresh(session_id)
-        elif rights.contradicts(session, owner):
+        elif scope.contradicts(session, owner):
             self.health.degraded(
                 topic, f"an agent of {owner} works in a session of {session.principal}; it reads that session only",
                 severity="warning", remedy="nothing to do after a /handoff; else see `hermes lcm doctor`",
@@ -1016,6 +1015,6 @@ def rights_of(engine: LiveEngine, session: Session | None, session_id: str = "")
         above = ENGINES.of(session.parent_session_id)
         known = above is not None and above is not engine and runtime.known(above.session_id)
         return rights_of(above, known or None) if above is not None and above is not engine else OWN_SESSION
-    found = rights.rights(evidence(engine, session.session_id if session is not None else session_id), session)
+    found = scope.rights(evidence(engine, session.session_id if session is not None else session_id), session)
     shares = found.principal is not None and session is not None and runtime.sessions.shares(session)
     return OWN_SESSION if shares else found

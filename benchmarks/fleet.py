@@ -183,7 +183,7 @@ def score(host: Any, question: Any, texts: dict[str, str]) -> float:
     """Share of a question's evidence among the first ten messages of a search of everything."""
     from hermes_lcm.recall.grep import Ask, grep
     from hermes_lcm.recall.paging import Room
-    from hermes_lcm.search.rights import Rights
+    from hermes_lcm.search.scope import Rights
 
     caller = host.access(None, Rights(None), trusted=True)
     ask = Ask(question.question, chosen=caller.choose("all"), scope="messages", limit=10)

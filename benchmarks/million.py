@@ -122,7 +122,7 @@ class Asker:
 
     def __init__(self, agent: Agent) -> None:
         from hermes_lcm import tools
-        from hermes_lcm.search.rights import Rights
+        from hermes_lcm.search.scope import Rights
 
         runtime = agent.runtime
         access = runtime.access(runtime.sessions.find(agent.session_id), Rights())  # as somebody at this machine

@@ -52,9 +52,9 @@ class Vectors:
     """The pieces of one conversation's messages."""
 
     def __init__(self, model: Any, docs: Sequence[recall.Doc]) -> None:
-        from hermes_lcm.search import query
+        from hermes_lcm.search import documents
 
-        pieces = [(doc, piece) for doc in docs for _, piece in query.chunks(doc.text)]
+        pieces = [(doc, piece) for doc in docs for _, piece in documents.chunks(doc.text)]
         self.owners = [doc for doc, _ in pieces]
         self._model = model
         self._matrix = model.embed([piece for _, piece in pieces], norm=True)

@@ -159,7 +159,7 @@ def main() -> int:
 
 def written(weights: Mapping[str, Any], rows: list[list[Any]], questions: list[Question]) -> str:
     """The module with the weights and where they are from."""
-    from hermes_lcm.search.signals import NAMES
+    from hermes_lcm.search.ranking import NAMES
 
     kinds = ", ".join(f"{kind}: {sum(q.kind == kind for q in questions)} questions" for kind in weights)
     figures = "; ".join(f"{row[0]} {row[2]:.3f} of {row[1]} questions" for row in rows)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ..llm.prompts import render_calls
 from ..prompt.stubs import canonical
 from ..records import Flag, Row, SourceLine, Stored
-from ..search import json_text
+from ..search import documents
 from ..store import MessageStore
 from ..text import markers, tokens
 
@@ -71,7 +71,7 @@ def source_line(row: Row) -> SourceLine:
     elif head.role == "user":
         text = markers.typed(text)
     elif head.role == "tool":
-        text = json_text.as_read(text)
+        text = documents.as_read(text)
     calls = f"\n{render_calls(row.calls)}" if row.calls else ""
     role = "summary" if head.flags & Flag.IMPORTED else head.role
     return SourceLine(

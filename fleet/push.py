@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import FleetError
 from ..records import Flag, Row
-from ..search.documents import stored_index_row
-from ..search.query import index_text, searchable, stems
+from ..search.documents import index_text, searchable, stored_index_row
+from ..search.query import stems
 from ..storage.connection import marks, padded
 from ..storage.meta import Meta
 from ..storage.packing import pack

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from ..records import SourceLine, SummaryTask, ToolCall
-from ..search import json_text
+from ..search import documents
 from ..text import salience
 
 #: So much of a conversation is read, so much at least of a short one, and of one tool result never more than that.
@@ -112,16 +112,16 @@ def _arguments(raw: str) -> str:
     try:
         parsed = json.loads(raw)
     except (ValueError, RecursionError):
-        return _ends(json_text.as_read(raw))
+        return _ends(documents.as_read(raw))
     if not isinstance(parsed, dict):
-        return _ends(json_text.as_read(raw))
+        return _ends(documents.as_read(raw))
     return "; ".join(
         f"{name}: {_ends(value if isinstance(value, str) else _compact(value))}" for name, value in parsed.items()
     )
 
 
 def _compact(value: object) -> str:
-    return json_text.as_read(json.dumps(value, ensure_ascii=False))
+    return documents.as_read(json.dumps(value, ensure_ascii=False))
 
 
 def _ends(text: str) -> str:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, NotFound
 from ..records import Assembly, Flag, Node, Row, Scope, Stored
+from ..search import documents, ranking
 from ..search import query as words
-from ..search import snippets
 from ..search.documents import stored_index_row
-from ..search.rights import own_scope
-from ..search.scope import Scopes
+from ..search.scope import Scopes, own_scope
 from ..text.blobs import Ref
 from .orders import Orders
 from .render import counted, moment
@@ -310,8 +309,8 @@ def search(deps: Access, typed: str, *, session_id: str = "", limit: int = 0) ->
 def _found(row: Row, query: words.Query) -> str:
     """The piece of what was indexed of a message, calls of tools included, that holds what was looked for."""
     entry = stored_index_row(row, "")
-    text = words.searchable(entry.text, entry.extra)
-    start, stop = snippets.window(text, snippets.first(text, query.literal, query.stems), _EXCERPT_CHARS, query.stems)
+    text = documents.searchable(entry.text, entry.extra)
+    start, stop = ranking.window(text, ranking.first(text, query.literal, query.stems), _EXCERPT_CHARS, query.stems)
     return f"{'…' if start else ''}{' '.join(text[start:stop].split())}{'…' if stop < len(text) else ''}"
 
 

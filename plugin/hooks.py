@@ -19,7 +19,7 @@ from ..host import facts
 from ..host.middleware import CHAT
 from ..records import Lineage
 from ..runtime import ENGINES, INGEST, RUNTIMES, LiveEngine, Runtime
-from ..search.rights import LOCAL_PLATFORMS
+from ..search.scope import LOCAL_PLATFORMS
 
 logger = logging.getLogger("hermes_lcm")
 

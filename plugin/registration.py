@@ -103,7 +103,7 @@ def _asked() -> Access | None:
     """The archive with the rights of whoever types here; None where that is not known."""
     from ..command import caller, chat, operator_access
     from ..runtime import RUNTIMES
-    from ..search.rights import OWN_SESSION, Rights
+    from ..search.scope import OWN_SESSION, Rights
     from . import hooks
 
     if not hooks.asker_known():

@@ -25,8 +25,7 @@ from ..ledger.table import Ledger
 from ..llm.client import Model
 from ..records import Assembly, Flag, Lineage, Node, Row, Scope, Stored
 from ..search.index import MessageIndex, NodeIndex
-from ..search.rights import OWN_SESSION, Rights, own_scope
-from ..search.scope import Scopes
+from ..search.scope import OWN_SESSION, Rights, Scopes, own_scope
 from ..session import Session, Sessions
 from ..storage.connection import Database
 from ..storage.health import Health

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ..errors import BadRequest
 from ..records import Flag, Node, Row, Scope
-from ..search import query, snippets
+from ..search import query, ranking
 from ..search.index import Hit
 from ..search.query import STOP_WORDS
 from ..text import tokens
@@ -330,7 +330,7 @@ def _shortened(item: Item, at: int, cap: int) -> tuple[str, tuple[int, int, int]
     """The text within ``cap`` tokens, around ``at``; and what of it that is."""
     if tokens.count(item.text) <= cap:
         return item.text, None
-    start, stop = snippets.window(item.text, at, cap * 3, ())
+    start, stop = ranking.window(item.text, at, cap * 3, ())
     stop = fit(item.text, start, stop, Room(cap, cap * 6))
     marks = f"{'…' if start else ''}{item.text[start:stop]}{'…' if stop < len(item.text) else ''}"
     return marks, (start, stop, len(item.text))

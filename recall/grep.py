@@ -16,7 +16,7 @@ from typing import Final
 
 from ..errors import BadRequest, StoreError
 from ..records import Flag, Node, Row, Scope, Stored
-from ..search import anchors, dates, signals, snippets
+from ..search import dates, documents, ranking
 from ..search import query as words
 from ..search.dates import When
 from ..search.documents import stored_index_row
@@ -126,7 +126,7 @@ class Search:
         self._ask = ask
         self._in_prompt = caller.in_prompt()
         self._query: Query = words.parse(ask.query)
-        self._when = dates.read(ask.query, time.time()) if ask.since is None and ask.until is None else None
+        self._when = dates.times_in(ask.query, time.time()) if ask.since is None and ask.until is None else None
         self._rows: dict[int, Row] = {}
         self._degraded = ""
         self._elsewhere: tuple[str, ...] = ()  # a note
@@ -200,7 +200,7 @@ class Search:
 
     def _anchored(self, filters: Filters) -> When | None:
         """The times before or after an event that the query names, where a search tells when it was."""
-        anchor = anchors.read(self._ask.query) if self._when is not None and not self._query.strict else None
+        anchor = dates.anchor_in(self._ask.query) if self._when is not None and not self._query.strict else None
         if anchor is None:
             return None
         first = anchor.side == "first"
@@ -221,7 +221,7 @@ class Search:
 
     def window(self, row: Row, offset: int, size: int) -> tuple[int, int]:
         """Where the words of the query stand in a row's text, near ``offset``."""
-        return snippets.window(searchable(row), offset, size, self._stems)
+        return ranking.window(searchable(row), offset, size, self._stems)
 
     def summaries(self, limit: int) -> NodeHits:
         """Matching summaries that nothing better has replaced."""
@@ -478,7 +478,7 @@ class Search:
 
     def _first_chars(self) -> int:
         """How much of a first hit is shown: what the assistant said is long, and who asks for it asks for a part of it."""
-        return _REPLY_CHARS if signals.asks_for_replies(self._ask.query) else _FIRST_CHARS
+        return _REPLY_CHARS if ranking.asks_for_replies(self._ask.query) else _FIRST_CHARS
 
     def _decoded(self, store_ids: Sequence[int]) -> dict[int, Row]:
         rows = {store_id: self._rows[store_id] for store_id in store_ids if store_id in self._rows}
@@ -515,7 +515,7 @@ class Search:
         if below := subagents.of_result(self._caller, row):
             item["subagents"] = below
         text = searchable(row)
-        start, stop = snippets.window(text, hit.offset, size, self._stems)
+        start, stop = ranking.window(text, hit.offset, size, self._stems)
         item["snippet"] = _marked(text, start, stop)
         item.update(_place(row, text, start, stop))
         if head.role == "user" and (closing := self._closing(head)):
@@ -539,8 +539,8 @@ class Search:
         return {"address": f"msg_{closing}", "snippet": shown}
 
     def _summary(self, hit: NodeHit, node: Node, size: int) -> Answer:
-        start, stop = snippets.window(
-            node.text, snippets.first(node.text, self._query.literal, self._stems), size, self._stems
+        start, stop = ranking.window(
+            node.text, ranking.first(node.text, self._query.literal, self._stems), size, self._stems
         )
         facts = node_frame(node)
         kept = ("address", "depth", "kind", "quality", "messages", "earliest_at", "latest_at")
@@ -591,7 +591,7 @@ class Search:
 def searchable(row: Row) -> str:
     """The text of a row that the index holds."""
     entry = stored_index_row(row, "")
-    return words.searchable(entry.text, entry.extra)
+    return documents.searchable(entry.text, entry.extra)
 
 
 def _overlaps(node: Node, since: float | None, until: float | None) -> bool:

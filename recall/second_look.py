@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from ..search.forms import stem
 from ..search.query import STOP_WORDS
-from ..search.stem import stem
 
 LITTLE: Final = 0.4  # share of the question's words, weighed by rarity
 _MOST_MISSING, _NEAR_WORDS = 4, 3

@@ -1,5 +1,5 @@
 """
-Documents of the search index: what it gets of a message, and which messages it gets later.
+Documents of the search index: the words and pieces that it gets of a message, and which messages it gets later.
 
 Pure but for ``Waiting``, which keeps the list of messages that are not indexed yet as a fact of the database. Large ones are
 stored in their turn and indexed behind it.
@@ -8,8 +8,12 @@ stored in their turn and indexed behind it.
 from __future__ import annotations
 
 import json
+import re
 import time
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeVar
 
@@ -18,8 +22,6 @@ from ..records import Flag, Message, Row, ToolCall
 from ..storage.connection import Database
 from ..storage.meta import Meta
 from ..text import markers
-from . import json_text, query
-from .query import MAX_CHUNKS
 
 T = TypeVar("T")
 
@@ -28,6 +30,32 @@ CONTEXT_BELOW = 200  # longer messages speak for themselves; their context would
 
 _WAITING = "index_waiting"
 _LIST = "SELECT value FROM meta WHERE key = ?"
+
+#: Pieces of one message in the search index, at most.
+MAX_CHUNKS: Final = 128
+
+CHUNK_CHARS = 600
+
+# Scripts that are written without spaces: kana, Han, hangul (whose particles stick to the noun).
+_CJK = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
+CJK_RUN = re.compile(f"[{_CJK}]+")
+ONE_CJK = re.compile(f"[{_CJK}]")
+_SPECIAL = re.compile("[\u1100-\u11ff\u3000-\U0010ffff]")  # nothing below needs more than FTS5's own folding
+HARMFUL = re.compile("[\0\ud800-\udfff]")  # FTS5 stops at NUL, sqlite3 refuses lone surrogates
+_HUMP = re.compile("[A-Z](?<=[a-z][A-Z])|[A-Z](?<=[A-Z][A-Z])(?=[a-z])")  # starts with a set: the scan skips by it
+_HAS_HUMP = re.compile("[A-Z](?<=[a-z][A-Z])")
+_RUN = re.compile("[A-Za-z0-9]*")
+_MAX_IDENTIFIER = 64  # longer runs are base64, not names
+
+_JSON = re.compile(r'[{\[]\s{0,8}"')
+_ESCAPE = re.compile(r"\\(?:[\\nrtbf]|u([0-9a-fA-F]{4}))")
+_LOW_HALF = re.compile(r"\\u[dD][c-fC-F]")  # the second escape of a character that has two
+_HALF = 6
+_BEHIND = re.compile(
+    r"(?<!\\)((?:\\\\)*)((?:\\u[0-9a-fA-F]{4})+)"
+)  # an even number of backslashes are characters themselves
+_CODES = re.compile(r"(?:\\u(?!00[0-7])[0-9a-fA-F]{4})+")
+_UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 
 
 class IndexRow(NamedTuple):
@@ -86,10 +114,9 @@ def postings(rows: Iterable[IndexRow]) -> list[tuple[int, str, str]]:
 
 
 def _pieces(rows: Iterable[IndexRow]) -> Iterator[tuple[int, str, str]]:
-    index_text, chunks = query.index_text, query.chunks
     for store_id, _, text, extra, tail in rows:
         full = f"{text}\n{extra}" if text and extra else text or extra
-        escaped = json_text.json_begins(full)
+        escaped = json_begins(full)
         if len(full) < CONTEXT_BELOW:
             yield (
                 chunk_id(store_id, 0),
@@ -103,7 +130,7 @@ def _pieces(rows: Iterable[IndexRow]) -> Iterator[tuple[int, str, str]]:
 
 def _read(piece: str, escaped: int) -> str:
     """A piece of a text as it reads: without the escapes of the JSON that begins at ``escaped``."""
-    return piece if escaped >= len(piece) else piece[:escaped] + json_text.unescaped(piece[escaped:])
+    return piece if escaped >= len(piece) else piece[:escaped] + unescaped(piece[escaped:])
 
 
 class Waiting:
@@ -224,3 +251,148 @@ def rows_of(first_id: int, last_id: int) -> tuple[int, int]:
 def messages_of(first: int, last: int) -> tuple[int, int]:
     """The store ids of all groups that a range of numbers touches."""
     return first // GROUP << _MESSAGES_BITS, ((last // GROUP + 1) << _MESSAGES_BITS) - 1
+
+
+# -- words ---------------------------------------------------------------------------------------------------
+def index_text(text: str) -> str:
+    """The text as FTS5 gets it: CJK runs as bigrams, parts of camelCase names appended, nothing that SQLite chokes on."""
+    if "\0" in text:
+        text = text.replace("\0", " ")
+    if not text.isascii() and _SPECIAL.search(text):
+        text = CJK_RUN.sub(bigrams, normal(text))
+    if _HAS_HUMP.search(text):
+        text = f"{text}\n{' '.join(humps(text))}"
+    return text
+
+
+def normal(text: str) -> str:
+    """One spelling for what looks the same: full-width letters, half-width kana, jamo. Surrogates become blanks."""
+    if not _SPECIAL.search(text):
+        return text
+    if HARMFUL.search(text):
+        text = HARMFUL.sub(" ", text)
+    return unicodedata.normalize("NFKC", text)
+
+
+def bigrams(match: re.Match[str]) -> str:
+    """Every pair of neighbours, then the last character: so each character begins a token, and ``x*`` finds x alone."""
+    run = match.group()
+    return f" {' '.join(map(''.join, pairwise(run)))} {run[-1]} "
+
+
+def humps(text: str) -> Iterator[str]:
+    """The parts of each camelCase name, once per name. Appended, not inserted: phrases across the name stay phrases."""
+    names: dict[str, None] = {}
+    end = 0
+    for match in _HAS_HUMP.finditer(text):
+        at = match.start()
+        if at >= end:
+            start = at - 1
+            while start > end and text[start - 1].isalnum():
+                start -= 1
+            run = _RUN.match(text, at)
+            end = run.end() if run else at + 1
+            if end - start <= _MAX_IDENTIFIER:
+                names[text[start:end]] = None
+    return map(_split_name, names)
+
+
+@lru_cache(maxsize=4000)
+def _split_name(name: str) -> str:
+    return _HUMP.sub(r" \g<0>", name)
+
+
+def searchable(text: str, extra: str = "") -> str:
+    """Text and ``extra`` (tool names, arguments) of a message as the one text that offsets refer to."""
+    return f"{text}\n{extra}" if text and extra else text or extra
+
+
+def chunks(text: str, size: int = CHUNK_CHARS) -> list[tuple[int, str]]:
+    """``text`` in pieces of about ``size`` characters with their offsets; together they are the text.
+
+    Cuts at a line, sentence or word border. Huge texts get larger pieces, so that there are never more than MAX_CHUNKS.
+    """
+    total = len(text)
+    if total <= size + size // 4:
+        return [(0, text)]
+    size = max(size, -(-total // (MAX_CHUNKS // 2)))
+    out = []
+    at = 0
+    while total - at > size + size // 4:
+        end = _border(text, at + size // 2 + 1, at + size)
+        out.append((at, text[at:end]))
+        at = end
+    out.append((at, text[at:]))
+    return out
+
+
+def _border(text: str, low: int, high: int) -> int:
+    for sign in ("\n", ". ", "。", "? ", "! ", " "):
+        found = text.rfind(sign, low, high)
+        if found >= 0:
+            return found + len(sign)
+    return border(text, low, high)
+
+
+# -- JSON within texts, as it reads -----------------------------------------------------------------------------
+# What most tools answer, and the arguments of calls. Only for what is indexed, and for finding it in the text: texts, offsets and
+# literals stay those of what is stored.
+def json_begins(text: str) -> int:
+    """Where JSON with escapes begins in a text (the output of most tools, the arguments of calls); its length if nowhere."""
+    found = _JSON.search(text) if "\\" in text else None
+    return found.start() if found else len(text)
+
+
+def unescaped(text: str) -> str:
+    """A piece of JSON with its line ends and characters as such: ``\\nname`` is no word that begins with an n."""
+    text = text.replace("\\\\", " ").replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "\r")
+    text = text.replace("\\f", "\f").replace("\\b", " ")
+    return _UNICODE.sub(_characters, text) if "\\u" in text else text
+
+
+def as_read(text: str) -> str:
+    """A whole text as it reads."""
+    begin = json_begins(text)
+    return text if begin == len(text) else text[:begin] + unescaped(text[begin:])
+
+
+def blanked(text: str, low: int, high: int) -> str:
+    """A stretch of a text at its length, with blanks for the escapes between words of its JSON: they begin where they stand."""
+    begin = min(max(json_begins(text), low), high)
+    return text[low:begin] + _ESCAPE.sub(_blank, text[begin:high])
+
+
+def _blank(match: re.Match[str]) -> str:
+    code = match.group(1)
+    return match.group() if code and chr(int(code, 16)).isalnum() else " " * len(match.group())
+
+
+def border(text: str, low: int, high: int) -> int:
+    """Where to cut JSON without blanks: before a line end, a full stop or any escape, not within one; else at ``high``."""
+    for escape in ("\\n", "\\u3002", "\\"):
+        at = text.rfind(escape, low, high)
+        if at < 0:
+            continue
+        at = low + len(text[low:at].rstrip("\\"))  # it may be the second backslash of an escaped one
+        half = at > low + _HALF and _LOW_HALF.match(text, at)
+        return at - _HALF if half else at
+    return high
+
+
+def escaped(word: str) -> str:
+    """A word as JSON in ASCII has it."""
+    return json.dumps(word)[1:-1]
+
+
+def characters(text: str) -> str:
+    """JSON with characters that are not ASCII as such, all else as it is written. Not parsed: it may be of any depth."""
+    return _BEHIND.sub(_beyond_ascii, text) if "\\u" in text else text
+
+
+def _beyond_ascii(match: re.Match[str]) -> str:
+    return match.group(1) + _CODES.sub(_characters, match.group(2))
+
+
+def _characters(match: re.Match[str]) -> str:
+    codes = bytes.fromhex(match.group().replace("\\u", ""))
+    return codes.decode("utf-16-be", "replace")

@@ -26,9 +26,8 @@ from .documents import IndexRow, Waiting, postings
 from .fts import FullText, Plan, Where
 from .pattern import compile_pattern
 from .query import Atom, Query
-from .ranking import ORDERS, Finder, Found, Place, Pool
+from .ranking import ORDERS, Asked, Finder, Found, Place, Pool
 from .scope import Filters, Scopes, during, of_messages, of_nodes
-from .signals import Asked
 from .zones import Zones, few
 
 _TOKENIZE = "tokenize='porter unicode61 remove_diacritics 2'"
@@ -47,7 +46,7 @@ NODE_SCHEMA = (
 )
 
 Texts = Callable[[Sequence[int]], Mapping[int, str]]
-"""Store ids to the texts that were indexed: ``words.searchable(text, extra)``."""
+"""Store ids to the texts that were indexed: ``documents.searchable``."""
 
 ALL_BONUS = 0.2  # shares of the best score
 PHRASE_BONUS = 0.5
@@ -539,7 +538,7 @@ class NodeIndex:
 
     def add(self, node_id: int, conversation_id: int, text: str) -> None:  # noqa: ARG002 - the node's row knows it
         """Index a node, inside the caller's transaction."""
-        self._db.execute("INSERT INTO node_index(rowid, text) VALUES (?, ?)", (node_id, words.index_text(text)))
+        self._db.execute("INSERT INTO node_index(rowid, text) VALUES (?, ?)", (node_id, documents.index_text(text)))
 
     def search(self, query: Query, *, scope: Scope, limit: int) -> NodeHits:
         """The same ladder; a session's nodes are those that cover messages of it."""
@@ -566,7 +565,7 @@ class NodeIndex:
     def rebuild(self, batches: Iterable[Sequence[tuple[int, str]]]) -> None:
         """Make the index again from ids and texts, beside the old one. An empty batch: there are no more for now."""
         self._fts.rebuild(
-            "rowid, text", ([(number, words.index_text(text)) for number, text in each] for each in batches)
+            "rowid, text", ([(number, documents.index_text(text)) for number, text in each] for each in batches)
         )
 
     def check(self, *, deep: bool = False) -> list[str]:

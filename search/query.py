@@ -1,9 +1,9 @@
 """
-Query parsing and index text: how a typed query becomes searches, and what is indexed.
+Queries as searches: parsing of what was typed, into words of the index.
 
-Pure. The index side (``index_text``, ``chunks``) and the query side (``parse``) must see the same words: both run through
-``index_text``, and FTS5's own tokenizer does the rest, so a query never has to be escaped or re-implemented. ``stems``
-imitates that tokenizer for the places where Python itself has to compare words: counting them, ranking, highlighting.
+Pure. The index side (``documents``) and the query side (``parse``) must see the same words: both run through ``index_text``, and
+FTS5's own tokenizer does the rest, so a query never has to be escaped or re-implemented. ``stems`` imitates that tokenizer where
+Python itself has to compare words: counting them, ranking, highlighting.
 """
 
 from __future__ import annotations
@@ -12,32 +12,17 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
-from typing import Final
 
-from . import forms, json_text
-from .stem import stem
-
-#: Pieces of one message in the search index, at most.
-MAX_CHUNKS: Final = 128
-
-CHUNK_CHARS = 600
+from . import forms
+from .documents import CJK_RUN, HARMFUL, ONE_CJK, bigrams, humps, normal
+from .forms import stem
 
 _MAX_ITEMS = 128  # typed items that become search terms; a pasted page is searched by its first words and as a literal
 _MAX_ITEM_CHARS = 400  # of many words in one item: a phrase of thousands takes seconds
 _MAX_ATOMS = 192  # and so many single terms, parts of names included
 _MAX_PHRASE = 48  # longer word sequences are not searched as a phrase
 
-# Scripts that are written without spaces: kana, Han, hangul (whose particles stick to the noun).
-_CJK = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
-_CJK_RUN = re.compile(f"[{_CJK}]+")
-_ONE_CJK = re.compile(f"[{_CJK}]")
-_SPECIAL = re.compile("[\u1100-\u11ff\u3000-\U0010ffff]")  # nothing below needs more than FTS5's own folding
-_HARMFUL = re.compile("[\0\ud800-\udfff]")  # FTS5 stops at NUL, sqlite3 refuses lone surrogates
-_HUMP = re.compile("[A-Z](?<=[a-z][A-Z])|[A-Z](?<=[A-Z][A-Z])(?=[a-z])")  # starts with a set: the scan skips by it
-_HAS_HUMP = re.compile("[A-Z](?<=[a-z][A-Z])")
-_RUN = re.compile("[A-Za-z0-9]*")
 _FRAME = re.compile(
     r"""\bi(?:['’]m|\ am)\ going\ back\ to\b
     |\bi(?:['’]d\ like|\ wanted|\ want)\ to\ (?:follow\ up\ on|go\ back\ to)\b
@@ -54,97 +39,11 @@ _FRAME = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _MAX_FRAMED = 2000  # a pasted page is no question
-_MAX_IDENTIFIER = 64  # longer runs are base64, not names
 
 _WORD = re.compile(r"[^\W_]+")
 _ITEM = re.compile(r'"([^"]*)"|“([^”]*)”|([()])|([^\s"“”()]+)')
 _EDGES = " \t\r\n.,;:!?؟،؛¿¡'’‘`´()[]{}<>«»…。，、；：！？（）【】「」『』《》"
 _ENGLISH_TAIL = re.compile(r"['’](?:s|re|ve|ll|d|m|S)$")
-
-# ------------------------------------------------------------------------------------------------- index side
-
-
-def index_text(text: str) -> str:
-    """The text as FTS5 gets it: CJK runs as bigrams, parts of camelCase names appended, nothing that SQLite chokes on."""
-    if "\0" in text:
-        text = text.replace("\0", " ")
-    if not text.isascii() and _SPECIAL.search(text):
-        text = _CJK_RUN.sub(_bigrams, _normal(text))
-    if _HAS_HUMP.search(text):
-        text = f"{text}\n{' '.join(_humps(text))}"
-    return text
-
-
-def _normal(text: str) -> str:
-    """One spelling for what looks the same: full-width letters, half-width kana, jamo. Surrogates become blanks."""
-    if not _SPECIAL.search(text):
-        return text
-    if _HARMFUL.search(text):
-        text = _HARMFUL.sub(" ", text)
-    return unicodedata.normalize("NFKC", text)
-
-
-def _bigrams(match: re.Match[str]) -> str:
-    """Every pair of neighbours, then the last character: so each character begins a token, and ``x*`` finds x alone."""
-    run = match.group()
-    return f" {' '.join(map(''.join, pairwise(run)))} {run[-1]} "
-
-
-def _humps(text: str) -> Iterator[str]:
-    """The parts of each camelCase name, once per name. Appended, not inserted: phrases across the name stay phrases."""
-    names: dict[str, None] = {}
-    end = 0
-    for match in _HAS_HUMP.finditer(text):
-        at = match.start()
-        if at >= end:
-            start = at - 1
-            while start > end and text[start - 1].isalnum():
-                start -= 1
-            run = _RUN.match(text, at)
-            end = run.end() if run else at + 1
-            if end - start <= _MAX_IDENTIFIER:
-                names[text[start:end]] = None
-    return map(_split_name, names)
-
-
-@lru_cache(maxsize=4000)
-def _split_name(name: str) -> str:
-    return _HUMP.sub(r" \g<0>", name)
-
-
-def searchable(text: str, extra: str = "") -> str:
-    """Text and ``extra`` (tool names, arguments) of a message as the one text that offsets refer to."""
-    return f"{text}\n{extra}" if text and extra else text or extra
-
-
-def chunks(text: str, size: int = CHUNK_CHARS) -> list[tuple[int, str]]:
-    """``text`` in pieces of about ``size`` characters with their offsets; together they are the text.
-
-    Cuts at a line, sentence or word border. Huge texts get larger pieces, so that there are never more than MAX_CHUNKS.
-    """
-    total = len(text)
-    if total <= size + size // 4:
-        return [(0, text)]
-    size = max(size, -(-total // (MAX_CHUNKS // 2)))
-    out = []
-    at = 0
-    while total - at > size + size // 4:
-        end = _border(text, at + size // 2 + 1, at + size)
-        out.append((at, text[at:end]))
-        at = end
-    out.append((at, text[at:]))
-    return out
-
-
-def _border(text: str, low: int, high: int) -> int:
-    for sign in ("\n", ". ", "。", "? ", "! ", " "):
-        found = text.rfind(sign, low, high)
-        if found >= 0:
-            return found + len(sign)
-    return json_text.border(text, low, high)
-
-
-# ------------------------------------------------------------------------------------------------- query side
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +117,7 @@ class _NotBoolean(Exception):  # noqa: N818 - a signal between two functions of 
 def parse(query: str) -> Query:
     """Whatever was typed, as a Query. Never raises."""
     raw = query
-    text = _HARMFUL.sub(" ", query).strip()
+    text = HARMFUL.sub(" ", query).strip()
     notes: list[str] = []
     items = list(_items(unframed(text)))
     if len(items) > _MAX_ITEMS:
@@ -244,7 +143,7 @@ def parse(query: str) -> Query:
     loose = _distinct([*required, *(a for i in words for a in _loose(i.text))])
     sequence = " ".join(i.text for i in plain)
     phrase = _sequence(sequence) if len(plain) > 1 and len(plain) <= _MAX_PHRASE and not excluded else ""
-    one_name = len(plain) == 1 and _is_compound(plain[0].text) and not _ONE_CJK.search(plain[0].text)
+    one_name = len(plain) == 1 and _is_compound(plain[0].text) and not ONE_CJK.search(plain[0].text)
     return Query(
         raw,
         literal,
@@ -361,7 +260,7 @@ def _literal(text: str, items: list[_Item]) -> str:
 
 def _is_compound(text: str) -> bool:
     """Whether FTS5 sees more than one token in it."""
-    return len(_WORD.findall(text)) > 1 or bool(_ONE_CJK.search(text))
+    return len(_WORD.findall(text)) > 1 or bool(ONE_CJK.search(text))
 
 
 def _clean(word: str) -> str:
@@ -392,15 +291,15 @@ def _content(words: list[_Item], languages: tuple[str, ...], *, keep_all: bool) 
 
 def _sequence(text: str) -> str:
     """An FTS5 phrase of the text's tokens. The last character of a CJK run is left open: the text may go on there."""
-    spaced = _HARMFUL.sub(" ", text).replace('"', " ")
+    spaced = HARMFUL.sub(" ", text).replace('"', " ")
     if not spaced.isascii():
-        spaced = _normal(spaced).replace('"', " ")
-        spaced = _CJK_RUN.sub(_query_bigrams, spaced)
+        spaced = normal(spaced).replace('"', " ")
+        spaced = CJK_RUN.sub(_query_bigrams, spaced)
     tokens = " ".join(spaced.split())
     if not tokens:
         return ""
     last = tokens.rsplit(" ", 1)[-1]
-    return f'"{tokens}"*' if len(last) == 1 and _ONE_CJK.match(last) else f'"{tokens}"'
+    return f'"{tokens}"*' if len(last) == 1 and ONE_CJK.match(last) else f'"{tokens}"'
 
 
 def _query_bigrams(match: re.Match[str]) -> str:
@@ -408,7 +307,7 @@ def _query_bigrams(match: re.Match[str]) -> str:
     if end == len(text.rstrip(_EDGES)) and len(match.group()) > 1:
         run = match.group()
         return f" {' '.join(map(''.join, pairwise(run)))} "
-    return _bigrams(match) if len(match.group()) > 1 else f" {match.group()} "
+    return bigrams(match) if len(match.group()) > 1 else f" {match.group()} "
 
 
 def _phrase_atom(text: str) -> Atom:
@@ -420,9 +319,9 @@ def _spellings(word: str) -> str:
     word = word if word.endswith("*") else _clean(word) or word
     base = word.rstrip("*")
     found = _sequence(base)
-    if word.endswith("*") and _WORD.fullmatch(base) and not _ONE_CJK.search(base):
+    if word.endswith("*") and _WORD.fullmatch(base) and not ONE_CJK.search(base):
         return _prefix([base]) if base.isascii() else f"{found}*"
-    parts = list(_humps(base)) if base.isascii() else []
+    parts = list(humps(base)) if base.isascii() else []
     return f"({found} OR {' OR '.join(map(_sequence, parts))})" if parts else found
 
 
@@ -430,16 +329,16 @@ def _loose(word: str) -> Iterator[Atom]:
     """The word and, of an identifier, path or CJK run, its parts."""
     base = _clean(word.rstrip("*")) or word
     if not base.isascii():
-        base = _CJK_RUN.sub(without_particles, _normal(base)) if _ONE_CJK.search(base) else base
+        base = CJK_RUN.sub(without_particles, normal(base)) if ONE_CJK.search(base) else base
         parts = base.split() or [word]
         yield from (Atom(_spellings(part), stems(part), _is_stop(part)) for part in parts)
-        tokens = [token for part in parts for token in _WORD.findall(_CJK_RUN.sub(_query_bigrams, _normal(part)))]
+        tokens = [token for part in parts for token in _WORD.findall(CJK_RUN.sub(_query_bigrams, normal(part)))]
     else:
         yield Atom(_spellings(word), stems(base), _is_stop(base))
-        tokens = _WORD.findall(base) + [p for part in _humps(base) for p in part.split()]
+        tokens = _WORD.findall(base) + [p for part in humps(base) for p in part.split()]
     if len(tokens) > 1:
         for token in tokens:
-            if len(token) > 1 or _ONE_CJK.match(token):
+            if len(token) > 1 or ONE_CJK.match(token):
                 yield Atom(_sequence(token), stems(token), token.lower() in STOP_WORDS)
 
 
@@ -567,9 +466,9 @@ class _Boolean:
 def stems(text: str) -> tuple[str, ...]:
     """The tokens of ``text`` as ``porter unicode61 remove_diacritics 2`` makes them (after ``index_text``'s bigrams)."""
     if not text.isascii():
-        text = _normal(text)
-        if _ONE_CJK.search(text):
-            text = _CJK_RUN.sub(_query_bigrams, text)
+        text = normal(text)
+        if ONE_CJK.search(text):
+            text = CJK_RUN.sub(_query_bigrams, text)
         decomposed = unicodedata.normalize("NFD", text)
         text = unicodedata.normalize("NFC", "".join(c for c in decomposed if not unicodedata.combining(c)))
     return tuple(map(stem, _WORD.findall(text.lower())))

@@ -14,7 +14,7 @@ from hermes_lcm.recall import archive, arguments
 from hermes_lcm.recall.access import Access, EngineState, LiveList
 from hermes_lcm.recall.paging import Room
 from hermes_lcm.schemas import TOOLS
-from hermes_lcm.search.rights import Rights
+from hermes_lcm.search.scope import Rights
 
 SYSTEM = {"role": "system", "content": "You are an agent."}
 

@@ -18,7 +18,7 @@ from hermes_lcm.recall.grep import SCAN_S
 from hermes_lcm.records import Assembly, Entries, Entry, Lineage
 from hermes_lcm.schemas import SCHEMAS, TOOLS
 from hermes_lcm.search import pattern
-from hermes_lcm.search.snippets import window
+from hermes_lcm.search.ranking import window
 from hermes_lcm.session import Session
 from hermes_lcm.text import tokens
 from recall import ALL_TOOLS, NOW, Archive, Model, calls, result, says, user

@@ -27,7 +27,7 @@ from hermes_lcm.errors import StoreError, SummaryUnavailable
 from hermes_lcm.host import facts as host
 from hermes_lcm.records import Flag, Lineage, Summary, SummaryTask
 from hermes_lcm.runtime import Runtime
-from hermes_lcm.search.rights import Rights
+from hermes_lcm.search.scope import Rights
 from hermes_lcm.session import LOCAL, Session
 from hermes_lcm.storage.connection import Database, Databases
 from hermes_lcm.text import content, markup, tokens

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_lcm.search.signals import NAMES
+from hermes_lcm.search.ranking import NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 WEB = ROOT / "dashboard" / "web"

@@ -20,7 +20,7 @@ from hermes_lcm.fleet.server import Server, add_host, migrate
 from hermes_lcm.recall.grep import Ask, grep
 from hermes_lcm.recall.paging import Room
 from hermes_lcm.runtime import Runtime
-from hermes_lcm.search.rights import Rights
+from hermes_lcm.search.scope import Rights
 from hermes_lcm.storage.connection import Databases
 
 

@@ -13,7 +13,7 @@ from world import chat
 
 from hermes_lcm.command import operator_access, run
 from hermes_lcm.fleet.background import SharedLeases
-from hermes_lcm.search.rights import Rights
+from hermes_lcm.search.scope import Rights
 
 Hosts = Callable[..., Host]
 

@@ -17,7 +17,7 @@ from hermes_lcm.config import Secret
 from hermes_lcm.fleet.forget import obey
 from hermes_lcm.ops.forget import purge
 from hermes_lcm.records import Flag
-from hermes_lcm.search.rights import Rights
+from hermes_lcm.search.scope import Rights
 from hermes_lcm.storage.packing import unpack
 
 Hosts = Callable[..., Host]

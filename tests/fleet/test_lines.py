@@ -16,7 +16,7 @@ from world import PATIENCE_S, chat
 from hermes_lcm.command import operator_access, run
 from hermes_lcm.config import Secret
 from hermes_lcm.fleet import background, schema, server
-from hermes_lcm.search.rights import Rights
+from hermes_lcm.search.scope import Rights
 
 Hosts = Callable[..., Host]
 

@@ -16,7 +16,7 @@ from world import chat
 
 from hermes_lcm.fleet import member
 from hermes_lcm.ops.forget import purge
-from hermes_lcm.search.rights import Rights
+from hermes_lcm.search.scope import Rights
 from recall import Model
 
 Hosts = Callable[..., Host]

@@ -23,7 +23,7 @@ from hermes_lcm.errors import FleetError, FleetUnavailable
 from hermes_lcm.fleet import copies
 from hermes_lcm.fleet.member import Member, exact
 from hermes_lcm.fleet.objects import Objects
-from hermes_lcm.search.rights import Rights
+from hermes_lcm.search.scope import Rights
 from hermes_lcm.storage.meta import Meta
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from hermes_lcm.dag import fingerprint
 from hermes_lcm.errors import StoreError
 from hermes_lcm.records import Flag, NewNode, Scope
 from hermes_lcm.search import query as words
-from hermes_lcm.search.rights import Rights
+from hermes_lcm.search.scope import Rights
 from hermes_lcm.text import blobs
 
 GC = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lcm.search import anchors, dates
+from hermes_lcm.search import dates
 from recall import Archive, user
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC).timestamp()
@@ -80,7 +80,7 @@ def at(day: str) -> float:
 )
 def test_a_named_time_is_understood(question: str, inside: str, outside: str) -> None:
     """In the forms that people type, in eight languages; relative ones count from now."""
-    when = dates.read(question, NOW)
+    when = dates.times_in(question, NOW)
 
     assert when.covers(at(inside))
     assert not when.covers(at(outside))
@@ -94,20 +94,20 @@ def test_a_named_time_is_understood(question: str, inside: str, outside: str) ->
 )  # fmt: skip
 def test_what_is_no_date_is_not_taken_for_one(question: str) -> None:
     """A wrong guess would push the right answers down."""
-    assert not dates.read(question, NOW)
+    assert not dates.times_in(question, NOW)
 
 
 @given(st.text(max_size=300), st.floats(min_value=0, max_value=4e9))
 def test_reading_never_fails(text: str, now: float) -> None:
     """Whatever was typed, whenever."""
-    for first, last in dates.read(text, now).spans:
+    for first, last in dates.times_in(text, now).spans:
         assert first < last
 
 
 @given(st.integers(0, 10**12), st.sampled_from(["days", "weeks", "months", "years", "年", "月"]))
 def test_no_number_is_too_large(count: int, unit: str) -> None:
     """A million years ago is no time that anybody spoke at."""
-    dates.read(f"{count} {unit} ago, {count}{unit}前", NOW)
+    dates.times_in(f"{count} {unit} ago, {count}{unit}前", NOW)
 
 
 def test_messages_of_the_named_time_come_first(tmp_path: Path) -> None:
@@ -181,14 +181,14 @@ def test_a_timeline_has_a_line_for_each_day(tmp_path: Path) -> None:
 )
 def test_an_event_that_a_question_counts_from_is_understood(question: str, side: str, event: str) -> None:
     """When it was, a search tells."""
-    assert anchors.read(question) == anchors.Anchor(event, side)
+    assert dates.anchor_in(question) == dates.Anchor(event, side)
 
 
 @pytest.mark.parametrize(
     "question", ["What came before?", "vor drei Tagen", "the port", "after 5 pm", "x" * 400 + " before the move"]
 )
 def test_where_no_event_is_named_there_is_none(question: str) -> None:
-    assert anchors.read(question) is None
+    assert dates.anchor_in(question) is None
 
 
 def moved(tmp_path: Path) -> tuple[Archive, list[int]]:

@@ -88,7 +88,7 @@ class World:
                     ),
                 )
                 rows.append(IndexRow(store_id, conversation, text, extra))
-                self.said[store_id] = words.searchable(text, extra)
+                self.said[store_id] = documents.searchable(text, extra)
                 ids.append(store_id)
             if not flags & Flag.FILTERED:
                 self.index.add(rows)

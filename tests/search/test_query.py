@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hermes_lcm.search import documents, pattern
 from hermes_lcm.search import query as words
-from hermes_lcm.search.stem import stem
+from hermes_lcm.search.forms import stem
 
 TOKENIZE = "tokenize='porter unicode61 remove_diacritics 2'"
 
@@ -27,7 +27,7 @@ def fts():
 
 def matches(fts: sqlite3.Connection, text: str, expression: str) -> bool:
     fts.execute("DELETE FROM doc")
-    fts.execute("INSERT INTO doc(rowid, text) VALUES (1, ?)", (words.index_text(text),))
+    fts.execute("INSERT INTO doc(rowid, text) VALUES (1, ?)", (documents.index_text(text),))
     return bool(fts.execute("SELECT 1 FROM doc WHERE doc MATCH ?", (expression,)).fetchall())
 
 
@@ -56,7 +56,7 @@ def test_fts5_accepts_every_expression_that_parse_makes(fts, query):
 @given(st.text(max_size=300))
 def test_indexed_text_is_harmless(text):
     """No NUL and no lone surrogate: FTS5 stops at one, sqlite3 refuses the other."""
-    found = words.index_text(text)
+    found = documents.index_text(text)
 
     assert "\0" not in found
     found.encode()
@@ -65,7 +65,7 @@ def test_indexed_text_is_harmless(text):
 @given(st.text(max_size=3000), st.integers(5, 700))
 def test_chunks_are_the_text(text, size):
     """In order, without gaps, at the offsets they claim."""
-    pieces = words.chunks(text, size)
+    pieces = documents.chunks(text, size)
 
     assert "".join(piece for _, piece in pieces) == text
     assert all(text.startswith(piece, offset) for offset, piece in pieces)
@@ -74,14 +74,14 @@ def test_chunks_are_the_text(text, size):
 @pytest.mark.parametrize("sign", ["x", "x ", "word. ", "line\n"], ids=repr)
 def test_a_huge_message_never_has_too_many_chunks(sign):
     """Its chunks grow instead."""
-    pieces = words.chunks(sign * (6_000_000 // len(sign)))
+    pieces = documents.chunks(sign * (6_000_000 // len(sign)))
 
     assert documents.MAX_CHUNKS / 3 < len(pieces) <= documents.MAX_CHUNKS
 
 
 def test_chunks_end_at_sentences():
     """A border inside a word would hide it from the search."""
-    pieces = [piece for _, piece in words.chunks("One two three four five. " * 200)]
+    pieces = [piece for _, piece in documents.chunks("One two three four five. " * 200)]
 
     assert all(piece.endswith(". ") for piece in pieces)
 

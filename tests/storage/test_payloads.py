@@ -22,7 +22,7 @@ from hermes_lcm.ops.doctor.payloads import payload_files
 from hermes_lcm.ops.doctor.repair import repair
 from hermes_lcm.recall.access import Payload
 from hermes_lcm.records import Flag, NewNode
-from hermes_lcm.search.rights import Rights
+from hermes_lcm.search.scope import Rights
 from hermes_lcm.text import blobs
 from hermes_lcm.tools import call
 
