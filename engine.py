@@ -21,7 +21,7 @@ from agent.context_engine import ContextEngine
 
 from . import tools
 from .archive.costs import TokenCosts
-from .compaction import notices, unstored
+from .compaction import compress, unstored
 from .compaction.compactor import Request
 from .compaction.compress import Outcome
 from .compaction.pressure import Factor, Pressure, deadline
@@ -581,9 +581,9 @@ class LCMEngine(ContextEngine):
         self.pressure.passed(outcome, current, self._due(runtime), factor, force=force)
         if outcome.messages is None:
             if force or current is None or self.pressure.calibrated(current, factor) >= self.threshold_tokens:
-                self._refuse(notices.not_folded(outcome.reason))
+                self._refuse(compress.not_folded(outcome.reason))
             return
-        self._line = notices.folded(outcome, seconds, self._where())
+        self._line = compress.folded(outcome, seconds, self._where())
         runtime.health.counters["compactions"] += 1
         saved = max(0, outcome.before_tokens - outcome.after_tokens)
         runtime.metrics.count("compaction_saved_tokens_total", saved)
@@ -617,7 +617,7 @@ class LCMEngine(ContextEngine):
     def get_automatic_compaction_status_message(self, *, phase: str = "", **_: Any) -> str | None:
         """What newer hosts say before a pass. The line with the figures comes after it, so a chat hears nothing here."""
         local = phase == "compress" and self._platform in LOCAL_PLATFORMS
-        return notices.BEGINS if local and self.runtime.wants_notices(self._session_id) else None
+        return compress.BEGINS if local and self.runtime.wants_notices(self._session_id) else None
 
     def should_compress_info(self, prompt_tokens: int | None = None) -> tuple[bool, str | None]:
         """The same answer as ``should_compress``, and for newer hosts why a prompt over its threshold is not folded."""

@@ -21,13 +21,12 @@ from typing import Any, Protocol, TypeVar
 
 from . import config as settings
 from .archive.costs import TokenCosts
-from .archive.ranges import ArchivedRanges
-from .archive.table import Archives
-from .compaction import planner
+from .archive.ranges import ArchivedRanges, Archives
+from .compaction import plan
 from .compaction.background import Preparer
-from .compaction.calibration import Calibration
 from .compaction.compactor import Compactor
 from .compaction.compress import CompressPass
+from .compaction.pressure import Calibration
 from .compaction.workers import Foreground
 from .config import Config
 from .dag import SummaryDag
@@ -38,9 +37,9 @@ from .host import facts as host
 from .host import sessions
 from .host.prompt_section import RECALL_SECTION
 from .importers.standby import Standby
+from .ingest.align import UNSEEN, Recognised
 from .ingest.filters import build as build_filters
 from .ingest.ingestor import Ingest
-from .ingest.seen import UNSEEN, Recognised
 from .ledger.table import Ledger
 from .llm.breaker import Breaker, SpendGuard
 from .llm.client import HostModel
@@ -68,8 +67,8 @@ from .search.index import prepare as prepare_indexes
 from .search.scope import OWN_SESSION, Evidence, HostRow, Rights, Scopes
 from .session import CLIENTS, Session, Sessions, alone, unclaimed
 from .storage.connection import Database, Databases
-from .storage.health import Health
 from .storage.leases import Leases
+from .storage.meta import Health
 from .storage.payloads import Payloads, folder_of
 from .store import SEARCH_WAITS_S, MessageStore
 from .text import tokens
@@ -673,14 +672,14 @@ class Runtime:
 
     def prices(
         self, model: str, provider: str, base_url: str, api_key: Any, *, cached: tuple[float, int]
-    ) -> planner.Prices:
+    ) -> plan.Prices:
         """What tokens of a model and of its summariser cost. The host is asked once for each, and may ask the network."""
         summariser = self.config.summary_model
         for name, route in ((model, (provider, base_url, api_key)), (summariser, ("", "", ""))):
             if name not in self._priced:
                 self._priced[name] = host.token_prices(name, *route) if name and name != EXTRACTIVE else None
         other = (0.0, None, 0.0) if summariser == EXTRACTIVE else self._priced[summariser]
-        return planner.priced(
+        return plan.priced(
             self._priced[model], other, local=host.is_local(base_url), cached_share=cached[0], requests=cached[1]
         )
 

@@ -23,9 +23,9 @@ from ..llm.ladder import SESSION
 from ..prompt.context_message import prefix_tokens
 from ..records import Lineage, Node, in_order
 from ..session import Session
-from ..storage.health import Health
 from ..storage.leases import Claims
-from . import plan, planner
+from ..storage.meta import Health
+from . import plan
 from .backoff import Backoff
 from .compactor import Compactor, Request, View, repairable
 from .workers import Foreground
@@ -85,7 +85,7 @@ class Preparer:
         self._tidying = threading.Lock()
         self._stopped = False
         self._waits = Backoff[tuple[int, str, int]](monotonic)
-        self._folds: dict[str, tuple[planner.Fold, int]] = {}
+        self._folds: dict[str, tuple[plan.Fold, int]] = {}
 
     # -- from the turn ----------------------------------------------------------------------------------
     def after_turn(self, session: Session, request: Request, *, look: Look | None = None) -> None:
@@ -107,7 +107,7 @@ class Preparer:
                 threading.Thread(target=self._run, name="lcm-prepare", daemon=True).start()
             self._wake.notify()
 
-    def fold(self, session_id: str, threshold: int) -> planner.Fold | None:
+    def fold(self, session_id: str, threshold: int) -> plan.Fold | None:
         """The next fold of a session as it was planned after its last turn, in the measure of this threshold."""
         planned = self._folds.get(session_id)
         if planned is None:
@@ -293,7 +293,7 @@ class Preparer:
             self._waits.succeeded(place)
             self._health.counters["nodes_repaired"] += 1
 
-    def _planned(self, session: Session, view: View, request: Request) -> planner.Fold:
+    def _planned(self, session: Session, view: View, request: Request) -> plan.Fold:
         """When the next fold is due, and what for."""
         roots = self._compactor.under(request).roots(session, request)
         used = max(view.before_tokens, request.current_tokens or 0)
@@ -304,7 +304,7 @@ class Preparer:
         asked = sum(unit.role == "assistant" for unit in view.units)
         config = request.config or self._config
         tail = min(view.tail.tokens, int(config.tail_share * used))
-        prompt = planner.Prompt(
+        prompt = plan.Prompt(
             used,
             request.threshold,
             request.window or request.threshold,
@@ -316,7 +316,7 @@ class Preparer:
             config.threshold_is_exact(),
         )
         requests = asked + sum(root.message_count for root in roots) // 2
-        fold = planner.plan(request.prices(), prompt, ready, max(planner.LEAST_REQUESTS, requests))
+        fold = plan.next_fold(request.prices(), prompt, ready, max(plan.LEAST_REQUESTS, requests))
         self._folds.pop(session.session_id, None)
         self._folds[session.session_id] = fold, request.threshold
         while len(self._folds) > _MOST_FOLDS:

@@ -40,7 +40,7 @@ from ..records import (
 from ..session import Session
 from ..store import MessageStore
 from ..text import content, groups, tokens
-from . import plan, planner
+from . import plan
 from .backoff import Cooldown
 from .sources import source_lines
 from .workers import Workers
@@ -78,7 +78,7 @@ class Request:
     critical: bool = False  # so near the window's end that nothing is put off and no prompt cache is spared
     due: int = 0  # where the planner lets a pass begin before the threshold; 0: at the threshold
     window: int = 0  # of the model, in the host's estimates; 0: not told
-    prices: Callable[[], planner.Prices] = lambda: planner.DEFAULT  # may ask the host, which may ask the network
+    prices: Callable[[], plan.Prices] = lambda: plan.DEFAULT  # may ask the host, which may ask the network
     config: Config | None = None  # the settings for this model and platform; None: the general ones
 
     @property

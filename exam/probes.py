@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..prompt import requests, work_log
+from ..prompt import work_log
 from ..records import Flag, Row
 from ..text import markers, salience
 
@@ -63,14 +63,14 @@ def verbatim(kind: str, question: str, store_id: int, answer: str) -> Probe:
 def _prose(rows: Sequence[Row]) -> list[Row]:
     """What was said, without calls and without what the user took back."""
     said = [row for row in rows if row.head.role in ("user", "assistant") and not row.calls]
-    standing = {row.store_id for row in requests.standing([row for row in said if row.head.role == "user"])}
+    standing = {row.store_id for row in work_log.standing([row for row in said if row.head.role == "user"])}
     return [row for row in said if row.head.role != "user" or row.store_id in standing]
 
 
 def finished_requests(rows: Sequence[Row]) -> list[str]:
     """Requests that a reply says to be finished, as they were typed."""
     prose = _prose([row for row in rows if not row.head.flags & _NOT_SAID])
-    closed = requests.closed(prose)
+    closed = work_log.closed(prose)
     return [markers.typed(row.text) for row in prose if row.store_id in closed]
 
 
@@ -80,7 +80,7 @@ def probes(rows: Sequence[Row]) -> list[Probe]:
     seen = Counter(word for row in said for word in set(words_of(row.text)))
     prose = _prose(said)
     users = [row for row in prose if row.head.role == "user"]
-    done, closed = work_log.steps(said), requests.closed(prose)
+    done, closed = work_log.steps(said), work_log.closed(prose)
     by_id = {row.store_id: row for row in prose}
     return [
         *_task(users),
@@ -88,7 +88,7 @@ def probes(rows: Sequence[Row]) -> list[Probe]:
         *(_file(each) for each in work_log.changes(done)[-_FILES:]),
         *(_failed(each) for each in work_log.unmended(done)[-_FAILED:]),
         *_spread(list(_finished(closed, by_id, done, seen)), _FINISHED),
-        *(_open(row, seen) for row in requests.unfinished(users, closed)[-_OPEN - 1 : -1]),
+        *(_open(row, seen) for row in work_log.unfinished(users, closed)[-_OPEN - 1 : -1]),
         *_spread(list(_values(work_log.values(prose), seen)), _VALUES),
     ]
 
@@ -112,7 +112,7 @@ def _task(users: Sequence[Row]) -> Iterator[Probe]:
 
 
 def _rules(users: Sequence[Row], seen: Counter[str]) -> Iterator[Probe]:
-    for rule in requests.rules(users):
+    for rule in work_log.rules(users):
         if topic := _rare(rule.text, seen):
             yield verbatim("rules", f"What did the user say about {topic}?", rule.row.store_id, rule.text)
 
@@ -129,7 +129,7 @@ def _failed(failure: work_log.Failure) -> Probe:
 
 
 def _finished(
-    closed: dict[int, requests.Closed], rows: dict[int, Row], done: Sequence[work_log.Step], seen: Counter[str]
+    closed: dict[int, work_log.Closed], rows: dict[int, Row], done: Sequence[work_log.Step], seen: Counter[str]
 ) -> Iterator[Probe]:
     for at, end in closed.items():
         if topic := _rare(markers.typed(rows[at].text), seen):

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..errors import FleetError, LcmError
-from ..storage.health import Health
 from ..storage.leases import Claims
+from ..storage.meta import Health
 from . import copies
 from .forget import obey
 from .member import TOPIC, Member

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import BadRequest, FleetError, FleetUnavailable
 from ..ops.forget import holds, purge
 from ..storage.connection import Database
-from ..storage.health import Health
-from ..storage.meta import Meta
+from ..storage.meta import Health, Meta
 from ..store import MessageStore
 from .outbox import BLOCK, NUMBERED, Outbox, State, new_file
 from .pull import Pulled, Puller

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..archive.table import ARCHIVED, Archive
+from ..archive.ranges import ARCHIVED, Archive
 from ..importers.adopt import parts_on
 from ..importers.merge import merge
 from ..storage.connection import Database

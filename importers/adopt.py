@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..archive.table import Archives
+from ..archive.ranges import Archives
 from ..dag import SummaryDag
 from ..errors import BadRequest, LcmError, StoreBusy, StoreCorrupt, StoreError, StoreForeign
 from ..ingest.filters import build as build_filters
@@ -28,7 +28,7 @@ from ..storage import files
 from ..storage.connection import Database
 from ..storage.files import Progress, silent
 from ..storage.foreign import EARLIER, Foreign
-from ..storage.health import Health
+from ..storage.meta import Health
 from ..storage.payloads import Payloads, folder_of
 from ..store import MessageStore
 from .earlier import PAYLOAD_FOLDERS, Earlier, OldPayloads

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from ..config import Config
 from ..records import Flag, Message
-from ..storage.health import Health
+from ..storage.meta import Health
 from ..storage.payloads import Payloads
 from ..text import blobs, content, redact
 from ..text.blobs import LiteralLostError, Ref

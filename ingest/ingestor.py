@@ -28,8 +28,7 @@ from ..text import content
 from ..text import markup as own
 from ..text.redact import NAMELESS
 from . import host_compressor
-from .align import Core, Expected, Live, Place, Plan, Seen, align, middle, spaced
-from .seen import UNSEEN, Recognised, Window
+from .align import UNSEEN, Core, Expected, Live, Place, Plan, Recognised, Seen, Window, align, middle, spaced
 from .transcript import FirstMessage, FirstMessages, Transcripts, expected_of
 
 _RETRIES = 5

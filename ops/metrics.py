@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ..errors import LcmError
 from ..storage.connection import Database
-from ..storage.health import Health
+from ..storage.meta import Health
 from .status import disk_of, version
 from .survey import Survey
 

@@ -20,7 +20,7 @@ from ..errors import BadRequest, StoreError
 from ..ingest.filters import clean_message, redacted
 from ..records import Flag, Message, Row, Stored
 from ..search.scope import Scopes
-from ..storage import columns
+from ..storage import files
 from ..storage.payloads import unpacked
 from ..storage.upgrade import BACKUPS
 from ..text import content
@@ -187,18 +187,18 @@ def apply(deps: Access, names: Sequence[str], progress: Progress) -> Applied:
     """Take secrets out of everything that is stored, as one transaction; then write indexes and file anew, and look."""
     redactor, out = _redactor(deps, names), Applied()
     redactor.seen = set()
-    files: set[str] = set()
+    stems: set[str] = set()
     with deps.db.transaction():
         for rows in deps.store.every(damaged=out.unread):
-            changed = [each for row in rows if (each := _without(deps, row, redactor, files, out)) is not None]
+            changed = [each for row in rows if (each := _without(deps, row, redactor, stems, out)) is not None]
             deps.store.rewrite(changed)
             out.messages += len(changed)
             progress("reading", rows[-1].store_id, 0)
-        out.texts = columns.rewrite(deps.db, redactor.text)
+        out.texts = files.rewrite_texts(deps.db, redactor.text)
     deps.index.rebuild(deps.store.index_rows())
     deps.node_index.rebuild(deps.dag.index_rows())
-    files |= {path.stem for path, text in deps.payloads.each() if redactor.text(text) != text}
-    deps.payloads.remove(files)
+    stems |= {path.stem for path, text in deps.payloads.each() if redactor.text(text) != text}
+    deps.payloads.remove(stems)
     progress("writing the file anew", 0, 0)
     deps.db.renew()
     out.secrets = len(redactor.seen)
@@ -207,7 +207,7 @@ def apply(deps: Access, names: Sequence[str], progress: Progress) -> Applied:
 
 
 def _without(
-    deps: Access, row: Row, redactor: Redactor, files: set[str], out: Applied
+    deps: Access, row: Row, redactor: Redactor, stems: set[str], out: Applied
 ) -> tuple[Stored, Message] | None:
     """A stored message without its secrets; None where it has none, or a file of it cannot be read."""
     if deps.payloads.lacks(row):
@@ -217,7 +217,7 @@ def _without(
     clean = redacted(read, redactor)
     if clean is read:
         return None
-    files.update(deps.payloads.forget(row.head.digest))
+    stems.update(deps.payloads.forget(row.head.digest))
     kept = replace(clean, flags=row.head.flags | Flag.REDACTED, tokens=row.head.tokens, digest=row.head.digest)
     return row.head, deps.filters.again(kept)
 
@@ -256,7 +256,7 @@ def _holds(path: Path, pattern: re.Pattern[bytes] | None, redactor: Redactor) ->
                 tail = part[-_OVERLAP_BYTES:]
     if path.name.endswith((".sqlite3", ".db")):
         with suppress(StoreError):
-            return any(redactor.text(text) != text for text in columns.texts(path))
+            return any(redactor.text(text) != text for text in files.texts_of(path))
     if path.suffix in (".jsonl", ".md", ".z"):
         text = unpacked(path) if path.suffix == ".z" else path.read_text("utf-8", "replace")
         return redactor.text(text) != text

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..archive.table import ARCHIVED, RESTORED, Archives
+from ..archive.ranges import ARCHIVED, RESTORED, Archives
 from ..config import KNOBS, MODE_SETTINGS, Config, shown
 from ..errors import LcmError, StoreCorrupt, StoreError
 from ..recall import mapping
@@ -32,7 +32,7 @@ from .retention import HOUR_S, by_step, due, last_round
 from .survey import Survey, exists
 
 if TYPE_CHECKING:
-    from ..storage.health import Problem
+    from ..storage.meta import Problem
 
 PLUGIN = Path(__file__).resolve().parents[1]
 PLACEHOLDER_FORMAT = "[redacted:<kind>:<12 hex digits of SHA-256>]; passwords without digest"

@@ -13,8 +13,7 @@ from typing import Final
 
 from ..storage import seals
 from ..storage.connection import WORTH_LOG_BYTES, Database
-from ..storage.health import Health
-from ..storage.meta import Meta
+from ..storage.meta import Health, Meta
 from ..store import MessageStore
 from .collect import Collector
 

@@ -19,9 +19,9 @@ from ..ledger.table import CORRECTED, PINNED, STRUCK, Entry, Ledger
 from ..records import Flag, Row
 from ..store import MessageStore, Segment
 from ..text import markers
-from . import requests, running, work_log
+from . import work_log
 from .context_message import stamp
-from .requests import Closed
+from .work_log import Closed
 
 _REQUEST_CHARS, _WORDS_CHARS, _RULE_CHARS = 600, 300, 400
 _USERS, _REPLIES, _RESULTS = 500, 300, 200  # rows that are read, newest first
@@ -128,7 +128,7 @@ class PresentState:
             return self._store.last_of(segments, role=role, before=_LAST, limit=limit)[::-1]
 
         everybody, replies = newest("user", _USERS), newest("assistant", _REPLIES)
-        users = requests.standing([row for row in everybody if not row.head.flags & _NOT_SAID])
+        users = work_log.standing([row for row in everybody if not row.head.flags & _NOT_SAID])
         first = self._store.first_of(segments, role="user")
         done = work_log.steps([*replies, *newest("tool", _RESULTS)])
         notes = [row for row in everybody if row.head.flags & Flag.HOST_NOTE]
@@ -143,11 +143,11 @@ class PresentState:
     def _closed(self, read: _Read) -> Mapping[int, Closed]:
         """Requests that were finished, by message; the first one too, however long ago it was."""
         prose = sorted([*read.users, *(row for row in read.replies if not row.calls)], key=lambda row: row.store_id)
-        closed = requests.closed(prose)
+        closed = work_log.closed(prose)
         if read.first is not None and all(read.first.store_id < row.store_id for row in read.replies[:1]):
             closing = self._store.closing(read.first.head)
             replies = self._store.legible([closing])[0] if closing is not None else []
-            closed.update(requests.closed([read.first, *(row for row in replies if not row.calls)]))
+            closed.update(work_log.closed([read.first, *(row for row in replies if not row.calls)]))
         return closed
 
     def _requests(self, read: _Read, closed: Mapping[int, Closed]) -> list[str]:
@@ -241,7 +241,7 @@ def _rules(read: _Read) -> list[str]:
     gone = {each.fact.text for each in read.marked if each.mark in (STRUCK, CORRECTED)}
     return [
         f"- the user said {_day(rule.row)}: {work_log.quoted(rule.text, _RULE_CHARS)}"
-        for rule in requests.rules(read.covered(read.users))
+        for rule in work_log.rules(read.covered(read.users))
         if rule.text not in gone
     ]
 
@@ -266,7 +266,7 @@ def _values(read: _Read) -> list[str]:
     prose = sorted(
         read.covered([*read.users, *(row for row in read.replies if not row.calls)]), key=lambda row: row.store_id
     )
-    ruled = {(rule.row.store_id, work_log.quoted(rule.text, _RULE_CHARS)) for rule in requests.rules(read.users)}
+    ruled = {(rule.row.store_id, work_log.quoted(rule.text, _RULE_CHARS)) for rule in work_log.rules(read.users)}
     told: dict[int, list[str]] = {}
     for entry in work_log.values(prose):
         if entry not in ruled:
@@ -289,9 +289,9 @@ def _beside(read: _Read, closed: Mapping[int, Closed], room: int, *, busy: bool)
     Instructions are followed while tasks are open, or nothing was finished since the request that they were loaded for.
     """
     notes = [(row.store_id, row.text) for row in [*read.users, *read.notes]]
-    lines = _entries("runs in the background", running.processes(read.done, [text for _, text in notes]))
-    lines += _entries("a sub-agent works, its result is still to come", running.delegations(read.done, notes))
-    held = running.loaded(read.done, read.users)[-_SKILLS:]
+    lines = _entries("runs in the background", work_log.processes(read.done, [text for _, text in notes]))
+    lines += _entries("a sub-agent works, its result is still to come", work_log.delegations(read.done, notes))
+    held = work_log.loaded(read.done, read.users)[-_SKILLS:]
     for each in held:
         asked = next((row for row in reversed(read.users) if row.store_id <= each.store_id), None)
         since = asked.store_id if asked is not None else each.store_id
@@ -306,9 +306,9 @@ def _beside(read: _Read, closed: Mapping[int, Closed], room: int, *, busy: bool)
 
 def _words(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
     """The newest messages of the user that nothing finished, but for those that stand among the rules."""
-    ruled = {rule.row.store_id for rule in requests.rules(read.users)}
+    ruled = {rule.row.store_id for rule in work_log.rules(read.users)}
     since = read.replies[0].store_id if read.replies else 0
-    open_ = requests.unfinished(read.covered(row for row in read.users if row.store_id > since), closed)
+    open_ = work_log.unfinished(read.covered(row for row in read.users if row.store_id > since), closed)
     return [
         f"- the user wrote {_day(row)}: {work_log.quoted(markers.typed(row.text), _WORDS_CHARS)}"
         for row in open_

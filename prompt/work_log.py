@@ -1,7 +1,10 @@
 """
-Work as it can be read from rows by rule: files changed last, what tools did, failures that nothing mended, outcomes, values.
+Log of a conversation's work, read from its rows by rule: requests and rules of the user, steps of tools, what runs beside it.
 
-Pure. Every entry names the message that says it, and quotes it; nothing is put into other words.
+Pure. Requests come with the reply that closed them; steps tell files changed last, failures that nothing mended, outcomes,
+values; processes, sub-agents, skills and instruction files are read from calls and results of the host's own tools, and from
+the notes with which it tells of an end. Every entry names the message that says it, and quotes it; nothing is put into other
+words.
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
+from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from ..records import Row, ToolCall
-from ..text import outcomes, salience
+from ..text import markers, salience
 
 _ARGUMENT_CHARS: Final = 200_000
 _RESULT_CHARS: Final = 20_000
@@ -47,7 +52,6 @@ _ERROR: Final = re.compile(
     re.IGNORECASE,
 )
 _FRAME: Final = re.compile(r"^\s*(?:at \S|File \"|\d+ \||npm ERR! at|from \S+:\d+)")
-_CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _VALUE: Final = re.compile(
     r"https?://[^\s)\]>`\"',]+|[$€£]\d[\d,]*(?:\.\d+)?|#[0-9a-fA-F]{6}\b|\b\d{4}-\d\d-\d\d\b|(?<![\w.])v?\d+\.\d+\.\d+(?![\w.])|"
@@ -185,7 +189,7 @@ def deeds(done: Sequence[Step]) -> list[Entry]:
 def _is_deed(step: Step) -> bool:
     return (
         not step.failed
-        and outcomes.changes_something(step.call.name)
+        and salience.changes_something(step.call.name)
         and bool(step.arguments)
         and not paths(step.arguments)
         and not isinstance(step.arguments.get("command"), str)
@@ -309,11 +313,11 @@ def _named(text: str) -> tuple[tuple[str, bool, tuple[tuple[str, int, int], ...]
     if not _MAY_NAME.search(head):
         return ()
     out = []
-    for sentence in salience.sentences(_CODE.sub("\n", head)):
+    for sentence in salience.sentences(salience.FENCED.sub("\n", head)):
         if 20 <= len(sentence) <= 400 and _MAY_NAME.search(sentence):
             found = tuple((match[0].rstrip("."), *match.span()) for match in _VALUE.finditer(sentence))
             if found:
-                out.append((sentence, bool(outcomes.DID.search(sentence)), found))
+                out.append((sentence, bool(salience.DID.search(sentence)), found))
     return tuple(out)
 
 
@@ -333,7 +337,7 @@ def refusals(rows: Sequence[Row]) -> list[Entry]:
     """Sentences in which the agent said that something is not possible, oldest first."""
     out: dict[str, Entry] = {}
     for row in rows:
-        for sentence in outcomes.refusals(row.text):
+        for sentence in salience.refusals(row.text):
             out.pop(sentence, None)
             out[sentence] = Entry(row.store_id, quoted(sentence, 300))
     return list(out.values())
@@ -343,3 +347,186 @@ def quoted(text: str, limit: int) -> str:
     """Somebody's words in quotation marks that nothing in them closes."""
     flat = " ".join(text.split()).replace("“", "‹").replace("”", "›")
     return f"“{flat[:limit]}…”" if len(flat) > limit else f"“{flat}”"
+
+
+_READ_CHARS: Final = 4000
+_RULES_OF_A_MESSAGE: Final = 8
+_TAKEN_BACK: Final = re.compile(
+    r"^\W*(?:actually|sorry|oh|no|ok|wait|hm+)?\W*(?:never ?mind|scratch that|"
+    r"forget (?:it|that|about (?:it|that)|what i (?:just )?said)|"
+    r"ignore (?:that|my last message|what i (?:just )?said)|i take (?:it|that) back)\b|^(?:算了|当我没说)",
+    re.IGNORECASE,
+)
+_TAKING_BACK_CHARS: Final = 80
+_QUESTION_CHARS: Final = 100
+
+
+class Closed(NamedTuple):
+    """How a request ended: the reply that says so, and the sentence in which it does."""
+
+    store_id: int
+    outcome: str
+
+
+class Rule(NamedTuple):
+    """A sentence of the user that holds beyond the request it stands in."""
+
+    row: Row
+    text: str
+
+
+def closed(prose: Iterable[Row]) -> dict[int, Closed]:
+    """Requests that a reply says to be finished, by message; prose is what user and agent said, without calls.
+
+    A "yes, go on" belongs to the request that it answers.
+    """
+    out: dict[int, Closed] = {}
+    asked: Row | None = None
+    for row in prose:
+        if row.head.role == "user":
+            if asked is None or not salience.is_acknowledgement(markers.typed(row.text[:_READ_CHARS])):
+                asked = row
+        elif asked is not None and (text := salience.outcome(row.text)):
+            out[asked.store_id] = Closed(row.store_id, text)
+    return out
+
+
+def standing(users: Sequence[Row]) -> list[Row]:
+    """Messages without those that were taken back, and without the taking back."""
+    out: list[Row] = []
+    for row in users:
+        if len(row.text) <= _TAKING_BACK_CHARS and _TAKEN_BACK.search(row.text):
+            out = out[:-1]
+        else:
+            out.append(row)
+    return out
+
+
+def rules(users: Iterable[Row]) -> list[Rule]:
+    """Rules in force, oldest first; one that was said again counts where it was said last. Questions rule nothing."""
+    out: dict[str, Rule] = {}
+    for row in users:
+        for sentence in _rules_of(row.text):
+            key = salience.normal(sentence)
+            out.pop(key, None)
+            out[key] = Rule(row, sentence)
+    return list(out.values())
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _rules_of(text: str) -> tuple[str, ...]:
+    said = salience.FENCED.sub("\n", markers.typed(text)[:_READ_CHARS])
+    return tuple(islice(filter(_rules, salience.sentences(said)), _RULES_OF_A_MESSAGE))
+
+
+def _rules(sentence: str) -> bool:
+    return (
+        len(sentence.split()) > 2
+        and salience.is_standing(sentence)
+        and not salience.is_question(sentence)
+        and salience.is_prose(sentence)
+    )
+
+
+def unfinished(users: Iterable[Row], done: Mapping[int, Closed]) -> list[Row]:
+    """Messages that want something and of which no reply says that it is finished; a mere question was answered."""
+    return [row for row in users if row.store_id not in done and not _is_small(markers.typed(row.text[:_READ_CHARS]))]
+
+
+def _is_small(text: str) -> bool:
+    questions = len(text) <= _QUESTION_CHARS and text.rstrip().endswith(("?", "？"))
+    return questions or salience.is_acknowledgement(text)
+
+
+_ENDED: Final = ("exited", "killed", "already_exited", "not_found")
+_END_NOTE: Final = re.compile(
+    r"Background process (\S{1,80}) (?:completed|exited|terminated|marked lost|failed to start|finished)"
+)
+_INSTRUCTION_FILES: Final = (
+    "agents.md",
+    "claude.md",
+    "gemini.md",
+    "skill.md",
+    "hermes.md",
+    ".hermes.md",
+    ".cursorrules",
+    "contributing.md",
+)
+_NAMED: Final = re.compile(r'has invoked the "([^"\n]{1,120})" skill')
+_WHAT_CHARS: Final = 120
+
+
+class Loaded(NamedTuple):
+    """Instructions that the agent follows: name, the message that holds them, their text."""
+
+    name: str
+    store_id: int
+    text: str
+
+
+def processes(done: Sequence[Step], notes: Iterable[str]) -> list[Entry]:
+    """Background processes that nothing says to have ended, oldest first."""
+    running: dict[str, Entry] = {}
+    for step in done:
+        name = step.answer.get("session_id") or step.arguments.get("session_id")
+        if not isinstance(name, str):
+            continue
+        if step.arguments.get("background") is True and not step.failed:
+            command = quoted(str(step.arguments.get("command", "")), _WHAT_CHARS)
+            running[name] = Entry(step.told, f"{command} as {name}")
+        elif step.answer.get("status") in _ENDED or (step.arguments.get("action") == "kill" and not step.failed):
+            running.pop(name, None)
+    for note in notes:
+        for name in _END_NOTE.findall(note):
+            running.pop(name, None)
+    return list(running.values())
+
+
+def delegations(done: Sequence[Step], notes: Iterable[tuple[int, str]]) -> list[Entry]:
+    """Sub-agents that were sent off and have not reported, oldest first. ``notes``: messages in the user's name."""
+    sent = {
+        str(step.answer["delegation_id"]): step
+        for step in done
+        if step.answer.get("status") == "dispatched" and step.answer.get("delegation_id")
+    }
+    back = {name for name, step in sent.items() for at, note in notes if at > step.told and name in note}
+    return [
+        Entry(step.told, f"{quoted(_goals(step), _WHAT_CHARS)} as {name}")
+        for name, step in sent.items()
+        if name not in back
+    ]
+
+
+def _goals(step: Step) -> str:
+    goals = step.answer.get("goals")
+    return "; ".join(map(str, goals)) if isinstance(goals, list) and goals else str(step.arguments.get("goal", ""))
+
+
+def loaded(done: Sequence[Step], users: Iterable[Row]) -> list[Loaded]:
+    """Skills and instruction files that were read, each as it was read last; oldest first."""
+    found = [each for step in done if (each := _from_step(step)) is not None]
+    found += [
+        Loaded(match[1], row.store_id, row.text)
+        for row in users
+        if (match := _NAMED.search(row.text[:400])) and any(piece.kind == "skill" for piece in markers.pieces(row.text))
+    ]
+    return sorted(
+        {each.name: each for each in sorted(found, key=lambda each: each.store_id)}.values(),
+        key=lambda each: each.store_id,
+    )
+
+
+def _from_step(step: Step) -> Loaded | None:
+    text = step.answer.get("content")
+    if step.failed or not isinstance(text, str | None):
+        return None
+    if step.call.name == "skill_view" and text and not step.arguments.get("file_path"):
+        return Loaded(str(step.answer.get("name") or step.arguments.get("name")), step.told, text)
+    path = step.arguments.get("path")
+    if (
+        step.call.name.startswith("read")
+        and isinstance(path, str)
+        and PurePath(path).name.lower() in _INSTRUCTION_FILES
+    ):
+        return Loaded(path, step.told, text or step.text)
+    return None

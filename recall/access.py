@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..archive.costs import CostList
-from ..archive.ranges import ArchivedRanges
-from ..archive.table import Archives
+from ..archive.ranges import ArchivedRanges, Archives
 from ..config import Config, mode_of
 from ..dag import SummaryDag
 from ..errors import BadRequest, NotFound
@@ -28,7 +27,7 @@ from ..search.index import MessageIndex, NodeIndex
 from ..search.scope import OWN_SESSION, Rights, Scopes, own_scope
 from ..session import Session, Sessions
 from ..storage.connection import Database
-from ..storage.health import Health
+from ..storage.meta import Health
 from ..storage.payloads import Payloads
 from ..store import MessageStore
 from ..text import markers

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..archive import ranges
-from ..archive.ranges import Run, handle_of, latest_request, text_of
-from ..archive.table import ARCHIVED, PRUNED, RESTORED, Archive, new_handle
+from ..archive.ranges import ARCHIVED, PRUNED, RESTORED, Archive, Run, handle_of, latest_request, new_handle, text_of
 from ..errors import BadRequest, NotFound
 from ..llm.prompts import render_calls
 from ..prompt import rewrite

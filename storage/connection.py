@@ -30,11 +30,9 @@ from ..errors import (
     StoreTooOld,
 )
 from . import changes, schema, seals, upgrade
-from .faults import Translated, translate
 from .foreign import refuse_foreign
-from .left import Identity, Left, drop_index, has_lost_log, identity_of
 from .long_reads import LongReads, OwnReader
-from .names import is_memory, memory_uri
+from .opened import Identity, Left, Translated, drop_index, has_lost_log, identity_of, is_memory, memory_uri, translate
 
 try:
     import fcntl

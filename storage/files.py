@@ -15,6 +15,7 @@ import re
 import shutil
 import sqlite3
 import struct
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -26,7 +27,9 @@ from ..errors import StoreBusy, StoreCorrupt, StoreError
 from . import durable, leaves, seals, upgrade
 from . import schema as migrations
 from .connection import Database, Params, refuse_other_kinds
-from .faults import translate
+from .opened import translate
+from .packing import unpack, unpack_block
+from .schema import TABLES
 
 try:
     import fcntl
@@ -551,3 +554,46 @@ def _count_gaps(new: sqlite3.Connection, last: dict[str, int], out: Salvage) -> 
         gone = last.get(table, 0) - out.kept[table] - removed.get(table, 0)
         if gone > 0 and (table in removed or not any(removed.values())):
             out.unreadable[table] = gone
+
+
+_UNREADABLE = (zlib.error, ValueError, KeyError, IndexError, TypeError, json.JSONDecodeError)
+_TEXTS = "SELECT DISTINCT {column} FROM {table} WHERE typeof({column}) = 'text'"
+
+
+def rewrite_texts(db: Database, change: Callable[[str], str]) -> int:
+    """Change every text of every table but the indexes, inside the caller's transaction; how many differ now."""
+    count = 0
+    for table, column in _columns(db):
+        values = [row[0] for row in db.fetch(_TEXTS.format(table=table, column=column))]
+        changed = [(new, old) for old in values if (new := change(old)) != old]
+        db.executemany(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", changed)
+        count += len(changed)
+    return count
+
+
+def _columns(db: Database) -> Iterator[tuple[str, str]]:
+    for table in sorted(TABLES):
+        for row in db.fetch(f"PRAGMA table_info({table})"):
+            if str(row[2]).upper() == "TEXT":
+                yield table, str(row[1])
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """Everything that a database file says, envelopes and blocks unpacked. Changes nothing. Raises StoreError."""
+    with reading(path) as connection:
+        for table in tables(connection):
+            for row in connection.execute(f'SELECT * FROM "{table}"'):
+                yield from (text for value in row for text in _texts_in(value))
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, bytes):
+        try:
+            yield unpack(value)
+        except _UNREADABLE:
+            try:
+                yield from (body.decode("utf-8", "replace") for body in unpack_block(value).values())
+            except _UNREADABLE:
+                yield value.decode("utf-8", "replace")

@@ -1,16 +1,24 @@
 """
-Small facts by name.
+Notes of a database on itself: small facts by name, and problems that were survived, until they are resolved (P9).
 
-Owns table ``meta``. A value is JSON. Whoever writes a key owns its prefix: ``rotate:`` and ``dissolved:`` are orders of an
-operator, ``notices:`` and ``pulled:`` a chat's wishes (``ops/orders.py``), ``removed:`` counts addresses without a row:
-deleted by an operator, or lost to a salvage.
+Owns the tables ``meta`` and ``health``. A fact is JSON. Its prefix tells whose it is: ``rotate:`` and ``dissolved:`` are
+orders of an operator, ``notices:`` and ``pulled:`` a chat's wishes (``ops/orders.py``), ``removed:`` counts addresses without
+a row (deleted by an operator, or lost to a salvage); others are states that outlive a process (breakers, what was spent). A
+problem lives in memory first, because the database may be the problem; it is written as soon as that works.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
 from .connection import Database
 
 #: ``removed:<table>``: how many of the addresses ever given have no row (any more). Statements for ``files.rewrite``.
@@ -68,3 +76,151 @@ def _read(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+logger = logging.getLogger("hermes_lcm")
+
+#: Topics about settings. Each process has its own to tell: what an earlier one told may have been corrected since.
+_OF_SETTINGS = ("setting ", "sensitive pattern ", "message pattern ", "slow pattern", "metrics file")
+#: What is wrong with the file for a while, and with every topic that needs it: how ``degraded`` begins to tell it.
+_PASSING = tuple(f"{kind.__name__}: " for kind in (StoreBusy, StoreFull, StoreReadOnly))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that went wrong. ``severity``: "error" (a promise is at risk) or "warning"."""
+
+    topic: str
+    severity: str
+    message: str
+    remedy: str
+    count: int
+    first_at: float
+    last_at: float
+
+
+class Health:
+    """Problems by topic, and counters of this process."""
+
+    def __init__(self, db: Database | None, clock: Callable[[], float] = time.time) -> None:
+        self._db = db
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._problems: dict[str, Problem] = {}
+        self._unsaved: set[str] = set()
+        self._loaded: object = None  # the file whose problems are known here
+        self._kept: dict[str, str] = {}
+        #: What is said of a problem goes through this; redaction replaces it.
+        self.clean: Callable[[str], str] = str
+        self.counters: Counter[str] = Counter()
+        #: Failures of this process by topic, resolved or not.
+        self.failures: Counter[str] = Counter()
+
+    def degraded(self, topic: str, error: BaseException | str, *, severity: str = "error", remedy: str = "") -> None:
+        """Remember a problem. The same topic again counts up."""
+        now = self._clock()
+        said = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        topic = self.clean(topic)
+        said = self.clean(said.encode("utf-8", "backslashreplace").decode("utf-8"))
+        remedy = remedy or str(getattr(error, "remedy", ""))
+        with self._lock:
+            self.failures[topic] += 1
+            before = self._problems.get(topic)
+            if before is None:
+                named = said.startswith(topic.rpartition(" ")[2])  # a refused setting says its name itself
+                logger.warning("%s", said if named else f"{topic}: {said}")
+                self._problems[topic] = Problem(topic, severity, said[:500], remedy, 1, now, now)
+            else:
+                self._problems[topic] = replace(
+                    before, severity=severity, message=said[:500], remedy=remedy, count=before.count + 1, last_at=now
+                )
+            if not topic.startswith(_OF_SETTINGS):
+                self._unsaved.add(topic)
+
+    def resolved(self, topic: str) -> None:
+        """The problem is gone."""
+        topic = self.clean(topic)
+        self._load(may_open=self._db is not None and self._db.path.exists())
+        with self._lock:
+            if topic not in self._problems:
+                return
+            del self._problems[topic]
+            self._unsaved.add(topic)
+        self.save()
+
+    def written(self) -> None:
+        """Something was stored: failures for want of a lock, of room or of the right to write are over."""
+        for topic in [
+            topic for topic, problem in self._problems.copy().items() if problem.message.startswith(_PASSING)
+        ]:
+            self.resolved(topic)
+
+    def save(self) -> None:
+        """Write what changed. Never raises: the next call tries again."""
+        if self._db is None or not self._unsaved:
+            return
+        with self._lock:
+            topics = {topic: self._problems.get(topic) for topic in self._unsaved}
+        try:
+            with self._db.transaction():
+                for topic, problem in topics.items():
+                    self._db.execute("DELETE FROM health WHERE topic = ?", (topic,))
+                    if problem is not None:
+                        self._db.execute(
+                            "INSERT INTO health(topic, severity, message, remedy, count, first_at, last_at) "
+                            "VALUES (?,?,?,?,?,?,?)",
+                            (
+                                topic, problem.severity, problem.message, problem.remedy, problem.count, problem.first_at,
+                                problem.last_at,
+                            ),
+                        )  # fmt: skip
+        except StoreError as exc:
+            logger.debug("health not saved: %s", exc)
+            return
+        with self._lock:
+            self._unsaved -= {topic for topic, problem in topics.items() if self._problems.get(topic) == problem}
+
+    def keep(self, key: str, state: Mapping[str, Any]) -> None:
+        """Write a small state (breaker, spend) if it changed. Never raises: it is kept again at the next change."""
+        text = json.dumps(state, sort_keys=True)
+        if self._db is None or self._kept.get(key) == text:
+            return
+        try:
+            Meta(self._db).note(key, state)
+        except StoreError as exc:
+            logger.debug("%s not saved: %s", key, exc)
+        else:
+            self._kept[key] = text
+
+    def kept(self, key: str) -> dict[str, Any]:
+        """The state that was kept, {} if there is none or it cannot be read."""
+        try:
+            state = Meta(self._db).value(key) if self._db is not None else None
+        except StoreError:
+            return {}
+        return state if isinstance(state, dict) else {}
+
+    def problems(self, *, may_open: bool = True) -> list[Problem]:
+        """Everything unresolved: of this process and of earlier ones, worst first."""
+        self._load(may_open=may_open)
+        with self._lock:
+            return sorted(self._problems.values(), key=lambda problem: (problem.severity, problem.topic))
+
+    def _load(self, *, may_open: bool = False) -> None:
+        """What other processes left unresolved in the file; once for each file that takes its place.
+
+        A success on the turn's path opens no database for it.
+        """
+        if self._db is None or (self._loaded is not None and self._db.identity in (None, self._loaded)):
+            return
+        if not (may_open or self._db.is_open):
+            return
+        try:
+            rows = self._db.query("SELECT topic, severity, message, remedy, count, first_at, last_at FROM health")
+        except StoreError:
+            return
+        with self._lock:
+            self._loaded = self._db.identity
+            for row in rows:
+                if not row[0].startswith(_OF_SETTINGS) and row[0] not in self._unsaved:
+                    self._problems.setdefault(row[0], Problem(*row))

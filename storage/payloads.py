@@ -26,7 +26,7 @@ from ..text import blobs, content
 from ..text.blobs import Ref
 from . import durable
 from .connection import Database
-from .health import Health
+from .meta import Health
 from .packing import counted, deflated
 
 TEXTS: Final = frozenset((blobs.TEXT,))

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from ..errors import StoreError
 from . import files, schema
 from .connection import Database
-from .names import stand_in
+from .opened import stand_in
 
 #: Tables of one conversation, those first to which others refer, with the column that says whose a row is.
 _OWNED: Final = (

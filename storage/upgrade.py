@@ -25,7 +25,7 @@ from typing import ClassVar, Final
 
 from ..errors import StoreBusy, StoreCorrupt
 from . import durable, schema
-from .faults import translate
+from .opened import translate
 from .packing import LARGE_BYTES, pack
 
 logger = logging.getLogger("hermes_lcm")

@@ -17,7 +17,7 @@ from typing import Final
 
 from ...errors import StoreError
 from ...records import Message, Row
-from ...storage import columns
+from ...storage import files
 from ...storage.files import Progress
 from ...storage.payloads import unpacked
 from ...storage.upgrade import BACKUPS
@@ -130,4 +130,4 @@ def _unpacked(path: Path) -> Iterator[str]:
         yield unpacked(path)
     elif path.suffix in (".db", ".sqlite3"):
         with suppress(StoreError):  # no database, or a damaged one: its bytes were searched
-            yield from columns.texts(path)
+            yield from files.texts_of(path)

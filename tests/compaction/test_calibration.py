@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import chat
 
-from hermes_lcm.compaction.calibration import CJK, FIXED, PROSE, STRUCTURED, Calibration, class_of, mix_of
+from hermes_lcm.compaction.pressure import CJK, FIXED, PROSE, STRUCTURED, Calibration, class_of, mix_of
 from hermes_lcm.host import facts
 from hermes_lcm.text import tokens
 

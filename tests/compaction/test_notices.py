@@ -11,7 +11,7 @@ import pytest
 from world import Script, chat
 
 from hermes_lcm.command import answer, operator_access
-from hermes_lcm.compaction import notices
+from hermes_lcm.compaction import compress
 from hermes_lcm.compaction.compress import Outcome
 
 
@@ -84,7 +84,7 @@ def test_a_chat_turns_its_lines_off_and_on(agent: Agent) -> None:
     answer("notices on", deps)
 
     assert (off.data["notices"], quiet, asked) == (False, [], None)
-    assert engine.get_automatic_compaction_status_message(phase="compress") == notices.BEGINS
+    assert engine.get_automatic_compaction_status_message(phase="compress") == compress.BEGINS
 
 
 def test_a_gateways_chat_hears_only_the_line_with_the_figures(hermes_home: Path) -> None:
@@ -110,4 +110,4 @@ OUTCOME = Outcome([], "compacted", 51_000, 36_400, assembly_id=1, folded=84, lea
 )
 def test_the_line_is_honest(changes: dict[str, Any], said: str) -> None:
     """What is not whole is said."""
-    assert said in notices.folded(dataclasses.replace(OUTCOME, **changes), 0.41, "/lcm shows them")
+    assert said in compress.folded(dataclasses.replace(OUTCOME, **changes), 0.41, "/lcm shows them")

@@ -12,11 +12,11 @@ import pytest
 from world import Chat, World, chat, digests
 
 from hermes_lcm import errors, runtime
-from hermes_lcm.archive.table import ARCHIVED, RESTORED, Archive
+from hermes_lcm.archive.ranges import ARCHIVED, RESTORED, Archive
 from hermes_lcm.config import Config
 from hermes_lcm.importers import intake
 from hermes_lcm.importers.ledger import Ledger
-from hermes_lcm.storage.names import stand_in
+from hermes_lcm.storage.opened import stand_in
 
 SAID = 12
 ALL = "SELECT store_id FROM messages ORDER BY pos, seq"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import World, chat
 
+from hermes_lcm.ingest import align as windows
 from hermes_lcm.ingest import ingestor
-from hermes_lcm.ingest import seen as windows
-from hermes_lcm.ingest.seen import UNSEEN, Recognised, Window
+from hermes_lcm.ingest.align import UNSEEN, Recognised, Window
 from hermes_lcm.records import Entries, Lineage
 
 Chat = list[dict[str, Any]]

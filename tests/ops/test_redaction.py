@@ -14,12 +14,12 @@ from ops_world import World
 from world import Chat, chat
 
 from hermes_lcm import command
-from hermes_lcm.archive.table import Archive
+from hermes_lcm.archive.ranges import Archive
 from hermes_lcm.command import OK, REFUSED, run
 from hermes_lcm.ops.redaction import ENCODED, preview
 from hermes_lcm.records import Flag
 from hermes_lcm.runtime import RUNTIMES
-from hermes_lcm.storage import columns
+from hermes_lcm.storage import files
 from hermes_lcm.text.redact import LOGGER, Redactor, keep_clean
 
 SECRETS = ("hunter2secret", "k9f8e7d6c5b4", "ghp_0123456789abcdefghijABCDEFGHIJ012345")
@@ -269,9 +269,9 @@ def full_home(folder: Path) -> World:
 
 def everything(home: World) -> str:
     """All that the database and its payload files hold, as bytes and unpacked."""
-    texts = [*columns.texts(home.path), *(text for _, text in home.runtime.payloads.each())]
-    files = [home.path, home.path.with_name("lcm.db-wal"), *home.runtime.payloads.folder.rglob("*")]
-    texts += [path.read_bytes().decode("latin-1").lower() for path in files if path.is_file()]
+    texts = [*files.texts_of(home.path), *(text for _, text in home.runtime.payloads.each())]
+    paths = [home.path, home.path.with_name("lcm.db-wal"), *home.runtime.payloads.folder.rglob("*")]
+    texts += [path.read_bytes().decode("latin-1").lower() for path in paths if path.is_file()]
     return "\n".join(texts)
 
 

@@ -12,7 +12,7 @@ import linear
 import pytest
 from ops_world import ROOT, World, digest, healthy
 
-from hermes_lcm.archive.table import ARCHIVED, RESTORED, Archive
+from hermes_lcm.archive.ranges import ARCHIVED, RESTORED, Archive
 from hermes_lcm.command import answer, run
 from hermes_lcm.config import KNOBS
 from hermes_lcm.ops import gitinfo, presets, render

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from world import Chat, World, chat
 
-from hermes_lcm.prompt import requests
+from hermes_lcm.prompt import work_log
 from hermes_lcm.records import Row
 
 
@@ -27,7 +27,7 @@ def ruled(world: World, *said: str) -> list[str]:
     for text in said:
         live.user(text).says("I see.")
     users = [row for row in prose(world, live) if row.head.role == "user"]
-    return [rule.text for rule in requests.rules(requests.standing(users))]
+    return [rule.text for rule in work_log.rules(work_log.standing(users))]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,6 @@ def test_a_request_is_closed_by_the_reply_to_the_yes_in_between(world: World) ->
     live.says("Done. I deleted the three old themes.").user("Now tell me what is left.").says("Two files.")
     rows = prose(world, live)
 
-    assert requests.closed(rows) == {1: requests.Closed(4, "I deleted the three old themes.")}
+    assert work_log.closed(rows) == {1: work_log.Closed(4, "I deleted the three old themes.")}
     users = [row for row in rows if row.head.role == "user"]
-    assert [row.store_id for row in requests.unfinished(users, requests.closed(rows))] == [5]
+    assert [row.store_id for row in work_log.unfinished(users, work_log.closed(rows))] == [5]

@@ -24,8 +24,8 @@ from hermes_lcm import errors
 from hermes_lcm.storage import connection as connection_module
 from hermes_lcm.storage import files, schema, seals
 from hermes_lcm.storage.connection import Database, Databases
-from hermes_lcm.storage.health import Health
-from hermes_lcm.storage.names import in_memory
+from hermes_lcm.storage.meta import Health
+from hermes_lcm.storage.opened import in_memory
 from hermes_lcm.storage.schema import APPLICATION_ID, VERSION
 
 HERE = Path(__file__).resolve().parents[1]

@@ -20,7 +20,7 @@ from world import PATIENCE_S, Chat, chat, texts, tokens_of
 
 from hermes_lcm import runtime
 from hermes_lcm.importers import standby
-from hermes_lcm.storage.left import Left
+from hermes_lcm.storage.opened import Left
 
 Mend = Callable[[], None]
 

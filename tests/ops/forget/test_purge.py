@@ -13,12 +13,12 @@ from world import Chat, chat, tokens_of
 from world import World as Live
 
 from hermes_lcm import command
-from hermes_lcm.archive.table import Archive
+from hermes_lcm.archive.ranges import Archive
 from hermes_lcm.command import FOUND, OK, REFUSED
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.forget import purge
 from hermes_lcm.records import Flag
-from hermes_lcm.storage import columns
+from hermes_lcm.storage import files
 
 SECRET = "the aardvark of Zwickau sleeps under the third bridge"
 
@@ -31,7 +31,7 @@ def holds(folder: Path, text: str) -> list[str]:
     """Files below a folder that say a text, in their bytes or unpacked."""
     found = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        said = path.suffix in (".db", ".sqlite3") and any(text in each for each in columns.texts(path))
+        said = path.suffix in (".db", ".sqlite3") and any(text in each for each in files.texts_of(path))
         if said or text.encode() in path.read_bytes():
             found.append(path.name)
     return found

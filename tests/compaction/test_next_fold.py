@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lcm.compaction import planner
-from hermes_lcm.compaction.planner import DEFAULT, LOCAL, Prices, Prompt, plan, priced, saving
+from hermes_lcm.compaction import plan
+from hermes_lcm.compaction.plan import DEFAULT, LOCAL, Prices, Prompt, next_fold, priced, saving
 
 PROMPT = Prompt(tokens=60_000, threshold=150_000, window=200_000, kept=12_000, growth=800.0, exact=False)
 
@@ -29,13 +29,13 @@ requests = st.floats(0.0, 10_000.0)
 @given(prices, prompts, ready, requests)
 def test_a_fold_is_due_at_the_threshold_at_the_latest(cost: Prices, prompt: Prompt, done: int, expected: float) -> None:
     """And so never above the window."""
-    assert plan(cost, prompt, done, expected).due <= prompt.threshold <= prompt.window
+    assert next_fold(cost, prompt, done, expected).due <= prompt.threshold <= prompt.window
 
 
 @given(prices, prompts, ready, requests)
 def test_no_early_fold_is_a_loss_by_its_own_estimate(cost: Prices, prompt: Prompt, done: int, expected: float) -> None:
     """Only the threshold asks for a fold that does not pay."""
-    fold = plan(cost, prompt, done, expected)
+    fold = next_fold(cost, prompt, done, expected)
 
     assert fold.due == prompt.threshold or fold.saves >= -1e-9
 
@@ -43,7 +43,7 @@ def test_no_early_fold_is_a_loss_by_its_own_estimate(cost: Prices, prompt: Promp
 @given(prices, prompts, ready, requests)
 def test_a_threshold_that_was_set_is_exact(cost: Prices, prompt: Prompt, done: int, expected: float) -> None:
     """Whatever would be cheaper."""
-    assert plan(cost, replace(prompt, exact=True), done, expected).due == prompt.threshold
+    assert next_fold(cost, replace(prompt, exact=True), done, expected).due == prompt.threshold
 
 
 @given(prices, prompts, ready, requests, amounts)
@@ -53,7 +53,7 @@ def test_dearer_reading_from_the_cache_never_makes_folds_later(
     """What is carried along costs more, and reading it anew costs less besides."""
     dearer = replace(cost, cached=min(cost.uncached, cost.cached + more))
 
-    assert plan(dearer, prompt, done, expected).due <= plan(cost, prompt, done, expected).due + 1 or cost.free
+    assert next_fold(dearer, prompt, done, expected).due <= next_fold(cost, prompt, done, expected).due + 1 or cost.free
 
 
 @given(prices, prompts, ready, requests, amounts, amounts, amounts)
@@ -65,24 +65,24 @@ def test_dearer_folds_never_come_earlier(
         cost, uncached=cost.uncached + anew, summary_in=cost.summary_in + read, summary_out=cost.summary_out + written
     )
 
-    assert plan(dearer, prompt, done, expected).due >= plan(cost, prompt, done, expected).due - 1 or cost.free
+    assert next_fold(dearer, prompt, done, expected).due >= next_fold(cost, prompt, done, expected).due - 1 or cost.free
 
 
 @given(prompts, ready, requests, requests)
 def test_a_longer_conversation_never_folds_later(prompt: Prompt, done: int, expected: float, more: float) -> None:
     """Each request to come pays back."""
-    assert plan(DEFAULT, prompt, done, expected + more).due <= plan(DEFAULT, prompt, done, expected).due + 1
+    assert next_fold(DEFAULT, prompt, done, expected + more).due <= next_fold(DEFAULT, prompt, done, expected).due + 1
 
 
 @given(prompts, ready, requests)
 def test_little_is_never_folded_early(prompt: Prompt, done: int, expected: float) -> None:
     """What a conversation says raw is worth more than it costs."""
-    assert plan(DEFAULT, prompt, done, expected).due >= min(prompt.threshold, planner.earliest(prompt.window))
+    assert next_fold(DEFAULT, prompt, done, expected).due >= min(prompt.threshold, plan.earliest(prompt.window))
 
 
 def test_a_long_conversation_with_a_large_model_folds_early() -> None:
     """At a third of the threshold, with the stated prices."""
-    fold = plan(DEFAULT, PROMPT, 0, 200.0)
+    fold = next_fold(DEFAULT, PROMPT, 0, 200.0)
 
     assert 45_000 < fold.due < 60_000
     assert fold.saves > 0
@@ -91,28 +91,28 @@ def test_a_long_conversation_with_a_large_model_folds_early() -> None:
 
 def test_a_conversation_that_has_just_begun_waits_for_its_threshold() -> None:
     """Five requests do not pay for a summary."""
-    assert plan(DEFAULT, PROMPT, 0, 5.0).due == PROMPT.threshold
+    assert next_fold(DEFAULT, PROMPT, 0, 5.0).due == PROMPT.threshold
 
 
 def test_where_requests_cost_nothing_the_threshold_counts() -> None:
     """A subscription: nothing is saved by forgetting early."""
-    assert plan(Prices(0.0, 0.0, 0.0, 0.0), PROMPT, 0, 500.0).due == PROMPT.threshold
+    assert next_fold(Prices(0.0, 0.0, 0.0, 0.0), PROMPT, 0, 500.0).due == PROMPT.threshold
 
 
 def test_a_local_model_with_a_cache_reads_on() -> None:
     """What its cache holds costs it no time."""
-    assert plan(LOCAL, PROMPT, 0, 100.0).due == PROMPT.threshold
+    assert next_fold(LOCAL, PROMPT, 0, 100.0).due == PROMPT.threshold
 
 
 def test_without_a_prompt_cache_folds_come_as_early_as_they_may() -> None:
     """Reading anew costs no more than reading."""
-    assert plan(Prices(3.0, 3.0, 3.0, 15.0), PROMPT, 0, 50.0).due == planner.earliest(PROMPT.window)
+    assert next_fold(Prices(3.0, 3.0, 3.0, 15.0), PROMPT, 0, 50.0).due == plan.earliest(PROMPT.window)
 
 
 def test_a_saving_is_what_is_carried_less_what_is_paid() -> None:
     """By hand: 38,000 tokens less in 100 requests; 12,000 read anew; 28,000 of them summarised."""
     carried, anew = 100 * 38_000 * 0.3, 12_000 * 2.7
-    summarised = 28_000 * (planner.READ_SHARE * 3.0 + planner.WRITTEN_SHARE * 15.0)
+    summarised = 28_000 * (plan.READ_SHARE * 3.0 + plan.WRITTEN_SHARE * 15.0)
 
     assert math.isclose(saving(DEFAULT, PROMPT, 50_000, 10_000, 100.0), (carried - anew - summarised) / 1e6)
 
