@@ -32,7 +32,6 @@ _OPERATIONS: Final = (
     ("deleted", re.compile(r"(?:^|_)(?:delete|remove|unlink)", re.IGNORECASE)),
     ("moved", re.compile(r"(?:^|_)(?:move|rename)", re.IGNORECASE)),
 )
-_READING: Final = re.compile(r"(?:^|_)(?:read|view|open|cat|search|grep|list|get|find)", re.IGNORECASE)
 _SHELL: Final = re.compile(r"(?:^|&&|\|\||;|\n)\s*(?:sudo )?(?:git )?(rm|mv)\s+([^&|;\n]+)")
 _COMMIT: Final = re.compile(r"git commit\b[^\"'\n]*[\"']([^\"'\n]{8,160})")
 _FAILED: Final = re.compile(
@@ -161,7 +160,7 @@ def changes(done: Sequence[Step]) -> list[Change]:
 def _changed(step: Step) -> Iterator[tuple[str, str]]:
     name = step.call.name
     operation = next((word for word, pattern in _OPERATIONS if pattern.search(name)), "")
-    if operation and not _READING.match(name):
+    if operation and not salience.READING.match(name):
         yield from ((path, operation) for path in paths(step.arguments))
     command = step.arguments.get("command")
     if isinstance(command, str):

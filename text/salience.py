@@ -519,7 +519,7 @@ _ADDRESS = lazy(r"(?:msg|sum|part|file)_\d+")
 # these are known of.
 _REMEMBERED: Final = 1500  # replies whose outcome is kept: most were there at the compaction before
 FENCED: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_READING: Final = re.compile(r"(?:^|_)(?:read|view|open|cat|search|grep|list|get|find)", re.IGNORECASE)
+READING: Final = re.compile(r"(?:^|_)(?:read|view|open|cat|search|grep|list|get|find)", re.IGNORECASE)
 _DEEDS: Final = (
     r"(?:added|changed|removed|updated|moved|ported|created|fixed|copied|deleted|restored|booked|cancell?ed|committed|simplified|"
     r"replaced|renamed|implemented|transferred|wrote|written|built|installed|switched|upgraded|merged|published)"
@@ -550,7 +550,7 @@ _REFUSED: Final = re.compile(
 
 def changes_something(tool: str) -> bool:
     """Does a tool change something, by the verb in its name?"""
-    return _DOING.search(tool) is not None and _READING.match(tool) is None
+    return _DOING.search(tool) is not None and READING.match(tool) is None
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -14,7 +14,7 @@ from world import Chat, Script, World, chat, reload
 
 from hermes_lcm import command
 from hermes_lcm.ingest.filters import clean_message
-from hermes_lcm.storage import columns
+from hermes_lcm.storage import files
 from hermes_lcm.text import content
 from hermes_lcm.text.redact import Redactor
 
@@ -74,7 +74,7 @@ def test_no_string_of_a_message_brings_a_secret_to_the_disk(make: Callable[..., 
     world.take([*copy.deepcopy(said), {"role": "user", "content": "more"}])
     stored = world.stored()
     texts = [
-        *columns.texts(world.db.path),
+        *files.texts_of(world.db.path),
         *(path.read_bytes().decode("latin-1") for path in world.db.path.parent.iterdir()),
     ]
 
@@ -161,7 +161,7 @@ def test_redact_apply_takes_it_out_of_what_is_stored(tmp_path: Path, place: str)
     live = PLACES[place]
     home.runtime.take("s1", live, source="cli")
     answer = command.answer("redact apply", home.deps(None, trusted=True))
-    data = "\n".join(columns.texts(home.path)).lower() + home.path.read_bytes().decode("latin-1").lower()
+    data = "\n".join(files.texts_of(home.path)).lower() + home.path.read_bytes().decode("latin-1").lower()
     home.close()
     home = Home(tmp_path / "home", sensitive_patterns_enabled="true")
     home.runtime.take("s1", [*copy.deepcopy(live), {"role": "user", "content": "more"}], source="cli")
