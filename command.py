@@ -46,7 +46,6 @@ from .ops.doctor import checks, clean, repair
 from .ops.forget import verbs as forget
 from .ops.orders import Orders
 from .ops.status import DAMAGES, PLUGIN, status
-from .ops.survey import exists
 from .recall.access import Access, EngineState
 from .runtime import LiveEngine, Runtime, by_itself, rights_of
 from .search.scope import OWN_SESSION, Rights
@@ -90,7 +89,7 @@ def _status(deps: Access, words: Words) -> Answer:
 def _lost(deps: Access) -> StoreError | None:
     """What a short look finds wrong with a database that is gone, or that answers and is damaged all the same."""
     try:
-        if exists(deps.db):
+        if deps.db.exists:
             if not (wrong := repair.glanced(deps)):
                 return None
             damaged = StoreCorrupt(f"{deps.db.path}: {wrong}")
@@ -382,7 +381,7 @@ def _repair(deps: Access, words: Words) -> Answer:
         "lost": dict(done.lost),
         "notes": list(done.notes),
     }
-    if not exists(deps.db):
+    if not deps.db.exists:
         said = "There is no database yet: nothing is stored, so there is nothing to repair."
         if best := backup.best(deps):
             said += f" There are backups of one, the best is {best}: `/lcm restore {best.path.name} apply`."
@@ -507,7 +506,7 @@ def _drill(deps: Access, words: Words) -> Answer:
         found = [
             each for each in checks.doctor(scratch, deep=True, progress=words.progress)["checks"] if each["stored"]
         ]
-        beside = backup.compared(deps, scratch) if exists(deps.db) else backup.Compared(0, 0, (), 0)
+        beside = backup.compared(deps, scratch) if deps.db.exists else backup.Compared(0, 0, (), 0)
         runtime.db.close()
     seconds = time.monotonic() - began
     failed = [each for each in found if each["status"] == "fail"]
@@ -946,7 +945,7 @@ def answer(words: str, deps: Access) -> Answer:
 
 def perform(verb: Verb, deps: Access, words: Words) -> Answer:
     """A verb's answer. Looking makes no database: where there is none, what lies around it is said instead."""
-    if verb.name not in _OF_WHAT_IS_STORED or exists(deps.db):
+    if verb.name not in _OF_WHAT_IS_STORED or deps.db.exists:
         return _noted(verb, deps, words, _run(verb, deps, words))
     if verb.check is not None:
         verb.check(deps, words)
@@ -959,7 +958,7 @@ def perform(verb: Verb, deps: Access, words: Words) -> Answer:
 
 def _run(verb: Verb, deps: Access, words: Words) -> Answer:
     """A verb's own answer. No turn waits for its look at a million rows; where nothing is stored there are none."""
-    with deps.db.apart() if exists(deps.db) else nullcontext():
+    with deps.db.apart() if deps.db.exists else nullcontext():
         return verb.run(deps, words)
 
 
@@ -967,7 +966,7 @@ def _noted(verb: Verb, deps: Access, words: Words, done: Answer) -> Answer:
     """The answer, after it was noted in the journal where something was changed."""
     undone = verb.changes and "undo" in words.rest and not words.dry
     did = (verb.changes and words.apply) or undone or (verb.at_once and words.rest and not words.dry)
-    if did and done.code in (OK, FOUND) and exists(deps.db):
+    if did and done.code in (OK, FOUND) and deps.db.exists:
         rest = () if verb.name in _ERASING else words.rest  # they may say what is to be forgotten
         typed = " ".join([verb.name, *rest, *(["apply"] if words.apply else [])])
         journal.note(deps.db, typed, done.text, now=deps.clock())
@@ -988,17 +987,9 @@ def refused(exc: LcmError | OSError) -> Answer:
 
 
 # -- what verbs work with -------------------------------------------------------------------------------
-def caller(runtime: Runtime, session_id: str) -> Session | None:
-    """The session that asks, if it has anything stored and the database can be read."""
-    try:
-        return runtime.known(session_id) if session_id and exists(runtime.db) else None
-    except StoreError:
-        return None
-
-
 def chat(runtime: Runtime, host_key: str) -> Session | None:
     """The newest session of a gateway's chat, for commands that come when no agent of it is in memory (after a restart)."""
-    if not host_key or not exists(runtime.db):
+    if not host_key or not runtime.db.exists:
         return None
     try:
         recent = runtime.sessions.recent(principal=principal_of("", host_key, ""), limit=20)
@@ -1037,7 +1028,7 @@ def engine_state(runtime: Runtime, session: Session | None, engine: LiveEngine |
 def _fleet(runtime: Runtime) -> dict[str, object]:
     """What the server lacks, as far as it is known here."""
     try:
-        return {} if runtime.fleet is None or not exists(runtime.db) else {"fleet": runtime.fleet.state()}
+        return {} if runtime.fleet is None or not runtime.db.exists else {"fleet": runtime.fleet.state()}
     except StoreError as exc:
         return {"fleet": {"behind": None, "error": type(exc).__name__}}
 

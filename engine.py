@@ -65,11 +65,11 @@ class LCMEngine(ContextEngine):
         self.max_tokens: int | None = None
         self.compactions = 0
         self.fallback_context = False
-        self._session_id = ""
-        self._platform = ""
-        self._host_key: str | None = None
+        #: The host session that it works for, the platform, the gateway's key of the chat: "" where the host has not said.
+        self.session_id = self.platform = self.host_key = ""
+        #: The host's session database, if it handed one over.
+        self.session_db: Any = None
         self._home: str | None = None
-        self._session_db: Any = None
         self._left: str | None = None
         self._cooldown_until = 0.0
         self.last_compression: dict[str, Any] = {}
@@ -95,21 +95,6 @@ class LCMEngine(ContextEngine):
         )
         #: What the provider counted since this engine began: requests, prompt_tokens, cache_read_tokens.
         self.cache: Counter[str] = Counter()
-
-    @property
-    def host_key(self) -> str:
-        """The gateway's key of the chat this engine works for; "" at a terminal."""
-        return self._host_key or ""
-
-    @property
-    def platform(self) -> str:
-        """The platform of the agent; "" where the host does not say."""
-        return self._platform
-
-    @property
-    def session_db(self) -> Any:
-        """The host's session database, if it handed one over."""
-        return self._session_db
 
     @property
     def counted_tokens(self) -> int:
@@ -165,7 +150,7 @@ class LCMEngine(ContextEngine):
     def config(self) -> Config:
         """The settings for this model on this platform."""
         share = facts.host_threshold(self.model, self.provider, getattr(self, "model_thresholds", None))
-        return self.runtime.config.of(self.model, self._platform, share)
+        return self.runtime.config.of(self.model, self.platform, share)
 
     def _take_threshold(self) -> None:
         config = self.config
@@ -178,20 +163,20 @@ class LCMEngine(ContextEngine):
         self.last_prompt_tokens = count(usage.get("prompt_tokens"), self.last_prompt_tokens)
         if count(usage.get("prompt_tokens"), 0):
             runtime, self.answered = self.runtime, next(ENGINES.clock)
-            runtime.rewrites.answered(self._session_id)
+            runtime.rewrites.answered(self.session_id)
             if self.sending is not None:
                 self.costs.note(self.sending[0], self.last_prompt_tokens, self.sending[1])
             estimated = self.pressure.answered(self.last_prompt_tokens)
-            runtime.calibration.observe(self.model, estimated, self.last_prompt_tokens, self._session_id)
+            runtime.calibration.observe(self.model, estimated, self.last_prompt_tokens, self.session_id)
             read = count(usage.get("cache_read_tokens"), 0)
             self.cache.update(requests=1, prompt_tokens=self.last_prompt_tokens, cache_read_tokens=read)
             runtime.metrics.count("prompt_tokens_total", self.last_prompt_tokens)
             runtime.metrics.count("cached_prompt_tokens_total", read)
         self.last_completion_tokens = count(usage.get("completion_tokens"), 0)
         self.last_total_tokens = count(usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens)
-        if count(usage.get("prompt_tokens"), 0) and self._session_id:
+        if count(usage.get("prompt_tokens"), 0) and self.session_id:
             self.runtime.costs.note(
-                self._session_id, requests=1, prompt=self.last_prompt_tokens,
+                self.session_id, requests=1, prompt=self.last_prompt_tokens,
                 cached=count(usage.get("cache_read_tokens"), 0), written=self.last_completion_tokens,
             )  # fmt: skip
 
@@ -199,24 +184,24 @@ class LCMEngine(ContextEngine):
         """Is the prompt at its threshold, and has anything changed since a pass that could do nothing?"""
         runtime = self.runtime
         used = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
-        used = self.pressure.noted(used, spared=runtime.rewrites.spared(self._session_id))
+        used = self.pressure.noted(used, spared=runtime.rewrites.spared(self.session_id))
         if not self.threshold_tokens or self.pressure.calibrated(used, self._factor(runtime)) < self._due(runtime):
-            return self._rotation_waits(runtime) or bool(runtime.rewrites.unshown(self._session_id))
+            return self._rotation_waits(runtime) or bool(runtime.rewrites.unshown(self.session_id))
         return self.pressure.worth_a_pass(used)
 
     def _due(self, runtime: Runtime) -> int:
         """At how many tokens the next compaction is due: the threshold, or before where the planner says so."""
-        fold = runtime.preparer.fold(self._session_id, self.threshold_tokens)
+        fold = runtime.preparer.fold(self.session_id, self.threshold_tokens)
         return fold.due if fold is not None else self.threshold_tokens
 
     def _factor(self, runtime: Runtime) -> Factor:
         """How far the host's estimates of this agent's requests are from what its provider counts."""
-        return lambda request: runtime.calibration.factor(self.model, self._session_id, request=request)
+        return lambda request: runtime.calibration.factor(self.model, self.session_id, request=request)
 
     def _rotation_waits(self, runtime: Runtime) -> bool:
         """Has an operator ordered that this session's old messages leave the prompt (``/lcm rotate apply``)?"""
         with self._guard("orders"):
-            return bool(self._session_id) and runtime.orders.rotation(self._session_id) is not None
+            return bool(self.session_id) and runtime.orders.rotation(self.session_id) is not None
         return False
 
     def should_compress_preflight(self, messages: Sequence[Mapping[str, Any]]) -> bool:
@@ -231,12 +216,12 @@ class LCMEngine(ContextEngine):
     # -- sessions ---------------------------------------------------------------------------------------
     def bind_session_state(self, session_db: Any = None, session_id: str = "", **_: Any) -> None:
         """The host's own transcript, and which session this engine works for from now on."""
-        self._session_db = session_db
+        self.session_db = session_db
         self._enlist()
         left, self._left = self._left, None
         if not session_id:
             return
-        self._session_id = session_id
+        self.session_id = session_id
         if session_db is None:
             return
         with self._guard("bind"):
@@ -247,14 +232,12 @@ class LCMEngine(ContextEngine):
     def on_session_start(self, session_id: str, **kwargs: Any) -> None:
         """A new agent for a session, or (``boundary_reason="compression"``) the prompt of ours was taken over."""
         self._home = str(kwargs.get("hermes_home") or self._home or "") or None
-        before, self._platform = (
-            self._platform,
-            facts.named_platform(str(kwargs.get("platform") or "")) or self._platform,
-        )
-        self._host_key = kwargs.get("conversation_id") or self._host_key
-        if self.threshold_tokens and self._platform != before and self.runtime.config.overrides:
+        before = self.platform
+        self.platform = facts.named_platform(str(kwargs.get("platform") or "")) or before
+        self.host_key = kwargs.get("conversation_id") or self.host_key
+        if self.threshold_tokens and self.platform != before and self.runtime.config.overrides:
             self._take_threshold()  # else it stays: the host may have lowered it
-        self._session_id = session_id or self._session_id
+        self.session_id = session_id or self.session_id
         self._enlist()
         with self._guard("session start"):
             if kwargs.get("boundary_reason") == "compression":
@@ -275,11 +258,11 @@ class LCMEngine(ContextEngine):
     def _announce(self, session_id: str, left: str | None) -> None:
         """Tell the runtime what is known of a session that may be new."""
         runtime = self.runtime
-        parent, origin = sessions.parent_of(self._session_db, session_id)
+        parent, origin = sessions.parent_of(self.session_db, session_id)
         # A session that there was before is resumed: nothing is carried into it.
         fresh = left is not None and left != session_id and parent is None and not self._has_past(session_id)
         runtime.announce(
-            session_id, host_key=self._host_key, model=self.model or None,
+            session_id, host_key=self.host_key or None, model=self.model or None,
             parent=parent, origin=origin if parent else None, carry_from=left if fresh else None,
         )  # fmt: skip
         self.sight(session_id)
@@ -288,7 +271,7 @@ class LCMEngine(ContextEngine):
         """Has anything been said in a session, as the host or we know?"""
         runtime = self.runtime
         known = runtime.db.path.exists() and runtime.known(session_id) is not None
-        return known or bool(sessions.transcript(self._session_db, session_id))
+        return known or bool(sessions.transcript(self.session_db, session_id))
 
     def sight(self, session_id: str) -> None:
         """Tell the runtime whose session this is, as far as the host says."""
@@ -301,26 +284,26 @@ class LCMEngine(ContextEngine):
 
         Then the user has taken back (``/undo``) all that was said before. Clients of the API server show what they like.
         """
-        row, known = sessions.row_of(self._session_db, self._session_id), self.runtime.stored(self._session_id)
+        row, known = sessions.row_of(self.session_db, self.session_id), self.runtime.stored(self.session_id)
         if not isinstance(row, Mapping) or known is None or known.platform == CLIENTS:
             return False
         same = float(row.get("started_at") or 0.0) <= known.started_at + _SAME_START_S
-        return same and len(sessions.transcript(self._session_db, self._session_id)) <= len(messages)
+        return same and len(sessions.transcript(self.session_db, self.session_id)) <= len(messages)
 
     def _boundary(self, old_id: str) -> None:
         """The host goes on with the prompt of the last ``compress``; under rotation with a new session id."""
         runtime = self.runtime
-        if old_id != self._session_id:
+        if old_id != self.session_id:
             runtime.announce(
-                self._session_id,
-                platform=self._platform or None,
-                host_key=self._host_key,
+                self.session_id,
+                platform=self.platform or None,
+                host_key=self.host_key or None,
                 parent=old_id,
                 origin="rotation",
             )
-            self.sight(self._session_id)
-        if runtime.mode(self._session_id) == "full":
-            session = runtime.session(self._session_id)
+            self.sight(self.session_id)
+        if runtime.mode(self.session_id) == "full":
+            session = runtime.session(self.session_id)
             if old_id != session.session_id:
                 runtime.sessions.end(old_id, now=time.time(), reason="compression")
             runtime.sessions.compacted(session.session_id)
@@ -333,9 +316,9 @@ class LCMEngine(ContextEngine):
 
     def _catch_up(self) -> None:
         """Take in what the host persisted and a killed process never handed over."""
-        if self._session_db is None or self.runtime.ingest.knows(self._session_id):
+        if self.session_db is None or self.runtime.ingest.knows(self.session_id):
             return
-        seen = self.runtime.observe(self._session_id, sessions.transcript(self._session_db, self._session_id))
+        seen = self.runtime.observe(self.session_id, sessions.transcript(self.session_db, self.session_id))
         if seen is not None:
             self._resumed(*seen)
 
@@ -347,7 +330,7 @@ class LCMEngine(ContextEngine):
 
     def on_session_reset(self) -> None:
         """/new, /resume or /branch: which one is known when the next session is bound. Nothing is deleted."""
-        self._left = self._session_id or None
+        self._left = self.session_id or None
         self.last_prompt_tokens = self.last_completion_tokens = self.last_total_tokens = 0
         self.compression_count = self.compactions = 0
         self.pressure.forget()
@@ -360,13 +343,13 @@ class LCMEngine(ContextEngine):
     def on_turn_complete(self, messages: Sequence[Mapping[str, Any]] | None = None, **_: Any) -> None:
         """The normal end of a turn, on hosts that tell it."""
         with self._guard(INGEST):
-            seen = self.runtime.observe(self._session_id, messages)
+            seen = self.runtime.observe(self.session_id, messages)
             if seen is not None:
                 self.prepare(seen)
 
     def prepare(self, seen: Transcript) -> None:
         """Let the worker look at the session."""
-        runtime, session_id, tokens = self.runtime, self._session_id, self.pressure.estimated
+        runtime, session_id, tokens = self.runtime, self.session_id, self.pressure.estimated
         if self._nearly_full(tokens):
             self.pressure.forget()  # what had to stay raw for this turn may leave the prompt in the next
         threshold = self.pressure.size(self.threshold_tokens, None, self._factor(runtime)).threshold
@@ -392,7 +375,7 @@ class LCMEngine(ContextEngine):
     def watch(self) -> None:
         """Take up, or leave, the hook through which requests of this session come."""
         runtime = self.runtime
-        session = runtime.known(self._session_id) if self._session_id else None
+        session = runtime.known(self.session_id) if self.session_id else None
         wanted = session is not None and runtime.rewrites.watch(session)
         if not hasattr(type(self), _SELECT):
             if wanted:
@@ -411,11 +394,11 @@ class LCMEngine(ContextEngine):
     ) -> list[dict[str, Any]] | None:
         """``select_context`` of newer hosts: what they send instead of a request."""
         runtime = self.runtime
-        if not runtime.rewrites.watched(self._session_id):
+        if not runtime.rewrites.watched(self.session_id):
             return None
         with self._guard("request view"):
-            session = runtime.session(self._session_id)
-            seen = runtime.observe(self._session_id, conversation_messages, thorough=False)
+            session = runtime.session(self.session_id)
+            seen = runtime.observe(self.session_id, conversation_messages, thorough=False)
             return runtime.rewrites.request(session, request_messages, seen, selected=True)
         return None
 
@@ -424,32 +407,32 @@ class LCMEngine(ContextEngine):
         self.watch()
         rewrites = self.runtime.rewrites
         if self.rewritable():
-            rewrites.expect(self.runtime.session(self._session_id), messages, lineage)
+            rewrites.expect(self.runtime.session(self.session_id), messages, lineage)
         else:
-            rewrites.must_compact(self._session_id, f"requests to {self.api_mode} cannot be rewritten on this host")
+            rewrites.must_compact(self.session_id, f"requests to {self.api_mode} cannot be rewritten on this host")
 
     def _resumed(self, messages: Sequence[Mapping[str, Any]], lineage: Lineage) -> None:
         """The session is resumed with this list: know what its first request hides before the host measures it."""
         self.watch()
         if self.rewritable():
-            self.runtime.rewrites.expect(self.runtime.session(self._session_id), messages, lineage)
+            self.runtime.rewrites.expect(self.runtime.session(self.session_id), messages, lineage)
 
     def _handed(self, messages: Sequence[Mapping[str, Any]] | None) -> None:
         """The host goes on with the list of the last compaction, perhaps under another session id: know it before it is sent."""
         self.watch()
-        if self.runtime.rewrites.watched(self._session_id):
-            self.runtime.observe(self._session_id, messages, thorough=False)
+        if self.runtime.rewrites.watched(self.session_id):
+            self.runtime.observe(self.session_id, messages, thorough=False)
 
     # -- compaction -----------------------------------------------------------------------------------
     def has_content_to_compress(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Would a manual compaction find anything?"""
         with self._guard("preflight"):
             runtime = self.runtime
-            seen = runtime.observe(self._session_id, messages)
+            seen = runtime.observe(self.session_id, messages)
             if seen is None:
                 return len(messages) > 2
             request = Request(*seen, self.threshold_tokens, None, force=True, config=self.config)
-            return runtime.compress_pass.has_backlog(runtime.session(self._session_id), request)
+            return runtime.compress_pass.has_backlog(runtime.session(self.session_id), request)
         return True
 
     def compress(
@@ -474,10 +457,10 @@ class LCMEngine(ContextEngine):
         with (
             self._guard("compaction", aborts=True),
             runtime.foreground,
-            runtime.compress_pass.only_one(self._session_id) as first,
+            runtime.compress_pass.only_one(self.session_id) as first,
         ):
             if not first:
-                logger.info("compaction of %s is already under way", self._session_id)
+                logger.info("compaction of %s is already under way", self.session_id)
                 return messages
             said = list(facts.said(messages))
             focus, memory = runtime.filters.text(focus_topic or ""), runtime.filters.text(memory_context)
@@ -494,14 +477,14 @@ class LCMEngine(ContextEngine):
     ) -> Outcome:
         runtime = self.runtime
         factor = self._factor(runtime)
-        runtime.calibration.measure(self._session_id, messages, self.pressure.estimate_of(current))
+        runtime.calibration.measure(self.session_id, messages, self.pressure.estimate_of(current))
         # From here on everything is in the host's own estimates.
         limit = self.threshold_tokens or self.config.threshold_tokens(self.context_length)
         critical = runtime.config.is_critical(self.pressure.calibrated(current or 0, factor), self.context_length)
         threshold, current = self.pressure.size(limit, current, factor)
         keep_progress()
-        seen = runtime.observe(self._session_id, messages)
-        rotation = seen is not None and runtime.orders.rotation(self._session_id) is not None
+        seen = runtime.observe(self.session_id, messages)
+        rotation = seen is not None and runtime.orders.rotation(self.session_id) is not None
         until = deadline(began, self.config.foreground_budget_ms, rotation=rotation)
         if seen is None:
             return self._unstored(messages, threshold, current, focus, force=force, until=until)
@@ -509,18 +492,18 @@ class LCMEngine(ContextEngine):
         given_up = self._compression_cancelled_check or (lambda: False)
         force = force or rotation
         due = threshold * self._due(runtime) // max(1, limit)
-        narrow = not force and (current or 0) < due and bool(runtime.rewrites.unshown(self._session_id))
+        narrow = not force and (current or 0) < due and bool(runtime.rewrites.unshown(self.session_id))
         request = Request(
             *seen, threshold, current, force, focus, memory, until, given_up, narrow=narrow, critical=critical, due=due,
             config=self.config,
         )  # fmt: skip
         with runtime.db.steady():
-            outcome = runtime.compress_pass.compact(runtime.session(self._session_id), request)
-        if runtime.rewrites.watched(self._session_id):
-            session = runtime.session(self._session_id)
+            outcome = runtime.compress_pass.compact(runtime.session(self.session_id), request)
+        if runtime.rewrites.watched(self.session_id):
+            session = runtime.session(self.session_id)
             runtime.rewrites.compacted(session, *seen, progress=outcome.messages is not None)
         if rotation:
-            runtime.orders.rotated(self._session_id)
+            runtime.orders.rotated(self.session_id)
         return outcome
 
     def _unstored(
@@ -560,7 +543,7 @@ class LCMEngine(ContextEngine):
             outcome = self._unstored(said, threshold, used, "", force=True, until=time.monotonic() - 1.0)
             if outcome.messages is not None:
                 self._last_compress_aborted, self._cooldown_until = False, 0.0
-                session = self.runtime.stored(self._session_id)
+                session = self.runtime.stored(self.session_id)
                 if session is not None:
                     outcome = replace(outcome, messages=unstored.as_record(outcome.messages, session.nonce))
             return outcome
@@ -589,8 +572,8 @@ class LCMEngine(ContextEngine):
         runtime.metrics.count("compaction_saved_tokens_total", saved)
         if outcome.assembly_id:
             with self._guard("cost ledger"):
-                runtime.costs.folded(self._session_id, outcome.assembly_id, outcome.before_tokens, outcome.after_tokens)
-                runtime.costs.note(self._session_id, unused=outcome.unused)
+                runtime.costs.folded(self.session_id, outcome.assembly_id, outcome.before_tokens, outcome.after_tokens)
+                runtime.costs.note(self.session_id, unused=outcome.unused)
         self._last_compression_made_progress = True
         self._last_summary_fallback_used = outcome.provisional > 0
         runtime.save_states()
@@ -598,7 +581,7 @@ class LCMEngine(ContextEngine):
     # -- what the user hears --------------------------------------------------------------------------
     def _tell(self, line: str) -> None:
         """A line for the user, if this chat wants it and the host has a place for it."""
-        if line and self.runtime.wants_notices(self._session_id):
+        if line and self.runtime.wants_notices(self.session_id):
             with self._guard("notice"):
                 facts.tell(self, line)
 
@@ -612,12 +595,12 @@ class LCMEngine(ContextEngine):
         """How this user can look at what was folded."""
         if self.runtime.config.enable_slash_command:
             return "/lcm shows them"
-        return "`hermes lcm` shows them" if self._platform in LOCAL_PLATFORMS else ""
+        return "`hermes lcm` shows them" if self.platform in LOCAL_PLATFORMS else ""
 
     def get_automatic_compaction_status_message(self, *, phase: str = "", **_: Any) -> str | None:
         """What newer hosts say before a pass. The line with the figures comes after it, so a chat hears nothing here."""
-        local = phase == "compress" and self._platform in LOCAL_PLATFORMS
-        return compress.BEGINS if local and self.runtime.wants_notices(self._session_id) else None
+        local = phase == "compress" and self.platform in LOCAL_PLATFORMS
+        return compress.BEGINS if local and self.runtime.wants_notices(self.session_id) else None
 
     def should_compress_info(self, prompt_tokens: int | None = None) -> tuple[bool, str | None]:
         """The same answer as ``should_compress``, and for newer hosts why a prompt over its threshold is not folded."""
@@ -646,11 +629,11 @@ class LCMEngine(ContextEngine):
 
     def _answer(self, name: str, args: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -> tools.Called:
         messages, lineage = kwargs.get("messages"), None
-        session_id = str(kwargs.get("session_id") or self._session_id)
+        session_id = str(kwargs.get("session_id") or self.session_id)
         with self._guard(INGEST):
             messages, lineage = self.runtime.observe(session_id, messages) or (messages, None)
         try:
-            access = tools.tool_access(self, session_id, lineage, messages)
+            access = tools.tool_access(self, name, session_id, lineage, messages)
             said = tools.call(access, name, args if isinstance(args, Mapping) else {})
         except LcmError as exc:
             return tools.failed(str(exc), getattr(exc, "remedy", "run lcm_doctor"))
@@ -672,11 +655,6 @@ class LCMEngine(ContextEngine):
             "usage_percent": min(100, used / self.context_length * 100) if self.context_length else 0,
             "compression_count": self.compactions,
         }
-
-    @property
-    def session_id(self) -> str:
-        """The host session this engine works for; "" before the first."""
-        return self._session_id
 
     @property
     def home(self) -> Path:

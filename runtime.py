@@ -386,7 +386,7 @@ class Runtime:
     def stored(self, session_id: str) -> Session | None:
         """The session, if anything of it is stored and the database can be read."""
         try:
-            return self.known(session_id) if self.db.path.exists() else None
+            return self.known(session_id) if session_id and self.db.exists else None
         except StoreError:
             return None
 
@@ -439,10 +439,16 @@ class Runtime:
             self._carry(facts.carry_from, opened)
         return opened
 
+    @property
+    def _has_patterns(self) -> bool:
+        """May a session be left out at all?"""
+        return bool(self.config.ignore_session_patterns or self.config.stateless_session_patterns)
+
     def _mode(self, session_id: str, platform: str) -> str:
-        patterns = self.config.ignore_session_patterns or self.config.stateless_session_patterns
+        if not self._has_patterns:
+            return "full"
         mode = settings.mode_of(self.config, session_id, platform)
-        return HELD if mode == "full" and patterns and not platform else mode
+        return HELD if mode == "full" and not platform else mode
 
     def mode(self, session_id: str) -> str:
         """full, stateless or ignored: by the patterns of now, not by those when the session began.
@@ -451,7 +457,7 @@ class Runtime:
         """
         facts = self._pending.get(session_id)
         platform = facts.platform if facts else ""
-        if not platform and (self.config.ignore_session_patterns or self.config.stateless_session_patterns):
+        if not platform and self._has_patterns:
             known = self.stored(session_id)
             platform = known.platform if known else ""
         return self._mode(session_id, platform)
@@ -881,6 +887,10 @@ class LiveEngine(Protocol):
     costs: TokenCosts
     sending: tuple[int, object] | None
     cache: Counter[str]
+    session_id: str
+    host_key: str
+    platform: str
+    session_db: Any
 
     @property
     def name(self) -> str:
@@ -895,24 +905,8 @@ class LiveEngine(Protocol):
         """The agent's Hermes home."""
 
     @property
-    def session_id(self) -> str:
-        """The host session; "" before the first."""
-
-    @property
-    def host_key(self) -> str:
-        """The gateway's key of the chat; "" at a terminal."""
-
-    @property
     def config(self) -> Config:
         """The settings for its model on its platform."""
-
-    @property
-    def platform(self) -> str:
-        """The platform of the agent; "" where the host does not say."""
-
-    @property
-    def session_db(self) -> Any:
-        """The host's session database, if it handed one over."""
 
     def sight(self, session_id: str) -> None:
         """Tell the runtime whose session this is, as far as the host says."""

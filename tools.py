@@ -16,7 +16,7 @@ from .errors import BadRequest, LcmError, StoreError
 from .ops.doctor import checks
 from .ops.status import status
 from .recall import archive, arguments, describe, expand, grep, ledger, lines, mapping
-from .recall.access import Access, LiveList
+from .recall.access import Access, EngineState, LiveList
 from .recall.arguments import Address
 from .recall.evidence import Question
 from .recall.expand_query import answer, go_on
@@ -30,22 +30,40 @@ Args = Mapping[str, Any]
 
 #: What an answer costs beside the text that ``max_tokens`` asks for.
 _FRAME_TOKENS = 250
+#: Tools that show the state of the engine itself.
+_TELL_ALL = {"lcm_status", "lcm_doctor"}
 #: Hits of one search: of a JSON answer, and at most of one in lines, which ends with its budget.
 _MOST_HITS, _MOST_LINES = 10, 60
 
 
 def tool_access(
-    engine: LiveEngine, session_id: str, lineage: Lineage | None, messages: Sequence[Mapping[str, Any]] | None = None
+    engine: LiveEngine,
+    tool: str,
+    session_id: str,
+    lineage: Lineage | None,
+    messages: Sequence[Mapping[str, Any]] | None = None,
 ) -> Access:
     """The database with the rights of the session that a tool call comes from."""
     runtime = engine.runtime
     live = None
     if lineage is not None and messages:
         costs = cache(lambda: engine.costs.of(messages))
-        live = LiveList(messages, lineage, costs, engine.rewritable(), lambda: engine.changed(messages, lineage))
-    session = command.caller(runtime, session_id)
-    state = command.engine_state(runtime, session, engine)
+        live = LiveList(messages, lineage, costs, engine.rewritable, lambda: engine.changed(messages, lineage))
+    session = runtime.stored(session_id)
+    state = command.engine_state(runtime, session, engine) if tool in _TELL_ALL else _numbers(engine)
     return runtime.access(session, rights_of(engine, session, session_id), engine=state, live=live, home=engine.home)
+
+
+def _numbers(engine: LiveEngine) -> EngineState:
+    """What answers depend on. All else of an engine is for people who look after it."""
+    return EngineState(
+        context_length=engine.context_length,
+        threshold_tokens=engine.threshold_tokens,
+        counted_tokens=engine.counted_tokens,
+        model=engine.model,
+        session_id=engine.session_id,
+        mode=engine.runtime.mode(engine.session_id) if engine.session_id else "full",
+    )
 
 
 class Called(NamedTuple):

@@ -73,7 +73,7 @@ def ours(agent: Agent, question: str, ident: Mapping[int, str]) -> dict[str, flo
     from hermes_lcm import tools
     from hermes_lcm.recall import grep
 
-    caller = tools.tool_access(agent.engine, agent.session_id, None)
+    caller = tools.tool_access(agent.engine, "lcm_grep", agent.session_id, None)
     hits = grep.Search(caller, grep.Ask(query=question, chosen=caller.choose())).messages(200)
     return {ident[hit.store_id]: hit.score for hit in hits.hits if hit.store_id in ident}
 

@@ -16,7 +16,6 @@ from .. import config as settings
 from ..command import operator_access
 from ..errors import BadRequest, LcmError, NotFound, StoreError
 from ..host import facts
-from ..ops.survey import exists
 from ..recall.access import Access
 from ..recall.paging import dumps
 from ..runtime import Runtime, by_itself, file_of
@@ -89,7 +88,7 @@ def _shown(page: Page, runtime: Runtime, given: Mapping[str, Any], mode: str) ->
         raise Hidden(_OFF)
     if page.texts and mode != "full":
         raise Hidden(_METADATA)
-    stored = exists(runtime.db)
+    stored = runtime.db.exists
     if not stored and not page.empty:
         raise NotFound(_EMPTY)
     return page.run(Look(_access(runtime, str(given.get("session") or ""), stored=stored), given, mode))

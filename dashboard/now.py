@@ -18,7 +18,6 @@ from ..config import MODE_SETTINGS
 from ..host import facts
 from ..host.system_prompt import system_prompt
 from ..ops.status import status, unquoted, version
-from ..ops.survey import exists
 from ..prompt.context_message import prefix_tokens
 from ..prompt.present_state import PresentState
 from ..recall.paging import said
@@ -50,7 +49,7 @@ def about(look: Look) -> Answer:
         "mode": look.mode,
         "home": str(deps.home),
         "database": str(deps.db.path),
-        "stored": exists(deps.db),
+        "stored": deps.db.exists,
         "plugin": version(),
         "host": facts.version(),
         "engine": facts.selected_engine(),

@@ -15,7 +15,6 @@ from typing import Final
 from ..command import FOUND, OK, VERBS, Verb, Words, flagged, parsed, perform, refused
 from ..errors import BadRequest, LcmError
 from ..ops import journal as kept
-from ..ops.survey import exists
 from ..ops.wording import at_terminal
 from ..text.printable import printable
 from ..tools import call
@@ -101,7 +100,7 @@ def _does(verb: Verb, words: Words) -> bool:
 def journal(look: Look) -> Answer:
     """What operators did to this archive, newest first, a page of it."""
     offset, limit = look.whole("offset"), look.whole("limit", _PAGE, most=200)
-    found = kept.entries(look.deps.db)[::-1] if exists(look.deps.db) else []
+    found = kept.entries(look.deps.db)[::-1] if look.deps.db.exists else []
     if not look.full:  # what was typed and answered may quote what was said
         found = [{"at": each["at"], "words": each["words"].partition(" ")[0], "said": ""} for each in found]
     return {"entries": found[offset : offset + limit], "offset": offset, "more": len(found) > offset + limit}

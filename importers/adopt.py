@@ -19,7 +19,6 @@ from ..dag import SummaryDag
 from ..errors import BadRequest, LcmError, StoreBusy, StoreCorrupt, StoreError, StoreForeign
 from ..ingest.filters import build as build_filters
 from ..ops import backup
-from ..ops.survey import exists
 from ..records import Flag, Row
 from ..search.index import MessageIndex, NodeIndex, prepare
 from ..search.scope import Scopes
@@ -80,7 +79,7 @@ def plan(deps: Access, where: str | None, payloads: str | None, progress: Progre
         )
         intake.total = total
         for chain in chains(old.sessions(known_sessions(deps.home))):
-            session = None if in_place or not exists(deps.db) else deps.sessions.find(chain[0].session_id)
+            session = None if in_place or not deps.db.exists else deps.sessions.find(chain[0].session_id)
             taken += intake.plan(session, _batches(old, [each.session_id for each in chain]))
         for _ in old.nodes():  # which files they refer to
             pass
@@ -98,7 +97,7 @@ def adopt(deps: Access, where: str | None, payloads: str | None, progress: Progr
         return _adopted_already(deps)
     if in_place:
         return _in_place(deps, path, payloads, progress)
-    kept = backup.back_up(deps, progress).path if exists(deps.db) else None
+    kept = backup.back_up(deps, progress).path if deps.db.exists else None
     # Compared with what was said, not with how it reads.
     deps = replace(deps, store=MessageStore(deps.db, deps.index, unfold=deps.payloads.whole))
     return replace(_take_in(deps, path, payloads, progress), kept=kept)
@@ -122,7 +121,7 @@ def _chosen(deps: Access, where: str | None) -> tuple[Path | None, bool]:
 
 def _is_foreign(deps: Access) -> bool:
     """Does another program's database lie where ours belongs?"""
-    if not exists(deps.db):
+    if not deps.db.exists:
         return False
     try:
         deps.db.open()
@@ -133,7 +132,7 @@ def _is_foreign(deps: Access) -> bool:
 
 def _adopted_already(deps: Access) -> Adoption:
     """There is nothing of another plugin at our place: it was adopted before, or never there."""
-    if exists(deps.db):
+    if deps.db.exists:
         for source in Ledger(deps.db).sources():
             if source.kind == KIND and source.finished_at:
                 kept = Path(str(source.about.get("kept") or "")) if source.about.get("kept") else None
@@ -177,7 +176,7 @@ def _import_id(path: Path) -> str:
 
 
 def _ledger_source(deps: Access, path: Path) -> Source | None:
-    return Ledger(deps.db).find(_import_id(path)) if exists(deps.db) else None
+    return Ledger(deps.db).find(_import_id(path)) if deps.db.exists else None
 
 
 # -- doing -----------------------------------------------------------------------------------------------

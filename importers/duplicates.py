@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..ops import backup
-from ..ops.survey import exists
 from ..records import Flag, Stored
 from ..storage.files import Progress, silent
 from ..store import Segment
@@ -44,7 +43,7 @@ class Cleaned:
 
 def look(deps: Access, progress: Progress = silent) -> Cleaned:
     """Duplicates that are not marked yet. Changes nothing."""
-    if not exists(deps.db):
+    if not deps.db.exists:
         return Cleaned((), 0, 0)
     ledger = Ledger(deps.db)
     foreign = ledger.brought(MESSAGE) - ledger.brought(PRESENT)

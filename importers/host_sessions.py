@@ -20,7 +20,6 @@ from ..errors import BadRequest, LcmError
 from ..host import facts as host
 from ..ingest import host_compressor
 from ..ops import backup
-from ..ops.survey import exists
 from ..records import Flag
 from ..storage.files import Progress, silent
 from ..storage.foreign import HOST, Foreign, Row
@@ -88,7 +87,7 @@ def take_in(deps: Access, session_id: str | None, progress: Progress = silent, p
         planned = work.plan()
         if not planned.taken.added:
             return planned
-        return work.take(backup.back_up(deps, progress).path if exists(deps.db) else None)
+        return work.take(backup.back_up(deps, progress).path if deps.db.exists else None)
 
 
 def _opened(deps: Access, path: Path | None) -> Foreign:
@@ -134,7 +133,7 @@ class _Host:
         return matches_session(patterns, facts.session_id, facts.platform) is not None
 
     def plan(self) -> HostImport:
-        there = exists(self._deps.db)
+        there = self._deps.db.exists
         source = Ledger(self._deps.db).find(self._import_id) if there else None
         intake = self._intake(source or Source(0, "", KIND, {}, 0.0, None))
         taken, new = Taken(), []

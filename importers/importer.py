@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from ..errors import BadRequest
 from ..ops import backup
 from ..ops.render import counted, moment
-from ..ops.survey import exists
 from ..records import Flag, Stored
 from ..session import Cut, Session
 from ..storage.files import Progress, silent
@@ -91,7 +90,7 @@ def _about(found: File) -> tuple[tuple[str, str], ...]:
 def _present(deps: Access, conversation: Conversation, *, whole: bool) -> int:
     """How many of the file's messages are here. An ancestor of a branch may have gone on here; the branch itself may not."""
     name = str(conversation.sessions[0]["session_id"])
-    session = deps.sessions.find(name) if exists(deps.db) else None
+    session = deps.sessions.find(name) if deps.db.exists else None
     if session is None:
         return 0
     here = _stored(deps, session)
@@ -119,7 +118,7 @@ def take_in(deps: Access, path: Path, progress: Progress = silent) -> Imported:
     found, planned = plan(deps, path)
     if not planned.added:
         return planned
-    made = backup.back_up(deps, progress).path if exists(deps.db) else None
+    made = backup.back_up(deps, progress).path if deps.db.exists else None
     ledger = Ledger(deps.db)
     source = ledger.begin(f"file:{path.resolve()}", KIND, {"exact": found.exact}, now=deps.clock())
     work = _Import(deps, ledger, source, found, progress)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BadRequest
 from ..ops import backup
-from ..ops.survey import exists
 from ..storage.files import Progress, silent
 from ..storage.foreign import OPENCLAW, Foreign, Row
 from .intake import Batches, Intake, Item, Taken
@@ -85,7 +84,7 @@ class _Claw:
             self._groups.setdefault(mapped.session(row), []).append(row)
 
     def run(self, *, apply: bool) -> ClawImport:
-        deps, there = self._deps, exists(self._deps.db)
+        deps, there = self._deps, self._deps.db.exists
         ledger = Ledger(deps.db)
         known = ledger.find(self._import_id) if there else None
         taken = Taken()

@@ -20,7 +20,6 @@ from ..host import sessions as host
 from ..ingest.transcript import Transcripts
 from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most
 from ..ops.render import counted
-from ..ops.survey import exists
 from ..records import Flag
 from ..session import LOST_ID, Session
 from ..storage import files
@@ -180,7 +179,7 @@ def _rescue(deps: Access, words: Words) -> Answer:
     at_most(words, 1, "one session, or none for all of them")
     if not deps.trusted:
         raise BadRequest("the host's own file is written at the terminal only: `hermes lcm rescue`")
-    if not exists(deps.db):
+    if not deps.db.exists:
         there = _state(deps.home / FILE)
         raise BadRequest(f"nothing is stored here; {FILE} is {there}" + (
             ": `hermes lcm import host --apply` takes its conversations in" if there == _SOUND else ""))  # fmt: skip

@@ -34,7 +34,7 @@ from ..storage.foreign import HOST, Foreign
 from ..storage.meta import Meta
 from ..storage.upgrade import BACKUPS
 from .render import size
-from .survey import exists, unsound
+from .survey import unsound
 
 KEEP = 10
 HOST_FILE = "state.db"
@@ -171,7 +171,7 @@ def backups(deps: Access) -> list[Backup]:
 def _identity(deps: Access) -> Facts | None:
     """Which database this is; None where there is none that can be read."""
     try:
-        return files.facts_of(deps.db) if exists(deps.db) else None
+        return files.facts_of(deps.db) if deps.db.exists else None
     except StoreError:
         return None
 

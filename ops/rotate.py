@@ -18,7 +18,6 @@ from ..storage.files import Progress, silent
 from . import backup
 from .answers import newest
 from .orders import Orders, Rotation
-from .survey import exists
 
 if TYPE_CHECKING:
     from ..recall.access import Access
@@ -84,7 +83,7 @@ def _which(deps: Access) -> str:
     """What to do where no session is bound."""
     if not deps.trusted:
         return "no session is bound here; type this into the session that is to be rotated"
-    if not exists(deps.db) or not deps.sessions.recent(principal=None, limit=1):
+    if not deps.db.exists or not deps.sessions.recent(principal=None, limit=1):
         return "nothing is stored yet, so there is no session to rotate"
     return (
         f"no session is named; name one: `/lcm rotate --session ID`. The newest, newest first: {newest(deps.sessions)}"

@@ -29,7 +29,7 @@ from .backup import backup_folder, rotate_path
 from .inside import free_bytes, inside
 from .orders import Orders
 from .retention import HOUR_S, by_step, due, last_round
-from .survey import Survey, exists
+from .survey import Survey
 
 if TYPE_CHECKING:
     from ..storage.meta import Problem
@@ -175,7 +175,7 @@ def _runtime(deps: Access) -> dict[str, Any]:
 def database_state(deps: Access) -> dict[str, Any]:
     """Where the database is and whether it answers. Asking creates nothing."""
     out: dict[str, Any] = {"path": str(deps.db.path), "state": "ready"}
-    if not exists(deps.db):
+    if not deps.db.exists:
         out.update(state="empty", note="nothing has been stored yet; the file is made with the first message")
         return out
     try:
@@ -429,7 +429,7 @@ def disk(deps: Access) -> dict[str, Any]:
     """Bytes by kind of file, what of the database nothing uses, and what is free."""
     out = disk_of(deps.db.path, deps.payloads.folder)
     try:
-        out["free_pages"] = free_bytes(deps.db) if exists(deps.db) else 0
+        out["free_pages"] = free_bytes(deps.db) if deps.db.exists else 0
     except LcmError:  # ``database`` says why
         out["free_pages"] = None
     return out
@@ -489,7 +489,7 @@ def _folder_size(folder: Path) -> tuple[int, bool, str]:
 def remembered(deps: Access) -> list[Problem]:
     """What health remembers. What earlier processes left is not asked for where asking would make the database file."""
     path = deps.db.path
-    made = exists(deps.db) or (path.parent.exists() and not os.access(path.parent, os.W_OK))
+    made = deps.db.exists or (path.parent.exists() and not os.access(path.parent, os.W_OK))
     found = deps.health.problems(may_open=made)
     if deps.all:
         return found

@@ -8,7 +8,6 @@ the same on a million rows as on ten; what scans says how far.
 from __future__ import annotations
 
 import json
-import stat
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -297,12 +296,3 @@ class Survey:
         """Names of all tables."""
         rows = self._db.query("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
         return [row[0] for row in rows]
-
-
-def exists(db: Database) -> bool:
-    """Is there a database file with something in it?"""
-    try:
-        found = db.path.stat()
-    except OSError:
-        return False
-    return found.st_size > 0 or not stat.S_ISREG(found.st_mode)

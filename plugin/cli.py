@@ -39,7 +39,6 @@ from ..errors import BadRequest, LcmError
 from ..host import facts
 from ..ops.answers import at_most, one
 from ..ops.answers import newest as newest_named
-from ..ops.survey import exists
 from ..ops.wording import at_terminal
 from ..recall.access import Access
 from ..runtime import RUNTIMES, Runtime
@@ -219,7 +218,7 @@ def _with_options(verb: Verb, rest: list[str], args: argparse.Namespace) -> tupl
 
 
 def _session(runtime: Runtime, named: str | None, verb: Verb) -> Session | None:
-    if not exists(runtime.db):
+    if not runtime.db.exists:
         if named:
             raise BadRequest(
                 f"nothing is stored under a session {named!r}, nor under any other yet ({runtime.db.path})"

@@ -101,7 +101,7 @@ def answer(raw_args: str = "") -> str:
 
 def _asked() -> Access | None:
     """The archive with the rights of whoever types here; None where that is not known."""
-    from ..command import caller, chat, operator_access
+    from ..command import chat, operator_access
     from ..runtime import RUNTIMES
     from ..search.scope import OWN_SESSION, Rights
     from . import hooks
@@ -110,7 +110,7 @@ def _asked() -> Access | None:
         return None
     engine = hooks.command_engine()
     runtime = engine.runtime if engine is not None else RUNTIMES.at()
-    session = caller(runtime, engine.session_id) if engine is not None else chat(runtime, hooks.command_key())
+    session = runtime.stored(engine.session_id) if engine is not None else chat(runtime, hooks.command_key())
     allowed = Rights(session.principal) if engine is None and session is not None else OWN_SESSION
     return operator_access(runtime, session, engine, allowed)
 

@@ -84,7 +84,7 @@ class LiveList:
     messages: Sequence[Mapping[str, Any]]
     lineage: Lineage
     costs: Callable[[], CostList]
-    rewritable: bool = False
+    rewritable: Callable[[], bool] = lambda: False
     changed: Callable[[], None] = lambda: None
 
 

@@ -189,7 +189,7 @@ def store(live: Live, args: Args) -> Answer:
 
 
 def _effect(live: Live) -> str:
-    if live.rewritable:
+    if live.rewritable():
         return "with the next request; the next compaction makes it permanent. Indexes of history stay as they are"
     return (
         "with the compaction that the next request begins with: this provider's requests cannot be changed one by one"
@@ -359,7 +359,7 @@ def restore(live: Live, handle: str, args: Args, room: Room) -> Answer:
             f"the messages of {handle} are no longer part of this prompt (taken back, or summarised with others): "
             "operation=load shows them"
         )
-    if run is None and not live.rewritable:
+    if run is None and not live.rewritable():
         quoted = load(live.access, handle, 0, args["limit"], room)
         said = (
             "a compaction took the messages out and this provider's requests cannot be changed: here they are, quoted"

@@ -1,8 +1,8 @@
 """
 Trips through the running engine: one stored message, one search, one compaction.
 
-The engine is the real one, in a scratch Hermes home; only the model that writes summaries is scripted. Every call in every thread
-that works for the trip is seen. A step is the first entry into a file.
+The engine is the real one, in a scratch Hermes home with the host's own session database; only the model that writes summaries is
+scripted. A step is the calling thread's first entry into a file; what workers do behind it is no step.
 """
 
 from __future__ import annotations
@@ -94,10 +94,14 @@ class Agent:
         sys.path.insert(0, str(ROOT / ".lcm-path"))
         from hermes_lcm.engine import LCMEngine
         from hermes_lcm.plugin import hooks
+        from hermes_state import SessionDB
 
         self.hooks = hooks
         self.engine = LCMEngine()
         self.engine.update_model("scripted", WINDOW)
+        self.sessions = SessionDB(db_path=home / "state.db")  # the host's: it tells whose session this is
+        self.sessions.create_session("s", source="cli")
+        self.engine.bind_session_state(session_db=self.sessions, session_id="s")
         self.engine.on_session_start("s", hermes_home=str(home), platform="cli")
         self.engine.runtime.ladder._model = Echo()  # noqa: SLF001 - the one place where a model is put in
         self.live = talk(TURNS)
@@ -131,7 +135,8 @@ def trip(kind: str) -> list[str]:
             agent.message()
             agent.search()
         else:
-            agent.shows([*agent.live, {"role": "user", "content": "Go on."}])
+            agent.live += [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "Done."}]
+            agent.shows(agent.live)
         trace = Trace()
         action: Callable[[], None] = getattr(agent, kind)
         sys.setprofile(trace)
@@ -141,6 +146,7 @@ def trip(kind: str) -> list[str]:
             sys.setprofile(None)
         agent.engine.runtime.preparer.stop()
         agent.engine.runtime.db.close()
+        agent.sessions.close()
         return trace.lines()
 
 

@@ -202,6 +202,15 @@ class Database:
         return self._writer is not None
 
     @property
+    def exists(self) -> bool:
+        """Is there a file of its own with something in it?"""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return False
+        return found.st_size > 0 or not stat.S_ISREG(found.st_mode)
+
+    @property
     def identity(self) -> Identity | None:
         """Which file is open; another one after a restore, though its path is the same."""
         return self._opened

@@ -16,7 +16,6 @@ from ..dashboard.conversation import sessions
 from ..dashboard.look import Answer, Look
 from ..dashboard.now import about, now
 from ..ops.render import counted, disk_said, moment, table
-from ..ops.survey import exists
 from ..recall.access import Access
 from ..text.printable import one_line
 
@@ -31,7 +30,7 @@ _HOME, _CLEAR, _ALONE, _BACK = "\x1b[H", "\x1b[J", "\x1b[?1049h\x1b[?25l", "\x1b
 def look(deps: Access) -> Answer:
     """What there is to be seen now. Raises StoreError."""
     seen = Look(deps, {"limit": _SESSIONS}, "full")
-    return {"at": deps.clock(), **about(seen), **now(seen), **({} if not exists(deps.db) else sessions(seen))}
+    return {"at": deps.clock(), **about(seen), **now(seen), **({} if not deps.db.exists else sessions(seen))}
 
 
 def frame(said: Mapping[str, Any], width: int) -> str:

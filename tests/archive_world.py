@@ -46,7 +46,7 @@ class Agent:
             lineage = self.world.take(messages, self.session_id)
             flat = CostList(tuple(range(0, 1000 * len(messages) + 1, 1000)), 0.0)
             costs = flat if self.dear else TokenCosts().of(messages)
-            live = LiveList(messages, lineage, lambda: costs, self.rewritable, self._changed)
+            live = LiveList(messages, lineage, lambda: costs, lambda: self.rewritable, self._changed)
         access = runtime.access(self.world.session(self.session_id), engine=engine, live=live)
         return replace(access, rights=Rights(self.principal), clock=lambda: self.now)
 

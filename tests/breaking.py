@@ -200,7 +200,7 @@ class Host:
         return str(self.engine.handle_tool_call(name, as_json(name, arguments), session_id=self.session_id))
 
     def command(self, words: str) -> command.Answer:
-        session = command.caller(self.runtime, self.session_id)
+        session = self.runtime.stored(self.session_id)
         return command.answer(words, command.operator_access(self.runtime, session, self.engine))
 
     # -- what is there ---------------------------------------------------------------------------------------

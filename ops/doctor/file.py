@@ -18,7 +18,7 @@ from ..findings import Finding, fail, ok, warn
 from ..inside import inside
 from ..render import disk_said, size
 from ..status import database_state, disk
-from ..survey import Survey, exists
+from ..survey import Survey
 
 _LOW_BYTES, _EMPTY_BYTES = 500_000_000, 50_000_000
 _LARGE_LOG_BYTES = 256_000_000
@@ -233,7 +233,7 @@ def sizes(deps: Access, deep: bool) -> Finding:
 
 def backups(deps: Access, _deep: bool) -> Finding:
     """Is there a recent copy, and is none of an archive that was larger?"""
-    if not exists(deps.db):
+    if not deps.db.exists:
         return ok("nothing to back up yet")
     everything, known = backup.all_backups(deps.db.path), backup.backups(deps)
     if lost := _larger(deps, everything):
