@@ -92,9 +92,10 @@ class Agent:
     def __init__(self, home: Path) -> None:
         os.environ["HERMES_HOME"] = str(home)
         sys.path.insert(0, str(ROOT / ".lcm-path"))
+        from hermes_state import SessionDB
+
         from hermes_lcm.engine import LCMEngine
         from hermes_lcm.plugin import hooks
-        from hermes_state import SessionDB
 
         self.hooks = hooks
         self.engine = LCMEngine()
