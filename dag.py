@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -232,10 +231,6 @@ class SummaryDag:
         """The number that the next prompt probably gets."""
         row = self._db.query_one("SELECT seq FROM sqlite_sequence WHERE name = 'assemblies'")
         return int(row[0]) + 1 if row else 1
-
-    def writing(self) -> AbstractContextManager[None]:
-        """One transaction around several writes."""
-        return self._db.transaction()
 
     # -- reading ------------------------------------------------------------------------------------
     def nodes(self, node_ids: Sequence[int]) -> list[Node]:

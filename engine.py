@@ -27,7 +27,7 @@ from .compaction.compress import Outcome
 from .compaction.pressure import Factor, Pressure, deadline
 from .config import Config
 from .errors import LcmError, StoreError
-from .host import facts, sessions
+from .host import facts
 from .host.guard import Guard, count
 from .host.middleware import CHAT, REQUEST_MIDDLEWARE
 from .llm.client import keep_progress
@@ -258,7 +258,7 @@ class LCMEngine(ContextEngine):
     def _announce(self, session_id: str, left: str | None) -> None:
         """Tell the runtime what is known of a session that may be new."""
         runtime = self.runtime
-        parent, origin = sessions.parent_of(self.session_db, session_id)
+        parent, origin = facts.session_parent(self.session_db, session_id)
         # A session that there was before is resumed: nothing is carried into it.
         fresh = left is not None and left != session_id and parent is None and not self._has_past(session_id)
         runtime.announce(
@@ -271,7 +271,7 @@ class LCMEngine(ContextEngine):
         """Has anything been said in a session, as the host or we know?"""
         runtime = self.runtime
         known = runtime.db.path.exists() and runtime.known(session_id) is not None
-        return known or bool(sessions.transcript(self.session_db, session_id))
+        return known or bool(facts.session_transcript(self.session_db, session_id))
 
     def sight(self, session_id: str) -> None:
         """Tell the runtime whose session this is, as far as the host says."""
@@ -284,11 +284,11 @@ class LCMEngine(ContextEngine):
 
         Then the user has taken back (``/undo``) all that was said before. Clients of the API server show what they like.
         """
-        row, known = sessions.row_of(self.session_db, self.session_id), self.runtime.stored(self.session_id)
+        row, known = facts.session_row(self.session_db, self.session_id), self.runtime.stored(self.session_id)
         if not isinstance(row, Mapping) or known is None or known.platform == CLIENTS:
             return False
         same = float(row.get("started_at") or 0.0) <= known.started_at + _SAME_START_S
-        return same and len(sessions.transcript(self.session_db, self.session_id)) <= len(messages)
+        return same and len(facts.session_transcript(self.session_db, self.session_id)) <= len(messages)
 
     def _boundary(self, old_id: str) -> None:
         """The host goes on with the prompt of the last ``compress``; under rotation with a new session id."""
@@ -318,7 +318,7 @@ class LCMEngine(ContextEngine):
         """Take in what the host persisted and a killed process never handed over."""
         if self.session_db is None or self.runtime.ingest.knows(self.session_id):
             return
-        seen = self.runtime.observe(self.session_id, sessions.transcript(self.session_db, self.session_id))
+        seen = self.runtime.observe(self.session_id, facts.session_transcript(self.session_db, self.session_id))
         if seen is not None:
             self._resumed(*seen)
 

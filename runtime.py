@@ -34,7 +34,6 @@ from .errors import Overtaken, StoreCorrupt, StoreError, StoreReadOnly
 from .fleet.background import Background, SharedLeases
 from .fleet.member import Member
 from .host import facts as host
-from .host import sessions
 from .host.prompt_section import RECALL_SECTION
 from .importers.standby import Standby
 from .ingest.align import UNSEEN, Recognised
@@ -994,7 +993,7 @@ ENGINES = Engines()
 
 def evidence(engine: LiveEngine, session_id: str) -> Evidence:
     """What the host says of an engine's agent and of a session."""
-    row = HostRow.of(sessions.row_of(engine.session_db, session_id))
+    row = HostRow.of(host.session_row(engine.session_db, session_id))
     return Evidence(engine.platform, engine.host_key, row, worker=host.is_worker())
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +98,10 @@ class MessageStore:
         self._ends: dict[int, tuple[tuple[int, bytes, int], str]] = {}
 
     # -- writing ------------------------------------------------------------------------------------
+    def writing(self) -> AbstractContextManager[None]:
+        """One transaction around several writes, of other tables too."""
+        return self._db.transaction()
+
     def append(
         self,
         conversation_id: int,
@@ -375,7 +380,9 @@ class MessageStore:
         return self._unfolded(self._rows(store_ids))
 
     def _unfolded(self, rows: list[Row]) -> list[Row]:
-        return rows if self._unfold is None else [self._unfold(row) for row in rows]
+        if self._unfold is None:
+            return rows
+        return [self._unfold(row) if row.head.flags & Flag.EXTERNALISED else row for row in rows]
 
     def _rows(self, store_ids: Sequence[int]) -> list[Row]:
         found: dict[int, Row] = {}

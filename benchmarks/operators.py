@@ -61,7 +61,7 @@ def summarise(runtime: Any, session: Any, ids: Sequence[int]) -> None:
     from hermes_lcm.records import NewNode
 
     leaves = []
-    with runtime.dag.writing():
+    with runtime.store.writing():
         for at in range(0, len(ids) - LEAF, LEAF):
             part = ids[at : at + LEAF]
             text = f"summary of messages {part[0]} to {part[-1]} about the river and its bridges"

@@ -243,7 +243,7 @@ class CompressPass:
             return Outcome(None, f"the prompt would not get smaller ({view.before_tokens} to {after} tokens)",
                            view.before_tokens, after)  # fmt: skip
         last_pos = self._last_pos(session, roots, tail_ids)
-        with self._dag.writing():
+        with self._store.writing():
             self._unchanged(session, roots)
             assembly_id = self._dag.publish(
                 session.conversation_id, session.session_id, [node.node_id for node in roots], tail_ids,

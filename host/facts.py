@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import io
 import ipaddress
+import json
 import os
 import re
 import shlex
@@ -391,3 +392,44 @@ def _callers() -> Iterator[Any]:
         if frame.f_code.co_argcount and frame.f_code.co_varnames[0] in ("self", "agent"):
             yield frame.f_locals.get(frame.f_code.co_varnames[0])
         frame = frame.f_back
+
+
+# -- session database, by duck typing, since its shape differs from version to version ---------------------------
+def session_row(session_db: Any, session_id: str) -> object:
+    """The host's row of a session; None where there is no database or no row."""
+    reader = getattr(session_db, "get_session", None)
+    return reader(session_id) if callable(reader) and session_id else None
+
+
+def session_parent(session_db: Any, session_id: str) -> tuple[str | None, str]:
+    """(parent session, "rotation" or "branch") as the host's database says it, or (None, "start")."""
+    row = session_row(session_db, session_id)
+    if not isinstance(row, Mapping):
+        return None, "start"
+    parent = row.get("parent_session_id")
+    if not parent:
+        return None, "start"
+    above = session_row(session_db, str(parent))
+    ended_by = above.get("end_reason") if isinstance(above, Mapping) else None
+    if ended_by == "compression" and not _branched(row):
+        return str(parent), "rotation"
+    return (str(parent), "branch") if _branched(row) else (None, "start")
+
+
+def _branched(row: Mapping[str, Any]) -> bool:
+    config = row.get("model_config")
+    if isinstance(config, str):
+        try:
+            config = json.loads(config)
+        except ValueError:
+            return "_branched_from" in config
+    return isinstance(config, Mapping) and bool(config.get("_branched_from"))
+
+
+def session_transcript(session_db: Any, session_id: str) -> list[dict[str, Any]]:
+    """What the host has persisted of a session, as it would hand it over on resume; [] if that cannot be read."""
+    reader = getattr(session_db, "get_messages_as_conversation", None)
+    if not callable(reader) or not session_id:
+        return []
+    found = reader(session_id)
+    return list(said(found)) if isinstance(found, list) else []

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from . import sessions
+from . import facts
 
 logger = logging.getLogger("hermes_lcm")
 
@@ -23,7 +23,7 @@ def system_prompt(home: Path, session_id: str) -> str:
 
         database = SessionDB(db_path=path, read_only=True)
         try:
-            row = sessions.row_of(database, session_id)
+            row = facts.session_row(database, session_id)
         finally:
             database.close()
     except Exception as exc:  # noqa: BLE001 - a file of the host's that is damaged raises whatever its driver raises

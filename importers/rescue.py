@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BadRequest, LcmError, NotFound, StoreBusy
+from ..host import facts
 from ..host import sessions as host
 from ..ingest.transcript import Transcripts
 from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most
@@ -128,7 +129,7 @@ def _write(deps: Access, done: Rescue, path: Path, progress: Progress) -> None:
             progress("writing sessions", n + 1, len(done.sessions))
     with host.opened(path) as database:
         for name, digests in wrote.items():
-            read = [content.said(message).digest for message in host.transcript(database, name)]
+            read = [content.said(message).digest for message in facts.session_transcript(database, name)]
             if read != digests:
                 done.differing.append(name)
 

@@ -152,7 +152,7 @@ class Ingest:
                 return self._align(session, messages, window if known else None, known, source, seen)
             except Overtaken:
                 window, known = None, 0
-        with self._dag.writing():
+        with self._store.writing():
             return self._align(session, messages, None, 0, source, seen)
 
     def forget(self, session_id: str) -> None:
@@ -288,7 +288,7 @@ class Ingest:
     def _respace(self, session: Session, crowds: Sequence[int]) -> None:
         """Make room behind whole positions; every window may name the old ones."""
         own_id = session.conversation_id
-        with self._dag.writing():
+        with self._store.writing():
             for whole in crowds:
                 rows = self._store.between(own_id, whole)
                 fixed = self._transcripts.inherited_between(session, whole)
@@ -457,7 +457,7 @@ class Ingest:
         if not rows and not changes.plan.retracted and not restored:
             return 0
         first = owners[0][0] if owners else 0
-        with self._dag.writing():
+        with self._store.writing():
             ids = self._store.append(
                 session.conversation_id, session.session_id, last_seq, rows, source=source, now=self._clock(),
                 retract=changes.plan.retracted, restore=restored, previous_text=self._end_before(first, entries),

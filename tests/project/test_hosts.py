@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from hermes_lcm.host import facts
-from hermes_lcm.host.sessions import transcript
+from hermes_lcm.host.facts import session_transcript
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -99,7 +99,7 @@ def test_notes_of_a_gateway_are_nobodys_words(tmp_path: Path) -> None:
         sessions.append_message("s", role=role, content=text)
 
     assert "session_meta" in [message["role"] for message in sessions.get_messages_as_conversation("s")]
-    assert [message["content"] for message in transcript(sessions, "s")] == ["Hello.", "Good morning."]
+    assert [message["content"] for message in session_transcript(sessions, "s")] == ["Hello.", "Good morning."]
 
 
 def test_a_list_without_notes_is_the_very_same_list() -> None:

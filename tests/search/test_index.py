@@ -14,9 +14,8 @@ from hermes_lcm.records import Flag, Scope
 from hermes_lcm.search import documents, fts
 from hermes_lcm.search import index as search_module
 from hermes_lcm.search import query as words
-from hermes_lcm.search.index import IndexRow, MessageIndex, NodeIndex, prepare
+from hermes_lcm.search.index import IndexRow, MessageIndex, NodeIndex, few, prepare
 from hermes_lcm.search.scope import Filters
-from hermes_lcm.search.zones import few
 from hermes_lcm.storage.connection import Database
 
 EVERYTHING = Scope()
