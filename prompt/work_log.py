@@ -60,6 +60,7 @@ _MAY_NAME: Final = re.compile(r"\d|://|#[0-9a-fA-F]{6}")
 
 
 _DEED_CHARS: Final = 200
+_ARGUMENT_SHOWN: Final = 120
 _ID: Final = re.compile(r"(?:^|_)(?:id|key|number|url|code)$", re.IGNORECASE)
 
 
@@ -195,15 +196,32 @@ def _is_deed(step: Step) -> bool:
     )
 
 
+def arguments(call: ToolCall, *, besides: str = "") -> str:
+    """What a call was made with, as words: what names something first, then the short ones.
+
+    ``besides``: a text that need not be repeated; numbers are left out then.
+    """
+    made = _object(call.arguments)
+    if besides:
+        made = {name: value for name, value in made.items() if isinstance(value, str) and value not in besides}
+    given = [" ".join(said.split())[:_ARGUMENT_SHOWN] for said in _given(made)]
+    return ", ".join(sorted(given, key=lambda said: (not _ID.search(said.partition(" ")[0]), len(said))))
+
+
+def _given(arguments: Mapping[str, Any]) -> list[str]:
+    """Arguments with their names, lists and objects last."""
+    plain = {name: value for name, value in arguments.items() if not isinstance(value, (list, dict))}
+    nested = {name: value for name, value in arguments.items() if name not in plain}
+    return [f"{name} {_flat(value)}" for name, value in {**plain, **nested}.items() if value not in ("", None, [], {})]
+
+
 def _deed(step: Step) -> str:
-    plain = {name: value for name, value in step.arguments.items() if not isinstance(value, (list, dict))}
-    nested = {name: value for name, value in step.arguments.items() if name not in plain}
     told = [
         f"{name} {value}"
         for name, value in step.answer.items()
-        if _ID.search(name) and name not in plain and isinstance(value, (str, int)) and value
+        if _ID.search(name) and name not in step.arguments and isinstance(value, (str, int)) and value
     ]
-    given = [f"{name} {_flat(value)}" for name, value in {**plain, **nested}.items() if value not in ("", None, [], {})]
+    given = _given(step.arguments)
     # What identifies the deed stands first: a long argument is what gets cut.
     said = ", ".join([*sorted(given, key=len)[:2], *told[:2], *sorted(given, key=len)[2:]])
     return f"{step.call.name} {quoted(said, _DEED_CHARS)}"

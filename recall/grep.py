@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -26,7 +27,7 @@ from ..search.query import Query
 from ..search.ranking import COVERING
 from ..search.scope import Filters
 from ..text import blobs, salience, tokens
-from . import lines, subagents
+from . import lines, rounds, subagents
 from .access import Access, Chosen
 from .paging import Answer, Room, iso, node_frame, said, spoken
 from .second_look import LITTLE, Read, second_look
@@ -41,6 +42,9 @@ _STRETCH, _LINE_CHARS = 160, 40  # of an answer in lines
 _USER_STRETCH, _USER_SHARE, _MOST_OF_USER, _MOST_OF_FIRST = 250, 0.36, 800, 1600  # of what a user said
 _REPLY_CHARS = 2600  # of what the assistant said, for who asks for that
 _FURTHER_SNIPPETS, _FURTHER_CHARS = 8, 500
+_BROAD_WORDS, _BROAD_HITS = 4, 30  # of a query that asks for an overview
+_BROAD_CHARS, _OF_A_TOOL, _FEW_CHARS = 260, 1, 60  # of each, and of the further results of one tool
+_ROUNDS = 8  # hits beside which the other half of a tool's round is told
 _CLOSING_CHARS = 360  # of the reply that closed a request
 _MOST_OF_SPEAKER = 600  # messages with a speaker's name that one search looks at
 #: A question for what somebody said; the name, and what it was about.
@@ -420,14 +424,9 @@ class Search:
         found_nodes = {
             n.node_id: n for n in self._caller.nodes([h.node_id for h in queue if isinstance(h, NodeHit)], Scope())
         }
+        told: dict[str, int] = {}
         for place, hit in enumerate(queue):
-            if isinstance(hit, Hit):
-                row = rows.get(hit.store_id)
-                item = self._message(hit, row, sizes[place], summaries) if row is not None else None
-            else:
-                item = (
-                    self._summary(hit, found_nodes[hit.node_id], sizes[place]) if hit.node_id in found_nodes else None
-                )
+            item = self._item(hit, rows, found_nodes, sizes[place], summaries, told)
             if item is None:
                 continue
             shown = lines.hit(item) if self._ask.as_lines else item
@@ -452,6 +451,20 @@ class Search:
                 item["superseded_by"] = f"msg_{newer[item['store_id']]}"
         self._regions(out, [rows[hit.store_id] for hit in shown_hits if hit.rung != "near"])
 
+    def _item(
+        self, hit: Hit | NodeHit, rows: Mapping[int, Row], nodes: Mapping[int, Node], size: int,
+        summaries: Mapping[int, str], told: dict[str, int],
+    ) -> Answer | None:  # fmt: skip
+        """A result as it is answered; None where it cannot be read."""
+        if isinstance(hit, NodeHit):
+            return self._summary(hit, nodes[hit.node_id], size) if hit.node_id in nodes else None
+        row = rows.get(hit.store_id)
+        if row is None:
+            return None
+        item = self._message(hit, row, size, summaries)
+        self._relate(item, row, told, brief=size <= _FEW_CHARS)
+        return item
+
     def _stretches(self, queue: Sequence[Hit | NodeHit], rows: Mapping[int, Row], room: Room) -> list[int]:
         """Snippet lengths of an answer in lines: a third of what a user said, a paragraph of the best of the rest, sentences.
 
@@ -461,7 +474,7 @@ class Search:
         first = self._first_chars()
         lengths = [len(row.text) if row is not None else _STRETCH for row in found]
         places = list(itertools.accumulate(row is not None for row in found))  # of messages; summaries have no place
-        base = [
+        base = _overview(found) if self._is_broad(queue) else [
             _STRETCH if row is None
             else _user_stretch(size, place <= _FIRST_SNIPPETS) if row.head.role == "user"
             else first if place <= _FIRST_SNIPPETS
@@ -475,6 +488,11 @@ class Search:
             if sum(min(size, each * factor) + _LINE_CHARS for size, each in zip(lengths, base, strict=True)) < chars:
                 return [each * factor for each in base]
         return base
+
+    def _is_broad(self, queue: Sequence[Hit | NodeHit]) -> bool:
+        """Do a few words that many messages say ask for an overview, rather than a question for one of them?"""
+        few = 0 < len(self._stems) <= _BROAD_WORDS and not ranking.asks(self._ask.query)
+        return few and len(queue) >= _BROAD_HITS
 
     def _first_chars(self) -> int:
         """How much of a first hit is shown: what the assistant said is long, and who asks for it asks for a part of it."""
@@ -521,6 +539,15 @@ class Search:
         if head.role == "user" and (closing := self._closing(head)):
             item["closed_by"] = closing
         return item
+
+    def _relate(self, item: Answer, row: Row, told: dict[str, int], *, brief: bool) -> None:
+        """Of a message whose words stand in the answer already, that alone; beside the first ones the rest of a tool's round."""
+        text = searchable(row)
+        same = told.setdefault(text, row.store_id)
+        if same != row.store_id and len(text) > _FEW_CHARS:
+            item.update(snippet="", same_as=f"msg_{same}")
+        elif not brief and (len(told) <= _ROUNDS or rounds.is_deed(row)):
+            item.update(rounds.beside(self._caller, row, told.values()))
 
     def _closing(self, asked: Stored) -> Answer | None:
         """How the work that a user asked for ended, where tools came in between: who asks about a request asks about this."""
@@ -604,6 +631,17 @@ def _overlaps(node: Node, since: float | None, until: float | None) -> bool:
 def _user_stretch(size: int, first: bool) -> int:
     """How much of a user's message of so many characters is shown in lines."""
     return max(_USER_STRETCH, min(int(size * _USER_SHARE), _MOST_OF_FIRST if first else _MOST_OF_USER))
+
+
+def _overview(found: Sequence[Row | None]) -> list[int]:
+    """Snippet lengths of a list of many: a sentence or two of each, of one tool's results after the first ones a few words."""
+    seen = Counter[str]()
+    out = []
+    for row in found:
+        tool = row.head.tool_name or "" if row is not None and row.head.role == "tool" else ""
+        seen.update([tool])
+        out.append(_STRETCH if row is None else _FEW_CHARS if tool and seen[tool] > _OF_A_TOOL else _BROAD_CHARS)
+    return out
 
 
 def _sizes(queue: Sequence[Hit | NodeHit], room: Room, most: int) -> list[int]:

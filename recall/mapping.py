@@ -74,7 +74,7 @@ class _Notes:
             if kept["at"] < now - _KEPT_S:
                 self._meta.forget(ANSWERS + key)
         self._note(self._session, {"run": self._run, "asked": [row.store_id for row in rows]})
-        return {int(store_id): said["answer"] for store_id, said in self._meta.under(self._run).items()}
+        return {int(store_id): kept["answer"] for store_id, kept in self._meta.under(self._run).items()}
 
     def keep(self, store_id: int, answer: str, now: float) -> None:
         self._note(f"{self._run}{store_id}", {"answer": answer, "at": now})

@@ -64,9 +64,10 @@ _REPLIES: Final = re.compile(
     r"\b(?:hast|habt|hattest) (?:du|ihr)\b|\bdu (?:mir )?(?:hast|hattest)\b|你(?:之前|上次)?(?:说|推荐|建议|提到|列)",
     re.IGNORECASE,
 )
-_WHEN: Final = r"\bwhen\b|what (?:date|day|time|year|month)|how long|[什啥]么?时候|何时|几点|日期|生日|哪天"
+_WHEN: Final = r"\bwhen\b|(?:what|which) (?:date|day|time|year|month)|how long|[什啥]么?时候|何时|几点|日期|生日|哪天"
 _MANY: Final = (
-    r"how (?:many|much|often|old)|what (?:number|percentage|amount|port|version)|多少|几[个次岁年]|多大|电话|号码"
+    r"how (?:many|much|often|old)|(?:what|which) (?:number|percentage|amount|price|port|version)|"
+    r"多少|几[个次岁年]|多大|电话|号码"
 )
 #: Kind of question: how it is asked, and what its answer holds.
 _KINDS: Final = {
@@ -127,6 +128,11 @@ def _begun(text: str, sought: str) -> Iterator[int]:
         if begins_word(text, at):
             yield at
         at = text.find(sought, at + len(sought))
+
+
+def asks(query: str) -> bool:
+    """Is it a question, rather than words to look for?"""
+    return _QUESTION.search(query) is not None
 
 
 def asks_for_replies(question: str) -> bool:

@@ -30,7 +30,7 @@ COUNT_REMOVED = tuple(
 )
 #: How many messages were removed since the search index was made: it holds their words until it is made anew.
 INDEXED_STILL = "index_removed"
-#: Answers of a model to questions that are put to many messages, until all were asked: made of what messages say, they go when
+#: Answers of a model to a question that is put to many messages, until all were asked. Made of what messages say, they go when
 #: any message is rewritten or removed.
 ANSWERS = "mapped:"
 FORGET_ANSWERS = f"DELETE FROM meta WHERE key >= '{ANSWERS}' AND key < '{ANSWERS[:-1]};'"

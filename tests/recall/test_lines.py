@@ -185,6 +185,55 @@ def test_a_request_that_is_still_worked_on_is_not_closed(tmp_path: Path) -> None
     assert "closed by" not in archive.raw("lcm_grep", query="paint fence")
 
 
+def test_a_result_is_shown_with_the_call_that_it_answers(tmp_path: Path) -> None:
+    """What was changed, and what the result does not repeat."""
+    archive = Archive(
+        tmp_path,
+        calls({"ticket_id": "T-77", "price": 12}, {"path": "a.txt"}, name="book_ticket"),
+        result("the seat by the window is taken", of="call_0", name="book_ticket"),
+        calls({"path": "orchard.txt"}, name="read_file"),
+        result("orchard.txt: forty apple trees", name="read_file"),
+        calls({"command": "count --pears"}),
+        result("seventeen pears"),
+    )
+
+    assert "lcm: called by msg_1: book_ticket ticket_id T-77, price 12" in archive.raw("lcm_grep", query="window seat")
+    assert "called by msg_3" not in archive.raw("lcm_grep", query="forty trees")
+    assert "lcm: called by msg_5: terminal command count --pears" in archive.raw("lcm_grep", query="seventeen")
+
+
+def test_a_call_is_shown_with_the_error_that_it_ended_with(tmp_path: Path) -> None:
+    """Whoever finds the command wants to know why it failed."""
+    failed = json.dumps({"exit_code": 2, "output": "start\nerror: no rule to make target 'bridge'\nend"})
+    archive = Archive(tmp_path, calls({"command": "make bridge"}), result(failed))
+
+    answer = archive.raw("lcm_grep", query="make bridge", role="assistant")
+
+    assert "lcm: it failed, msg_2: error: no rule to make target 'bridge'" in answer
+
+
+def test_the_same_words_are_shown_once(tmp_path: Path) -> None:
+    """Each place has its address all the same."""
+    words = "The bridge over the canal opens at seven every morning, and closes at nine in the evening."
+    archive = Archive(tmp_path, says(words), user("when?"), says(words))
+
+    answer = archive.raw("lcm_grep", query="bridge canal")
+
+    assert answer.count(words) == 1
+    assert "the same as msg_" in answer
+
+
+def test_a_few_words_that_many_messages_say_bring_an_overview(tmp_path: Path) -> None:
+    """More messages, less of each; a question for one of them brings long stretches of the best."""
+    filler = "Nothing of it is of any interest, however long one looks at it. " * 8
+    archive = Archive(tmp_path, *(says(f"Harbour report {n}: ships came and went. {filler}") for n in range(60)))
+
+    def reports(query: str) -> int:
+        return archive.raw("lcm_grep", query=query).count("Harbour report")
+
+    assert reports("harbour ships") > reports("What ships came to the harbour?")
+
+
 LISTED = (
     "\n".join(f"{n}. idea number {n}: {'a sentence of its own. ' * 5}" for n in range(1, 15)) + "\n15. transcriptionist"
 )
