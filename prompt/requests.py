@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from ..records import Row
 from ..text import markers, outcomes, salience
+from ..text.rules import replaces
 
 _REMEMBERED: Final = 1500  # texts whose reading is kept
 _READ_CHARS: Final = 4000
@@ -37,10 +38,11 @@ class Closed(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A sentence of the user that holds beyond the request it stands in."""
+    """A sentence of the user that holds beyond the request it stands in; ``replaces``: the one that held before."""
 
     row: Row
     text: str
+    replaces: Rule | None = None
 
 
 def closed(prose: Iterable[Row]) -> dict[int, Closed]:
@@ -71,13 +73,18 @@ def standing(users: Sequence[Row]) -> list[Row]:
 
 
 def rules(users: Iterable[Row]) -> list[Rule]:
-    """Rules in force, oldest first; one that was said again counts where it was said last. Questions rule nothing."""
+    """Rules in force, oldest first; one that was said again counts where it was said last. Questions rule nothing.
+
+    A rule that replaces an earlier one by its own words names it.
+    """
     out: dict[str, Rule] = {}
     for row in users:
         for sentence in _rules_of(row.text):
             key = salience.normal(sentence)
             out.pop(key, None)
-            out[key] = Rule(row, sentence)
+            gone = [each for each, rule in out.items() if replaces(sentence, rule.text)]
+            before = [out.pop(each) for each in gone]
+            out[key] = Rule(row, sentence, before[-1] if before else None)
     return list(out.values())
 
 
