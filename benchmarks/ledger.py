@@ -39,7 +39,9 @@ def _people(folder: Path) -> Iterator[tuple[str, list[str]]]:
     for path in sorted(folder.glob("*.json")):
         for n, chat in enumerate(json.loads(path.read_text(encoding="utf-8"))):
             said = chat["conversation"]
-            numbers = sorted(int(key.split("_")[1]) for key in said if key.startswith("session_") and key.count("_") == 1)
+            numbers = sorted(
+                int(key.split("_")[1]) for key in said if key.startswith("session_") and key.count("_") == 1
+            )
             turns = [turn for number in numbers for turn in said[f"session_{number}"]]
             for who in dict.fromkeys(turn["speaker"] for turn in turns):
                 yield f"locomo/{n}/{who}", [turn["text"] for turn in turns if turn["speaker"] == who]

@@ -253,7 +253,9 @@ def _rule(rule: requests.Rule, read: _Read) -> str:
     if old is None or old.row.store_id in read.raw:
         return ""
     replaced = work_log.quoted(old.text, _RULE_CHARS)
-    return f"- no longer in force {_day(old.row)}: {replaced}; replaced by what the user said in msg_{rule.row.store_id}"
+    return (
+        f"- no longer in force {_day(old.row)}: {replaced}; replaced by what the user said in msg_{rule.row.store_id}"
+    )
 
 
 def _finished(read: _Read, closed: Mapping[int, Closed]) -> list[str]:

@@ -14,16 +14,19 @@ from typing import Final, NamedTuple
 
 from ..records import Row
 from ..text import markers, outcomes, salience
-from ..text.rules import replaces
+from ..text.rules import is_rule, replaces
 
 _REMEMBERED: Final = 1500  # texts whose reading is kept
 _READ_CHARS: Final = 4000
 _RULES_OF_A_MESSAGE: Final = 8
-_CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+#: Code, and what somebody is quoted with.
+_NOT_TYPED: Final = re.compile(r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*$", re.DOTALL | re.MULTILINE)
 _TAKEN_BACK: Final = re.compile(
     r"^\W*(?:actually|sorry|oh|no|ok|wait|hm+)?\W*(?:never ?mind|scratch that|"
     r"forget (?:it|that|about (?:it|that)|what i (?:just )?said)|"
-    r"ignore (?:that|my last message|what i (?:just )?said)|i take (?:it|that) back)\b|^(?:算了|当我没说)",
+    r"ignore (?:that|my last message|what i (?:just )?said)|i take (?:it|that) back|nvm|scrap that|undo that|"
+    r"vergiss (?:es|das)|doch nicht|olvídalo|olvida eso|oublie (?:ça|cela)|laisse tomber|забудь|отмена)\b|"
+    r"^(?:算了|当我没说|取消吧)",
     re.IGNORECASE,
 )
 _TAKING_BACK_CHARS: Final = 80
@@ -90,17 +93,8 @@ def rules(users: Iterable[Row]) -> list[Rule]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _rules_of(text: str) -> tuple[str, ...]:
-    said = _CODE.sub("\n", markers.typed(text)[:_READ_CHARS])
-    return tuple(islice(filter(_rules, salience.sentences(said)), _RULES_OF_A_MESSAGE))
-
-
-def _rules(sentence: str) -> bool:
-    return (
-        len(sentence.split()) > 2
-        and salience.is_standing(sentence)
-        and not salience.is_question(sentence)
-        and salience.is_prose(sentence)
-    )
+    said = _NOT_TYPED.sub("\n", markers.typed(text)[:_READ_CHARS])
+    return tuple(islice(filter(is_rule, salience.sentences(said)), _RULES_OF_A_MESSAGE))
 
 
 def unfinished(users: Iterable[Row], done: Mapping[int, Closed]) -> list[Row]:

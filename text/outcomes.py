@@ -17,13 +17,29 @@ _CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _READING: Final = re.compile(r"(?:^|_)(?:read|view|open|cat|search|grep|list|get|find)", re.IGNORECASE)
 _DEEDS: Final = (
     r"(?:added|changed|removed|updated|moved|ported|created|fixed|copied|deleted|restored|booked|cancell?ed|committed|simplified|"
-    r"replaced|renamed|implemented|transferred|wrote|written|built|installed|switched|upgraded|merged|published)"
+    r"replaced|renamed|implemented|transferred|wrote|written|built|installed|switched|upgraded|merged|published|deployed|pushed)"
+)
+_DEEDS_ELSEWHERE: Final = (
+    r"ich habe [^.\n]{1,90}\b(?:ge\w+(?:t|en)|\w+iert|be(?:hoben|arbeitet)|er(?:stellt|gänzt|setzt|ledigt)|entfernt|hinzugefügt|"
+    r"umbenannt)\b|(?:ya )?he (?:creado|corregido|cambiado|añadido|eliminado|actualizado|arreglado|instalado|movido)\b|"
+    r"j['’]ai (?:supprimé|corrigé|ajouté|créé|modifié|mis à jour|installé|déplacé|renommé)\b|"
+    r"(?:я )?(?:исправил|добавил|удалил|создал|обновил|переименовал)\w*\b"
 )
 _DONE: Final = re.compile(
     r"^\W*(?:done|fixed|finished|completed|committed|updated|all (?:tests|checks|clean|done|set|committed)|"
-    rf"perfect\W+(?:i|the|now)|i(?:'ve| have) (?:now |successfully |also )*{_DEEDS}|"
-    rf"(?:it|that|this) (?:is|works) (?:now )?(?:done|fixed|{_DEEDS})|"
-    r"(?:the|your) [^.\n]{1,90} (?:has|have) been (?:successfully )?\w+|完成|已|好了|fertig|erledigt)",
+    rf"perfect\W+(?:i|the|now)|i(?:['’]ve| have)? (?:now |just |successfully |also )*{_DEEDS}|"
+    rf"(?:it|that|this|the [^.\n]{{1,60}}) (?:is|works|are) (?:now )?(?:done|fixed|{_DEEDS})|"
+    rf"(?:successfully )?{_DEEDS} (?:the|a|an|all|your|\d)\b|successfully {_DEEDS}|all (?:\d+ )?(?:tests|checks) pass|"
+    r"(?:the|your) [^.\n]{1,90} (?:has|have) been (?:successfully )?\w+|"
+    rf"完成|我?已|好了|fertig|erledigt|listo|hecho|terminado|c['’]est fait|готово|{_DEEDS_ELSEWHERE})",
+    re.IGNORECASE,
+)
+#: What a reply begins with that only seems to tell of an end.
+_OPEN: Final = re.compile(
+    r"^[^.!?\n]{0,90}?\b(?:(?:not|n['’]t|noch nicht) (?:\w+ ){0,3}(?:yet|so far|done|finished|fixed|ready|complete|fertig)|"
+    r"nothing|nichts|almost|fast fertig|zur hälfte|(?:first|one|other) half|partly|partially|\d+ of (?:the )?\d+|"
+    r"still (?:open|fails?|failing|missing|occurs?|broken)|been (?:declined|rejected|denied|refused|postponed))\b"
+    r"|^\W*\w+\? (?:no|not|almost|nearly)\b|\b(?:shall|should|may) i (?:start|begin|proceed|go ahead|apply|implement)\b",
     re.IGNORECASE,
 )
 #: Words that tell of a change.
@@ -51,7 +67,7 @@ def changes_something(tool: str) -> bool:
 @lru_cache(maxsize=_REMEMBERED)
 def outcome(reply: str) -> str:
     """The sentence in which a reply says what was done; "" where it does not say that the work is finished."""
-    if not _DONE.search(reply[:400]):
+    if not _DONE.search(reply[:400]) or _OPEN.search(reply[:400]):
         return ""
     said = [sentence for sentence in salience.sentences(_CODE.sub("\n", reply[:6000])) if 20 <= len(sentence) <= 240]
     telling = [

@@ -132,6 +132,8 @@ _ACKS: Final = frozenset(
     """a again all alright amazing and appreciate are awesome can confirm continue cool correct do done everything exactly fine
     for go good great hello help hey hi i is it its just let lets looks lot love me much nice no now ok okay on please perfect
     proceed really right so sounds stop sure thank thanks that thats the then this very works would yeah yep yes you your
+    danke dank dir vielen ja nein gut prima super genau passt alles klar mach weiter bitte
+    gracias muchas sí si vale perfecto genial adelante bien merci beaucoup oui non parfait спасибо да хорошо отлично
     好 好的 谢谢 继续 是 对 行 可以""".split()
 )
 _VERBS_WORDS: Final = """
