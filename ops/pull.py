@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NotFound
+from ..recall import lines
 from ..search.scope import Scopes
 from ..text import content
 from .answers import Answer, Words, one
@@ -45,7 +46,7 @@ def text(store: MessageStore, dag: SummaryDag, found: Sequence[str]) -> str:
         kind, number = parsed(address)
         head, body = _message(store, number) if kind == "msg" else _summary(dag, number)
         rest = f"\n[{len(body) - _CHARS:,} more characters: lcm_expand]" if len(body) > _CHARS else ""
-        parts.append(f"{address}, {head}:\n{body[:_CHARS]}{rest}")
+        parts.append(f"{address}, {head}:\n{lines.quoted(body[:_CHARS])}{rest}")
     return "\n\n".join(parts)
 
 

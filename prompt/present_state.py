@@ -239,11 +239,23 @@ def _pinned(marked: Iterable[Entry]) -> list[str]:
 def _rules(read: _Read) -> list[str]:
     """Rules of the user that hold beyond the task at hand, with the day they were said."""
     gone = {each.fact.text for each in read.marked if each.mark in (STRUCK, CORRECTED)}
-    return [
-        f"- the user said {_day(rule.row)}: {work_log.quoted(rule.text, _RULE_CHARS)}"
-        for rule in work_log.rules(read.covered(read.users))
-        if rule.text not in gone
-    ]
+    rules = [rule for rule in work_log.rules(read.users) if rule.text not in gone]
+    return [line for rule in rules if (line := _rule(rule, read))]
+
+
+def _rule(rule: work_log.Rule, read: _Read) -> str:
+    """A rule that the prompt does not show, and the one that it replaces; "" where both stand in the prompt."""
+    old = rule.replaces
+    if rule.row.store_id not in read.raw:
+        said = f"- the user said {_day(rule.row)}: {work_log.quoted(rule.text, _RULE_CHARS)}"
+        replaced = f" (replaces {_day(old.row)}: {work_log.quoted(old.text, _RULE_CHARS)})" if old is not None else ""
+        return said + replaced
+    if old is None or old.row.store_id in read.raw:
+        return ""
+    replaced = work_log.quoted(old.text, _RULE_CHARS)
+    return (
+        f"- no longer in force {_day(old.row)}: {replaced}; replaced by what the user said in msg_{rule.row.store_id}"
+    )
 
 
 def _finished(read: _Read, closed: Mapping[int, Closed]) -> list[str]:

@@ -19,7 +19,8 @@ from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from ..records import Row, ToolCall
-from ..text import markers, salience
+from ..text import markers, outcomes, salience
+from ..text.rules import is_rule, replaces
 
 _ARGUMENT_CHARS: Final = 200_000
 _RESULT_CHARS: Final = 20_000
@@ -161,7 +162,7 @@ def changes(done: Sequence[Step]) -> list[Change]:
 def _changed(step: Step) -> Iterator[tuple[str, str]]:
     name = step.call.name
     operation = next((word for word, pattern in _OPERATIONS if pattern.search(name)), "")
-    if operation and not salience.READING.match(name):
+    if operation and not outcomes.READING.match(name):
         yield from ((path, operation) for path in paths(step.arguments))
     command = step.arguments.get("command")
     if isinstance(command, str):
@@ -189,7 +190,7 @@ def deeds(done: Sequence[Step]) -> list[Entry]:
 def _is_deed(step: Step) -> bool:
     return (
         not step.failed
-        and salience.changes_something(step.call.name)
+        and outcomes.changes_something(step.call.name)
         and bool(step.arguments)
         and not paths(step.arguments)
         and not isinstance(step.arguments.get("command"), str)
@@ -330,11 +331,11 @@ def _named(text: str) -> tuple[tuple[str, bool, tuple[tuple[str, int, int], ...]
     if not _MAY_NAME.search(head):
         return ()
     out = []
-    for sentence in salience.sentences(salience.FENCED.sub("\n", head)):
+    for sentence in salience.sentences(outcomes.FENCED.sub("\n", head)):
         if 20 <= len(sentence) <= 400 and _MAY_NAME.search(sentence):
             found = tuple((match[0].rstrip("."), *match.span()) for match in _VALUE.finditer(sentence))
             if found:
-                out.append((sentence, bool(salience.DID.search(sentence)), found))
+                out.append((sentence, bool(outcomes.DID.search(sentence)), found))
     return tuple(out)
 
 
@@ -354,7 +355,7 @@ def refusals(rows: Sequence[Row]) -> list[Entry]:
     """Sentences in which the agent said that something is not possible, oldest first."""
     out: dict[str, Entry] = {}
     for row in rows:
-        for sentence in salience.refusals(row.text):
+        for sentence in outcomes.refusals(row.text):
             out.pop(sentence, None)
             out[sentence] = Entry(row.store_id, quoted(sentence, 300))
     return list(out.values())
@@ -368,10 +369,14 @@ def quoted(text: str, limit: int) -> str:
 
 _READ_CHARS: Final = 4000
 _RULES_OF_A_MESSAGE: Final = 8
+#: Code, and what somebody is quoted with.
+_NOT_TYPED: Final = re.compile(r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*$", re.DOTALL | re.MULTILINE)
 _TAKEN_BACK: Final = re.compile(
     r"^\W*(?:actually|sorry|oh|no|ok|wait|hm+)?\W*(?:never ?mind|scratch that|"
     r"forget (?:it|that|about (?:it|that)|what i (?:just )?said)|"
-    r"ignore (?:that|my last message|what i (?:just )?said)|i take (?:it|that) back)\b|^(?:算了|当我没说)",
+    r"ignore (?:that|my last message|what i (?:just )?said)|i take (?:it|that) back|nvm|scrap that|undo that|"
+    r"vergiss (?:es|das)|doch nicht|olvídalo|olvida eso|oublie (?:ça|cela)|laisse tomber|забудь|отмена)\b|"
+    r"^(?:算了|当我没说|取消吧)",
     re.IGNORECASE,
 )
 _TAKING_BACK_CHARS: Final = 80
@@ -386,10 +391,11 @@ class Closed(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A sentence of the user that holds beyond the request it stands in."""
+    """A sentence of the user that holds beyond the request it stands in; ``replaces``: the one that held before."""
 
     row: Row
     text: str
+    replaces: Rule | None = None
 
 
 def closed(prose: Iterable[Row]) -> dict[int, Closed]:
@@ -403,7 +409,7 @@ def closed(prose: Iterable[Row]) -> dict[int, Closed]:
         if row.head.role == "user":
             if asked is None or not salience.is_acknowledgement(markers.typed(row.text[:_READ_CHARS])):
                 asked = row
-        elif asked is not None and (text := salience.outcome(row.text)):
+        elif asked is not None and (text := outcomes.outcome(row.text)):
             out[asked.store_id] = Closed(row.store_id, text)
     return out
 
@@ -420,29 +426,25 @@ def standing(users: Sequence[Row]) -> list[Row]:
 
 
 def rules(users: Iterable[Row]) -> list[Rule]:
-    """Rules in force, oldest first; one that was said again counts where it was said last. Questions rule nothing."""
+    """Rules in force, oldest first; one that was said again counts where it was said last. Questions rule nothing.
+
+    A rule that replaces an earlier one by its own words names it.
+    """
     out: dict[str, Rule] = {}
     for row in users:
         for sentence in _rules_of(row.text):
             key = salience.normal(sentence)
             out.pop(key, None)
-            out[key] = Rule(row, sentence)
+            gone = [each for each, rule in out.items() if replaces(sentence, rule.text)]
+            before = [out.pop(each) for each in gone]
+            out[key] = Rule(row, sentence, before[-1] if before else None)
     return list(out.values())
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _rules_of(text: str) -> tuple[str, ...]:
-    said = salience.FENCED.sub("\n", markers.typed(text)[:_READ_CHARS])
-    return tuple(islice(filter(_rules, salience.sentences(said)), _RULES_OF_A_MESSAGE))
-
-
-def _rules(sentence: str) -> bool:
-    return (
-        len(sentence.split()) > 2
-        and salience.is_standing(sentence)
-        and not salience.is_question(sentence)
-        and salience.is_prose(sentence)
-    )
+    said = _NOT_TYPED.sub("\n", markers.typed(text)[:_READ_CHARS])
+    return tuple(islice(filter(is_rule, salience.sentences(said)), _RULES_OF_A_MESSAGE))
 
 
 def unfinished(users: Iterable[Row], done: Mapping[int, Closed]) -> list[Row]:

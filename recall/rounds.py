@@ -11,7 +11,7 @@ from typing import Final
 
 from ..prompt import work_log
 from ..records import Row, ToolCall
-from ..text import salience
+from ..text import outcomes
 from .access import Access
 from .paging import Answer
 
@@ -21,7 +21,7 @@ _CALL_CHARS: Final = 300
 
 def is_deed(row: Row) -> bool:
     """Is it the result of a tool that changes something, by its name?"""
-    return row.head.role == "tool" and salience.changes_something(row.head.tool_name or "")
+    return row.head.role == "tool" and outcomes.changes_something(row.head.tool_name or "")
 
 
 def beside(caller: Access, row: Row, shown: Collection[int]) -> Answer:
@@ -57,6 +57,6 @@ def _failure_of(caller: Access, row: Row, shown: Collection[int]) -> Answer:
 
 def _said(call: ToolCall, result: str) -> str:
     """What a call was made with: all of what changes something, else what its result does not repeat."""
-    given = work_log.arguments(call, besides="" if salience.changes_something(call.name) else result)
+    given = work_log.arguments(call, besides="" if outcomes.changes_something(call.name) else result)
     said = f"{call.name} {given}" if given else ""
     return said if len(said) <= _CALL_CHARS else f"{said[:_CALL_CHARS]}…"

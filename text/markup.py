@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from . import alike
 from .content import canonical_text
 
 _NONCE = r"[0-9a-f]{16}"
@@ -20,30 +21,8 @@ _CLOSE = re.compile(rf"\n\[/lcm:history ({_NONCE}) assembly=(\d+)\]")
 _CARRIER = re.compile(rf"\[lcm:carrier ({_NONCE})\] [^\n]*")
 _STUB = re.compile(rf"\[lcm:stub ({_NONCE}) msg_(\d+)[^\]\n]*\]\n[\s\S]*\n\[/lcm:stub\]")
 
-#: Signs that a reader takes for the bracket of a tag, and invisible ones that may stand anywhere in it.
-_ANGLE = r"(?:[<\uff1c\ufe64\u2329\u3008\u27e8\u276e\u1438]|&(?:lt|LT|#0{0,6}60|#[xX]0{0,6}3[cC]);)"
-_SQUARE = r"(?:[\[\uff3b\u27e6]|&(?:lsqb|lbrack|#0{0,6}91|#[xX]0{0,6}5[bB]);)"
-_GAP = r"[\s\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]{0,8}"
-_SLASH = r"(?:[/\u2044\u2215\uff0f]|&sol;|&#47;)?"
-#: Letters of other scripts that look like those of our tags.
-_ALIKE = {
-    "s": "\u0455\u0405", "a": "\u0430\u0410", "y": "\u0443\u0423", "m": "\u043c\u041c", "p": "\u0440\u0420", "e": "\u0435\u0415",
-    "c": "\u0441\u0421", "r": "\u0433", "u": "\u03c5\u057d", "l": "\u04cf", "t": "\u0442\u0422",
-}  # fmt: skip
-
-
-def _spelt(word: str) -> str:
-    """A word of our grammar in any case, in wide letters and look-alikes, with invisible signs between them."""
-    wide = {char: chr(ord(char) + 0xFEE0) + chr(ord(char.upper()) + 0xFEE0) for char in word if char.isalpha()}
-    letters = [f"[{c}{c.upper()}{wide[c]}{_ALIKE.get(c, '')}]" if c.isalpha() else re.escape(c) for c in word]
-    return _GAP.join(letters)
-
-
-_LOOK_ALIKE = re.compile(
-    rf"{_ANGLE}(?={_GAP}{_SLASH}{_GAP}(?:{_spelt('summary')}|{_spelt('present_state')}))"
-    rf"|{_SQUARE}(?={_GAP}{_SLASH}{_GAP}{_spelt('lcm')}{_GAP}:)"
-    rf"|{_SQUARE}(?={_SQUARE}{_GAP}{_spelt('memory')}\s)"
-)
+_TAGS = ("<summary", "</summary", "<present_state", "<presentstate", "</present_state", "</presentstate")
+_OPENINGS = (*_TAGS, "[lcm:", "[/lcm:", "[[memory")
 _NEUTRAL = "\u2039"
 _KEY_CHARS = 8
 
@@ -72,7 +51,12 @@ def key(nonce: str) -> str:
 def defuse(text: str, nonce: str) -> str:
     """Quoted text that cannot close our fence: no nonce, and a visible sign where a look-alike of our tags begins."""
     text = text.replace(key(nonce), nonce[:4] + "…") if key(nonce) in text else text
-    return _LOOK_ALIKE.sub(_NEUTRAL, text)
+    out, done = [], 0
+    for start, stop in alike.signs(text):
+        if alike.begins(text, start, _OPENINGS):
+            out += [text[done:start], _NEUTRAL]
+            done = stop
+    return "".join([*out, text[done:]])
 
 
 def summary(nonce: str, facts: str, body: str, lead: str = "") -> str:

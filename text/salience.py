@@ -2,8 +2,8 @@
 Salient items: what a summary must not lose and must not invent.
 
 Reads paths, URLs, identifiers, numbers, hashes, dates, error codes, quoted strings, the user's directives and open
-questions out of text, and what a reply says to have been done. Owns only the reading: which of them are kept, where, and
-at what price is decided in ``llm/``.
+questions out of text. Owns only the reading: which of them are kept, where, and at what price is decided in
+``llm/``.
 
 Every pattern runs in linear time: a word is one run of a character class, taken greedily and then judged by its
 shape, and whatever needs a wider view is bounded by a small constant. Repeated words are judged once.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final, NamedTuple, cast
 
 from ..records import SourceLine
@@ -132,6 +132,8 @@ _ACKS: Final = frozenset(
     """a again all alright amazing and appreciate are awesome can confirm continue cool correct do done everything exactly fine
     for go good great hello help hey hi i is it its just let lets looks lot love me much nice no now ok okay on please perfect
     proceed really right so sounds stop sure thank thanks that thats the then this very works would yeah yep yes you your
+    danke dank dir vielen ja nein gut prima super genau passt alles klar mach weiter bitte
+    gracias muchas sí si vale perfecto genial adelante bien merci beaucoup oui non parfait спасибо да хорошо отлично
     好 好的 谢谢 继续 是 对 行 可以""".split()
 )
 _VERBS_WORDS: Final = """
@@ -513,77 +515,3 @@ def ranked(readings: Iterable[Reading]) -> tuple[Item, ...]:
 
 
 _ADDRESS = lazy(r"(?:msg|sum|part|file)_\d+")
-
-# -- outcomes ------------------------------------------------------------------------------------------------
-# What a reply says to have been done, and which tools do something: by the words of finished work, in the languages that
-# these are known of.
-_REMEMBERED: Final = 1500  # replies whose outcome is kept: most were there at the compaction before
-FENCED: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-READING: Final = re.compile(r"(?:^|_)(?:read|view|open|cat|search|grep|list|get|find)", re.IGNORECASE)
-_DEEDS: Final = (
-    r"(?:added|changed|removed|updated|moved|ported|created|fixed|copied|deleted|restored|booked|cancell?ed|committed|simplified|"
-    r"replaced|renamed|implemented|transferred|wrote|written|built|installed|switched|upgraded|merged|published)"
-)
-_DONE: Final = re.compile(
-    r"^\W*(?:done|fixed|finished|completed|committed|updated|all (?:tests|checks|clean|done|set|committed)|"
-    rf"perfect\W+(?:i|the|now)|i(?:'ve| have) (?:now |successfully |also )*{_DEEDS}|"
-    rf"(?:it|that|this) (?:is|works) (?:now )?(?:done|fixed|{_DEEDS})|"
-    r"(?:the|your) [^.\n]{1,90} (?:has|have) been (?:successfully )?\w+|完成|已|好了|fertig|erledigt)",
-    re.IGNORECASE,
-)
-#: Words that tell of a change.
-DID: Final = re.compile(rf"\b(?:{_DEEDS}|uses?|used|now|set)\b|已|改|新增|删除", re.IGNORECASE)
-_DOING: Final = re.compile(
-    r"(?:^|[_.-])(?:book|cancel|update|create|send|delete|remove|transfer|schedule|reschedule|post|publish|submit|order|pay|reserve|"
-    r"add|set|assign|close|reopen|merge|approve|reject|invite|reply|deploy|release|upload|rename|move|archive|subscribe|charge|refund|"
-    r"enable|disable|start|stop|restart|modify|exchange|return)(?=[_.-]|$)",
-    re.IGNORECASE,
-)
-
-_REFUSED: Final = re.compile(
-    r"\b(?:cannot|can't|unable to|not (?:allowed|eligible|possible|permitted|refundable|supported)|only if)\b|"
-    r"\bpolicy\b.{0,60}\b(?:only|strict|no|not|states|requires?|allows?)\b|\b(?:given|under|due to|per) [^.]{0,30}\bpolicy\b|"
-    r"不能|无法|不允许",
-    re.IGNORECASE,
-)
-
-
-def changes_something(tool: str) -> bool:
-    """Does a tool change something, by the verb in its name?"""
-    return _DOING.search(tool) is not None and READING.match(tool) is None
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def outcome(reply: str) -> str:
-    """The sentence in which a reply says what was done; "" where it does not say that the work is finished."""
-    if not _DONE.search(reply[:400]):
-        return ""
-    said = [sentence for sentence in sentences(FENCED.sub("\n", reply[:6000])) if 20 <= len(sentence) <= 240]
-    telling = [
-        sentence
-        for sentence in said
-        if DID.search(sentence) and _tells(sentence) and len(sentence.split()) > 3 and is_prose(sentence)
-    ]
-    whole = [sentence for sentence in said if _tells(sentence)]
-    return (telling or whole or [" ".join(reply.split())[:160]])[0]
-
-
-def _tells(sentence: str) -> bool:
-    """Is it more than the head of a list?"""
-    return not sentence.rstrip("*_ ").endswith(":")
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def refusals(text: str) -> tuple[str, ...]:
-    """Sentences that say that something is not possible."""
-    head = text[:6000]
-    if not _REFUSED.search(head):
-        return ()
-    return tuple(
-        sentence
-        for sentence in sentences(FENCED.sub("\n", head))
-        if 40 <= len(sentence) <= 300
-        and sentence[-1] not in '?"”'
-        and _REFUSED.search(sentence)
-        and "polog" not in sentence
-    )

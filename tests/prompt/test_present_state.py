@@ -93,6 +93,31 @@ def test_standing_directives_outlast_ordinary_ones(world: World) -> None:
     assert all(re.search(r"\[msg_\d+, \d{4}-\d\d-\d\d\]", each) for each in lines if "the user said" in each)
 
 
+def test_a_rule_stands_with_the_one_that_it_replaces(world: World) -> None:
+    """Both with their dates, and the old one nowhere as if it were in force."""
+    messages = chat().user("Always answer in English.").says("yes").user("From now on answer in German.").says("ja")
+    lines = block(world, messages.turns(20))
+
+    said = line(lines, "the user said")
+    assert re.sub(r"\d{4}-\d\d-\d\d", "DAY", said) == (
+        "- the user said [msg_3, DAY]: “From now on answer in German.” (replaces [msg_1, DAY]: “Always answer in English.”)"
+    )
+    assert [each for each in lines if "English" in each and "first request" not in each] == [said]
+
+
+def test_a_rule_that_a_message_below_replaces_is_said_to_be_out_of_force(world: World) -> None:
+    """The prompt shows the newer one as it was said."""
+    messages = chat().user("hello").says("hi").user("Always answer in English.").says("yes").turns(20)
+    messages.user("From now on answer in German.").says("ja")
+    lines = block(world, messages)
+
+    assert line(lines, "the user said") == ""
+    assert re.fullmatch(
+        r"- no longer in force \[msg_3, [\d-]{10}\]: “Always answer in English.”; replaced by .* msg_\d+",
+        line(lines, "no longer in force"),
+    )
+
+
 def test_notes_of_the_host_are_no_words_of_the_user(world: World) -> None:
     """Neither request nor directive."""
     messages = (

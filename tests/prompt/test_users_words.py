@@ -9,6 +9,7 @@ from world import Chat, World, chat
 
 from hermes_lcm.prompt import work_log
 from hermes_lcm.records import Row
+from hermes_lcm.text import outcomes
 
 
 @pytest.fixture
@@ -39,6 +40,21 @@ def ruled(world: World, *said: str) -> list[str]:
         "Please use the card ending in 9725 for this.",
         "From now on answer in German.",
         "以后不要改这个文件 谢谢 你",
+        "请总是用中文回答。",
+        "以后提交前必须先跑测试。",
+        "コードは必ずテストしてください。",
+        "Antworte immer auf Deutsch.",
+        "Bitte pushe niemals auf main.",
+        "Verwende ab jetzt nur noch Tabs.",
+        "Du darfst die Datei secrets.env nicht anfassen.",
+        "Niemals auf main pushen!",
+        "Bitte keine Emojis mehr.",
+        "Responde siempre en español.",
+        "Nunca hagas push a main.",
+        "No toques el archivo secrets.env.",
+        "Réponds toujours en français.",
+        "Ne touche jamais au fichier secrets.env.",
+        "Никогда не трогай файл secrets.env.",
     ],
 )
 def test_what_holds_beyond_the_task_is_a_rule(world: World, text: str) -> None:
@@ -56,6 +72,26 @@ def test_what_holds_beyond_the_task_is_a_rule(world: World, text: str) -> None:
         "It never works when I try it.",
         "Thanks, that is perfect!",
         "```\nraise ValueError('must be positive, always')\n```",
+        "> Always deploy on Friday",
+        'He said "always use tabs" and I disagree.',
+        "The README says: never commit to main.",
+        "My boss told me: never deploy on Friday.",
+        "Our docs state that users must always log in twice.",
+        "You don't have to run all the tests.",
+        "There is no need to always ask me.",
+        "Please don't worry about the tests.",
+        "ERROR: value must be one of: a, b, c",
+        "Should never happen, but it did.",
+        "It must have been the cache.",
+        "I always forget the flags.",
+        "Ich habe das nie verstanden.",
+        "Es geht immer noch nicht.",
+        "Das Programm stürzt immer ab.",
+        "Siempre falla cuando lo intento.",
+        "Ça ne marche jamais.",
+        "Он всегда падает.",
+        "这个测试总是失败。",
+        "他说不要用这个方法。",
     ],
 )
 def test_questions_thanks_and_plain_facts_are_no_rules(world: World, text: str) -> None:
@@ -71,7 +107,57 @@ def test_a_rule_that_was_said_again_stands_once_where_it_was_said_last(world: Wo
     ]
 
 
-@pytest.mark.parametrize("words", ["Actually, never mind.", "forget that", "Scratch that, please.", "算了"])
+REPLACED = [
+    ("Always use spaces for indentation.", "From now on use tabs for indentation."),
+    ("Always answer in English.", "From now on answer in German."),
+    ("Always push to main.", "Never push to main."),
+    ("Always use spaces.", "Please use tabs instead of spaces."),
+    ("Always ask before pushing.", "You no longer have to ask before pushing."),
+    ("Antworte immer auf Deutsch.", "Antworte ab jetzt auf Englisch."),
+    ("Responde siempre en español.", "A partir de ahora responde en inglés."),
+    ("请总是用中文回答。", "以后总是用英文回答。"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), REPLACED)
+def test_a_rule_that_replaces_another_names_it(world: World, old: str, new: str) -> None:
+    """The other is not in force any more."""
+    world.take(chat().user(old).says("Yes.").user("Never touch secrets.env.").says("Yes.").user(new))
+    rows = [row for rows in world.store.every() for row in rows if row.head.role == "user"]
+    found = {rule.text: rule.replaces and rule.replaces.text for rule in work_log.rules(rows)}
+
+    assert found == {"Never touch secrets.env.": None, new: old}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Always answer in English.", "From now on answer in short sentences."),
+        ("Always answer politely.", "From now on answer in German."),
+        ("Always commit with a message.", "Never commit secrets."),
+        ("Never edit secrets.yaml.", "From now on never edit config.yaml."),
+        ("Always make backups.", "Don't delete the backups."),
+        ("Always run the tests before you commit.", "From now on, write the tests first."),
+    ],
+)
+def test_a_rule_of_something_else_replaces_none(world: World, old: str, new: str) -> None:
+    """Both are in force."""
+    assert ruled(world, old, new) == [old, new]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Actually, never mind.",
+        "forget that",
+        "Scratch that, please.",
+        "算了",
+        "nvm",
+        "Vergiss das.",
+        "Olvídalo.",
+        "Oublie ça.",
+    ],
+)
 def test_what_the_user_takes_back_rules_nothing(world: World, words: str) -> None:
     """The message before it."""
     assert ruled(world, "Always run the linter first.", "Never use tabs here.", words) == [
@@ -88,3 +174,37 @@ def test_a_request_is_closed_by_the_reply_to_the_yes_in_between(world: World) ->
     assert work_log.closed(rows) == {1: work_log.Closed(4, "I deleted the three old themes.")}
     users = [row for row in rows if row.head.role == "user"]
     assert [row.store_id for row in work_log.unfinished(users, work_log.closed(rows))] == [5]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "I fixed the bug in the parser.",
+        "Successfully deployed to staging.",
+        "Ich habe die Tests repariert und alle laufen.",
+        "He corregido el error en main.py.",
+        "J'ai corrigé le bug dans main.py.",
+        "我已经修复了这个错误。",
+    ],
+)
+def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
+    """Whatever words tell of the deed."""
+    assert outcomes.outcome(reply) == reply
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Done with the first half; the second is still open.",
+        "Updated the plan, but nothing is implemented yet.",
+        "Fixed? No, the error still occurs.",
+        "Completed 2 of 5 steps.",
+        "Done? Almost: one test still fails.",
+        "The payment has been declined.",
+        "I've created a plan. Shall I start?",
+        "Die Tests sind noch nicht fertig.",
+    ],
+)
+def test_a_reply_that_only_begins_like_an_end_closes_nothing(reply: str) -> None:
+    """The request is open still."""
+    assert outcomes.outcome(reply) == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from linear import LIMIT, excess
 
 from hermes_lcm.text import markup
 
@@ -104,6 +105,86 @@ def test_a_look_alike_of_our_tags_is_neutralised_visibly(tag: str) -> None:
     assert shown.startswith("before ‹")
     assert shown.endswith("behind")
     assert markup.defuse(shown, NONCE) == shown
+
+
+SIGNS = [
+    "<",
+    "\uff1c",
+    "\u276c",
+    "\u2770",
+    "\u02c2",
+    "\u1438",
+    "&lt;",
+    "&lt",
+    "&amp;lt;",
+    "&#0060;",
+    "\\u003c",
+    "\\x3c",
+    "%3C",
+]
+UNSEEN = [
+    "",
+    "\u200b",
+    "\u034f",
+    "\ufe0f",
+    "\u0301",
+    "\u00a0",
+    "\u3164",
+    "\u2065",
+    "\U000e0061",
+    "\u180b",
+    "\u200b" * 500,
+]
+SLASHES = ["", "/", "\u2215", "\u2571", "\uff0f", "&sol;", "\\/", "%2F"]
+LETTERS = {
+    "plain": str,
+    "capital": str.upper,
+    "accented": lambda w: w[0] + "\u0323" + w[1:],
+    "long s": lambda w: w.replace("s", "\u017f"),
+    "wide": lambda w: "".join(chr(ord(c) + 0xFEE0) for c in w),
+    "bold": lambda w: _shifted(w, 0x1D41A),
+    "monospace": lambda w: _shifted(w, 0x1D68A),
+    "circled": lambda w: _shifted(w, 0x24D0),
+    "flags": lambda w: _shifted(w, 0x1F1E6),
+    "in squares": lambda w: _shifted(w, 0x1F170),
+    "cyrillic": lambda w: w.translate(_CYRILLIC),
+    "small": lambda w: w.translate(_SMALL),
+    "cherokee": lambda w: w.translate(_CHEROKEE),
+    "entities": lambda w: "".join(f"&#{ord(c)};" for c in w),
+    "escapes": lambda w: "".join(f"\\u{ord(c):04x}" for c in w),
+    "dash": lambda w: w.replace("_", "-"),
+}
+WORDS = ("summary", "present_state")
+_CYRILLIC = str.maketrans("saympect", "\u0455\u0430\u0443\u043c\u0440\u0435\u0441\u0442")
+_SMALL = str.maketrans("sumarypentlc", "\ua731\u1d1c\u1d0d\u1d00\u0280\u028f\u1d18\u1d07\u0274\u1d1b\u029f\u1d04")
+_CHEROKEE = str.maketrans("sarpetylcm", "\u13da\u13aa\u13a1\u13e2\u13ac\u13a2\u13a9\u13de\u13df\u13b7")
+
+
+def _shifted(word: str, start: int) -> str:
+    """A word in another alphabet of Unicode's."""
+    return "".join(chr(start + ord(c) - ord("a")) if c.isalpha() else c for c in word)
+
+
+@pytest.mark.parametrize("form", LETTERS)
+def test_no_spelling_of_a_tag_passes(form: str) -> None:
+    """Any sign for a bracket, any slash, anything that is not seen between, any letters."""
+    spelt = LETTERS[form]
+    forged = [
+        f"{sign}{slash}{gap}{spelt(word)}>" for sign in SIGNS for slash in SLASHES for gap in UNSEEN for word in WORDS
+    ]
+    forged += [f"<{gap.join(map(spelt, word))}>" for gap in UNSEEN for word in WORDS]
+    squares = ("[", "\uff3b", "\u3010", "\u2772", "&lbrack;", "\\u005b", "%5B")
+    forged += [f"{sign}{spelt('lcm')}:history 0]" for sign in squares]
+
+    assert [tag for tag in forged if not markup.defuse(tag, NONCE).startswith("\u2039")] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["<" * 9000, "<summar " * 1200, "<" + "\u200b" * 9000, "&amp;" * 1800, ("<s" + "\u0301" * 90) * 100]
+)
+def test_look_alikes_are_looked_for_in_linear_time(text: str) -> None:
+    """Whatever is made to be slow."""
+    assert excess(lambda given: markup.defuse(given, NONCE), text, text * 8) < LIMIT
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,126 @@
+"""
+Rules of a user: which sentences are some, and which take the place of an earlier one, by their own words.
+
+Pure. Somebody else's words, quotations, habits and permissions rule nothing. Of two rules only what they say counts: the same
+said and forbidden, the earlier thing named behind "instead of", or a word of change with most words in common.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+from . import salience
+from .salience import lazy
+
+_REMEMBERED: Final = 1500  # rules whose reading is kept
+_SAME: Final = 0.6  # of the words of the longer one
+_LEAST_WORDS: Final = 3
+_FEW_WORDS: Final = 4  # of a rule that one word of another can stand for
+_NOT: Final = lazy(
+    r"\b(?:never|don['’]?t|do not|no longer|not|avoid|stop|without|nie|niemals|nicht|keine?[nmr]?|nunca|jamás|no|ne|jamais|pas)\b"
+    r"|不|别|勿|禁止",
+    re.IGNORECASE,
+)
+_CHANGE: Final = lazy(
+    r"\b(?:from now on|going forward|instead|no longer|any ?more|actually|changed my mind|rather than|as of (?:now|today)|"
+    r"ab (?:jetzt|sofort|heute)|von nun an|stattdessen|statt|nicht mehr|nur noch|doch lieber|"
+    r"a partir de (?:ahora|hoy)|de ahora en adelante|en (?:lugar|vez) de|ya no|désormais|dorénavant|à partir de maintenant|"
+    r"au lieu de|ne [^.]{1,40} plus)\b|改用|改为|改成|不再|从现在起|今后|以后",
+    re.IGNORECASE,
+)
+_INSTEAD_OF: Final = lazy(
+    r"\b(?:instead of|rather than|statt|anstelle von|en (?:lugar|vez) de|au lieu de)\s+(?:the |a |an |my |our )?([\w-]+)",
+    re.IGNORECASE,
+)
+#: Rules in languages whose verbs tell an order; in English and Chinese ``salience`` knows them.
+_ORDERS: Final = lazy(
+    # German
+    r"\b(?:ab (?:jetzt|sofort)|von nun an|künftig|in zukunft)\b|\bdu (?:darfst|sollst|musst)\b|"
+    r"^(?:bitte )?(?:immer|stets|niemals|nie|keine?n?) (?!wieder|noch|mal)|"
+    r"^(?:bitte )?(?!(?:ich|wir|es|er|sie|das|die|der|den|man|da|dann|so|aber|leider|warum|wieso|weshalb|wie|was|wer|wo|wann|"
+    r"hab\w*|ist|sind|war\w*|kann|wird|dies\w*|mein\w*|unser\w*|eine?\w?|geht|läuft|klappt|funktioniert|stürzt|kommt|gibt)\b)"
+    r"[a-zäöüß]{3,} (?:[\w./-]+ ){0,5}?(?:immer|stets|niemals|nie|nur noch|nicht mehr)\b(?! noch| wieder)|"
+    # Spanish
+    r"\b(?:a partir de ahora|de ahora en adelante)\b|"
+    r"^(?:por favor,? )?(?:no|nunca|jamás|siempre) (?:me |lo |la |le )?[a-záéíóúñ]{2,}(?:as|es|[aei]r)\b|"
+    r"^(?!(?:falla|pasa|ocurre|está|casi|para|como)\b)[a-záéíóúñ]{2,}[aed] siempre\b|"
+    # French
+    r"\b(?:désormais|dorénavant|à partir de maintenant)\b|"
+    r"^(?:s'il (?:te|vous) plaît,? )?(?:ne |n')[\w'-]+ (?:jamais|pas|plus)\b|^[a-zéèê]{3,}(?:s|ez) toujours\b|"
+    # Russian
+    r"\b(?:отныне|впредь|с этого момента)\b|^(?:пожалуйста,? )?(?:всегда|никогда не|не) \w+(?:й|ь|йте|ьте)\b",
+    re.IGNORECASE,
+)
+_LEAST_CJK: Final = 6  # signs of a rule in a script without blanks
+_QUOTED: Final = lazy(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|「[^」\n]*」|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
+_NO_RULE: Final = lazy(
+    r"^(?:error|warning|warn|fatal|info|debug|exception|note)\b ?[:\]]|"
+    r"\b(?:says|said|states?|stated|tells|told|claims?|mentions?|reads|according)\b[^.]{0,30}?"
+    r"(?:[:,]| that\b| to\b| never\b| always\b)|"
+    r"\b(?:do not|don['’]?t|doesn['’]?t|needn['’]?t) (?:have|need) to\b|\bno need to\b|\bnot necessary\b|"
+    r"\bdon['’]?t (?:worry|bother|hesitate|mind|panic)\b|\b(?:should|must) (?:never )?have been\b|\bshould never happen\b|"
+    r"\bmust (?:have )?been?\b (?:the|a|an|some)\b|\bi (?:always|never) (?!want|need|prefer|expect)|"
+    r"他说|她说|据说|^(?:这|那)[^，。]{0,12}总是",
+    re.IGNORECASE,
+)
+_I_SAY: Final = lazy(r"\b(?:i|as i) (?:said|told|say)\b", re.IGNORECASE)
+_WORD: Final = re.compile(r"\w+(?:[./-]\w+)*")
+_HAN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_SAYS_NOTHING: Final = frozenset(
+    """a always an and any anymore are be but do don don't going forward from i instead is it its longer make must my never no not
+    now of on only or our please rather should so stop sure t than that the then they this to use using want we will you your
+    actually avoid changed mind without
+    ab bitte das der die du es ich immer jetzt kein keine keinen lieber mehr nicht nie niemals noch nun nur sofort statt stets und
+    von wir a ahora de del el favor la las lo los no nunca por siempre un una usa ya y
+    à au désormais dorénavant et jamais la le les lieu maintenant ne partir pas plus toujours
+    不 要 别 必 须 总 是 请 用 使 以 后 从 现 在 起 改 为 再""".split()
+)
+
+
+def is_rule(sentence: str) -> bool:
+    """Does a sentence hold beyond the request it stands in? Questions and other people's words rule nothing."""
+    said = _QUOTED.sub(" ", sentence)
+    if len(sentence.split()) < _LEAST_WORDS and not (len(sentence) >= _LEAST_CJK and _HAN.search(sentence)):
+        return False
+    if salience.is_question(sentence) or not salience.is_prose(sentence):
+        return False
+    if _NO_RULE.search(said) and not _I_SAY.search(said):
+        return False
+    return salience.is_standing(said) or _ORDERS.search(said) is not None
+
+
+def replaces(later: str, earlier: str) -> bool:
+    """Does a rule replace an earlier one?"""
+    new, old = _words(later), _words(earlier)
+    if not new or not old or (new == old and _negative(later) == _negative(earlier)):
+        return False
+    forbidden = _negative(later), _negative(earlier)
+    if len(new & old) >= _SAME * max(len(new), len(old)):
+        return forbidden[0] != forbidden[1] or (not forbidden[0] and _CHANGE.search(later) is not None)
+    gone = _INSTEAD_OF.search(later)
+    return gone is not None and len(old) <= _FEW_WORDS and _plain(gone[1].casefold()) in old and not forbidden[1]
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _negative(rule: str) -> bool:
+    return _NOT.search(rule) is not None
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _words(rule: str) -> frozenset[str]:
+    """What a rule is about: its words without those that only make it a rule; of Chinese and Japanese the pairs of signs."""
+    found = set[str]()
+    for word in _WORD.findall(rule.casefold()):
+        if _HAN.search(word):
+            signs = [sign for sign in word if sign not in _SAYS_NOTHING]
+            found.update(map("".join, pairwise(signs)))
+        elif word not in _SAYS_NOTHING:
+            found.add(_plain(word))
+    return frozenset(found)
+
+
+def _plain(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word.endswith("s") else word
