@@ -57,6 +57,10 @@ class WriteFilters:
         """A text that is no message (a focus, a summary of the agent's, a setting), without secrets."""
         return self._redactor.text(text) if self._redactor is not None else text
 
+    def key(self, text: str) -> str:
+        """The same for a short one that comes often."""
+        return self._redactor.key(text) if self._redactor is not None else text
+
     def name(self, text: str) -> str:
         """A name or an id of a message, as it is stored."""
         return self._redactor.name(text) if self._redactor is not None else text
