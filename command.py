@@ -38,6 +38,7 @@ from .ops import (
     pull,
     redaction,
     render,
+    replay,
     rotate,
     settings,
 )
@@ -163,14 +164,25 @@ def _cost(deps: Access, words: Words) -> Answer:
         rest.pop(at)
     if rest:
         raise BadRequest(f"`/lcm cost` knows no {rest[0]!r}; write `/lcm cost since 7` or `since 2026-11-01`")
-    model, provider, size = facts.configured_model()
+    own = deps.session.session_id if deps.session is not None else "-"
+    window = deps.config.window(deps.engine.context_length or facts.configured_model()[2])
+    data = costs.report(deps.db, _prices(deps), since=since, session_id="" if deps.all else own, window=window)
+    return Answer(costs.text(data), data)
+
+
+def _prices(deps: Access) -> costs.Prices:
+    """Prices of the configured model and of its summariser, the stated ones where the host knows none."""
+    model, provider, _ = facts.configured_model()
     main = facts.token_prices(model, provider) if model else None
     summariser = facts.token_prices(deps.config.summary_model) if deps.config.summary_model else main
-    prices = costs.Prices(costs.whole(main), costs.whole(summariser or main), "the host's" if main else "stated")
-    own = deps.session.session_id if deps.session is not None else "-"
-    window = deps.config.window(deps.engine.context_length or size)
-    data = costs.report(deps.db, prices, since=since, session_id="" if deps.all else own, window=window)
-    return Answer(costs.text(data), data)
+    return costs.Prices(costs.whole(main), costs.whole(summariser or main), "the host's" if main else "stated")
+
+
+def _replayed(deps: Access, trials: dict[str, dict[str, object]]) -> tuple[list[str], dict[str, object]]:
+    """What each trial of some values would have made of the archive's newest day: lines, data."""
+    configs = {name: replay.tried(deps.config, values) for name, values in trials.items()}
+    data = replay.compared(deps, configs, _prices(deps)) if exists(deps.db) else {}
+    return ["", *replay.text(data)], {"replay": data}
 
 
 def _notices(deps: Access, words: Words) -> Answer:
@@ -208,7 +220,8 @@ def _preset_show(deps: Access, words: Words) -> Answer:
         "windows": [preset.low, preset.high],
         **presets.described(preset, deps.config),
     }
-    return Answer(render.preset_text(said), said)
+    lines, day = _replayed(deps, {preset.name: presets.taking_over(preset, deps.config).changes})
+    return Answer("\n".join([render.preset_text(said), *lines]), {**said, **day})
 
 
 def _preset_choice(name: str, deps: Access, words: Words) -> Answer:
@@ -221,14 +234,12 @@ def _preset_suggest(deps: Access, _words: Words) -> Answer:
     data = presets.suggestion(
         deps.config, context_length=facts.context_length, model=facts.model, provider=facts.provider
     )
-    turns = deps.store.turn_sizes(deps.session.session_id) if deps.session is not None else []
-    cost = presets.would_have_cost(turns, deps.config.window(facts.context_length), costs.STATED)
-    data = {**data, "would_have_cost": cost}
-    shown = ", ".join(f"{name} {dollars:.3f}" for name, dollars in cost.items())
-    foot = f"The prompts of this session's {len(turns)} turns, in dollars at stated prices, would have cost about: {shown}."
-    if data["preset"] is None:
-        return Answer(f"No preset is suggested: {data['reason']}.\n{foot}", data)
-    return Answer(f"{render.preset_text(data)}\n{foot}", data)
+    lines, day = _replayed(
+        deps, {each.name: presets.taking_over(each, deps.config).changes for each in presets.CHOICES}
+    )
+    data = {**data, **day}
+    head = render.preset_text(data) if data["preset"] else f"No preset is suggested: {data['reason']}."
+    return Answer("\n".join([head, *lines]), data)
 
 
 def _preset_apply(deps: Access, words: Words) -> Answer:
@@ -272,6 +283,21 @@ def _preset_use(deps: Access, words: Words) -> Answer:
         if why:
             raise BadRequest(f"Hermes did not write {name}: {why}")
     return Answer("\n".join([*lines, "Written to config.yaml. Agents take it up at their next start."]), data)
+
+
+def _config_explain(deps: Access, words: Words) -> Answer:
+    """One setting; with a value also what that would have made of the archive's newest day."""
+    at_most(words, 2, "a setting, and a value to try")
+    said = settings.explain(deps, replace(words, rest=words.rest[:1]))
+    name, tried = str(said.data["name"]), words.rest[1:]
+    if not tried:
+        return said
+    value = settings.read(KNOBS[name], tried[0])
+    if name not in replay.REACHED:
+        note = f"A replay cannot show what another {name} changes: it shows when messages are folded, and how many."
+        return Answer(f"{said.text}\n\n{note}", {**said.data, "replay": None})
+    lines, day = _replayed(deps, {f"with {shown(value)}": {name: value}})
+    return Answer("\n".join([said.text, *lines]), {**said.data, **day})
 
 
 def _config_set(deps: Access, words: Words) -> Answer:
@@ -806,10 +832,10 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "config explain",
-        settings.explain,
-        "a setting: value, where it comes from, what it does",
-        "<name>",
-        example="fold_early",
+        _config_explain,
+        "a setting: value, source, meaning; with a value: what it would have changed yesterday",
+        "<name> [<value>]",
+        example="context_threshold 0.5",
     ),
     Verb(
         "notices",
