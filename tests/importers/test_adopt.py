@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from earlier_world import PAYLOADS, SUMMARY, EarlierPlugin, talk, used
+from earlier_world import LCM_X, PAYLOADS, SUMMARY, EarlierPlugin, talk, used
 from ops_world import ROOT, Holder, World, digest, healthy
 
 from hermes_lcm.command import OK, REFUSED, VERBS, Words
@@ -169,6 +169,24 @@ def test_summaries_are_nodes_that_say_that_they_were_not_verified(tmp_path: Path
     hits = deps.node_index.search(text_words.parse("first leaf"), scope=Scope(), limit=5).hits
     assert hits[0].node_id == leaf.node_id
     assert json.loads(leaf.checks)["verified"] is False
+
+
+def test_a_database_of_lcm_x_is_adopted_with_what_only_it_has(tmp_path: Path) -> None:
+    """It keeps the same schema 5; its columns stay with each message."""
+    old = EarlierPlugin(tmp_path)
+    old.db.executescript(LCM_X)
+    said = talk(4)
+    old.node("s1", old.store("s1", said), "what was said")
+    old.close()
+    deps = terminal(tmp_path)
+    done = adopt.adopt(deps, None, None)
+    rows = thread(deps)
+
+    assert (done.found["messages"], done.found["nodes"]) == (len(said), 1)
+    assert [row.head.role for row in rows] == [each["role"] for each in said]
+    kept = rows[0].envelope["hermes_lcm"]
+    assert isinstance(kept, dict)
+    assert (kept["conversation_id"], kept["observed_at_source"]) == ("c1", "host")
 
 
 def test_a_session_that_goes_on_stores_only_what_is_new(tmp_path: Path) -> None:
