@@ -69,7 +69,7 @@ _OF_WHAT_IS_STORED = frozenset((
     "doctor clean", "doctor accept", "doctor source", "doctor retention", "doctor duplicates", "export",
     "explain", "dissolve", "search", "cost", "sessions", "show", "journal", "notices", "recall", "redact", "redact preview",
     "redact apply", "purge", "pin", "retention",
-    "exam",
+    "exam", "ledger",
     "fleet status", "fleet push", "fleet verify", "fleet keep",
 ))  # fmt: skip
 
@@ -121,14 +121,18 @@ def _retention(deps: Access, words: Words) -> Answer:
         (month, f"{render.counted(count, 'message')}", f"{render.counted(sessions, 'session')}", render.size(size))
         for month, count, sessions, size in rows
     ]
-    head = "What is stored, by month (nothing is removed by age but by `/lcm retention apply`):"
+    head = "What is stored, by month (only `/lcm retention apply` removes anything by age):"
     return Answer("\n".join([head, *render.table(shown)]) if shown else "Nothing is stored yet.", {"months": data})
 
 
 def _explain(deps: Access, words: Words) -> Answer:
     address = one(words, "an address such as msg_12 or sum_3")
     found = explain.explain(deps, address)
-    said = {name: render.checks_said(text) if name.startswith("checks") else text for name, text in found.items()}
+    said = {
+        name: render.checks_said(text) if name.startswith("checks") else text
+        for name, text in found.items()
+        if text not in ("nothing", "none", "unknown") and (name, text) != ("dissolved", "no")
+    }
     data = {**explain.data(deps, address), "in_prompt": found["in the prompt"]}
     return Answer("\n".join(render.table(said.items(), indent="")), data)
 
@@ -144,10 +148,16 @@ def _search(deps: Access, words: Words) -> Answer:
         raise BadRequest("`/lcm search` needs words to look for")
     data = explain.search(deps, " ".join(words.rest), session_id=words.session, limit=words.limit)
     lines = [
-        f"{'  beside it: ' if each['near'] else ''}{each['address']}  {each['when']}  {each['session_id']}  "
-        f"{each['role']}: {each['excerpt']}"
+        line
         for each in data["results"]
+        if not each["near"]
+        for line in (
+            f"{each['address']}  {each['when']}  {each['session_id']}",
+            f"    {each['role']}: {each['excerpt']}",
+        )
     ]
+    beside = ", ".join(each["address"] for each in data["results"] if each["near"])
+    lines += [f"Beside them: {beside}"] if beside else []
     if not lines and (wrong := repair.glanced(deps)):
         raise StoreCorrupt(f"{deps.db.path}: {wrong.removeprefix(f'{deps.db.path}: ')}")
     notes = [f"({note})" for note in data["notes"]]
@@ -163,7 +173,7 @@ def _cost(deps: Access, words: Words) -> Answer:
         since = rest.pop(at + 1)
         rest.pop(at)
     if rest:
-        raise BadRequest(f"`/lcm cost` knows no {rest[0]!r}; write `/lcm cost since 7` or `since 2026-11-01`")
+        raise BadRequest(f"`/lcm cost` does not take {rest[0]!r}; write `/lcm cost since 7` or `since 2026-11-01`")
     own = deps.session.session_id if deps.session is not None else "-"
     window = deps.config.window(deps.engine.context_length or facts.configured_model()[2])
     data = costs.report(deps.db, _prices(deps), since=since, session_id="" if deps.all else own, window=window)
@@ -365,7 +375,7 @@ def _clean(deps: Access, words: Words) -> Answer:
     ]
     lines = ["Sessions that LCM_IGNORE_SESSION_PATTERNS names:", *(render.table(rows) or ["  none"])]
     if found.spared:
-        lines.append(f"Kept, because they are in use or others rest on them: {', '.join(found.spared[:20])}")
+        lines.append(f"Kept, because they are in use or other sessions need them: {', '.join(found.spared[:20])}")
     if found.small:
         lines.append(
             f"Ended with two messages or fewer (kept; worth a look): {', '.join(row[0] for row in found.small[:20])}"
@@ -420,7 +430,7 @@ def _repair(deps: Access, words: Words) -> Answer:
             said
             for said, needed in (
                 ("saves what is readable into a new file and keeps the damaged one", found.damaged),
-                ("builds the indexes anew", found.indexes),
+                ("rebuilds the indexes", found.indexes),
                 ("mends what earlier versions left behind", found.leftovers.said),
                 ("gives conversations to their owners", found.guesses),
             )
@@ -432,7 +442,7 @@ def _repair(deps: Access, words: Words) -> Answer:
         lines.append("Saved: " + ", ".join(f"{count} {name}" for name, count in done.saved.items() if count))
         lines.append("Unreadable: " + (", ".join(f"{count} {name}" for name, count in done.lost.items()) or "no row"))
     lines += [f"  {note}" for note in done.notes]
-    lines += ["The search indexes were built anew."] if done.indexed or found.damaged else []
+    lines += ["The search indexes were rebuilt."] if done.indexed or found.damaged else []
     lines += [f"Given to their owners: {render.counted(len(found.guesses), 'conversation')}."] if found.guesses else []
     return Answer("\n".join(lines), data)
 
@@ -442,7 +452,7 @@ def _accept(deps: Access, words: Words) -> Answer:
     data = {"losses": losses, "not_losses": others, "applied": words.apply and bool(losses) and not others}
     if others:
         first = others[0]
-        said = f"this has to be solved first: {first['check']}: {first['detail']}"
+        said = f"solve this first: {first['check']}: {first['detail']}"
         return Answer(f"Not done: {said}\nWhat to do: {first.get('remedy')}", {**data, "error": said}, FAILED)
     if not losses:
         return Answer("Nothing to accept: `doctor deep` finds no loss.", data)
@@ -473,9 +483,7 @@ def _backup(deps: Access, words: Words) -> Answer:
     at_most(words, 1, "a folder for a second copy, or nothing")
     folder = Path(words.rest[0]).expanduser() if words.rest else None
     if folder is not None and not folder.is_absolute():
-        raise BadRequest(
-            f"{words.rest[0]!r} is no folder from the root; a second copy goes to, say, /mnt/disk/lcm; `/lcm help` says more"
-        )
+        raise BadRequest(f"{words.rest[0]!r} is not an absolute path; name a folder such as /mnt/disk/lcm")
     if folder is not None and not deps.trusted:
         raise BadRequest(
             "a second copy goes to any folder of the machine, so it is made at the terminal: `hermes lcm backup`"
@@ -588,7 +596,7 @@ def _restorable(deps: Access) -> Answer:
     mine = backup.backups(deps)[::-1]
     others = [each for each in backup.all_backups(deps.db.path)[::-1] if each not in mine]
     lines = ["Name the backup to put back, or `latest`:", *(f"  {each}" for each in mine)]
-    lines += ["  none yet"] if not mine else []
+    lines = lines if mine else ["There is no backup of this database yet; `/lcm backup` makes one."]
     aside = backup.set_aside(deps.db.path)
     lines += (
         ["Set aside by a restore, a repair or a rotation; delete them when you need them no more:"] if aside else []
@@ -885,8 +893,8 @@ def _unknown(words: list[str]) -> str:
     if follow:
         near = difflib.get_close_matches(words[1].lower()[:60], follow, n=1, cutoff=0.6)
         meant = f" did you mean `/lcm {words[0].lower()} {near[0]}`?" if near else ""
-        return f"`/lcm {words[0].lower()}` takes no {words[1]!r} (what there is: {', '.join(follow)});{meant}"
-    return f"/lcm knows no {words[0]!r};{_nearest(words)}"
+        return f"`/lcm {words[0].lower()}` does not take {words[1]!r} (it takes: {', '.join(follow)});{meant}"
+    return f"{words[0]!r} is not a command of /lcm;{_nearest(words)}"
 
 
 def _nearest(words: list[str]) -> str:
@@ -943,10 +951,10 @@ def _no_use(verb: Verb, word: str) -> str:
     """What a verb cannot do with a word, and the words that it takes."""
     known = [each.name.removeprefix(f"{verb.name} ") for each in VERBS if each.name.startswith(f"{verb.name} ")]
     known += re.findall(r"\[(\w+)\]", verb.usage)
-    said = f" (what there is: {', '.join(known)})" if known else ""
+    said = f" (it takes: {', '.join(known)})" if known else ""
     near = difflib.get_close_matches(word.lower()[:60], known, n=1, cutoff=0.6)
     meant = f" did you mean `/lcm {verb.name} {near[0]}`?" if near else ""
-    return f"`/lcm {verb.name}` takes no {word!r}{said};{meant} `/lcm help` lists everything"
+    return f"`/lcm {verb.name}` does not take {word!r}{said};{meant} `/lcm help {verb.name}` says more"
 
 
 # -- running --------------------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def _adopt(deps: Access, words: Words) -> Answer:
     counts += f", {counted(found['nodes'], 'summary')}"
     lines = [f"{done.path}: the earlier hermes-lcm plugin{version}; {counts}"]
     verb = "taken in" if words.apply or done.finished else "to take in"
-    lines.append(f"{counted(taken.added, 'row')} {verb}, {taken.present:,} there already")
+    lines.append(f"{counted(taken.added, 'row')} {verb}, {taken.present:,} already here")
     if taken.copies:
         lines.append(
             f"{taken.copies:,} rows repeat others, because that plugin stored them again: kept, marked, and left out of "
@@ -138,12 +138,10 @@ def _adopt(deps: Access, words: Words) -> Answer:
         )
     if taken.doubtful:
         lines.append(f"{taken.doubtful:,} rows look like others without proof; they are left as they are")
-    lines.append(
-        f"{counted(nodes.added, 'summary')} {verb}, {nodes.present:,} there already (provisional: not verified here)"
-    )
+    lines.append(f"{counted(nodes.added, 'summary')} {verb}, {nodes.present:,} already here (not verified)")
     if nodes.relinked or nodes.homeless:
         lines.append(
-            f"of {counted(nodes.relinked + nodes.homeless, 'summary')} the sources are gone: they point at messages of their time"
+            f"{counted(nodes.relinked + nodes.homeless, 'summary')} had lost their sources: they point at messages of that time"
         )
     if done.payloads or done.unused_payloads:
         lines.append(
@@ -189,7 +187,7 @@ def _import_host(deps: Access, words: Words) -> Answer:
         f"{counted(taken.added, 'message')} {'added' if words.apply else 'to add, at most'}, {taken.present:,} already here"
     )
     if taken.copies:
-        lines.append(f"{taken.copies:,} rows are what compactions of the host wrote again; they come over once")
+        lines.append(f"{taken.copies:,} rows were written again by compactions of the host; each is imported once")
     if taken.own:
         lines.append(f"Skipped: {taken.own:,} rows that this plugin wrote into prompts itself")
     if done.skipped:
@@ -220,7 +218,7 @@ def lossless_claw(
         f"as {counted(len(done.sessions), 'session')}",
         *(f"  {name}" for name in done.sessions[:10]),
         *([f"  and {len(done.sessions) - 10:,} more"] if len(done.sessions) > 10 else []),
-        f"{counted(taken.added, 'message')} {'added' if apply else 'to add'}, {taken.present:,} there already",
+        f"{counted(taken.added, 'message')} {'added' if apply else 'to add'}, {taken.present:,} already here",
         f"import id: {done.import_id}",
     ]
     if taken.copies:
@@ -229,7 +227,7 @@ def lossless_claw(
         )
     if mapped.summaries:
         lines.append(
-            f"{counted(nodes.added, 'summary')} {'added' if apply else 'to add'}, {nodes.present:,} there already (provisional)"
+            f"{counted(nodes.added, 'summary')} {'added' if apply else 'to add'}, {nodes.present:,} already here (not verified)"
         )
     if done.backup:
         lines.append(f"backup: {done.backup}")

@@ -199,7 +199,7 @@ def apply(deps: Access, names: Sequence[str], progress: Progress) -> Applied:
     deps.node_index.rebuild(deps.dag.index_rows())
     stems |= {path.stem for path, text in deps.payloads.each() if redactor.text(text) != text}
     deps.payloads.remove(stems)
-    progress("writing the file anew", 0, 0)
+    progress("rewriting the file", 0, 0)
     deps.db.renew()
     out.secrets = len(redactor.seen)
     out.holding, out.backups = _proof(deps, redactor, progress)
@@ -276,7 +276,7 @@ def _redact(deps: Access, words: Words) -> Answer:
     lines = [
         f"{render.counted(done.secrets, 'secret')} taken out of {counts[0]} and {counts[1]} (summaries, archives, names)."
     ]
-    lines.append("Indexes and file were written anew.")
+    lines.append("Indexes and file were rewritten.")
     if not deps.config.sensitive_patterns_enabled:
         lines.append("Redaction is off: set LCM_SENSITIVE_PATTERNS_ENABLED=true, or the next ones are stored again.")
     if done.unread:

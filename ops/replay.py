@@ -235,7 +235,7 @@ def _measured(deps: Access, began: float) -> int:
             tuple(params),
         )
     )
-    return round(sums.get("prompt", 0) / max(1, sums.get("requests", 0)))
+    return round(int(sums.get("prompt", 0)) / max(1, int(sums.get("requests", 0))))
 
 
 def tried(config: Config, values: Mapping[str, object]) -> Config:

@@ -25,7 +25,7 @@ def named(word: str) -> Knob:
     if name not in KNOBS:
         near = difflib.get_close_matches(name[:60], list(KNOBS), n=1, cutoff=0.6)
         meant = f"; did you mean {near[0]}?" if near else ""
-        raise BadRequest(f"there is no setting {word!r}{meant} `/lcm config get all` lists them")
+        raise BadRequest(f"there is no setting {word!r}{meant}; `/lcm config get all` lists them")
     return KNOBS[name]
 
 

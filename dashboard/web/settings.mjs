@@ -1,6 +1,6 @@
 // Settings: what each is, where its value comes from, what it does; and what a preset would set.
 
-import { Act, Button, Facts, Loaded, Notice, Panel, h, useData, useState, useWords } from "./sdk.mjs";
+import { Act, Button, Facts, Loaded, Notice, Panel, coded, h, useData, useState, useWords } from "./sdk.mjs";
 
 export function Settings({ place, mode, profile }) {
   const w = useWords();
@@ -29,7 +29,7 @@ export function Settings({ place, mode, profile }) {
           h("span", { className: "lcm-quiet", role: "status" }, w.say("of", { a: w.number(shown.length ? 1 : 0), b: w.number(shown.length), n: w.number(said.settings.length) }))),
         h("ul", { className: "lcm-list" }, shown.map((each) => h("li", { key: each.name },
           h("strong", null, each.name), " = ", each.value === null ? w.say("settings.hidden") : h("code", null, each.value),
-          h("div", null, each.meaning),
+          h("div", null, coded(each.meaning)),
           h(Facts, { rows: [
             [w.say("settings.source"), each.source === "default" ? w.say("settings.default") : each.source],
             [w.say("settings.expected"), each.expected],

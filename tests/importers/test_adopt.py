@@ -228,7 +228,7 @@ def test_adopting_twice_is_adopting_once(tmp_path: Path) -> None:
 def test_nothing_to_adopt_is_said(tmp_path: Path) -> None:
     """Our own database, or none."""
     healthy(tmp_path).close()
-    for home, said in ((tmp_path, "no database of the earlier"), (tmp_path / "empty", "does not exist")):
+    for home, said in ((tmp_path, "not a database of the earlier"), (tmp_path / "empty", "does not exist")):
         with pytest.raises(BadRequest, match=f"lcm.db .*{said}"):
             adopt.adopt(terminal(home), None, None)
 
@@ -239,7 +239,7 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
         db.execute("CREATE TABLE notes(text)")
     db.close()
 
-    with pytest.raises(BadRequest, match="no database of the earlier"):
+    with pytest.raises(BadRequest, match="not a database of the earlier"):
         adopt.adopt(terminal(tmp_path), None, None)
 
 
