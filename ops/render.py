@@ -167,7 +167,7 @@ def exam_line(last: Mapping[str, Any]) -> str:
     counts = last["all"]
     prompt, look, lost = (f"{counts[grade] / max(1, counts['n']):.0%}" for grade in ("prompt", "look", "lost"))
     when = moment(last["at"])
-    return f"{prompt} in the prompt, {look} one look away, {lost} lost of {counted(counts['n'], 'probe')} ({when})"
+    return f"{prompt} in the prompt, {look} one look away, {lost} lost of {counted(counts['n'], 'question')} ({when})"
 
 
 def _named(data: Mapping[str, Any]) -> str:

@@ -55,7 +55,10 @@ def get(deps: Access, words: Words) -> Answer:
 
 
 def _listed(config: Config, knobs: list[Knob]) -> Answer:
-    rows = [(knob.name, shown(getattr(config, knob.name)), config.provenance(knob.name)) for knob in knobs]
+    rows = []
+    for knob in knobs:
+        source = config.provenance(knob.name)
+        rows.append((knob.name, shown(getattr(config, knob.name)) + (f"  ({source})" if source != "default" else "")))
     foot = "`/lcm config explain NAME` says what one of them does; `/lcm config get all` lists them all."
     head = table(rows, indent="") or ["Every setting has its default."]
     return Answer("\n".join([*head, foot]), {"settings": [data_of(config, knob) for knob in knobs]})
