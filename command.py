@@ -191,7 +191,7 @@ def _prices(deps: Access) -> costs.Prices:
 def _replayed(deps: Access, trials: dict[str, dict[str, object]]) -> tuple[list[str], dict[str, object]]:
     """What each trial of some values would have made of the archive's newest day: lines, data."""
     configs = {name: replay.tried(deps.config, values) for name, values in trials.items()}
-    data = replay.compared(deps, configs, _prices(deps)) if exists(deps.db) else {}
+    data = replay.compared(deps, configs, _prices(deps)) if deps.db.exists else {}
     return ["", *replay.text(data)], {"replay": data}
 
 

@@ -16,9 +16,8 @@ _LOST: Final = 8  # lost ones that are named
 
 def text(data: Mapping[str, Any]) -> str:
     """What the terminal shows; the data has every probe."""
-    head = (
-        f"What the agent still knows of {data['session_id']}: {counted(data['all']['n'], 'question')}, made by rule; no model is asked."
-    )
+    count = counted(data["all"]["n"], "question")
+    head = f"What the agent still knows of {data['session_id']}: {count}, made by rule; no model is asked."
     rows = {**data["kinds"], "all": data["all"], "no longer raw": data["covered"]}
     shown = [("", "questions", "prompt", "one look", "lost", "")]
     shown += [(name, str(each["n"]), *_shares(each), _bar(each)) for name, each in rows.items() if each["n"]]

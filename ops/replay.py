@@ -1,8 +1,8 @@
 """
 Replay: the archive's newest day, once more, under other settings.
 
-Walks the stored messages of each conversation in order; a request stands before each message of the agent. ``planner`` says when
-a fold is due and ``plan`` what it leaves, as in a live turn. No model is asked: a summary is reckoned by its usual share.
+Walks the stored messages of each conversation in order; a request stands before each message of the agent. ``plan`` says when
+a fold is due and what it leaves, as in a live turn. No model is asked: a summary is reckoned by its usual share.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ..compaction import plan, planner
+from ..compaction import plan
 from ..config import BLOCK, KNOBS, Config
 from ..records import Flag, Unit
 from .costs import Prices
@@ -71,7 +71,7 @@ class _Prompt:
 
     config: Config
     window: int
-    prices: planner.Prices
+    prices: plan.Prices
     beside: int
     units: list[Unit] = field(default_factory=list)
     raw: int = 0
@@ -110,11 +110,11 @@ class _Prompt:
     def _due(self, threshold: int) -> int:
         growth = self.grown / self.asked
         tail = min(self.raw, int(self.config.tail_share * self.tokens))
-        kept = self.beside + self.prefix + int(planner.WRITTEN_SHARE * self.raw) + _FRAME_TOKENS + tail
-        prompt = planner.Prompt(
+        kept = self.beside + self.prefix + int(plan.WRITTEN_SHARE * self.raw) + _FRAME_TOKENS + tail
+        prompt = plan.Prompt(
             self.tokens, threshold, self.window, kept, growth, self.config.threshold_is_exact()
         )  # fmt: skip
-        return planner.plan(self.prices, prompt, 0, max(planner.LEAST_REQUESTS, self.asked)).due
+        return plan.next_fold(self.prices, prompt, 0, max(plan.LEAST_REQUESTS, self.asked)).due
 
     def _fold(self, threshold: int, due: int, day: Replayed) -> None:
         config = self.config
@@ -136,19 +136,19 @@ class _Prompt:
         self.units = [unit for unit in self.units if unit not in leaving]
         self.raw -= folded
         self.prefix = min(
-            self.prefix + int(planner.WRITTEN_SHARE * folded) + made * _FRAME_TOKENS, max(room.prefix, self.prefix)
+            self.prefix + int(plan.WRITTEN_SHARE * folded) + made * _FRAME_TOKENS, max(room.prefix, self.prefix)
         )
         self.cached = self.beside
         day.compactions += 1
         day.summaries += made
         day.raw += sum(unit.stop - unit.index for unit in self.units)
         day.dollars += (
-            folded * (planner.READ_SHARE * self.prices.summary_in + planner.WRITTEN_SHARE * self.prices.summary_out) / 1e6
+            folded * (plan.READ_SHARE * self.prices.summary_in + plan.WRITTEN_SHARE * self.prices.summary_out) / 1e6
         )  # fmt: skip
 
 
 def replay(
-    talks: Iterable[Sequence[Said]], config: Config, *, window: int, prices: planner.Prices, beside: int = 0
+    talks: Iterable[Sequence[Said]], config: Config, *, window: int, prices: plan.Prices, beside: int = 0
 ) -> Replayed:
     """The day of some conversations under these settings. ``beside``: tokens of each request that are no messages."""
     day = Replayed()
@@ -162,7 +162,7 @@ def replay(
 
 
 def beside_messages(
-    talks: Sequence[Sequence[Said]], config: Config, *, window: int, prices: planner.Prices, measured: int
+    talks: Sequence[Sequence[Said]], config: Config, *, window: int, prices: plan.Prices, measured: int
 ) -> int:
     """Tokens of system prompt and tools: with so many, today's settings come to the prompts that were ``measured``."""
     beside, most = 0, config.threshold_tokens(window) // 2
@@ -174,7 +174,7 @@ def beside_messages(
 
 def compared(deps: Access, trials: Mapping[str, Config], costs: Prices) -> dict[str, Any]:
     """The newest day under the settings of now and under each trial; empty where nothing is stored."""
-    prices = planner.priced(costs.main, costs.summariser, local=False, cached_share=0.0, requests=0)
+    prices = plan.priced(costs.main, costs.summariser, local=False, cached_share=0.0, requests=0)
     prices = replace(prices, source=costs.source)
     newest = deps.db.query("SELECT stored_at FROM messages ORDER BY store_id DESC LIMIT 1")
     if not newest or not (deps.all or deps.session):

@@ -9,13 +9,13 @@ import pytest
 from ops_world import World
 
 from hermes_lcm import command
-from hermes_lcm.compaction import planner
+from hermes_lcm.compaction import plan
 from hermes_lcm.config import load
 from hermes_lcm.ops import replay
 from hermes_lcm.ops.replay import Said
-from hermes_lcm.search.rights import OWN_SESSION
+from hermes_lcm.search.scope import OWN_SESSION
 
-PRICES = planner.DEFAULT
+PRICES = plan.DEFAULT
 
 
 def talk(requests: int, tokens: int = 1_000) -> list[Said]:
