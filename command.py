@@ -483,7 +483,9 @@ def _backup(deps: Access, words: Words) -> Answer:
     at_most(words, 1, "a folder for a second copy, or nothing")
     folder = Path(words.rest[0]).expanduser() if words.rest else None
     if folder is not None and not folder.is_absolute():
-        raise BadRequest(f"{words.rest[0]!r} is not an absolute path; name a folder such as /mnt/disk/lcm")
+        raise BadRequest(
+            f"{words.rest[0]!r} is not an absolute path; name a folder such as /mnt/disk/lcm, `/lcm help backup` says more"
+        )
     if folder is not None and not deps.trusted:
         raise BadRequest(
             "a second copy goes to any folder of the machine, so it is made at the terminal: `hermes lcm backup`"

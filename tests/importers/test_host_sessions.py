@@ -377,7 +377,7 @@ def test_a_live_session_may_go_on_meanwhile(world: World, there: HostDb) -> None
 
 def test_a_home_without_the_hosts_database_says_so(world: World) -> None:
     """Nothing to import from."""
-    with pytest.raises(BadRequest, match="not a session database"):
+    with pytest.raises(BadRequest, match="no session database"):
         take(world)
 
 

@@ -330,7 +330,7 @@ def test_a_flag_that_a_verb_has_no_use_for_is_refused(
         ("redact preview apply", "`hermes lcm redact preview` does not take 'apply'"),
         ("preset sugest", "did you mean `hermes lcm preset suggest`?"),
         ("export nope", "under a session 'nope'; the newest, newest first: s1"),
-        ("export pdf", "'pdf' is not a format (formats: jsonl, markdown), and nothing"),
+        ("export pdf", "'pdf' is not a format (formats: jsonl, markdown), and you may read nothing"),
         ("status --session nope", "under a session 'nope'; the newest, newest first: s1"),
     ],
 )
@@ -789,7 +789,7 @@ def full(world: World) -> Iterator[World]:
         (("explain", "sum_1"), "sum_1"),
         (("export", "-o", "-"), "message 2 about"),
         (("status",), "nothing new is stored in the file"),
-        (("ledger",), "facts"),
+        (("ledger",), "fact"),
     ],
     ids=lambda each: "" if isinstance(each, str) else each[0],
 )
