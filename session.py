@@ -330,14 +330,6 @@ class Sessions:
                 (now, reason, self._clean(session_id)),
             )
 
-    def reopen(self, session_id: str) -> None:
-        """A session that goes on has no end."""
-        with self._db.transaction():
-            self._db.execute(
-                "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE session_id = ?",
-                (self._clean(session_id),),
-            )
-
     def compacted(self, session_id: str) -> None:
         """Count one compaction that the host took over."""
         with self._db.transaction():

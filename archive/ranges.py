@@ -432,7 +432,7 @@ _BLANKS = re.compile(r"\s+")
 _SUMMARY_CHARS: Final = 140
 _MOST_SUMMARY_CHARS: Final = 4000
 _CUT: Final = "...(truncated)"
-LEAST_PREVIEW, MOST_PREVIEW, PREVIEW = 40, 400, 200
+LEAST_PREVIEW, MOST_PREVIEW = 40, 400
 
 
 def render(

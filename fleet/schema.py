@@ -13,7 +13,6 @@ from typing import Final
 #: ``server_version_num`` of the oldest server that the steps and tests know.
 LEAST_SERVER: Final = 150000
 #: The group role of all hosts.
-MEMBER: Final = "lcm_member"
 #: The realm that a host has for itself begins so.
 PRIVATE: Final = "~"
 

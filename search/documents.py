@@ -51,10 +51,6 @@ _JSON = re.compile(r'[{\[]\s{0,8}"')
 _ESCAPE = re.compile(r"\\(?:[\\nrtbf]|u([0-9a-fA-F]{4}))")
 _LOW_HALF = re.compile(r"\\u[dD][c-fC-F]")  # the second escape of a character that has two
 _HALF = 6
-_BEHIND = re.compile(
-    r"(?<!\\)((?:\\\\)*)((?:\\u[0-9a-fA-F]{4})+)"
-)  # an even number of backslashes are characters themselves
-_CODES = re.compile(r"(?:\\u(?!00[0-7])[0-9a-fA-F]{4})+")
 _UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 
 
@@ -382,15 +378,6 @@ def border(text: str, low: int, high: int) -> int:
 def escaped(word: str) -> str:
     """A word as JSON in ASCII has it."""
     return json.dumps(word)[1:-1]
-
-
-def characters(text: str) -> str:
-    """JSON with characters that are not ASCII as such, all else as it is written. Not parsed: it may be of any depth."""
-    return _BEHIND.sub(_beyond_ascii, text) if "\\u" in text else text
-
-
-def _beyond_ascii(match: re.Match[str]) -> str:
-    return match.group(1) + _CODES.sub(_characters, match.group(2))
 
 
 def _characters(match: re.Match[str]) -> str:

@@ -60,7 +60,6 @@ class Header:
     """The first 100 bytes. ``sqlite`` False: this is no SQLite file, and the rest means nothing."""
 
     sqlite: bool
-    wal: bool = False
     schema: int = 0
     application_id: int = 0
     bytes: int = 0
@@ -97,7 +96,7 @@ def header(path: Path) -> Header:
     if len(head) < 100 or not head.startswith(_MAGIC):
         return Header(False, bytes=size)
     schema, application = struct.unpack(">I", head[60:64])[0], struct.unpack(">I", head[68:72])[0]
-    return Header(True, head[18] == 2, schema, application, size)
+    return Header(True, schema, application, size)
 
 
 NOTE: Final = "backup"  # in the ``meta`` of a copy: when it was made, and the payload files of that time
