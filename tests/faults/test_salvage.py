@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from breaking import Host
-from ops_world import PAGE_BYTES as PAGE
-from ops_world import World
-from world import chat
+from worlds.breaking import Host
+from worlds.home import PAGE_BYTES as PAGE
+from worlds.home import Home
+from worlds.process import chat
 
 from hermes_lcm.command import answer
 from hermes_lcm.storage import leaves
@@ -170,7 +170,7 @@ def test_messages_on_intact_pages_come_back(name: str, source: Path, tmp_path: P
     path.write_bytes(after)
     wanted = whole(before, bytes(after))
 
-    world = World(home)
+    world = Home(home)
     for words in ("status", "doctor", "search question", "doctor repair"):
         answer(words, world.deps(None))
     done = answer("doctor repair apply", world.deps(None))

@@ -6,10 +6,10 @@ import json
 import random
 from typing import Any
 
-import linear
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import linear
 
 from hermes_lcm.llm import prompts
 from hermes_lcm.llm.client import Reply

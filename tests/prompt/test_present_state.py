@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, World, chat, reload
+from worlds.process import Chat, World, chat, reload
 
 from hermes_lcm.text import markup
 

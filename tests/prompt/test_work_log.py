@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, World, chat
+from worlds.process import Chat, World, chat
 
 from hermes_lcm.prompt import work_log
 from hermes_lcm.text import outcomes

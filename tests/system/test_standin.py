@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from breaking import Host, lost_or_doubled, valid
-from earlier_world import used
-from world import PATIENCE_S, Chat, chat, texts, tokens_of
+from worlds.breaking import Host, lost_or_doubled, valid
+from worlds.earlier import used
+from worlds.process import PATIENCE_S, Chat, chat, texts, tokens_of
 
 from hermes_lcm import runtime
 from hermes_lcm.importers import standby

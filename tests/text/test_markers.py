@@ -6,16 +6,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import linear
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from world import World, chat
+from worlds import linear
+from worlds.process import World, chat
+from worlds.recall import Archive, says, user
 
 from hermes_lcm.compaction.sources import source_line
 from hermes_lcm.records import Flag
 from hermes_lcm.text import markers
-from recall import Archive, says, user
 
 TODO = "[Your active task list was preserved across context compression]\n- [>] 1. port the parser (in_progress)"
 SWITCH = "[Note: model was just switched from claude-x to gpt-y via OpenRouter. Adjust your self-identification accordingly.]"
