@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-from worlds.home import Home, healthy
+from worlds.home import Home
 
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.doctor import repair
 from hermes_lcm.records import Flag
 from hermes_lcm.text import markup
-
-
-@pytest.fixture
-def world(tmp_path: Any) -> Home:
-    return healthy(tmp_path)
 
 
 def record(world: Home, *, known: bool) -> int:
