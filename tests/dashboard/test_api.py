@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from worlds.home import Home, healthy
 from worlds.process import Chat
-from worlds.process import Home as Compacting
+from worlds.process import World as Compacting
 
 from hermes_lcm.command import VERBS, Verb
 from hermes_lcm.dashboard import api

@@ -10,7 +10,7 @@ import pytest
 from hermes_state import SessionDB
 from worlds.home import Home
 from worlds.process import Chat, chat
-from worlds.process import Home as Live
+from worlds.process import World as Live
 
 from hermes_lcm import command
 from hermes_lcm.command import FAILED, OK, REFUSED

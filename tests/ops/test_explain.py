@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from worlds.home import Home
 from worlds.process import Chat, Script, chat, owner_rights
-from worlds.process import Home as Talk
+from worlds.process import World as Talk
 
 from hermes_lcm import command
 from hermes_lcm.command import run

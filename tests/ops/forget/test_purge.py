@@ -10,7 +10,7 @@ import pytest
 from worlds.breaking import Host
 from worlds.home import Home, healthy
 from worlds.process import Chat, chat, tokens_of
-from worlds.process import Home as Live
+from worlds.process import World as Live
 
 from hermes_lcm import command
 from hermes_lcm.archive.ranges import Archive
