@@ -72,9 +72,6 @@ _OF_WHAT_IS_STORED = frozenset((
     "fleet status", "fleet push", "fleet verify", "fleet keep",
 ))  # fmt: skip
 
-#: Verbs that write nothing into the database, and so work while the disk is full.
-READERS = frozenset(("search", "show", "sessions", "explain", "export", "cost", "journal"))
-
 
 # -- looking -------------------------------------------------------------------------------------------
 def _status(deps: Access, words: Words) -> Answer:
@@ -92,7 +89,7 @@ def _lost(deps: Access) -> StoreError | None:
         if deps.db.exists:
             if not (wrong := repair.glanced(deps)):
                 return None
-            damaged = StoreCorrupt(f"{deps.db.path}: {wrong}")
+            damaged = StoreCorrupt(f"{deps.db.path}: {wrong.removeprefix(f'{deps.db.path}: ')}")
             damaged.remedy = "`/lcm doctor repair` says what can be saved, with `apply` it saves it"
             return damaged
         if not (left := backup.left_of(deps)):
@@ -151,7 +148,7 @@ def _search(deps: Access, words: Words) -> Answer:
         for each in data["results"]
     ]
     if not lines and (wrong := repair.glanced(deps)):
-        raise StoreCorrupt(f"{deps.db.path}: {wrong}")
+        raise StoreCorrupt(f"{deps.db.path}: {wrong.removeprefix(f'{deps.db.path}: ')}")
     notes = [f"({note})" for note in data["notes"]]
     foot = [f"`/lcm show {data['results'][0]['address']}` prints a message whole."] if lines else []
     return Answer("\n".join([*(lines or ["Nothing was found."]), *notes]), data, foot="".join(foot))

@@ -57,7 +57,9 @@ class StoreReadOnly(StoreError):
 class StoreFull(StoreError):
     """The disk has no room."""
 
-    remedy = "free disk space; messages that are still in the conversation are stored then"
+    remedy = (
+        "free disk space; what is still in a conversation is stored then by itself, a command has to be given again"
+    )
 
 
 class StoreCorrupt(StoreError):

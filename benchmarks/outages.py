@@ -11,6 +11,7 @@ messages, and behind a copy that is put back two at least. Summaries are extract
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import mmap
 import os
@@ -36,7 +37,8 @@ from kit import Chat
 PROCESSES, CHATS = 2, 4
 WINDOW = int(os.environ.get("OUTAGES_WINDOW", "32000"))
 LIMIT_BYTES = 400_000
-#: Where a chat may stop to let the faults catch up: the first number in the shared file, behind it what each chat has said.
+#: Where a chat may stop to let the faults catch up: the first number in the shared file, behind it what each chat has said. Then
+#: what each process knows of faults: how many of them its statements have met, and how many failures its status has counted.
 _SLOT = struct.Struct("<q")
 
 
@@ -45,7 +47,7 @@ class Board:
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
-            path.write_bytes(b"\0" * _SLOT.size * (1 + PROCESSES * CHATS))
+            path.write_bytes(b"\0" * _SLOT.size * (1 + PROCESSES * (CHATS + 2)))
         self._file = path.open("r+b")
         self._map = mmap.mmap(self._file.fileno(), 0)
 
@@ -54,6 +56,16 @@ class Board:
 
     def __setitem__(self, slot: int, value: int) -> None:
         _SLOT.pack_into(self._map, slot * _SLOT.size, value)
+
+
+def met_by(process: int) -> int:
+    """Slot of the faults that the statements of a process have met."""
+    return 1 + PROCESSES * CHATS + 2 * process
+
+
+def told_by(process: int) -> int:
+    """Slot of the failures that a process has told of."""
+    return 2 + PROCESSES * CHATS + 2 * process
 
 
 # ------------------------------------------------------------------------------------------------ a process with chats
@@ -150,13 +162,14 @@ class Talking(threading.Thread):
 class Faulty(sqlite3.Cursor):
     """Statements of which one fails."""
 
-    left = 0
+    left = met = 0
     code = sqlite3.SQLITE_IOERR
 
     def execute(self, sql: str, *args: Any) -> Any:
         if Faulty.left:
             Faulty.left -= 1
             if not Faulty.left:
+                Faulty.met += 1
                 error = sqlite3.OperationalError(
                     "disk I/O error" if Faulty.code == sqlite3.SQLITE_IOERR else "disk is full"
                 )
@@ -180,7 +193,7 @@ def wired() -> list[float]:
     connect, now, shift = sqlite3.connect, time.time, [0.0]
     sqlite3.connect = lambda *args, **facts: connect(*args, **{**facts, "factory": Wired})  # type: ignore[assignment]
     time.time = lambda: now() + shift[0]  # type: ignore[assignment]
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, lambda *_: setattr(Faulty, "met", Faulty.met + 1))
     return shift
 
 
@@ -192,6 +205,7 @@ def worker(number: int, folder: Path, seed: int, messages: int) -> None:
 
     from hermes_lcm import runtime
 
+    faulthandler.register(signal.SIGUSR1)
     shift = wired()
     board = Board(folder / "board")
     turns, _ = material.turns(messages // 2, seed)
@@ -203,8 +217,11 @@ def worker(number: int, folder: Path, seed: int, messages: int) -> None:
 
     def look() -> None:
         while True:
+            told = 0
             for at in runtime.RUNTIMES.all():
                 seen.update(problem.topic for problem in at.health.problems(may_open=False))
+                told += sum(at.health.failures.copy().values())
+            board[met_by(number)], board[told_by(number)] = Faulty.met, told
             time.sleep(0.02)
 
     threading.Thread(target=look, daemon=True).start()
@@ -255,7 +272,12 @@ class Run:
         self.rng = random.Random(seed)
         self.board = Board(folder / "board")
         self.kinds: Counter[str] = Counter()
+        self.met: Counter[str] = Counter()
+        self.invisible: Counter[str] = Counter()
         self.workers = [self.started(n) for n in range(PROCESSES)]
+        self.trace = False
+        self.said: Counter[bytes] = Counter()  # so far, and the records of it
+        self.known: set[Path] = set()
         self.rest = False  # out of time: what is left is not said
 
     def started(self, number: int) -> subprocess.Popen[str]:
@@ -291,6 +313,9 @@ class Run:
         end = time.monotonic() + 60
         while any(self.board[1 + n] < int(count) for n in range(PROCESSES * CHATS)):
             if time.monotonic() > end:
+                for each in self.workers:
+                    each.send_signal(signal.SIGUSR1)  # where its threads are goes into the log
+                time.sleep(1)
                 raise TimeoutError(f"chats stand still at {[self.board[1 + n] for n in range(PROCESSES * CHATS)]}")
             time.sleep(0.002)
 
@@ -305,6 +330,7 @@ class Run:
                 break
             name, act = self.rng.choices(acts, [WEIGHTS.get(name, 10) for name, _ in acts])[0]
             self.kinds[name] += 1
+            before_it = self.seen()
             undo = act(self)
             before, at = at, at + (share - 1 - at) / (self.faults - n)
             try:
@@ -315,8 +341,27 @@ class Run:
             if name in UNSEEN and undo is not None:
                 at = min(at + 2, share - 1)
             self.step(at)
+            self.judge(name, before_it)
+            if self.trace:
+                traced(self, n, name)
             if n % 20 == 0:
                 progress(f"{n} faults, last {name}")
+
+    def seen(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(faults met, failures told) by each process."""
+        of = range(PROCESSES)
+        return tuple(self.board[met_by(n)] for n in of), tuple(self.board[told_by(n)] for n in of)
+
+    def judge(self, name: str, before: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+        """Was a fault that a process met told by one? A process that was killed tells nothing, and what hurts nobody neither."""
+        if name in HARMLESS:
+            return
+        time.sleep(0.05)  # a process writes down every 20 ms what it knows
+        met, told = self.seen()
+        if name in AT_A_STATEMENT and met == before[0]:
+            return
+        self.met[name] += 1
+        self.invisible[name] += told == before[1]
 
     def end(self) -> list[dict[str, Any]]:
         self.tell("stop" if self.rest else "end")
@@ -455,12 +500,48 @@ ACTS: dict[str, Callable[[Run], Undo]] = {
     "file size limit": limited, "page overwritten": overwritten, "log removed": log_removed, "file deleted": deleted,
     "file replaced": replaced, "folder renamed": renamed, "clock jumps": clock, "rights taken": closed,
 }  # fmt: skip
+#: Not every one of them comes about: where no statement was run, or no file was as large as that.
+AT_A_STATEMENT = {"I/O error at a statement", "disk full at a statement", "file size limit"}
+#: To whoever may write everywhere, and to a plugin that orders by sequence numbers.
+HARMLESS = {"process killed", "clock jumps", *(["rights taken"] if os.geteuid() == 0 else [])}
 #: What is put back here nobody has open yet. Taken away before a chat has used it, it would be lost to everybody.
 UNSEEN = {"page overwritten"}
 WEIGHTS = {"I/O error at a statement": 30, "disk full at a statement": 20, "process killed": 6, "lock held": 6}
 
 
 # ------------------------------------------------------------------------------------------------ what is there
+def traced(run: Run, n: int, name: str) -> None:
+    """One line of what neither the database nor a stand-in holds just then (memory may), and of how much each of them has."""
+    from hermes_lcm.text import content
+
+    meant = run.said
+    for path in set(run.folder.glob("chat*/*.json")) - run.known:
+        run.known.add(path)
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if "message" in record:
+            meant[content.said(record["message"]).digest] += 1
+    there: Counter[bytes] = Counter()
+    sizes = []
+    for path in sorted((*run.home.glob("*.db"), *run.home.glob("*.saved"), *run.home.glob("lcm-backups/*.sqlite3"))):
+        try:
+            for ending in ("", "-wal"):  # a copy: whoever opens the file itself takes part
+                copy = run.folder / f"traced{ending}"
+                copy.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    shutil.copy(f"{path}{ending}", copy)
+            with closing(sqlite3.connect(run.folder / "traced")) as db:
+                rows = [row[0] for row in db.execute("SELECT digest FROM messages WHERE flags & 512 = 0")]
+        except sqlite3.Error as exc:
+            sizes.append(f"{path.name}: {exc}")
+            continue
+        if path.parent == run.home:
+            there |= Counter(rows)
+            sizes.append(f"{path.name} {len(rows)}")
+    with (run.folder / "trace").open("a") as file:
+        file.write(f"{time.strftime('%H:%M:%S')} {n} {name}: said {meant.total()}, missing {sum((meant - there).values())}, "
+                   f"double {sum((there - meant).values())}; {', '.join(sizes)}\n")  # fmt: skip
+
+
 def judged(run: Run) -> dict[str, Any]:
     """A new process: what is stored of each chat, beside what was said."""
     os.environ["HERMES_HOME"] = str(run.home)
@@ -505,12 +586,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9, help="no new fault after so many")
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--trace", action="store_true", help="after each fault, what no file holds just then")
     given = parser.parse_args()
     faults = given.faults or (30 if given.quick else 2000)
     messages = given.messages or (640 if given.quick else 20_000)
     folder = Path(tempfile.mkdtemp(prefix="outages-", dir=given.where))
     began = time.monotonic()
     run = Run(folder, faults, messages, given.seed)
+    run.trace = given.trace
     try:
         run.go(lambda said: print(said, file=sys.stderr, flush=True), began + given.seconds)
         ends = run.end()
@@ -522,9 +605,11 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
     largest = max(each["largest"] for each in ends)
     topics = sorted({topic for each in ends for topic in each["topics"]})
-    print(json.dumps({**found, "faults": dict(run.kinds), "largest": largest, "topics": topics,
+    print(json.dumps({**found, "faults": dict(run.kinds), "met": dict(run.met),
+                      "invisible": dict(+run.invisible), "largest": largest, "topics": topics,
                       "seconds": round(time.monotonic() - began)}, indent=1))  # fmt: skip
-    good = not (found["lost"] or found["doubled"] or found["doctor"] or found["stand-ins left"]) and largest <= WINDOW
+    wrong = ("lost", "doubled", "doctor", "problems", "stand-ins left")
+    good = not any(found[each] for each in wrong) and largest <= WINDOW and not +run.invisible
     return 0 if good else 1
 
 

@@ -25,6 +25,7 @@ from ..store import NewRow, Segment
 from ..text import content
 from ..text import markup as own
 from . import replays
+from .interleave import Mark, interleave
 from .ledger import MESSAGE, PRESENT, Ledger, Source
 from .replays import Replays, Seen
 
@@ -109,6 +110,7 @@ class Intake:
 
     ``keep_copies``: copies are stored too, hidden and marked. ``find``: how copies are found. ``fresh``: as if nothing were here.
     ``rewritten``: the host's own compressor may have written rows anew, shortened or with its summary glued to them.
+    ``ours``: the other store is a database of ours, so when its rows were stored tells where they belong.
     """
 
     def __init__(
@@ -121,7 +123,9 @@ class Intake:
         fresh: bool = False,
         find: Callable[[Sequence[Seen]], Replays] = replays.find,
         rewritten: bool = False,
+        ours: bool = False,
     ) -> None:
+        self._ours = ours
         self._deps = deps
         self._source = source
         self._keep = keep_copies
@@ -229,6 +233,8 @@ class Intake:
         brought = {self.known[key] for key in scan.keys if key in self.known}
         if session.parent_id is None and all(head.store_id in brought for head in heads):
             return verdict
+        if self._ours and session.parent_id is None:
+            return self._by_time(heads, scan)
         rows = [n for n in _thread_order(scan, found) if not scan.seen[n].apart]
         expected = self._transcripts.expected(session, None)
         alias = _aliases(heads, expected)
@@ -244,6 +250,22 @@ class Intake:
         for n in [n for n, here in verdict.here.items() if here in forms.was]:
             verdict.revises[n] = verdict.here.pop(n)
         self._match_taken_back(scan, session, verdict)
+        return verdict
+
+    def _by_time(self, heads: Sequence[Stored], scan: _Scan) -> _Verdict:
+        """Where each row of another database of ours goes: by when it was stored, there and here."""
+        verdict = _Verdict()
+        rows = [n for n in range(len(scan.keys)) if n not in scan.own]
+        mine = {head.store_id: Mark(head.digest, head.stored_at) for head in heads}
+        came = {n: self.known[scan.keys[n]] for n in rows if self.known.get(scan.keys[n]) in mine}
+        marks = [mine[came[n]] if n in came else Mark(scan.raw[n], scan.seen[n].at or 0.0) for n in rows]
+        woven = interleave(list(mine.values()), marks)
+        verdict.here = {rows[k]: heads[n].store_id for k, n in woven.same.items()}
+        positions = [head.pos for head in heads]
+        for behind, group in groupby(woven.behind.items(), key=lambda each: each[1]):
+            if behind < len(positions):
+                low = positions[behind - 1] if behind else 0.0
+                _spread([rows[k] for k, _ in group], low, positions[behind], positions, verdict)
         return verdict
 
     def _pinned(

@@ -182,7 +182,7 @@ class _Merge:
                 self._note_records(conversation, rows)
                 yield [_item(row) for row in rows]
 
-        intake = Intake(self._deps, source, keep_copies=True, progress=self._progress, find=find)
+        intake = Intake(self._deps, source, keep_copies=True, progress=self._progress, find=find, ours=True)
         home = next(iter(sessions.values())).conversation_id
         here = self._deps.store.heads_of([head.store_id for head in heads])
         same = {
@@ -190,6 +190,7 @@ class _Merge:
             for head in heads
             if head.store_id in here
             and (here[head.store_id].conversation_id, here[head.store_id].digest) == (home, head.digest)
+            and here[head.store_id].stored_at == head.stored_at
         }
         intake.known.update({str(store_id): store_id for store_id in same})
         intake.total = len(heads)

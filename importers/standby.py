@@ -69,6 +69,7 @@ class Standby:
         self._reason: StoreError | None = None
         self._seen: object = None  # what the file looked like when it failed
         self._wait_s, self._not_before = _FIRST_WAIT_S, 0.0
+        self._leaves_at = 0.0  # not before that: memory goes to a file
         self._copied: set[str] = set()
         self._source: Path = db.path
         self._rest: list[str] | None = None
@@ -84,9 +85,11 @@ class Standby:
 
     def of_database(self, deps: Access) -> Access:
         """Access to the database itself, not to its stand-in."""
-        return (
-            replace(parts_on(deps, Database(self._db.path), ready=False), health=deps.health) if self.engaged else deps
-        )
+        if not self.engaged:
+            return deps
+        database = Database(self._db.path)
+        database.reads_when_full = True
+        return replace(parts_on(deps, database, ready=False), health=deps.health)
 
     def news(self, session_id: str) -> str:
         """One line for the user of a session, once: that something stands in for the database, or does no longer."""
@@ -341,7 +344,7 @@ class Standby:
 
     def _leave_memory(self) -> None:
         """Memory goes to a file as soon as one can be written, also while the database cannot be used."""
-        if not is_memory(self._db.file) or self._monotonic() < self._not_before:
+        if not is_memory(self._db.file) or self._monotonic() < self._leaves_at:
             return
         memory = self._db.file
         held = Database(memory)
@@ -354,7 +357,7 @@ class Standby:
                 logger.warning("memory stands in still: %s", exc)
                 self._db.use(memory)
                 self._db.open()  # before the last connection to it is closed
-                self._later()
+                self._leaves_at = self._monotonic() + _FIRST_WAIT_S
             finally:
                 held.close()
 

@@ -35,7 +35,7 @@ def disk_said(disk: Mapping[str, Any]) -> str:
     sizes = [
         f"{name.replace('_', ' ')} {'at least ' if name in least else ''}{size(count)}"
         for name, count in disk.items()
-        if count and name not in ("at_least", "not_readable")
+        if (count or (name == "free" and count is not None)) and name not in ("at_least", "not_readable")
     ]
     return ", ".join([*sizes, *(f"{name.replace('_', ' ')} not known ({why})" for name, why in closed.items())])
 

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..archive.ranges import ARCHIVED, RESTORED, Archives
 from ..config import KNOBS, MODE_SETTINGS, Config, shown
-from ..errors import LcmError, StoreCorrupt, StoreError
+from ..errors import LcmError, StoreCorrupt, StoreError, StoreFull
 from ..recall import mapping
 from ..recall.access import Access
+from ..storage import durable
 from ..storage.meta import Meta
 from ..text.redact import CATALOGUE
 from . import costs, gitinfo, presets
@@ -517,6 +518,10 @@ def problems(deps: Access, database: Mapping[str, Any]) -> list[dict[str, Any]]:
         out.append(
             {"topic": "database", "severity": "error", "message": database["error"], "remedy": database["remedy"]}
         )
+    folder = deps.db.path.parent
+    if full := deps.db.only_read or (deps.db.exists and durable.full_disk(folder)):
+        message = f"{folder}: {full}; what is stored can be read, nothing new is stored in the file"
+        out.append({"topic": "disk", "severity": "error", "message": message, "remedy": StoreFull.remedy})
     note = context_note(deps)
     if note and deps.engine.live:
         remedy = "set the model's context_length in config.yaml, or LCM_FALLBACK_CONTEXT_TOKENS"

@@ -86,7 +86,7 @@ class Upkeep:
 
     def at_end(self) -> None:
         """When the last session ends, or the process: the newest rows are cold now too. Raises StoreError."""
-        if not self._db.is_open:
+        if not self._db.is_open or self._db.only_read:
             return  # nothing was stored in this process
         self._index_waiting(seconds=_ENDING_S)
         end = self._monotonic() + _ENDING_S

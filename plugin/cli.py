@@ -21,7 +21,6 @@ from typing import Any, TextIO
 
 from ..command import (
     FAILED,
-    READERS,
     REFUSED,
     VERBS,
     Answer,
@@ -142,7 +141,7 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
     try:
         verb, words = _chosen(args)
         quotes = verb.quotes
-        runtime.db.reads_when_full = verb.name in READERS
+        runtime.db.reads_when_full = True
         with _progress(far, quiet=args.json) as progress:
             session = _session(runtime, args.session, verb)
             deps = replace(operator_access(runtime, session, None), trusted=True)

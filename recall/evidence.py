@@ -26,7 +26,8 @@ from .arguments import Address
 from .grep import Ask, Search, searchable
 from .paging import LOST, Room, fit, iso, said, spans, spoken
 
-_HITS: Final = 12
+_HITS, _MORE_HITS = 12, 12  # with their turns; alone, around their match
+_READ_ON: Final = 4  # best hits whose turns are read as far as they themselves
 _SUMMARIES: Final = 2
 _BEFORE, _AFTER = 1, 2  # places around a hit that belong to its turn
 _PACK_SHARE: Final = 0.6  # of the grant; the rest is for the reader's own steps
@@ -188,12 +189,13 @@ def gather(caller: Access, question: Question, grant: Grant) -> Pack:
         search = Search(caller, replace(question.search, query=question.prompt))
     else:
         search = Search(caller, question.search)
-    hits = search.messages(_HITS if below is None else 100)
+    most = _HITS + _MORE_HITS
+    hits = search.messages(most if below is None else 100)
     pack.nearest = hits.nearest
-    wanted = [hit for hit in hits.hits if below is None or hit.store_id in below][:_HITS]
+    wanted = [hit for hit in hits.hits if below is None or hit.store_id in below][:most]
     if not wanted and below is None and question.explicit_query:
         search = Search(caller, replace(question.search, query=question.prompt))
-        wanted = list(search.messages(_HITS).hits)
+        wanted = list(search.messages(most).hits)
     if below is None:
         for place, found in enumerate(search.summaries(_SUMMARIES).hits):
             builder.node(caller.dag.node(found.node_id), 2 + place, 0)
@@ -271,10 +273,13 @@ class _Builder:
             self._grant.summaries.add(node.address)
 
     def windows(self, hits: Sequence[Hit], search: Search, below: set[int] | None) -> None:
-        """The turns around hits, best hit first."""
+        """The turns around hits, best hit first; of the later ones the stretch that matches."""
         for rank, hit in enumerate(hits):
             rows = self._caller.rows([hit.store_id], self._grant.scope)
             if not rows or self._left <= 0:
+                continue
+            if rank >= _HITS:
+                self.rows(rows, rank, hit.offset, search, min(self._cap, _NEIGHBOUR_TOKENS))
                 continue
             head = rows[0].head
             around = self._caller.scopes.around(
@@ -283,7 +288,7 @@ class _Builder:
             near = [store_id for store_id in around if below is None or store_id in below]
             self.rows(rows, rank, hit.offset, search)
             neighbours = self._caller.shown([i for i in near if i != hit.store_id])
-            self.rows(neighbours, rank, 0, search, min(self._cap, _NEIGHBOUR_TOKENS))
+            self.rows(neighbours, rank, 0, search, min(self._cap, _NEIGHBOUR_TOKENS) if rank >= _READ_ON else None)
 
     def messages(self, store_ids: Iterable[int], rank: int) -> None:
         """Messages in order, while there is room."""

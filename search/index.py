@@ -11,6 +11,7 @@ each stretch of addresses. A filter then reads those stretches that can hold wha
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -184,6 +185,29 @@ class Hits:
     reached: int = 0  # the oldest message that was looked at, where not all were
     covered: float = 1.0  # share of the query's words, weighed by rarity, that the best hits and their neighbours say
     missing: tuple[str, ...] = ()  # the others, rarest first
+
+
+def in_turns(found: Sequence[Hits], limit: int) -> Hits:
+    """The hits of several questions in turns, each message once."""
+    hits: dict[int, Hit] = {}
+    for turn in itertools.zip_longest(*(each.hits for each in found)):
+        for hit in filter(None, turn):
+            hits.setdefault(hit.store_id, hit)
+
+    def every(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(word for each in found for word in getattr(each, name)))
+
+    return Hits(
+        tuple(hits.values())[:limit],
+        every("rungs"),
+        max(len(hits), *(each.total for each in found)),
+        True,
+        every("notes"),
+        () if hits else every("nearest"),
+        max(each.reached for each in found),
+        min(each.covered for each in found),
+        every("missing"),
+    )
 
 
 class NodeHit(NamedTuple):

@@ -34,11 +34,16 @@ _FRAME = re.compile(
     |\b(?:i\ (?:think|believe|remember|recall)\ )?(?:we|you)\ (?:had\ )?
         (?:discussed|talked|spoke|chatted|mentioned|told\ me|brought\ up)\b
         (?:\ about\b)?(?:\ (?:earlier|before|previously|last\ time)\b)?
+    |\bwhich\ of\ the\ following\b(?:\ (?:statement|description|option|answer)s?\b)?
     |\b(?:erinnerst\ du\ dich|erinnere\ mich)(?:\ (?:noch\ )?an)?\b|\bhatten\ wir\ besprochen\b
-    |(?:你|您)?还?记得|(?:我们)?(?:之前|上次|以前)(?:说过|聊过|提到|讨论)的?|提醒我(?:一下)?""",
+    |(?:你|您)?还?记得|(?:我们)?(?:之前|上次|以前)(?:说过|聊过|提到|讨论)的?|提醒我(?:一下)?
+    |(?:以下|下列|下面)哪一?[个项种](?:[^，。？?]{0,8}(?:描述|说法|选项|答案))?""",
     re.IGNORECASE | re.VERBOSE,
 )
 _MAX_FRAMED = 2000  # a pasted page is no question
+_SENTENCE_END = re.compile(r"(?<=[。！？])|(?<=[.!?])\s+|\n+")
+_ASKED = re.compile(r"[?？][\"'”’」』）)]*$")
+_MOST_QUESTIONS, _SPEECH = 3, 4  # questions that are answered apart; sentences that only lead to the last one
 
 _WORD = re.compile(r"[^\W_]+")
 _ITEM = re.compile(r'"([^"]*)"|“([^”]*)”|([()])|([^\s"“”()]+)')
@@ -163,6 +168,24 @@ def unframed(text: str) -> str:
     """A question without the words that only say that it is one about earlier talk; as it is when nothing else is left."""
     left = _FRAME.sub(" ", text) if len(text) < _MAX_FRAMED else text
     return left if _WORD.search(left) else text
+
+
+def questions(text: str) -> tuple[str, ...]:
+    """What is asked one after the other; of a speech that ends with a question that one, and the whole. Empty: one question."""
+    if len(text) > _MAX_FRAMED:
+        return ()
+    sentences = [each.strip() for each in _SENTENCE_END.split(text) if _WORD.search(each)]
+    asked = [n for n, each in enumerate(sentences) if _ASKED.search(each)]
+    if not asked or asked[-1] + 1 < len(sentences):
+        return ()
+    if 1 < len(asked) <= _MOST_QUESTIONS and len(sentences) <= _SPEECH:
+        found = [" ".join(sentences[begin:end]) for begin, end in pairwise([0, *(n + 1 for n in asked)])]
+    elif len(sentences) >= _SPEECH:
+        last = re.split("：|: ", sentences[-1])[-1]
+        found = [last if _WORD.search(last) else sentences[-1], text]
+    else:
+        return ()
+    return tuple(found) if all(len(parse(each).stems) > 1 for each in found) else ()
 
 
 def phrase(text: str) -> str:

@@ -32,7 +32,18 @@ from ..errors import (
 from . import changes, schema, seals, upgrade
 from .foreign import refuse_foreign
 from .long_reads import LongReads, OwnReader
-from .opened import Identity, Left, Translated, drop_index, has_lost_log, identity_of, is_memory, memory_uri, translate
+from .opened import (
+    Identity,
+    Left,
+    Translated,
+    drop_index,
+    has_lost_log,
+    identity_of,
+    is_memory,
+    memory_uri,
+    translate,
+    without_room,
+)  # fmt: skip
 
 try:
     import fcntl
@@ -118,7 +129,7 @@ class Database:
         self._known = False  # was it ever open?
         #: Read the file as it is where the disk has no room for its side files; for processes that store nothing.
         self.reads_when_full = False
-        self._still = False  # is it read so now?
+        self._full: StoreFull | None = None  # why it is read so now
 
     # -- opening ------------------------------------------------------------------------------------
     def open(self) -> None:
@@ -132,7 +143,7 @@ class Database:
             mine = self._opened is not None and self._opened[0] == os.getpid()
             open_ones = (self._reader, self._writer)
             self._reader = self._writer = self._opened = None
-            self._still = False
+            self._full = None
             self._long_reads.close(mine=mine)
             if mine:  # after a fork the file belongs to the parent: closing here would drop its locks
                 for connection in open_ones:
@@ -211,6 +222,11 @@ class Database:
         return found.st_size > 0 or not stat.S_ISREG(found.st_mode)
 
     @property
+    def only_read(self) -> str:
+        """Why the file is only read: its disk has no room, or a limit; "" where it is written, too."""
+        return str(self._full or "")
+
+    @property
     def identity(self) -> Identity | None:
         """Which file is open; another one after a restore, though its path is the same."""
         return self._opened
@@ -258,26 +274,27 @@ class Database:
     def _open(self) -> None:
         try:
             self._open_whole()
-        except StoreFull:
-            if not self.reads_when_full or not self._open_still():
+        except StoreFull as exc:
+            if not self.reads_when_full or not self.file.is_file():
                 raise
+            self._open_still(exc)
 
-    def _open_still(self) -> bool:
-        """Read the file as one that nobody changes: no side file is needed. False: what was said last is only in its log."""
-        log = self.file.with_name(self.file.name + "-wal")
-        if not self.file.is_file() or (log.exists() and log.stat().st_size):
-            return False
+    def _open_still(self, full: StoreFull) -> None:
+        """Read the file without making or growing a side file: as one that nobody changes, or with its log as it is."""
+        self._full = full
         with self._translated:
-            self._still = True
             reader = self._connect_reader()
             try:
                 self._accepted(reader)
             except BaseException:
+                self._full = None
                 reader.close()
                 raise
         self._writer = self._reader = reader
         self._opened = self._identity()
-        return True
+
+    def _reading_uri(self) -> str:
+        return f"{self.file.resolve().as_uri()}?{'mode=ro' if self._full is None else without_room(self.file)}"
 
     def _open_whole(self) -> None:
         patience = BUSY_AGAIN_MS if self._clock() < self._busy_until else self._busy_ms
@@ -347,7 +364,7 @@ class Database:
         memory = is_memory(self.file)
         name = memory_uri(self.file) if memory else str(self.file)
         if only_reads and not memory:
-            name = f"{self.file.absolute().as_uri()}?mode=ro" + ("&immutable=1" if self._still else "")
+            name = self._reading_uri()
         return sqlite3.connect(
             name, timeout=patience / 1000, isolation_level=None, check_same_thread=False, uri=memory or only_reads,
             cached_statements=KEPT_STATEMENTS,
@@ -445,6 +462,8 @@ class Database:
                 return
             with self._translated_or_busy:
                 connection = self._connected()
+                if self._full is not None:
+                    raise self._full
                 if getattr(self._pinned, "file", None) not in (None, self._opened):
                     raise Exchanged(
                         f"{self.file} took the place of the file that this work began with; it is done again"
@@ -622,7 +641,7 @@ class Database:
     def backup(self, target: Path, progress: Callable[[str, int, int], None] = lambda *_: None) -> None:
         """A consistent copy through SQLite's backup API, on connections of its own."""
         with Translated(target):
-            source = sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            source = sqlite3.connect(self._reading_uri(), uri=True, isolation_level=None)
             copy = sqlite3.connect(target)
             end = self._clock() + BACKUP_S
 
@@ -644,7 +663,7 @@ class Database:
     @contextmanager
     def copied(self, tables: Sequence[str], schema: Sequence[str]) -> Iterator[Callable[[str], object]]:
         """A private copy of some tables as they are now, over ``schema``, which makes them; ``execute`` of it. Locks nobody."""
-        source = memory_uri(self.file) if is_memory(self.file) else f"{self.file.resolve().as_uri()}?mode=ro"
+        source = memory_uri(self.file) if is_memory(self.file) else self._reading_uri()
         self._ready()
         with self._translated, closing(sqlite3.connect("file:", uri=True, isolation_level=None)) as copy:
             for statement in schema:

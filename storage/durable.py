@@ -46,6 +46,11 @@ def no_room(folder: Path) -> str:
     """Why nothing more can be written there: a full disk or a limit of this process; "" where neither is known."""
     if resource is not None and (limit := resource.getrlimit(resource.RLIMIT_FSIZE)[0]) != resource.RLIM_INFINITY:
         return f"this process may write no file of more than {limit:,} bytes (file size limit)"
+    return full_disk(folder)
+
+
+def full_disk(folder: Path) -> str:
+    """How little is free on the disk of a folder; "" where it is enough, or not known."""
     try:
         free = shutil.disk_usage(folder).free
     except OSError:

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from ..errors import StoreBusy, StoreCorrupt, StoreError
+from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
 from . import durable, leaves, seals, upgrade
 from . import schema as migrations
 from .connection import Database, Params, refuse_other_kinds
-from .opened import translate
+from .opened import translate, without_room
 from .packing import unpack, unpack_block
 from .schema import TABLES
 
@@ -233,12 +233,23 @@ def _count(connection: sqlite3.Connection, table: str) -> int:
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection that only reads, of a file that nobody has to have opened."""
-    with _failures(path), closing(_connect(path, "ro")) as connection:
+    with _failures(path), closing(_connect(path, _how_to_read(path))) as connection:
         yield connection
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", uri=True, timeout=2.0, isolation_level=None)
+def _how_to_read(path: Path) -> str:
+    """Options of SQLite: a full disk has no room for the side files that it would make."""
+    with closing(_connect(path, "mode=ro")) as connection:
+        try:
+            connection.execute("PRAGMA schema_version").fetchone()
+        except sqlite3.Error as exc:
+            if isinstance(translate(exc, path), StoreFull):
+                return without_room(path)
+    return "mode=ro"
+
+
+def _connect(path: Path, how: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, timeout=2.0, isolation_level=None)
 
 
 @contextmanager
@@ -257,7 +268,7 @@ def _failures(path: Path) -> Iterator[None]:
 def seal(path: Path) -> None:
     """Make a copy one self-contained file: no write-ahead log beside it, written through to the disk."""
     with _failures(path):
-        with closing(_connect(path, "rw")) as connection:
+        with closing(_connect(path, "mode=rw")) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")
         path.chmod(0o600)
         durable.sync(path)
@@ -304,7 +315,7 @@ def _alone(path: Path) -> bool:
     """Make sure that no other process has the file open, and fold its log into it. True: SQLite cannot read it."""
     refuse_shared(path)
     try:
-        with closing(_connect(path, "rw")) as connection:
+        with closing(_connect(path, "mode=rw")) as connection:
             left = connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0]
     except UnicodeDecodeError:
         return True
@@ -350,7 +361,7 @@ def upgraded(path: Path, beside: Sequence[Path]) -> None:
 
 def brought_home(path: Path, damaged: Path) -> None:
     """Let what was saved from a ``damaged`` file of the development version hold the messages that lay beside that."""
-    with _failures(path), closing(_connect(path, "rw")) as connection:
+    with _failures(path), closing(_connect(path, "mode=rw")) as connection:
         connection.execute("BEGIN IMMEDIATE")
         upgrade.bring_home(connection, [upgrade.folder_of(damaged)])
         upgrade.adapt(connection, ())
@@ -364,7 +375,7 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
     Without enforcing references: SQLite would look through a whole table for each row that is deleted. The statements must leave
     none dangling.
     """
-    with _failures(path), closing(_connect(path, "rw")) as connection:
+    with _failures(path), closing(_connect(path, "mode=rw")) as connection:
         connection.execute("PRAGMA foreign_keys=OFF")
         sealer = seals.Sealer(connection)
         connection.execute("BEGIN IMMEDIATE")
@@ -386,7 +397,7 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
 
 def reseal(path: Path) -> None:
     """Take what a file of ours holds for what was written: after a salvage, or when an operator accepts a loss."""
-    with _failures(path), closing(_connect(path, "rw")) as connection:
+    with _failures(path), closing(_connect(path, "mode=rw")) as connection:
         connection.execute("BEGIN IMMEDIATE")
         seals.reseal(connection)
         connection.execute("COMMIT")
@@ -468,7 +479,7 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
         closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as data,
     ):
         found = leaves.Leaves(data, log.read_bytes() if log.exists() else b"")
-        with closing(_connect(target, "rw")) as new:
+        with closing(_connect(target, "mode=rw")) as new:
             new.execute("PRAGMA foreign_keys=OFF")
             new.execute("BEGIN")
             new.execute("DELETE FROM meta")  # what it has of its own: it gets that of the damaged one

@@ -42,6 +42,15 @@ def memory_uri(file: Path) -> str:
     return f"file:lcm-{file.name.removeprefix(_MEMORY)}?mode=memory&cache=shared"
 
 
+def without_room(file: Path) -> str:
+    """Options of SQLite to read a file whose disk is full: no side file grows, and what its log holds is read, too."""
+    log = file.with_name(file.name + "-wal")
+    if not (log.exists() and log.stat().st_size):
+        return "mode=ro&immutable=1"
+    file.with_name(file.name + "-shm").touch(0o600)  # its index is made in memory, and only the name must be there
+    return "mode=ro&readonly_shm=1"
+
+
 def stand_in(database: Path, now: float) -> Path:
     """A name for a file that stands in for a database, in the order of time; it says which process it is of.
 
@@ -107,8 +116,11 @@ def translate(exc: sqlite3.Error, path: Path) -> StoreError:
         return StoreCorrupt(f"{said} (is LCM_DATABASE_PATH right? Otherwise its first bytes are damaged)")
     if primary == sqlite3.SQLITE_CORRUPT or "Could not decode to UTF-8" in said:
         return StoreCorrupt(said)  # Python has no code for a text that is none
-    if primary == sqlite3.SQLITE_IOERR and (full := durable.no_room(path.parent)):
-        return StoreFull(f"{said}: {full}")
+    if primary == sqlite3.SQLITE_IOERR:
+        full = durable.no_room(path.parent)
+        return (
+            StoreFull(f"{said}: {full}") if full else StoreError(f"{said} ({getattr(exc, 'sqlite_errorname', code)})")
+        )
     return StoreError(said)
 
 

@@ -17,7 +17,7 @@ FENCED: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 READING: Final = re.compile(r"(?:^|_)(?:read|view|open|cat|search|grep|list|get|find)", re.IGNORECASE)
 _DEEDS: Final = (
     r"(?:added|changed|removed|updated|moved|ported|created|fixed|copied|deleted|restored|booked|cancell?ed|committed|simplified|"
-    r"replaced|renamed|implemented|transferred|wrote|written|built|installed|switched|upgraded|merged|published|deployed|pushed)"
+    r"replaced|renamed|implemented|transferred|wrote|written|built(?!-)|installed|switched|upgraded|merged|published|deployed|pushed)"
 )
 _DEEDS_ELSEWHERE: Final = (
     r"ich habe [^.\n]{1,90}\b(?:ge\w+(?:t|en)|\w+iert|be(?:hoben|arbeitet)|er(?:stellt|gänzt|setzt|ledigt)|entfernt|hinzugefügt|"

@@ -33,7 +33,7 @@ def index_problems(deps: Access, *, deep: bool) -> list[str]:
 
 def index_damage(deps: Access, *, deep: bool) -> list[str]:
     """What of it building them anew would mend."""
-    if deep:
+    if deep and not deps.db.only_read:
         with deps.db.transaction():
             pass
     return [*deps.index.check(deep=deep), *deps.node_index.check(deep=deep)]

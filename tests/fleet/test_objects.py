@@ -36,9 +36,7 @@ LARGE = "the aardvark sleeps " + os.urandom(20_000).hex()
 @pytest.fixture(scope="module")
 def store() -> Iterator[str]:
     """The server's address, without its scheme; a bucket is there."""
-    if not SERVER.exists():
-        pytest.skip("no moto: scripts/setup-env moto")
-    pytest.importorskip("minio")
+    assert SERVER.exists(), "scripts/setup-env moto"
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -788,6 +788,8 @@ def full(world: Home) -> Iterator[Home]:
         (("sessions",), "s1"),
         (("explain", "sum_1"), "sum_1"),
         (("export", "-o", "-"), "message 2 about"),
+        (("status",), "nothing new is stored in the file"),
+        (("ledger",), "facts"),
     ],
     ids=lambda each: "" if isinstance(each, str) else each[0],
 )
@@ -807,9 +809,37 @@ def test_a_verb_that_writes_says_that_the_disk_is_full(full: Home, capsys: pytes
     assert (code, "What to do:" in text, "Traceback" in text) == (FAILED, True, False), text
 
 
-def test_a_log_that_is_not_folded_is_never_left_out(full: Home, capsys: pytest.CaptureFixture[str]) -> None:
-    """What was said last stands there only: an answer without it would be wrong."""
-    full.path.with_name("lcm.db-wal").write_bytes(b"\1" * 5000)
-    code, text = call(full, "search", "zebra"), shown_by(capsys)
+def test_every_check_of_the_doctor_works_on_a_full_disk(full: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also those that read the whole file, and the index."""
+    code, text = call(full, "doctor", "deep", "verbose"), shown_by(capsys)
 
-    assert (code, "zebra deployment" in text) == (FAILED, False), text
+    assert (code, "could not be checked" in text, "every message is readable" in text) == (FOUND, False, True), text
+
+
+def test_what_only_an_unfolded_log_holds_is_read_on_a_full_disk(full: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was said last stands there, and the process that said it was killed."""
+    killed = (
+        "import os, sqlite3; at = sqlite3.connect({0!r}, isolation_level=None); "
+        "at.execute('PRAGMA wal_autocheckpoint=0'); at.execute('PRAGMA journal_mode=WAL'); "
+        "at.execute('UPDATE sessions SET platform = ?', ('of the log',)); os._exit(9)"
+    )
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit[1], limit[1]))
+    subprocess.run([sys.executable, "-c", killed.format(str(full.path))], check=False)
+    resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    for shared in (True, False):
+        if not shared:
+            full.path.with_name("lcm.db-shm").unlink()
+        code, text = call(full, "sessions"), shown_by(capsys)
+
+        assert (code, "of the log" in text) == (OK, True), text
+        full.close()
+    assert full.path.with_name("lcm.db-wal").stat().st_size
+
+
+def test_a_change_on_a_full_disk_is_refused_in_words(full: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file was opened for reading only."""
+    assert call(full, "sessions") == OK
+    code, text = call(full, "notices", "on"), shown_by(capsys)
+
+    assert (code, "free disk space" in text) == (FAILED, True), text

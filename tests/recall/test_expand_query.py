@@ -132,6 +132,25 @@ def test_the_reader_never_gets_more_than_its_budget(archive: Archive) -> None:
     assert tokens.count(read(archive)) < 3 * 3000 + 3000  # three requests, each repeats what was read before
 
 
+def test_the_reply_to_what_was_found_is_read_to_its_end(tmp_path: Path) -> None:
+    """Of a long reply the beginning does not do."""
+    reply = "The story begins here. " * 120 + "Its dragon is painted turquoise."
+    archive = Archive(tmp_path, user("write the story of the password dragon"), says(reply))
+
+    ask(archive, answered("Turquoise.", "msg_2"), prompt="Which story of the password dragon did I want?")
+
+    assert "turquoise" in read(archive)
+
+
+def test_later_hits_are_read_at_their_match(tmp_path: Path) -> None:
+    said = [user(f"the harbour ferry timetable, version {n}") for n in range(100, 120)]
+    archive = Archive(tmp_path, *said)
+
+    ask(archive, answered("Twenty.", "msg_1"), prompt="harbour ferry timetable version")
+
+    assert [n for n in range(100, 120) if f"version {n}" not in read(archive)] == []
+
+
 def test_named_summaries_are_read_with_their_messages(archive: Archive) -> None:
     """No search is needed for what is named."""
     node = archive.node("Something about credentials.", [1, 2, 3, 4])

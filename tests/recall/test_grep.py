@@ -18,3 +18,32 @@ def test_the_hits_are_read_however_long_the_index_took(tmp_path: Path, monkeypat
 
     (hit,) = archive.grep("wombat burrows")["results"]
     assert "wombat" in hit["snippet"]
+
+
+def test_each_of_two_questions_has_its_answer_among_the_first(tmp_path: Path) -> None:
+    """The words of one question must not outweigh those of the other."""
+    budget = [user(f"the budget for team {n} was approved by the budget committee of team {n}") for n in range(12)]
+    archive = Archive(tmp_path, *budget, user("we settled on port 8471"))
+
+    found = archive.grep(
+        "Who approved the budget of the team and its committee? And which port did we settle on?", limit=4
+    )
+
+    texts = [hit["snippet"] for hit in found["results"]]
+    assert any("8471" in text for text in texts[:2])
+    assert any("approved" in text for text in texts[:2])
+
+
+def test_questions_together_are_paged_without_a_hit_twice(tmp_path: Path) -> None:
+    said = [user(f"the harbour crane number {n} needs paint") for n in range(9)]
+    archive = Archive(tmp_path, *said, *[user(f"invoice {n} of the tax office") for n in range(9)])
+    asked = "Which harbour crane needs paint? Which invoice came from the tax office?"
+
+    page = archive.grep(asked, limit=6)
+    seen = [hit["store_id"] for hit in page["results"]]
+    while page.get("next_cursor"):
+        page = archive.grep(asked, limit=6, cursor=page["next_cursor"])
+        seen += [hit["store_id"] for hit in page["results"]]
+
+    assert len(seen) == len(set(seen))
+    assert set(range(1, 19)) <= set(seen)

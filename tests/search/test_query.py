@@ -352,3 +352,26 @@ def test_no_pattern_warns_or_fails_otherwise(source):
     """It compiles, or it is refused with a reason."""
     with contextlib.suppress(pattern.BadRequest):
         assert pattern.compile_pattern(source)
+
+
+@pytest.mark.parametrize(
+    ("typed", "asked"),
+    [
+        ("Which port did we choose? And who approved the budget?",
+         ("Which port did we choose?", "And who approved the budget?")),
+        ("我穿的运动鞋是哪一双来着？另外，那个身高164cm的人是做什么的呀？",
+         ("我穿的运动鞋是哪一双来着？", "另外，那个身高164cm的人是做什么的呀？")),
+        ("Which port did we choose?", ()),
+        ("Which port did we choose? Thanks for looking it up.", ()),
+        ("Who is Anna? Where does she live?", ()),  # the second one needs the first
+    ],
+)  # fmt: skip
+def test_questions_asked_together_are_told_apart(typed: str, asked: tuple[str, ...]) -> None:
+    assert words.questions(typed) == asked
+
+
+def test_the_question_that_ends_a_speech_is_asked_apart_from_it() -> None:
+    speech = (
+        "What a day! The garden is in full bloom. The cat slept. Now what I ask is: how is the shopping mall nearby?"
+    )
+    assert words.questions(speech) == ("how is the shopping mall nearby?", speech)

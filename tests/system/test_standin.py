@@ -279,7 +279,7 @@ def test_memory_is_left_for_a_file_as_soon_as_there_can_be_one(
         no_file(nowhere)
         outage.turns(3, first=100)
         assert outage.standbys() == []
-    outage.host.runtime.standby._not_before = 0.0
+    outage.host.runtime.standby._not_before = outage.host.runtime.standby._leaves_at = 0.0
     outage.turns(3, first=110)
     assert len(outage.standbys()) == 1
     mend()
@@ -296,7 +296,7 @@ def test_memory_that_cannot_be_left_yet_keeps_what_it_has(outage: Outage, monkey
         no_file(nowhere)
         for n in range(40):
             outage.turns(1, first=100 + n)
-            outage.host.runtime.standby._not_before = 0.0
+            outage.host.runtime.standby._not_before = outage.host.runtime.standby._leaves_at = 0.0
     mend()
     outage.turns(1, first=200)
 
@@ -337,7 +337,7 @@ def test_a_file_that_goes_while_something_stands_in_for_it_is_saved(
     assert len(outage.standbys()) == 1
     act(outage.db)
     mend()
-    outage.host.runtime.standby._not_before = 0.0
+    outage.host.runtime.standby._not_before = outage.host.runtime.standby._leaves_at = 0.0
     outage.turns(2, first=110)
 
     assert outage.standbys() == []
@@ -353,7 +353,7 @@ def test_a_file_that_goes_with_its_folder_away_is_saved(outage: Outage, act: Cal
     outage.turns(1, first=100)
     act(away / "lcm.db")
     away.rename(outage.home)
-    outage.host.runtime.standby._not_before = 0.0
+    outage.host.runtime.standby._not_before = outage.host.runtime.standby._leaves_at = 0.0
     outage.turns(2, first=110)
 
     assert outage.standbys() == []
@@ -370,7 +370,7 @@ def test_a_file_that_cannot_be_saved_at_once_is_saved_later(
     with monkeypatch.context() as full:
         full.setattr(Left, "_copy", out_of_room)
         outage.turns(1, first=100)
-    outage.host.runtime.standby._not_before = 0.0
+    outage.host.runtime.standby._not_before = outage.host.runtime.standby._leaves_at = 0.0
     outage.turns(2, first=110)
 
     assert outage.standbys() == []

@@ -1,0 +1,147 @@
+"""
+Two records of one conversation that were kept one after the other, or in turns, as one.
+
+Pure. Equal words prove nothing: people and models repeat themselves. Rows of both that were stored at one moment with the same
+words are one row, copied. Otherwise the order of time says how the rows lie, and a list that the host showed again is
+recognised by where it was stored: in one go, behind what the other record ends with just then, and beginning as that ends.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, takewhile
+from typing import NamedTuple
+
+#: So many rows in a row are no coincidence in the middle of a list. At its beginning one is none, where more follows.
+_ENOUGH = 3
+
+
+class Mark(NamedTuple):
+    """One row: what it says, and when it was stored."""
+
+    digest: bytes
+    at: float
+
+
+@dataclass(slots=True)
+class Woven:
+    """``same``: a row there to the row here that it is. ``behind``: any other row there to how many rows here lie before it."""
+
+    same: dict[int, int] = field(default_factory=dict)
+    behind: dict[int, int] = field(default_factory=dict)
+
+
+class _Row(NamedTuple):
+    here: int | None
+    there: int | None
+
+
+def interleave(here: Sequence[Mark], there: Sequence[Mark]) -> Woven:
+    """Place the rows there between the rows here. Both are in their order; so is what comes out."""
+    out = Woven()
+    copies = _copies(here, there)
+    copied = frozenset(copies.values())
+    thread: list[_Row] = []
+    for mine, theirs in _goes(here, there):
+        new = list(takewhile(lambda n: n not in copied, mine))
+        _weave(thread, new, _repeated(thread, [here[n].digest for n in new], there, of_here=True), of_here=True)
+        added = list(takewhile(lambda n: n not in copies, theirs))
+        _weave(thread, added, _repeated(thread, [there[n].digest for n in added], here, of_here=False), of_here=False)
+        thread.extend(_rest(mine[len(new) :], theirs[len(added) :], copies))
+    before = 0
+    for row in thread:
+        if row.here is not None:
+            before += 1
+            if row.there is not None:
+                out.same[row.there] = row.here
+        elif row.there is not None:
+            out.behind[row.there] = before
+    return out
+
+
+def _copies(here: Sequence[Mark], there: Sequence[Mark]) -> dict[int, int]:
+    """Rows there that are rows here: the same words, stored at the same moment."""
+    known: dict[Mark, list[int]] = {}
+    for n in range(len(here) - 1, -1, -1):
+        known.setdefault(here[n], []).append(n)
+    return {n: known[mark].pop() for n, mark in enumerate(there) if known.get(mark)}
+
+
+def _goes(here: Sequence[Mark], there: Sequence[Mark]) -> Iterator[tuple[list[int], list[int]]]:
+    """Rows that were stored at one moment, here and there, in the order of time."""
+    every = [(at, mine, n) for mine, rows in ((True, here), (False, there)) for n, at in enumerate(_steady(rows))]
+    for _, rows in groupby(sorted(every, key=lambda row: (row[0], row[2])), key=lambda row: row[0]):
+        both = list(rows)
+        yield [n for _, mine, n in both if mine], [n for _, mine, n in both if not mine]
+
+
+def _rest(mine: Sequence[int], theirs: Sequence[int], copies: Mapping[int, int]) -> Iterator[_Row]:
+    """Rows of one moment from the first that both have: each record keeps its order around those."""
+    at = {row: n for n, row in enumerate(mine)}
+    done = 0
+    for n in theirs:
+        if (twin := at.get(copies.get(n, -1))) is None or twin < done:
+            yield _Row(None, n)
+            continue
+        yield from (_Row(row, None) for row in mine[done:twin])
+        yield _Row(mine[twin], n)
+        done = twin + 1
+    yield from (_Row(row, None) for row in mine[done:])
+
+
+def _steady(rows: Sequence[Mark]) -> list[float]:
+    """When rows were stored, no row before its predecessor.
+
+    One that was put between older ones, or stored by a clock that was wrong for a while, goes with the next that was not.
+    """
+    ends: list[float] = []
+    last: list[int] = []  # which row ends the best run of each length
+    back: list[int] = []
+    for n, row in enumerate(rows):
+        k = bisect_right(ends, row.at)
+        ends[k : k + 1], last[k : k + 1] = [row.at], [n]
+        back.append(last[k - 1] if k else -1)
+    kept: set[int] = set()
+    n = last[-1] if last else -1
+    while n >= 0:
+        kept.add(n)
+        n = back[n]
+    out: list[float] = []
+    following = ends[-1] if ends else 0.0
+    for n in range(len(rows) - 1, -1, -1):
+        following = rows[n].at if n in kept else following
+        out.append(following)
+    return out[::-1]
+
+
+def _repeated(
+    thread: Sequence[_Row], shown: Sequence[bytes], others: Sequence[Mark], *, of_here: bool
+) -> tuple[int, int]:
+    """(from where on, how many) of rows that were stored in one go repeat the end of what the other record holds alone."""
+    alone: list[bytes] = []  # the last one first
+    for row in reversed(thread):
+        mine, theirs = (row.here, row.there) if of_here else (row.there, row.here)
+        if mine is not None or theirs is None or len(alone) == len(shown):
+            break
+        alone.append(others[theirs].digest)
+    best = (0, 0)
+    for end in (n for n, digest in enumerate(shown) if alone and digest == alone[0]):
+        count = sum(
+            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(alone, reversed(shown[: end + 1]), strict=False))
+        )
+        start = end + 1 - count
+        if count > best[1] and (count >= _ENOUGH or (start == 0 and (len(shown) > 1 or len(thread) == 1))):
+            best = (start, count)
+    return best
+
+
+def _weave(thread: list[_Row], rows: Sequence[int], repeats: tuple[int, int], *, of_here: bool) -> None:
+    """Put rows that were stored in one go behind the others; those that repeat the end are that end."""
+    start, count = repeats
+    made = [_Row(n, None) if of_here else _Row(None, n) for n in rows]
+    end = thread[len(thread) - count :]
+    del thread[len(thread) - count :]
+    one = [_Row(n, row.there) if of_here else _Row(row.here, n) for n, row in zip(rows[start:], end, strict=False)]
+    thread += [*made[:start], *one, *made[start + count :]]

@@ -1,0 +1,95 @@
+"""Two records of one conversation as one: nothing is lost, nothing doubled, whatever people repeat (P1)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+
+from hermes_lcm.importers.interleave import Mark, interleave
+
+
+def woven(here: Sequence[Mark], there: Sequence[Mark]) -> list[Mark]:
+    """The rows of both in their order."""
+    found = interleave(here, there)
+    new: dict[int, list[Mark]] = {}
+    for n, behind in found.behind.items():
+        new.setdefault(behind, []).append(there[n])
+    assert len(found.same) + len(found.behind) == len(there)
+    out = new.get(0, [])
+    for n, row in enumerate(here):
+        out = [*out, row, *new.get(n + 1, [])]
+    return out
+
+
+def said(rows: Sequence[Mark]) -> list[bytes]:
+    return [row.digest for row in rows]
+
+
+def marks(words: str, at: float, *, each: float = 1.0) -> list[Mark]:
+    """One row for each word. ``each``: seconds between two; 0: stored in one go."""
+    return [Mark(word.encode(), at + n * each) for n, word in enumerate(words.split())]
+
+
+def test_words_that_were_said_again_are_said_again() -> None:
+    """Nothing speaks for one message but that the words are equal."""
+    first, then = marks("hello done yes done", 1), marks("go done yes done bye", 11)
+
+    assert said(woven(first, then)) == said([*first, *then])
+    assert said(woven(then, first)) == said([*first, *then])
+
+
+def test_a_list_that_was_shown_again_is_not_stored_again() -> None:
+    """The stand-in begins with the end of what was stored before, all of it in one go."""
+    first, then = marks("a b done c done", 1), [*marks("c done d", 11, each=0), *marks("done e", 12)]
+    whole = b"a b done c done d done e".split()
+
+    assert said(woven(first, then)) == whole
+    assert said(woven(then, first)) == whole
+
+
+def test_rows_that_were_copied_are_the_same_rows() -> None:
+    """Also in the middle, and the second time."""
+    here = marks("a done b done", 1)
+    there = [*here[:2], *marks("x done", 2.5, each=0.1), *here[2:]]
+    once = woven(here, there)
+
+    assert said(once) == b"a done x done b done".split()
+    assert woven(once, there) == once
+
+
+def test_a_record_of_two_outages_goes_around_what_was_said_between_them() -> None:
+    here = [*marks("a b", 1), *marks("e f", 5)]
+    there = [*marks("c d", 3), *marks("g h", 7)]
+
+    assert said(woven(here, there)) == b"a b c d e f g h".split()
+
+
+def test_a_clock_that_was_wrong_for_a_while_loses_nothing() -> None:
+    here = [*marks("a b", 1), *marks("c d", 90_000), *marks("e f g", 5)]
+    there = marks("h i", 8)
+
+    assert said(woven(here, there)) == b"a b c d e f g h i".split()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_parts_of_a_conversation_are_one_conversation(seed: int) -> None:
+    """Two parts that overlap in any order, or many as they come."""
+    chance = random.Random(seed)
+    often = (b"yes", b"done")  # what a user and an assistant say again and again
+    words = [chance.choice([often[n % 2], b"%d" % n, b"%d" % n]) for n in range(chance.randrange(12, 80))]
+    count = 2 if seed % 2 else chance.randrange(3, 6)
+    cuts = [0, *sorted(chance.sample(range(1, len(words)), count - 1)), len(words)]
+    parts = []
+    for start, end in pairwise(cuts):
+        first = max(0, start - chance.choice([2, 3, 8])) if start else 0
+        parts.append([Mark(words[n], 100.0 + max(n, start)) for n in range(first, end)])
+    if count == 2 and chance.random() < 0.5:
+        parts.reverse()
+    out: list[Mark] = []
+    for part in parts:
+        out = woven(out, part)
+
+    assert said(out) == words
