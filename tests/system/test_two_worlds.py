@@ -35,7 +35,7 @@ QUERIES = (
     "when did we decide on the port before the release", "deploy fridays german tabs",
 )  # fmt: skip
 VERBS = (
-    *("status", "status deep", "doctor", "doctor deep", "doctor clean", "doctor repair", "cost", "cost since 3", "help"), "sessions",
+    *("status", "status deep", "doctor", "doctor deep", "doctor clean", "doctor repair", "cost", "cost since 3"), "help", "sessions",
     *(f"search {each}" for each in ("gardens plums", "KESTREL", "zebra4711 --limit 5")), "recall gardens", "recall zebra4711",
     *(f"{verb} {it}" for verb in ("explain", "show", "recall", "dissolve", "pin", "purge") for it in ("msg_1", "sum_1")),
     *("ledger", "ledger all", "ledger drop 1", "exam", "journal", "preset show", "preset suggest", "rotate", "rotate apply"),
