@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 from .errors import SourcesChanged
 from .records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, NewNode, Node
@@ -19,6 +19,7 @@ from .search.index import NodeIndex
 from .storage.connection import Database, marks, padded
 from .text.content import storable
 
+_SomeNode = TypeVar("_SomeNode", Node, NewNode)
 _COLUMNS = (
     "node_id, conversation_id, depth, quality, text, expand_hint, tokens, source_tokens, message_count, first_store_id, "
     "last_store_id, first_pos, last_pos, earliest_at, latest_at, fingerprint, model, rung, checks, created_at, replaces"
@@ -103,8 +104,7 @@ class SummaryDag:
     def add(self, node: NewNode, *, now: float) -> Node:
         """Store a node and its sources as one fact. One with the same sources and quality is returned instead."""
         with self._db.transaction():
-            text, hint = (storable(self._clean(each)) for each in (node.text, node.expand_hint))
-            node = replace(node, text=text, expand_hint=hint)
+            node = self._without_secrets(node)
             before = self.by_fingerprint(node.conversation_id, node.fingerprint, (node.quality,), writing=True)
             if before:
                 return before[0]
@@ -192,12 +192,20 @@ class SummaryDag:
                 ),
             )  # fmt: skip
 
+    def _without_secrets(self, node: _SomeNode) -> _SomeNode:
+        """Also where a model's name, or what a provider said of it, holds one."""
+        text, hint = (storable(self._clean(each)) for each in (node.text, node.expand_hint))
+        return replace(
+            node, text=text, expand_hint=hint, model=self._clean(node.model), checks=self._clean(node.checks)
+        )
+
     def overwrite(self, node: Node) -> None:
         """Other words for a node, for an operator who purges what it rests on; its sources, and who refers to it, stay.
 
         It is no longer found by its sources: a later one over them is another summary.
         """
         print_ = fingerprint(node.depth, self.sources(node.node_id), variant=f"purged:{node.node_id}")
+        node = self._without_secrets(node)
         with self._db.transaction():
             self._db.execute(
                 "UPDATE nodes SET text = ?, expand_hint = ?, tokens = ?, quality = ?, model = ?, rung = ?, checks = ?, "

@@ -327,7 +327,7 @@ class Sessions:
         with self._db.transaction():
             self._db.execute(
                 "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE session_id = ?",
-                (now, reason, self._clean(session_id)),
+                (now, self._clean(reason), self._clean(session_id)),
             )
 
     def compacted(self, session_id: str) -> None:

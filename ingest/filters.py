@@ -52,6 +52,8 @@ class WriteFilters:
         self._named = named or redactor or Redactor()
         self._told = False
         self._threshold = threshold
+        #: As ``text``, for a short one that comes often.
+        self.key: Callable[[str], str] = redactor.key if redactor is not None else str
 
     def text(self, text: str) -> str:
         """A text that is no message (a focus, a summary of the agent's, a setting), without secrets."""

@@ -111,9 +111,8 @@ def _block(node: Node, nonce: str, short: bool) -> str:
         body = _line(node)
     else:
         body = node.text.strip()
-        if node.rung == ARCHIVE_RUNG:
-            lead, found, rest = body.partition("\n")
-            lead, body = lead + found, rest
+        if node.rung == ARCHIVE_RUNG and (head := markup.ARCHIVED.match(body)):
+            lead, body = head[0], body[head.end() :]
         if node.expand_hint:
             body += f"\nExpand for details about: {node.expand_hint}"
     return markup.summary(nonce, f'id="{node.address}" {facts}{mark}', body, lead)

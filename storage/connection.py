@@ -130,6 +130,8 @@ class Database:
         #: Read the file as it is where the disk has no room for its side files; for processes that store nothing.
         self.reads_when_full = False
         self._full: StoreFull | None = None  # why it is read so now
+        #: Takes secrets out of names and notes before they are written.
+        self.clean: Callable[[str], str] = str
 
     # -- opening ------------------------------------------------------------------------------------
     def open(self) -> None:

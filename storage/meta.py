@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
+from ..text.content import mapped
 from .connection import Database
 
 #: ``removed:<table>``: how many of the addresses ever given have no row (any more). Statements for ``files.rewrite``.
@@ -46,11 +47,12 @@ class Meta:
 
     def value(self, key: str) -> Any:
         """The value under ``key``, or None."""
-        row = self._db.query_one("SELECT value FROM meta WHERE key = ?", (key,))
+        row = self._db.query_one("SELECT value FROM meta WHERE key = ?", (self._db.clean(key),))
         return _read(row[0]) if row else None
 
     def under(self, prefix: str) -> dict[str, Any]:
         """Everything whose key begins with ``prefix``, by the rest of the key."""
+        prefix = self._db.clean(prefix)
         rows = self._db.query(
             "SELECT key, value FROM meta WHERE key >= :low AND key < :high ORDER BY key",
             {"low": prefix, "high": prefix + "\U0010ffff"},
@@ -58,17 +60,21 @@ class Meta:
         return {key[len(prefix) :]: _read(value) for key, value in rows}
 
     def note(self, key: str, value: Any) -> None:
-        """Write one fact, inside or outside a transaction."""
+        """Write one fact, inside or outside a transaction. Neither it nor its key keeps a secret."""
+        value = mapped(value, self._db.clean)
         with self._db.transaction():
             self._db.execute(
                 "INSERT INTO meta(key, value) VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
-                (key, json.dumps(value)),  # escaped: SQLite takes no lone surrogate, which a name of others may hold
+                (
+                    self._db.clean(key),
+                    json.dumps(value),
+                ),  # escaped: SQLite takes no lone surrogate, which a name of others may hold
             )
 
     def forget(self, key: str) -> None:
         """Remove one fact; one that is not there is no error."""
         with self._db.transaction():
-            self._db.execute("DELETE FROM meta WHERE key = ?", (key,))
+            self._db.execute("DELETE FROM meta WHERE key = ?", (self._db.clean(key),))
 
 
 def _read(text: str) -> Any:

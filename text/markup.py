@@ -26,6 +26,11 @@ _OPENINGS = (*_TAGS, "[lcm:", "[/lcm:", "[[memory")
 _NEUTRAL = "\u2039"
 _KEY_CHARS = 8
 
+#: First line of a placeholder for archived messages, as it is printed; an imported summary may only look like one.
+ARCHIVED = re.compile(
+    r"\[\[memory archived handle=mem://[\w.:@+/-]+ range=\d+\.\.\d+ messages=\d+ chars=\d+ tokens=\d+\]\](?:\n|\Z)",
+    re.ASCII,
+)
 CARRIER_TEXT = "Noted: the record above is history for reference. The conversation continues below."
 
 

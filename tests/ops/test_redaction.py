@@ -17,9 +17,10 @@ from hermes_lcm import command
 from hermes_lcm.archive.ranges import Archive
 from hermes_lcm.command import OK, REFUSED, run
 from hermes_lcm.ops.redaction import ENCODED, preview
-from hermes_lcm.records import Flag
+from hermes_lcm.records import Flag, NewNode
 from hermes_lcm.runtime import RUNTIMES
 from hermes_lcm.storage import files
+from hermes_lcm.storage.meta import Meta
 from hermes_lcm.text.redact import LOGGER, Redactor, keep_clean
 
 SECRETS = ("hunter2secret", "k9f8e7d6c5b4", "ghp_0123456789abcdefghijABCDEFGHIJ012345")
@@ -202,6 +203,27 @@ def test_summaries_of_an_import_lose_their_secrets(tmp_path: Path) -> None:
 
     assert KEY not in node.text
     assert "[redacted:aws_key" in node.text
+
+
+def test_what_operators_models_and_hosts_say_brings_no_secret_to_the_disk(tmp_path: Path) -> None:
+    """Words typed behind a verb, names of models, what a provider answered, why a session ended, a question put to many."""
+    home = Home(tmp_path / "home", sensitive_patterns_enabled="true")
+    home.say("I prefer tabs.", "noted")
+    trusted = home.deps(trusted=True)
+    name = str(command.answer("ledger", trusted).text.split("\n")[1].split()[0])
+    said = [run(words, trusted) for words in (f"pin msg_1 {TOKEN}", f"ledger correct {name} {TOKEN}", f"recall {KEY}")]
+    node = home.runtime.dag.add(
+        NewNode(1, 0, "verified", "text", "hint", 1, 9, (1,), b"f", f"m/{TOKEN}", "", f'{{"said": "{KEY}"}}'), now=1.0
+    )
+    meta = Meta(home.runtime.db)
+    meta.note(f"windows of {TOKEN}", {f"m/{KEY}": [TOKEN]})
+    home.runtime.sessions.end("s1", now=1.0, reason=f"because of {TOKEN}")
+    data = "\n".join(files.texts_of(home.path)) + home.path.read_bytes().decode("latin-1")
+
+    assert "is corrected" in said[1]
+    assert "[redacted:github_token" in node.model
+    assert list(meta.value(f"windows of {TOKEN}")) != [f"m/{KEY}"]
+    assert not [secret for secret in (KEY, TOKEN) if secret.lower() in data.lower()]
 
 
 def test_the_first_secret_is_told_while_redaction_is_off(tmp_path: Path) -> None:
