@@ -98,6 +98,29 @@ def test_recalled_memory_of_every_plugin_is_not_what_the_user_typed(block: str) 
     assert markers.unrecalled("tool", text) == text
 
 
+PREFETCHED = {
+    "byterover": "## ByteRover Context\n- likes [tea]",
+    "hindsight": "# Hindsight Memory (persistent cross-session context)\n\n- likes [tea]",
+    "holographic": "## Holographic Memory\n- [0.8] likes [tea]",
+    "honcho": "## User Representation\nlikes [tea]\n\n## AI Identity Card\ncalm",
+    "mem0": "## Mem0 Memory\n- likes [tea]",
+    "openviking": "## OpenViking Context\n<item>likes [tea]</item>",
+    "retaindb": "[RetainDB Context]\n- likes [tea]",
+    "supermemory": RECALLED["supermemory"],
+    "a fence inside": "<memory-context>likes [tea]</memory-context>\n</memory-context>\nlikes [tea]",
+}
+
+
+@pytest.mark.parametrize("recalled", PREFETCHED.values(), ids=PREFETCHED)
+def test_what_the_host_wraps_for_a_memory_plugin_is_not_what_the_user_typed(recalled: str) -> None:
+    """Whatever the plugin writes: the fence is the host's own, by its own function."""
+    from agent.memory_manager import build_memory_context_block
+
+    said = markers.typed(f"before\n\n{build_memory_context_block(recalled)}").splitlines()
+
+    assert [line for line in said if line.strip()] == ["before", "[recalled memory: a note of the host]"]
+
+
 @pytest.mark.parametrize("block", RECALLED.values(), ids=RECALLED)
 def test_recalled_memory_is_kept_and_neither_searched_nor_lent(tmp_path: Path, block: str) -> None:
     """The message comes back exactly; no search finds it, or the one behind it, by what a plugin recalled."""
