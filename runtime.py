@@ -243,7 +243,7 @@ class Runtime:
             archives=self.archived,
         )
         self.ledger = Ledger(self.db, self.whole_store)
-        state = PresentState(self.store, self.ledger)
+        state = PresentState(self.store, self.ledger, self.sessions)
         self.compress_pass = CompressPass(
             self.compactor,
             self.whole_store,

@@ -89,7 +89,7 @@ def _window(look: Look, threshold: int) -> tuple[list[Answer], list[Stored], int
         parts.append({"kind": "summaries", "depth": depth, "count": len(group), "tokens": size})
     if assembly is not None:
         segments = [Segment(*each) for each in deps.sessions.lineage(session.conversation_id)]
-        state = PresentState(deps.store, deps.ledger).block(
+        state = PresentState(deps.store, deps.ledger, deps.sessions).block(
             segments, shown=[head.store_id for head in raw], room_tokens=state_tokens(threshold, roots)
         )
         parts.append({"kind": "state", "tokens": tokens.count(state)})

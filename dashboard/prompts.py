@@ -123,7 +123,7 @@ def _rebuilt(look: Look, assembly: Assembly, roots: Sequence[Node]) -> tuple[str
         Segment(each, (cut or end).within(end)) for each, cut in deps.sessions.lineage(assembly.conversation_id)
     ]
     room = state_tokens(window(deps)[1], roots)
-    state = PresentState(deps.store, deps.ledger).block(segments, shown=assembly.tail_ids, room_tokens=room)
+    state = PresentState(deps.store, deps.ledger, deps.sessions).block(segments, shown=assembly.tail_ids, room_tokens=room)
     carried = deps.dag.nodes(deps.sessions.carried(assembly.conversation_id))
     number = assembly.assembly_id
     texts = (context_text(look.session.nonce, number, roots, carried, _ROOMY, state, p) for p in ("", RECALL_POLICY))

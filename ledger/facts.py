@@ -175,7 +175,7 @@ def stated(text: str) -> tuple[Fact, ...]:
     """The facts of what a user typed, in order."""
     if markers.whole(text):
         return ()
-    said = _CODE.sub("\n", markers.typed(text)[:_READ_CHARS])
+    said = _CODE.sub("\n", markers.by_speaker(markers.typed(text), named=False)[:_READ_CHARS])
     return tuple(islice(_found(said), _OF_A_MESSAGE))
 
 

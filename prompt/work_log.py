@@ -390,6 +390,10 @@ class Closed(NamedTuple):
     outcome: str
 
 
+#: Speakers by message where only one speaks.
+NOBODY: Final[Mapping[int, str]] = {}
+
+
 class Rule(NamedTuple):
     """A sentence of the user that holds beyond the request it stands in; ``replaces``: the one that held before."""
 
@@ -414,28 +418,35 @@ def closed(prose: Iterable[Row]) -> dict[int, Closed]:
     return out
 
 
-def standing(users: Sequence[Row]) -> list[Row]:
-    """Messages without those that were taken back, and without the taking back."""
+def standing(users: Sequence[Row], speakers: Mapping[int, str] = NOBODY) -> list[Row]:
+    """Messages without those that were taken back by who said them, and without the taking back."""
     out: list[Row] = []
     for row in users:
         if len(row.text) <= _TAKING_BACK_CHARS and _TAKEN_BACK.search(row.text):
-            out = out[:-1]
+            who = speakers.get(row.store_id)
+            last = next((n for n in reversed(range(len(out))) if speakers.get(out[n].store_id) == who), None)
+            out = [each for n, each in enumerate(out) if n != last]
         else:
             out.append(row)
     return out
 
 
-def rules(users: Iterable[Row]) -> list[Rule]:
+def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Rule]:
     """Rules in force, oldest first; one that was said again counts where it was said last. Questions rule nothing.
 
-    A rule that replaces an earlier one by its own words names it.
+    A rule that replaces an earlier one of the same speaker by its own words names it.
     """
     out: dict[str, Rule] = {}
     for row in users:
         for sentence in _rules_of(row.text):
             key = salience.normal(sentence)
             out.pop(key, None)
-            gone = [each for each, rule in out.items() if replaces(sentence, rule.text)]
+            who = speakers.get(row.store_id)
+            gone = [
+                each
+                for each, rule in out.items()
+                if speakers.get(rule.row.store_id) == who and replaces(sentence, rule.text)
+            ]
             before = [out.pop(each) for each in gone]
             out[key] = Rule(row, sentence, before[-1] if before else None)
     return list(out.values())
