@@ -130,4 +130,4 @@ class SummaryUnavailable(SummaryError):
 
 
 class SourcesChanged(SummaryError):
-    """What was summarised is not what is stored at these addresses (any more)."""
+    """Sources of a summary are not what is stored at these addresses (any more)."""

@@ -285,7 +285,7 @@ class Sessions:
             )
 
     def once_inherited(self, conversation_id: int) -> tuple[list[tuple[int, Cut]], frozenset[int]]:
-        """What a branch inherited when it began, and which rows were gone by then; nothing if it has taken nothing back."""
+        """Stretches that a branch inherited when it began, and rows gone by then; nothing if it has taken nothing back."""
         known = self._meta.value(_INHERITS.format(conversation_id)) or {}
         return [(c, Cut(seq, pos)) for c, seq, pos in known.get("full", ())], frozenset(known.get("gone", ()))
 

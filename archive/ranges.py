@@ -451,7 +451,7 @@ def heuristic(first_text: str, messages: int) -> str:
 
 
 def given(summary: str) -> str:
-    """What the agent wrote, as one line of bearable length."""
+    """The agent's summary, as one line of bearable length."""
     text = line(summary)
     return text if len(text) <= _MOST_SUMMARY_CHARS else text[: _MOST_SUMMARY_CHARS - len(_CUT)] + _CUT
 

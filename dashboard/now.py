@@ -124,7 +124,7 @@ def _raw(look: Look, assembly: Assembly | None) -> list[Stored]:
 
 
 def _next(look: Look, raw: Sequence[Stored], used: int, threshold: int) -> Answer | None:
-    """What a compaction would fold if it came now. None where this session is not compacted."""
+    """The next compaction's fold, if it came now. None where this session is not compacted."""
     if look.deps.mode() in MODE_SETTINGS:
         return None
     config = look.deps.config
@@ -150,7 +150,7 @@ def _next(look: Look, raw: Sequence[Stored], used: int, threshold: int) -> Answe
 
 # -- money ---------------------------------------------------------------------------------------------
 def money(look: Look) -> Answer:
-    """What was spent, as ``hermes lcm cost`` says it: of all sessions, and of the one that is looked at."""
+    """Money spent, as ``hermes lcm cost`` says it: of all sessions, and of the one that is looked at."""
     data = verb("cost", look.deps).data
     if "total" not in data:
         return {"error": data.get("error")}

@@ -61,7 +61,7 @@ def verbatim(kind: str, question: str, store_id: int, answer: str) -> Probe:
 
 
 def _prose(rows: Sequence[Row]) -> list[Row]:
-    """What was said, without calls and without what the user took back."""
+    """Words of the conversation, without calls and without those that the user took back."""
     said = [row for row in rows if row.head.role in ("user", "assistant") and not row.calls]
     standing = {row.store_id for row in work_log.standing([row for row in said if row.head.role == "user"])}
     return [row for row in said if row.head.role != "user" or row.store_id in standing]

@@ -15,7 +15,7 @@ _LOST: Final = 8  # lost ones that are named
 
 
 def text(data: Mapping[str, Any]) -> str:
-    """What the terminal shows; the data has every probe."""
+    """The report for a terminal; the data has every probe."""
     head = (
         f"What the agent still knows of {data['session_id']}: {counted(data['all']['n'], 'probe')}, by rule, no model."
     )

@@ -459,7 +459,7 @@ class Noise:
 
 
 def spoken(content: Any) -> str:
-    """What patterns are matched against: the text, the text parts, or the JSON of what has neither."""
+    """Text that patterns are matched against: the text, the text parts, or the JSON of what has neither."""
     if isinstance(content, str):
         return content
     if content is None:

@@ -40,7 +40,7 @@ class Source:
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
-        """What a summary should keep, most important first."""
+        """Salient items of the source, most important first."""
         return salience.ranked(self.readings)
 
     @cached_property
@@ -54,7 +54,7 @@ class Source:
         return Haystack("\n".join(line.text for line in self.task.lines))
 
     def evidence(self, prompt: str) -> Evidence:
-        """What a model knew that read ``prompt``."""
+        """Text that a model knew which read ``prompt``."""
         if self._evidence is None or self._evidence[0] != prompt:
             self._evidence = prompt, Evidence(self, prompt)
         return self._evidence[1]

@@ -221,7 +221,7 @@ class Survey:
             return False
 
     def envelope_bytes(self) -> int:
-        """What the envelopes take that are in no block yet. Looks at every row."""
+        """Bytes of stored JSON that is in no block yet. Looks at every row."""
         sql = "SELECT coalesce(sum(length(envelope)), 0) FROM messages WHERE typeof(envelope) = 'blob'"
         return int(self._db.query(sql)[0][0])
 

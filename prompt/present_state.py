@@ -254,7 +254,7 @@ def _request(which: str, row: Row, read: _Read) -> str:
 
 
 def _pinned(marked: Iterable[Entry]) -> list[str]:
-    """What an operator keeps in the prompt, and what one says instead of what was said."""
+    """Words that an operator keeps in the prompt, and corrections of what was said."""
     return [
         f"- {each.mark} {_day(each.row)}: {work_log.quoted(each.fact.text, _RULE_CHARS)}"
         + (f"; right is: {work_log.quoted(each.correction, _RULE_CHARS)}" if each.correction else "")
@@ -328,7 +328,7 @@ def _refusals(read: _Read) -> list[str]:
 
 
 def _beside(read: _Read, closed: Mapping[int, Closed], room: int, *, busy: bool) -> list[str]:
-    """What runs in the background, and the instructions that are being followed; these with their text where it is not shown.
+    """Background work, and the instructions that are being followed; these with their text where it is not shown.
 
     Instructions are followed while tasks are open, or nothing was finished since the request that they were loaded for.
     """

@@ -81,7 +81,7 @@ class Change(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What went wrong: the message that says so, what was tried, the line that says why, how often."""
+    """A failure: the message that says so, what was tried, the line that says why, how often."""
 
     store_id: int
     tried: str
@@ -198,7 +198,7 @@ def _is_deed(step: Step) -> bool:
 
 
 def arguments(call: ToolCall, *, besides: str = "") -> str:
-    """What a call was made with, as words: what names something first, then the short ones.
+    """Arguments of a call as words: what names something first, then the short ones.
 
     ``besides``: a text that need not be repeated; numbers are left out then.
     """
@@ -249,7 +249,7 @@ def failures(done: Sequence[Step]) -> list[Entry]:
 
 
 def unmended(done: Sequence[Step]) -> list[Failure]:
-    """What failed and was not done again with success, oldest first."""
+    """Failures that were not followed by the same with success, oldest first."""
     mended = {_purpose(step): step.told for step in done if not step.failed}
     out: dict[tuple[str, str], Failure] = {}
     for step in done:
@@ -262,7 +262,7 @@ def unmended(done: Sequence[Step]) -> list[Failure]:
 
 
 def _purpose(step: Step) -> str:
-    """What a call is for: the same program, the same file, or the same arguments."""
+    """Purpose of a call: the same program, the same file, or the same arguments."""
     command = step.arguments.get("command")
     if isinstance(command, str):
         return f"{step.call.name} {_program(command)}"

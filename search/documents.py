@@ -65,13 +65,13 @@ class IndexRow(NamedTuple):
 
 
 def ending(role: str, text: str) -> str:
-    """What a message lends to the index entry of the next one: its end, without recalled memory."""
+    """The end of a message, for the index entry of the next one, without recalled memory."""
     said = markers.unrecalled(role, text)
     return said[-CONTEXT_CHARS:] if said is text else said.rstrip()[-CONTEXT_CHARS:]
 
 
 def index_row(store_id: int, conversation_id: int, message: Message, previous_tail: str) -> IndexRow:
-    """What the search index gets of a message."""
+    """The row of the search index for a message."""
     return _index_row(
         store_id, conversation_id, markers.unrecalled(message.role, message.text), message.calls, message.tool_name,
         message.flags, previous_tail,
@@ -187,7 +187,7 @@ class Waiting:
 
 
 def _ids(rows: Sequence[tuple[str]]) -> list[int]:
-    """What a list says; nothing when damage has made it something else: the doctor misses what is not indexed."""
+    """Ids of a list; nothing when damage has made it something else: the doctor misses what is not indexed."""
     try:
         found = json.loads(rows[0][0]) if rows else []
     except ValueError:

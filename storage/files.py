@@ -86,7 +86,7 @@ class Header:
 
 
 def header(path: Path) -> Header:
-    """What the header says. Raises StoreError when the file cannot be read."""
+    """The header of a file. Raises StoreError when it cannot be read."""
     try:
         with path.open("rb") as file:
             head = file.read(100)
@@ -194,7 +194,7 @@ def verify(path: Path, *, most: int = 20) -> Verdict:
 
 
 def quick_check(path: Path, *, most: int = 20) -> tuple[str, ...]:
-    """What SQLite finds wrong with a file; () when it is sound. Raises StoreError when it may not look."""
+    """Faults that SQLite finds in a file; () when it is sound. Raises StoreError when it may not look."""
     try:
         with reading(path) as connection:
             return tuple(_unsound(connection, most))
@@ -203,7 +203,7 @@ def quick_check(path: Path, *, most: int = 20) -> tuple[str, ...]:
 
 
 def _unsound(connection: sqlite3.Connection, most: int) -> list[str]:
-    """What SQLite's quick check finds, one problem each: it puts all of a database's into one text, below a heading."""
+    """Faults of SQLite's quick check, one each: it puts all of a database's into one text, below a heading."""
     rows = connection.execute(f"PRAGMA quick_check({most})")
     found = [line for (text,) in rows for line in text.splitlines() if not line.startswith("*** in database")]
     return [] if found == ["ok"] else found
@@ -436,7 +436,7 @@ Accept = Callable[[str, dict[str, Any]], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What rows of a table look like. ``alias``: the column that is the row's number."""
+    """Shape of a table's rows. ``alias``: the column that is the row's number."""
 
     name: str
     columns: tuple[str, ...]

@@ -68,7 +68,7 @@ end
 
 
 def script(shell: str, options: Sequence[str]) -> str:
-    """What a shell reads to complete our words. Raises BadRequest for a shell that we know not."""
+    """A shell's script that completes our words. Raises BadRequest for a shell that we know not."""
     makers = {"bash": _bash, "zsh": _zsh, "fish": _fish}
     if shell not in makers:
         raise BadRequest(f"`/lcm completion` knows no shell {shell!r}; there are {', '.join(makers)}")

@@ -216,7 +216,7 @@ def whole(text: str) -> str:
 
 
 def typed(text: str) -> str:
-    """What the user typed of a message, with a mark where the host put a block; the same text when there is none."""
+    """The user's own words in a message, with a mark where the host put a block; the same text when there is none."""
     found = pieces(text)
     if len(found) == 1:
         return text

@@ -79,7 +79,7 @@ def _writable(path: Path) -> Finding:
 
 
 def _header(deps: Access) -> dict[str, object]:
-    """What the first bytes of a refused file say."""
+    """A finding from the first bytes of a refused file."""
     if deps.db.is_open:
         return {}
     try:

@@ -140,7 +140,7 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What was done. ``kept``: the backup, or the damaged file; ``lost``: rows that could not be read, by table."""
+    """A repair that was done. ``kept``: the backup, or the damaged file; ``lost``: rows that could not be read, by table."""
 
     diagnosis: Diagnosis
     kept: Path | None = None
