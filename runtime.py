@@ -49,6 +49,7 @@ from .ops.costs import Costs
 from .ops.forget.schedule import Schedule
 from .ops.metrics import Metrics
 from .ops.orders import Orders
+from .ops.render import moment
 from .ops.survey import Survey
 from .ops.upkeep import Upkeep
 from .prompt.context_message import carried_text
@@ -279,9 +280,11 @@ class Runtime:
         """Everything that a new connection needs: search indexes (caches) and what earlier processes left behind."""
         self._make_indexes(db, self._missed_tables(db))
         if db.notice:
+            said = f"{db.notice} (noticed at {moment(time.time())})"
             self.health.degraded(
-                _FILE, db.notice, severity="warning", remedy="nothing to do: what it lacked is written again"
+                _FILE, said, severity="warning", remedy="nothing to do: what it lacked is written again"
             )
+            self.health.save()  # other processes tell of it, too
             db.notice = ""
         self._sessions.clear()
         self.ingest.forget_all()

@@ -26,6 +26,7 @@ _OPERATIONS: Final = {
     "written": "write written wrote create created write_file create_file",
     "deleted": "rm delete deleted remove removed delete_file remove_file",
     "moved": "mv move moved rename renamed move_file rename_file",
+    "restored": "restore restored checkout reverted",
 }
 _STRETCH: Final = 400  # characters within which the words of an answer stand
 

@@ -422,7 +422,8 @@ class Standby:
             with probe.transaction():
                 probe.execute("INSERT OR REPLACE INTO meta(key, value) VALUES ('standby', '0')")
                 probe.execute("DELETE FROM meta WHERE key = 'standby'")
-        except StoreError:
+        except StoreError as exc:
+            logger.info("%s cannot be used yet: %s", self._db.path, exc)
             return False
         finally:
             probe.close()

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from ..records import Row, ToolCall
 from ..text import markers, outcomes, salience
 from ..text.rules import is_rule, replaces
+from . import shell
 
 _ARGUMENT_CHARS: Final = 200_000
 _RESULT_CHARS: Final = 20_000
@@ -33,10 +34,15 @@ _OPERATIONS: Final = (
     ("deleted", re.compile(r"(?:^|_)(?:delete|remove|unlink)", re.IGNORECASE)),
     ("moved", re.compile(r"(?:^|_)(?:move|rename)", re.IGNORECASE)),
 )
-_SHELL: Final = re.compile(r"(?:^|&&|\|\||;|\n)\s*(?:sudo )?(?:git )?(rm|mv)\s+([^&|;\n]+)")
+#: Sections of a patch that names its files itself.
+_PATCH: Final = re.compile(r"^\*\*\* (Update|Delete|Add) File: (\S[^\n]*?)[ \t]*$", re.MULTILINE)
+_PATCHED: Final = {"Update": "edited", "Delete": "deleted", "Add": "written"}
+_GONE: Final = ("deleted", "moved")
+_FILE: Final = re.compile(r"\w\.\w+$")
 _COMMIT: Final = re.compile(r"git commit\b[^\"'\n]*[\"']([^\"'\n]{8,160})")
 _FAILED: Final = re.compile(
-    r"\A\s*(?:error\b|could not\b|no changes\b|traceback\b|failed\b)|exit(?:ed)?(?: with)? (?:code|status)[: ]+[1-9]|"
+    r"\A\s*(?:error\b|could not\b|no changes\b|traceback\b|failed\b|blocked\b|\[?command (?:interrupted|timed out))|"
+    r"exit(?:ed)?(?: with)? (?:code|status)[: ]+[1-9]|"
     r"command failed",
     re.IGNORECASE,
 )
@@ -76,7 +82,7 @@ class Change(NamedTuple):
     """The last change of a file, by the message that called for it."""
 
     path: str
-    operation: str  # edited, written, deleted, moved
+    operation: str  # edited, written, deleted, moved, restored
     store_id: int
 
 
@@ -148,14 +154,17 @@ def result(text: str, told: Mapping[str, Any] | None = None) -> tuple[str, bool]
 
 # -- files ------------------------------------------------------------------------------------------------
 def changes(done: Sequence[Step]) -> list[Change]:
-    """The last change of each file, oldest first. A change that failed is none."""
+    """The last change of each file, oldest first. A change that failed is none; a folder's is one of all known files in it."""
     out: dict[str, Change] = {}
     for step in done:
         if not step.failed:
             for path, operation in _changed(step):
-                known = next((name for name in out if name == path or name.endswith(f"/{path}")), path)
-                out.pop(known, None)
-                out[known] = Change(known, operation, step.asked)
+                known = [name for name in out if name == path or name.endswith(f"/{path}")]
+                inside = [name for name in out if f"/{path}/" in f"/{name}"]
+                unknown = [path] if operation != "restored" and (operation not in _GONE or _FILE.search(path)) else []
+                for name in known[:1] or inside or unknown:
+                    out.pop(name, None)
+                    out[name] = Change(name, operation, step.asked)
     return list(out.values())
 
 
@@ -163,16 +172,13 @@ def _changed(step: Step) -> Iterator[tuple[str, str]]:
     name = step.call.name
     operation = next((word for word, pattern in _OPERATIONS if pattern.search(name)), "")
     if operation and not outcomes.READING.match(name):
-        yield from ((path, operation) for path in paths(step.arguments))
+        yield from ((path.removeprefix("./"), operation) for path in paths(step.arguments))
+        patch = step.arguments.get("patch")
+        if isinstance(patch, str):
+            yield from ((path, _PATCHED[verb]) for verb, path in _PATCH.findall(patch[:_ARGUMENT_CHARS]))
     command = step.arguments.get("command")
     if isinstance(command, str):
-        for verb, rest in _SHELL.findall(command[:4000]):
-            names = [
-                word for word in rest.split() if re.search(r"\w\.\w+$", word) and not re.search(r"[*$\"'{<>]", word)
-            ]
-            yield from (
-                (path, "deleted" if verb == "rm" else "moved") for path in (names if verb == "rm" else names[:1])
-            )
+        yield from shell.file_changes(command)
 
 
 def paths(arguments: Mapping[str, Any]) -> list[str]:

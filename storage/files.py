@@ -493,6 +493,22 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
     return out
 
 
+def holds_messages(path: Path) -> bool:
+    """Can any message be read in a damaged file or its log?"""
+    log = path.with_name(path.name + "-wal")
+    with (
+        _failures(path),
+        closing(sqlite3.connect(":memory:")) as made,
+        path.open("rb") as file,
+        closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as data,
+    ):
+        for _, statement in migrations.statements():
+            made.execute(statement)
+        shapes = {"messages": _Shape.of(made, "messages")}
+        found = leaves.Leaves(data, log.read_bytes() if log.exists() else b"")
+        return any(_told_apart(cell, shapes)[1] for cell in found.cells())
+
+
 def _copy(
     found: leaves.Leaves,
     shapes: dict[str, _Shape],

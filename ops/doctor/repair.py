@@ -102,6 +102,15 @@ _BLOCKLESS = """
 DELETE FROM messages WHERE typeof(envelope) = 'integer' AND envelope NOT IN (SELECT block_id FROM blocks)
 """
 _FILELESS = "DELETE FROM messages WHERE typeof(envelope) = 'blob' AND substr(envelope, 1, 1) = x'03'"
+# Of a conversation that lost all of its messages no number is missing.
+_COUNT_MESSAGES = """
+INSERT OR REPLACE INTO meta(key, value) SELECT 'lost:' || conversation_id,
+       (SELECT count(*) FROM messages m WHERE m.conversation_id = c.conversation_id) FROM conversations c
+"""
+_SOME_ARE_LEFT = """
+DELETE FROM meta WHERE key LIKE 'lost:%' AND EXISTS
+       (SELECT 1 FROM messages WHERE conversation_id = CAST(substr(key, 6) AS INTEGER))
+"""
 _RELINK = (
     ("messages that a development version laid aside, in files that are gone", _FILELESS),
     ("messages whose block was unreadable", _BLOCKLESS),
@@ -254,13 +263,13 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
 def _relinked(path: Path, saved: Salvage) -> list[str]:
     """Make the saved rows point at each other again, and note what is gone."""
     notes = []
-    files.rewrite(path, [(_SPENT_NODE_IDS, ())])
+    files.rewrite(path, [(_SPENT_NODE_IDS, ()), (_COUNT_MESSAGES, ())])
     given = {"owner": RECOVERED, "names": json.dumps(saved.names)}
     for what, sql in _RELINK:
         changed = files.rewrite(path, [(sql, {name: value for name, value in given.items() if f":{name}" in sql})])
         if changed:
             notes.append(f"{changed} {what}")
-    files.rewrite(path, [(sql, ()) for sql in COUNT_REMOVED])
+    files.rewrite(path, [(sql, ()) for sql in (*COUNT_REMOVED, _SOME_ARE_LEFT)])
     files.reseal(path)
     fresh = Database(path)
     gone = Meta(fresh).value("removed:messages")
