@@ -185,7 +185,7 @@ def test_messages_on_intact_pages_come_back(name: str, source: Path, tmp_path: P
 
 def test_a_conversation_that_lost_all_of_its_messages_is_named(source: Path, tmp_path: Path) -> None:
     """Until the loss is accepted: no number is missing where no row is left."""
-    world = World(shutil.copytree(source, tmp_path / "home"))
+    world = Home(shutil.copytree(source, tmp_path / "home"))
     with sqlite3.connect(world.path) as raw:
         raw.execute("UPDATE messages SET envelope = 1")
         raw.execute("DELETE FROM blocks")
@@ -204,7 +204,7 @@ def test_a_file_in_which_nothing_can_be_read_is_not_offered_for_saving(tmp_path:
     path = tmp_path / "lcm.db"
     path.write_text("shopping list\n" * 300)
     path.chmod(0o644)
-    world = World(tmp_path)
+    world = Home(tmp_path)
 
     assert "No message can be read in it" in answer("doctor repair", world.deps(None)).text
     told = answer("doctor", world.deps(None)).text
