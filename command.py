@@ -50,7 +50,6 @@ from .recall.access import Access, EngineState
 from .runtime import LiveEngine, Runtime, by_itself, rights_of
 from .search.scope import OWN_SESSION, Rights
 from .session import LOCAL, Session, principal_of
-from .storage import files
 from .text.printable import printable
 
 __all__ = ["FAILED", "FOUND", "OK", "REFUSED", "VERBS", "Answer", "Verb", "Words", "answer", "flagged", "parsed", "run"]
@@ -389,9 +388,8 @@ def _repair(deps: Access, words: Words) -> Answer:
     lines = [f"The file is damaged: {each}" for each in found.damaged[:5]]
     lines += [f"Search index: {each}" for each in found.indexes[:5]]
     lines += [f"Owner of {each}" for each in found.guesses]
-    if not words.apply and found.damaged and not files.holds_messages(deps.db.path):
-        lines.append(f"No message can be read in it, so there is nothing to save: {backup.way_back(deps)}")
-        return Answer("\n".join(lines), data, FOUND)
+    if not words.apply and found.damaged and (hopeless := repair.hopeless(deps)):
+        return Answer("\n".join([*lines, hopeless]), data, FOUND)
     if not words.apply:
         lines += [f"Left behind: {each}" for each in found.leftovers.said]
         what = " and ".join(

@@ -94,7 +94,12 @@ class Evidence:
             return all(self._has_number(run) for run in RUN.findall(key))
         if item.kind in (salience.PATH, salience.URL):
             return self._has_joined(key)
-        return False
+        return self._has_parts(item.text)
+
+    def _has_parts(self, text: str) -> bool:
+        """A range (msg_1..msg_3), or plain words and numbers joined by hyphens (404-error): is each of them there?"""
+        parts = text.split("..") if ".." in text else text.split("-") if text.islower() else []
+        return len(parts) > 1 and all(part and self.contains(salience.normal(part)) for part in parts)
 
     def _has_number(self, run: str) -> bool:
         return run in _ROUND or run in self._numbers or any(number.startswith(run) for number in self._numbers)

@@ -189,6 +189,13 @@ def glanced(deps: Access) -> str:
     return f"{counted(len(lost), 'message')} cannot be read, the first is msg_{lost[0]}" if lost else ""
 
 
+def hopeless(deps: Access) -> str:
+    """Words about a damaged file in which no message can be read, "" for any other."""
+    if files.holds_messages(deps.db.path):
+        return ""
+    return f"No message can be read in it, so there is nothing to save: {backup.way_back(deps)}"
+
+
 def repair(deps: Access, progress: Progress = silent) -> Repaired:
     """Repair what the diagnosis names; nothing at all when it names nothing."""
     found = diagnose(deps, progress)

@@ -54,6 +54,9 @@ GOOD = (
 )
 
 
+GOOD_OF_ROWS = "The importer fails at row 90817; the batch of 5000 rows was made smaller. The place is told in"
+
+
 def judged(text: str, source: SummaryTask = SOURCE, **more: Any) -> Verdict:
     return check(Source(source), Reply(text, **more), count=count)
 
@@ -448,3 +451,19 @@ def test_judging_takes_linear_time(piece):
         tidy(text)
 
     assert linear.excess(judge, piece * (100_000 // len(piece)), piece * (500_000 // len(piece))) <= linear.LIMIT
+
+
+@pytest.mark.parametrize("named", ["row-90817", "msg_1..msg_3", "5000-row", "importer-250"])
+def test_what_is_put_together_of_known_parts_is_no_suspect(named: str) -> None:
+    """A range of addresses, a word and its number."""
+    source = task("the importer reads 5000 rows in a batch; row 90817 fails", "now 250", prose(3000))
+
+    assert judged(f"{GOOD_OF_ROWS} {named}.", source).suspects == ()
+
+
+@pytest.mark.parametrize("named", ["row-90818", "ABC-90817", "msg_1..msg_99", "port_90817"])
+def test_what_is_put_together_of_something_else_is_one(named: str) -> None:
+    """An invented number, a ticket, an address, a name."""
+    source = task("the importer reads 5000 rows in a batch; row 90817 fails", "now 250", prose(3000))
+
+    assert judged(f"{GOOD_OF_ROWS} {named}.", source).suspects == (named,)
