@@ -85,7 +85,7 @@ def _status(deps: Access, words: Words) -> Answer:
 
 
 def _lost(deps: Access) -> StoreError | None:
-    """What a short look finds wrong with a database that is gone, or that answers and is damaged all the same."""
+    """Damage that a short look finds: a database that is gone, or that answers and is damaged all the same."""
     try:
         if deps.db.exists:
             if not (wrong := repair.glanced(deps)):
@@ -424,6 +424,8 @@ def _repair(deps: Access, words: Words) -> Answer:
     lines = [f"The file is damaged: {each}" for each in found.damaged[:5]]
     lines += [f"Search index: {each}" for each in found.indexes[:5]]
     lines += [f"Owner of {each}" for each in found.guesses]
+    if not words.apply and found.damaged and (hopeless := repair.hopeless(deps)):
+        return Answer("\n".join([*lines, hopeless]), data, FOUND)
     if not words.apply:
         lines += [f"Left behind: {each}" for each in found.leftovers.said]
         what = " and ".join(
@@ -950,7 +952,7 @@ def _limited(verb: Verb, words: list[str]) -> tuple[list[str], int]:
 
 
 def _no_use(verb: Verb, word: str) -> str:
-    """What a verb cannot do with a word, and the words that it takes."""
+    """A refusal of words that a verb does not know, with those that it takes."""
     known = [each.name.removeprefix(f"{verb.name} ") for each in VERBS if each.name.startswith(f"{verb.name} ")]
     known += re.findall(r"\[(\w+)\]", verb.usage)
     said = f" (it takes: {', '.join(known)})" if known else ""
@@ -1045,7 +1047,7 @@ def operator_access(
 
 
 def engine_state(runtime: Runtime, session: Session | None, engine: LiveEngine | None) -> EngineState:
-    """What the live engine knows; without one (a terminal command) what the configuration and earlier agents say."""
+    """State of the live engine; without one (a terminal command) of the configuration and of earlier agents."""
     common = EngineState(
         compactions=session.compactions if session else 0,
         host_version=facts.version(),
@@ -1059,7 +1061,7 @@ def engine_state(runtime: Runtime, session: Session | None, engine: LiveEngine |
 
 
 def _fleet(runtime: Runtime) -> dict[str, object]:
-    """What the server lacks, as far as it is known here."""
+    """Backlog of this host at the server, as far as it is known here."""
     try:
         return {} if runtime.fleet is None or not runtime.db.exists else {"fleet": runtime.fleet.state()}
     except StoreError as exc:

@@ -106,7 +106,7 @@ class Secret(str):
 
 
 def revealed(value: str) -> str:
-    """What a setting says that nothing shows."""
+    """Value of a setting that nothing else shows."""
     return value.reveal if isinstance(value, Secret) else value
 
 

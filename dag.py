@@ -405,7 +405,7 @@ class SummaryDag:
             yield [_node(row) for row in rows]
 
     def index_rows(self) -> Iterator[list[tuple[int, str]]]:
-        """What the search index of nodes is made of; as ``MessageStore.index_rows``."""
+        """Rows for the search index of nodes; as ``MessageStore.index_rows``."""
         last = 0
         for more in (True, False):
             for nodes in self.every(after=last):

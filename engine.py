@@ -115,7 +115,7 @@ class LCMEngine(ContextEngine):
         return type(self)()
 
     def clone_for_agent(self, *_: Any, **__: Any) -> LCMEngine:
-        """What newer hosts may ask for instead of a deep copy."""
+        """A copy for an agent, on newer hosts that ask for it instead of a deep copy."""
         return type(self)()
 
     @property
@@ -158,7 +158,7 @@ class LCMEngine(ContextEngine):
         self.threshold_percent = self.threshold_tokens / max(1, config.window(self.context_length))
 
     def update_from_response(self, usage: Mapping[str, Any] | None = None, **_: Any) -> None:
-        """What the provider counted."""
+        """Usage of a request as the provider counted it."""
         usage = usage if isinstance(usage, Mapping) else {}
         self.last_prompt_tokens = count(usage.get("prompt_tokens"), self.last_prompt_tokens)
         if count(usage.get("prompt_tokens"), 0):
@@ -598,7 +598,7 @@ class LCMEngine(ContextEngine):
         return "`hermes lcm` shows them" if self.platform in LOCAL_PLATFORMS else ""
 
     def get_automatic_compaction_status_message(self, *, phase: str = "", **_: Any) -> str | None:
-        """What newer hosts say before a pass. The line with the figures comes after it, so a chat hears nothing here."""
+        """Status line of newer hosts before a pass. The line with the figures comes after it, so a chat hears nothing here."""
         local = phase == "compress" and self.platform in LOCAL_PLATFORMS
         return compress.BEGINS if local and self.runtime.wants_notices(self.session_id) else None
 

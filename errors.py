@@ -2,7 +2,6 @@
 The error tree.
 
 * LcmError                  caught at the host, tool and command boundaries, nothing else
-  - ConfigError             a setting holds a value we refuse to guess at
   - BadRequest              a caller's argument is wrong; says which, its value, and what is accepted
     - NotFound              nothing readable by this caller has that address
   - StoreError              the database cannot keep a promise
@@ -27,10 +26,6 @@ The error tree.
 
 class LcmError(Exception):
     """Base of all errors this plugin raises on purpose."""
-
-
-class ConfigError(LcmError):
-    """A setting holds a value we refuse to guess at."""
 
 
 class BadRequest(LcmError):
@@ -135,4 +130,4 @@ class SummaryUnavailable(SummaryError):
 
 
 class SourcesChanged(SummaryError):
-    """What was summarised is not what is stored at these addresses (any more)."""
+    """Sources of a summary are not what is stored at these addresses (any more)."""

@@ -24,7 +24,7 @@ EXTRACT_RUNG = "extractive"
 
 
 class Flag:
-    """What may change about a stored message: how it takes part, never what it says. Bits of an int.
+    """Flags of a stored message: how it takes part, never what it says. Bits of an int.
 
     Not an ``enum.IntFlag``: its operators cost more than all the rest of an alignment.
     """
@@ -209,7 +209,7 @@ class Assembly:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the ladder returns for one chunk. ``quality`` is "verified" or "provisional"."""
+    """The ladder's summary of one chunk. ``quality`` is "verified" or "provisional"."""
 
     text: str
     expand_hint: str

@@ -49,6 +49,7 @@ from .ops.costs import Costs
 from .ops.forget.schedule import Schedule
 from .ops.metrics import Metrics
 from .ops.orders import Orders
+from .ops.render import moment
 from .ops.survey import Survey
 from .ops.upkeep import Upkeep
 from .prompt.context_message import carried_text
@@ -102,7 +103,7 @@ _TABLES, _UNREAD = "tables", "unreadable messages"
 
 @dataclass(slots=True)
 class Pending:
-    """What the host said about a session before its first message was stored."""
+    """The host's facts about a session before its first message was stored."""
 
     platform: str = ""
     host_key: str | None = None
@@ -168,7 +169,7 @@ class Runtime:
             self.health.degraded(f"setting {problem.name}", str(problem), severity="warning")
 
     def _parts(self) -> Access:
-        """What stand-ins are merged with: messages exactly as they were said."""
+        """Access for the merging of stand-ins: messages exactly as they were said."""
         return replace(self.access(None, Rights(), trusted=True), store=self.whole_store)
 
     def _everything(self) -> Access:
@@ -225,7 +226,7 @@ class Runtime:
         return made
 
     def _compaction(self, config: Config) -> None:
-        """What makes prompts: the archives' view of requests, the compactor, the compress pass, the worker."""
+        """Build what makes prompts: the archives' view of requests, the compactor, the compress pass, the worker."""
         self.archives = Archives(self.db, self.filters.text)
         self.archived = ArchivedRanges(self.archives, self.whole_store, self.dag, self.scopes)
         self.superseded = Superseded(
@@ -243,7 +244,7 @@ class Runtime:
             archives=self.archived,
         )
         self.ledger = Ledger(self.db, self.whole_store)
-        state = PresentState(self.store, self.ledger)
+        state = PresentState(self.store, self.ledger, self.sessions)
         self.compress_pass = CompressPass(
             self.compactor,
             self.whole_store,
@@ -279,9 +280,11 @@ class Runtime:
         """Everything that a new connection needs: search indexes (caches) and what earlier processes left behind."""
         self._make_indexes(db, self._missed_tables(db))
         if db.notice:
+            said = f"{db.notice} (noticed at {moment(time.time())})"
             self.health.degraded(
-                _FILE, db.notice, severity="warning", remedy="nothing to do: what it lacked is written again"
+                _FILE, said, severity="warning", remedy="nothing to do: what it lacked is written again"
             )
+            self.health.save()  # other processes tell of it, too
             db.notice = ""
         self._sessions.clear()
         self.ingest.forget_all()
@@ -399,7 +402,7 @@ class Runtime:
         return self.config.compaction_notices if chosen is None else chosen
 
     def pulled_text(self, session_id: str) -> str:
-        """What a person pulled in for the next message of a session; "" if nothing."""
+        """The text that a person pulled in for the next message of a session; "" if nothing."""
         found = self.orders.pulled(session_id)
         return pull.text(self.store, self.dag, found) if found else ""
 
@@ -516,7 +519,7 @@ class Runtime:
         self.sessions.carry(new.conversation_id, [node.node_id for node in top])
 
     def carried_text(self, session_id: str) -> str:
-        """What a session's first request shows of the conversation before it; "" where there is nothing, or a prompt shows it."""
+        """The conversation before this one in a session's first request; "" where there is none, or a prompt shows it."""
         session = self.known(session_id)
         nodes = self.dag.nodes(self.sessions.carried(session.conversation_id)) if session is not None else []
         if session is None or not nodes or self.dag.latest_assembly(session.conversation_id) is not None:
@@ -678,7 +681,7 @@ class Runtime:
     def prices(
         self, model: str, provider: str, base_url: str, api_key: Any, *, cached: tuple[float, int]
     ) -> plan.Prices:
-        """What tokens of a model and of its summariser cost. The host is asked once for each, and may ask the network."""
+        """Prices of tokens of a model and of its summariser. The host is asked once for each, and may ask the network."""
         summariser = self.config.summary_model
         for name, route in ((model, (provider, base_url, api_key)), (summariser, ("", "", ""))):
             if name not in self._priced:
@@ -689,7 +692,7 @@ class Runtime:
         )
 
     def priced(self, model: str) -> tuple[Price, Price]:
-        """What the host said of the prices of a model and of its summariser, if it was asked already."""
+        """Prices of a model and of its summariser, if the host was asked for them already."""
         main = self._priced.get(model)
         return main, self._priced.get(self.config.summary_model) or main
 
@@ -992,7 +995,7 @@ ENGINES = Engines()
 
 
 def evidence(engine: LiveEngine, session_id: str) -> Evidence:
-    """What the host says of an engine's agent and of a session."""
+    """The host's evidence about an engine's agent and a session."""
     row = HostRow.of(host.session_row(engine.session_db, session_id))
     return Evidence(engine.platform, engine.host_key, row, worker=host.is_worker())
 

@@ -285,7 +285,7 @@ class Sessions:
             )
 
     def once_inherited(self, conversation_id: int) -> tuple[list[tuple[int, Cut]], frozenset[int]]:
-        """What a branch inherited when it began, and which rows were gone by then; nothing if it has taken nothing back."""
+        """Stretches that a branch inherited when it began, and rows gone by then; nothing if it has taken nothing back."""
         known = self._meta.value(_INHERITS.format(conversation_id)) or {}
         return [(c, Cut(seq, pos)) for c, seq, pos in known.get("full", ())], frozenset(known.get("gone", ()))
 
@@ -328,14 +328,6 @@ class Sessions:
             self._db.execute(
                 "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE session_id = ?",
                 (now, self._clean(reason), self._clean(session_id)),
-            )
-
-    def reopen(self, session_id: str) -> None:
-        """A session that goes on has no end."""
-        with self._db.transaction():
-            self._db.execute(
-                "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE session_id = ?",
-                (self._clean(session_id),),
             )
 
     def compacted(self, session_id: str) -> None:

@@ -274,7 +274,7 @@ class MessageStore:
         return self._index.catch_up(self.late_entry, seconds=seconds)
 
     def late_entry(self, store_id: int) -> IndexRow | None:
-        """What the index gets of a message that waits; None when it is gone. Raises StoreCorrupt when it cannot be read."""
+        """The index entry of a message that waits; None when it is gone. Raises StoreCorrupt when it cannot be read."""
         rows = self._rows([store_id])
         if any(self._lacks(row) for row in rows):  # it would never be found by what its payloads say
             raise StoreCorrupt(f"a file of msg_{store_id} cannot be read")
@@ -403,7 +403,7 @@ class MessageStore:
         return [*rows, *more], [*bad, *worse]
 
     def text(self, store_id: int) -> str:
-        """What a person would read of one message; "" for an unknown id."""
+        """Text of one message as a person would read it; "" for an unknown id."""
         found = self.rows([store_id])
         return found[0].text if found else ""
 
@@ -519,7 +519,7 @@ class MessageStore:
             yield self._unfolded(decoded)
 
     def index_rows(self) -> Iterator[list[IndexRow]]:
-        """What the search index is made of, for rebuilding it. What cannot be read waits.
+        """Rows for the search index, for rebuilding it. What cannot be read waits.
 
         An empty batch stands where there are no more for now; what follows it is read inside the caller's transaction.
         """

@@ -55,7 +55,7 @@ def tool_access(
 
 
 def _numbers(engine: LiveEngine) -> EngineState:
-    """What answers depend on. All else of an engine is for people who look after it."""
+    """The numbers of an engine that answers depend on. All else of it is for people who look after it."""
     return EngineState(
         context_length=engine.context_length,
         threshold_tokens=engine.threshold_tokens,
@@ -178,7 +178,7 @@ def _known_conversation(caller: Access, conversation_id: int) -> None:
 
 
 def _expand(caller: Access, args: Args) -> Answer:
-    """What one address names; of several summaries the first, and how to get the others."""
+    """The source that one address names; of several summaries the first, and how to get the others."""
     several: tuple[Address, ...] = args["node_ids"] or ()
     if not several:
         return _expand_one(caller, args)

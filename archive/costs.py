@@ -53,7 +53,7 @@ class TokenCosts:
         self._points.clear()
 
     def of(self, messages: Sequence[Mapping[str, Any]]) -> CostList:
-        """What each message of the list costs."""
+        """Costs of each message of the list."""
         lengths = [length(message) for message in messages]
         rates: list[float | None] = [None] * len(lengths)
         size, tokens = 0, 0.0
@@ -78,9 +78,9 @@ class CostList:
     scale: float
 
     def tokens(self, first: int, stop: int) -> int:
-        """What messages ``first`` to ``stop`` (exclusive) cost."""
+        """Tokens of messages ``first`` to ``stop`` (exclusive)."""
         return round(self.before[stop] - self.before[first])
 
     def cost(self, new: Sequence[Mapping[str, Any]]) -> int:
-        """What messages that are not in the list would cost."""
+        """Tokens of messages that are not in the list."""
         return round(sum(map(length, new)) * self.scale)

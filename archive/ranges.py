@@ -432,7 +432,7 @@ _BLANKS = re.compile(r"\s+")
 _SUMMARY_CHARS: Final = 140
 _MOST_SUMMARY_CHARS: Final = 4000
 _CUT: Final = "...(truncated)"
-LEAST_PREVIEW, MOST_PREVIEW, PREVIEW = 40, 400, 200
+LEAST_PREVIEW, MOST_PREVIEW = 40, 400
 
 
 def render(
@@ -451,7 +451,7 @@ def heuristic(first_text: str, messages: int) -> str:
 
 
 def given(summary: str) -> str:
-    """What the agent wrote, as one line of bearable length."""
+    """The agent's summary, as one line of bearable length."""
     text = line(summary)
     return text if len(text) <= _MOST_SUMMARY_CHARS else text[: _MOST_SUMMARY_CHARS - len(_CUT)] + _CUT
 

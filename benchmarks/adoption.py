@@ -4,7 +4,7 @@ Adopting a database of the earlier hermes-lcm plugin: how long, how much memory,
 
     python benchmarks/adoption.py [--quick] [--json FILE]
 
-The database is written by tests/earlier_world.py after that plugin's documented schema 5: messages of agents at work in 20
+The database is written by tests/worlds/earlier.py after that plugin's documented schema 5: messages of agents at work in 20
 sessions, most of them stored three times (100,000 rows), summaries and nodes above them. A process of its own adopts it
 through the verb of ``hermes lcm``; its CPU time and its peak memory are the kernel's figures.
 """
@@ -39,7 +39,7 @@ sys.exit(cli.main(parser.parse_args({words!r})))
 
 def make(home: Path, rows: int) -> int:
     """A database with so many rows; how many messages they are."""
-    from earlier_world import SUMMARY, EarlierPlugin
+    from worlds.earlier import SUMMARY, EarlierPlugin
 
     plugin = EarlierPlugin(home)
     talk = Talk(71)

@@ -6,7 +6,7 @@ Thirty chats in threads of one process, with a model of 0.1 to 3 s that fails an
 
 Two thirds of the chats are a gateway's, each of another person, the others terminals'. They begin sessions, come back to old ones
 with a new agent, search their own words and those of others. Each is compared with what it said: every message once and before
-its request (P1), valid lists (P3) that cover everything (P4), no word of others (P8). The driver is `tests/crowd_world.py`; its
+its request (P1), valid lists (P3) that cover everything (P4), no word of others (P8). The driver is `tests/worlds/crowd.py`; its
 short form is in the suite. Of 100 model calls 8 fail and 8 hang for a minute. Thirty threads share the processors: hooks wait.
 """
 
@@ -34,7 +34,7 @@ def main() -> int:
     report = Report("crowd", f"{args.chats} chats in threads for {seconds:.0f} s", args.quick)
     with home(args.where or Path(tempfile.gettempdir()), fresh_tail_count=8) as folder:
         from agent import auxiliary_client
-        from crowd_world import Model, Talker, crowd
+        from worlds.crowd import Model, Talker, crowd
 
         auxiliary_client.call_llm = model = Model(0.1, 3.0, 60.0)
         end = time.monotonic() + seconds

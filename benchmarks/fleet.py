@@ -27,7 +27,7 @@ kit.importable()
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))  # behind ours: it has a `recall` too
 
 import psycopg  # noqa: E402
-from postgres import Postgres, running  # noqa: E402
+from worlds.postgres import Postgres, running  # noqa: E402
 
 CONVERSATIONS = 10
 IDLE_S = 30.0

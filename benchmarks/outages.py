@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import faulthandler
 import json
+import logging
 import mmap
 import os
 import random
@@ -38,7 +39,8 @@ PROCESSES, CHATS = 2, 4
 WINDOW = int(os.environ.get("OUTAGES_WINDOW", "32000"))
 LIMIT_BYTES = 400_000
 #: Where a chat may stop to let the faults catch up: the first number in the shared file, behind it what each chat has said. Then
-#: what each process knows of faults: how many of them its statements have met, and how many failures its status has counted.
+#: what each process knows of faults: how many of them its statements have met, how many failures its status has counted, and how
+#: often a look at it showed one.
 _SLOT = struct.Struct("<q")
 
 
@@ -47,7 +49,7 @@ class Board:
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
-            path.write_bytes(b"\0" * _SLOT.size * (1 + PROCESSES * (CHATS + 2)))
+            path.write_bytes(b"\0" * _SLOT.size * (1 + PROCESSES * (CHATS + 3)))
         self._file = path.open("r+b")
         self._map = mmap.mmap(self._file.fileno(), 0)
 
@@ -58,14 +60,13 @@ class Board:
         _SLOT.pack_into(self._map, slot * _SLOT.size, value)
 
 
-def met_by(process: int) -> int:
-    """Slot of the faults that the statements of a process have met."""
-    return 1 + PROCESSES * CHATS + 2 * process
+def knows(process: int) -> int:
+    """The first slot of what a process knows of faults."""
+    return 1 + PROCESSES * CHATS + 3 * process
 
 
-def told_by(process: int) -> int:
-    """Slot of the failures that a process has told of."""
-    return 2 + PROCESSES * CHATS + 2 * process
+#: Problems that say nothing of a fault of the file.
+_OTHERS = ("unknown record", "unaligned", "secrets", "setting")
 
 
 # ------------------------------------------------------------------------------------------------ a process with chats
@@ -203,9 +204,9 @@ def worker(number: int, folder: Path, seed: int, messages: int) -> None:
 
     import material
 
-    from hermes_lcm import runtime
-
     faulthandler.register(signal.SIGUSR1)
+    if os.environ.get("OUTAGES_LOG"):
+        logging.basicConfig(level=os.environ["OUTAGES_LOG"], format="%(asctime)s %(process)d %(message)s")
     shift = wired()
     board = Board(folder / "board")
     turns, _ = material.turns(messages // 2, seed)
@@ -215,16 +216,7 @@ def worker(number: int, folder: Path, seed: int, messages: int) -> None:
     for chat in chats:
         chat.start()
 
-    def look() -> None:
-        while True:
-            told = 0
-            for at in runtime.RUNTIMES.all():
-                seen.update(problem.topic for problem in at.health.problems(may_open=False))
-                told += sum(at.health.failures.copy().values())
-            board[met_by(number)], board[told_by(number)] = Faulty.met, told
-            time.sleep(0.02)
-
-    threading.Thread(target=look, daemon=True).start()
+    threading.Thread(target=looking, args=(number, board, seen), daemon=True).start()
     for line in sys.stdin:
         what, _, value = line.strip().partition(" ")
         if what in ("end", "stop"):
@@ -237,6 +229,22 @@ def worker(number: int, folder: Path, seed: int, messages: int) -> None:
         elif what == "limit":
             resource.setrlimit(resource.RLIMIT_FSIZE, (int(value), resource.RLIM_INFINITY))
     finished(chats, seen)
+
+
+def looking(number: int, board: Board, seen: set[str]) -> None:
+    """Write down again and again what the status of a process tells."""
+    from hermes_lcm import runtime
+
+    slot = knows(number)
+    while True:
+        told, topics = 0, set[str]()
+        for at in runtime.RUNTIMES.all():
+            topics.update(problem.topic for problem in at.health.problems(may_open=False))
+            told += sum(at.health.failures.copy().values())
+        seen.update(topics)
+        board[slot], board[slot + 1] = Faulty.met, told
+        board[slot + 2] += any(not topic.startswith(_OTHERS) for topic in topics)
+        time.sleep(0.02)
 
 
 def finished(chats: Sequence[Talking], seen: set[str]) -> None:
@@ -347,12 +355,12 @@ class Run:
             if n % 20 == 0:
                 progress(f"{n} faults, last {name}")
 
-    def seen(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """(faults met, failures told) by each process."""
-        of = range(PROCESSES)
-        return tuple(self.board[met_by(n)] for n in of), tuple(self.board[told_by(n)] for n in of)
+    def seen(self) -> tuple[list[int], list[int]]:
+        """(faults met, failures told or shown) by each process."""
+        slots = [knows(n) for n in range(PROCESSES)]
+        return [self.board[at] for at in slots], [self.board[at + n] for at in slots for n in (1, 2)]
 
-    def judge(self, name: str, before: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    def judge(self, name: str, before: tuple[list[int], list[int]]) -> None:
         """Was a fault that a process met told by one? A process that was killed tells nothing, and what hurts nobody neither."""
         if name in HARMLESS:
             return

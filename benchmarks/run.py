@@ -31,6 +31,7 @@ TITLES = {
     "ingest": "Keeping messages", "compress": "Compaction", "turns": "Compaction while turns keep coming",
     "prefix": "What a compaction leaves of the prompt", "summaries": "Summaries", "recall": "Recall",
     "facts": "Facts of a long conversation", "exam": "What the agent still knows",
+    "proactive": "Recall that nobody asked for",
     "languages": "Words in other forms",
     "semantic": "Embeddings, left out", "lookup": "Search",
     "loading": "Loading", "tokens": "Token estimate", "disk": "Disk", "scale": "From a thousand to a million messages",

@@ -61,7 +61,7 @@ _CROWDED_RUNS, _CROWDED_ROOMS = 4, 2
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the host asked for, and how far it may go."""
+    """The host's wish for a compaction, and its limits."""
 
     messages: Sequence[Mapping[str, Any]]
     lineage: Lineage
@@ -221,7 +221,7 @@ class Compactor:
         return self.config.dynamic_leaf_chunk_enabled
 
     def leaf_tokens(self, source_tokens: int) -> int:
-        """What a leaf over so many tokens will cost in a prompt."""
+        """Estimated tokens that a leaf over so many tokens takes in a prompt."""
         return min(source_tokens, self._target(source_tokens, 0)) + FRAME_TOKENS
 
     def chunks(self, session: Session, backlog: Sequence[Unit], focus: str = "") -> list[plan.Chunk]:
@@ -264,7 +264,7 @@ class Compactor:
         return self._dag.witness(session.conversation_id, depth, ids, nonce=session.nonce)
 
     def _digest(self, session: Session, chunk: plan.Chunk, request: Request) -> Node:
-        """What covers a chunk that no model summarised in time: an extract, marked as such."""
+        """An extract that covers a chunk which no model summarised in time, marked as such."""
         late = replace(request, deadline=self._monotonic() - 1.0)
         return self.leaf(session, chunk, late)
 
@@ -360,7 +360,7 @@ class Compactor:
         return [better.get(root) or root for root in roots]
 
     def better(self, root: Node) -> Node | None:
-        """What a model has written since about the sources of a provisional node."""
+        """The summary that a model has written since about the sources of a provisional node."""
         found = self._dag.by_fingerprint(root.conversation_id, root.fingerprint, ("verified",))
         return found[0] if found else None
 

@@ -193,7 +193,7 @@ class CompressPass:
         return replace(request, messages=messages)
 
     def _without_ours(self, message: Mapping[str, Any], store_id: int) -> str:
-        """What was glued to text of ours, as it was stored; where that cannot be read, as the list shows it."""
+        """Words that were glued to text of ours, as they were stored; where these cannot be read, as the list shows them."""
         rows, _ = self._store.legible([store_id])
         if rows:
             return rows[0].text

@@ -121,7 +121,7 @@ def parted_at(backlog: Sequence[Unit], request: int) -> tuple[Unit, ...]:
 
 
 def settled(backlog: Sequence[Unit], request: int | None, floor_tokens: int) -> tuple[Unit, ...]:
-    """What can be summarised for later: of what stands behind the latest request, only as much as is worth a call of its own."""
+    """The backlog that can be summarised for later; behind the latest request only as much as is worth a call of its own."""
     if request is None:
         return tuple(backlog)
     before = tuple(unit for unit in backlog if unit.index < request)
@@ -360,7 +360,7 @@ def next_fold(prices: Prices, prompt: Prompt, ready: int, expected: float) -> Fo
 
 
 def saving(prices: Prices, prompt: Prompt, at: int, ready: int, expected: float) -> float:
-    """What a fold of a prompt of ``at`` tokens saves over the requests expected, less what it costs."""
+    """Saving of a fold of a prompt of ``at`` tokens over the requests expected, less its costs."""
     folded = max(0, at - prompt.kept)
     once = prompt.kept * _read_anew(prices) + max(0, folded - ready) * _summarised(prices)
     return (expected * folded * prices.cached - once) / 1e6
@@ -372,7 +372,7 @@ def earliest(window: int) -> int:
 
 
 def _read_anew(prices: Prices) -> float:
-    """What a token of the prompt costs more when a fold has changed something in front of it."""
+    """Extra price of a prompt token when a fold has changed something in front of it."""
     return max(0.0, prices.uncached - prices.cached)
 
 

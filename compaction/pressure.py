@@ -42,7 +42,7 @@ _MARKS = str.maketrans("", "", "0123456789{}[]()<>\"'`=/\\_|;:#$%&*+-@^~,")
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """What a session's requests are made of, in tokens as the host estimates them.
+    """The mix of a session's requests: tokens by class of content, as the host estimates them.
 
     ``shares`` of the messages by class (their sum is 1), ``fixed`` tokens beside them; ``counted``: a count of each class's text
     over the host's estimate, for classes that no provider has spoken about.
@@ -73,7 +73,7 @@ def class_of(role: str, text: str) -> str:
 
 
 def mix_of(messages: Sequence[Mapping[str, Any]], *, rough: int, request: int | None, count: Count) -> Mix:
-    """What a list is made of, by an even sample. ``rough``: the host's estimate of it; ``request``: of all that goes out."""
+    """The mix of a list, by an even sample. ``rough``: the host's estimate of it; ``request``: of all that goes out."""
     step = max(1, len(messages) // _SAMPLE_MESSAGES)
     sizes: dict[str, int] = {}
     texts: dict[str, list[str]] = {}
@@ -161,7 +161,7 @@ class Calibration:
             known.seen += 1
 
     def factor(self, model: str, session_id: str = "", *, request: int = 100_000) -> float:
-        """What to multiply an estimate (``request`` tokens large) with, on the safe side; never below one."""
+        """Factor for an estimate (``request`` tokens large), on the safe side; never below one."""
         with self._lock:
             mix = self._mixes.get(session_id)
             parts = _parts(max(1, request), mix)

@@ -65,7 +65,7 @@ def sessions(look: Look) -> Answer:
 
 
 def _title(look: Look, conversation_id: int) -> str:
-    """What the user said first."""
+    """The user's first words."""
     first = look.deps.store.first_of(_segments(look, conversation_id), role="user") if look.full else None
     return " ".join(first.text[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS] if first is not None else ""
 

@@ -1,5 +1,5 @@
 """
-What the agent still knows, and what was stated: the exam and the ledger of one conversation, for the tab.
+Exam and ledger of one conversation, for the tab.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _window(look: Look, threshold: int) -> tuple[list[Answer], list[Stored], int
         parts.append({"kind": "summaries", "depth": depth, "count": len(group), "tokens": size})
     if assembly is not None:
         segments = [Segment(*each) for each in deps.sessions.lineage(session.conversation_id)]
-        state = PresentState(deps.store, deps.ledger).block(
+        state = PresentState(deps.store, deps.ledger, deps.sessions).block(
             segments, shown=[head.store_id for head in raw], room_tokens=state_tokens(threshold, roots)
         )
         parts.append({"kind": "state", "tokens": tokens.count(state)})
@@ -124,7 +124,7 @@ def _raw(look: Look, assembly: Assembly | None) -> list[Stored]:
 
 
 def _next(look: Look, raw: Sequence[Stored], used: int, threshold: int) -> Answer | None:
-    """What a compaction would fold if it came now. None where this session is not compacted."""
+    """The next compaction's fold, if it came now. None where this session is not compacted."""
     if look.deps.mode() in MODE_SETTINGS:
         return None
     config = look.deps.config
@@ -150,7 +150,7 @@ def _next(look: Look, raw: Sequence[Stored], used: int, threshold: int) -> Answe
 
 # -- money ---------------------------------------------------------------------------------------------
 def money(look: Look) -> Answer:
-    """What was spent, as ``hermes lcm cost`` says it: of all sessions, and of the one that is looked at."""
+    """Money spent, as ``hermes lcm cost`` says it: of all sessions, and of the one that is looked at."""
     data = verb("cost", look.deps).data
     if "total" not in data:
         return {"error": data.get("error")}

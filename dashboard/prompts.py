@@ -52,7 +52,7 @@ def _assembly(look: Look, number: int) -> Assembly:
 
 # -- one prompt ----------------------------------------------------------------------------------------
 def prompt(look: Look) -> Answer:
-    """What the model saw: at a compaction (``id``), or when a message (``at``) was the newest; its messages by pages."""
+    """The prompt of a compaction (``id``), or of when a message (``at``) was the newest; its messages by pages."""
     assembly, until = _asked(look)
     deps = look.deps
     roots = in_order(deps.dag.nodes(assembly.roots)) if assembly is not None else []
@@ -123,7 +123,9 @@ def _rebuilt(look: Look, assembly: Assembly, roots: Sequence[Node]) -> tuple[str
         Segment(each, (cut or end).within(end)) for each, cut in deps.sessions.lineage(assembly.conversation_id)
     ]
     room = state_tokens(window(deps)[1], roots)
-    state = PresentState(deps.store, deps.ledger).block(segments, shown=assembly.tail_ids, room_tokens=room)
+    state = PresentState(deps.store, deps.ledger, deps.sessions).block(
+        segments, shown=assembly.tail_ids, room_tokens=room
+    )
     carried = deps.dag.nodes(deps.sessions.carried(assembly.conversation_id))
     number = assembly.assembly_id
     texts = (context_text(look.session.nonce, number, roots, carried, _ROOMY, state, p) for p in ("", RECALL_POLICY))
@@ -132,7 +134,7 @@ def _rebuilt(look: Look, assembly: Assembly, roots: Sequence[Node]) -> tuple[str
 
 # -- two prompts ---------------------------------------------------------------------------------------
 def compare(look: Look) -> Answer:
-    """What left and what entered from the prompt ``a`` to the prompt ``b``."""
+    """Messages that left and that entered from the prompt ``a`` to the prompt ``b``."""
     old, new = (_assembly(look, look.whole(name)) for name in ("a", "b"))
     before, after = set(old.roots), set(new.roots)
     nodes = {node.node_id: node for node in look.deps.dag.nodes(sorted(before | after))}

@@ -98,7 +98,7 @@ def _does(verb: Verb, words: Words) -> bool:
 
 
 def journal(look: Look) -> Answer:
-    """What operators did to this archive, newest first, a page of it."""
+    """Deeds of operators on this archive, newest first, a page of them."""
     offset, limit = look.whole("offset"), look.whole("limit", _PAGE, most=200)
     found = kept.entries(look.deps.db)[::-1] if look.deps.db.exists else []
     if not look.full:  # what was typed and answered may quote what was said

@@ -1,1 +1,1 @@
-"""What the agent still knows of its conversation: probes made from the archive, graded without a model."""
+"""Exam of the agent's knowledge of its conversation: probes made from the archive, graded without a model."""

@@ -111,7 +111,9 @@ def _record(deps: Access, session: Session, assembly: Assembly) -> tuple[str, st
     ]
     roots = in_order(deps.dag.nodes(assembly.roots))
     room = state_tokens(window(deps)[1], roots)
-    state = PresentState(deps.store, deps.ledger).block(segments, shown=assembly.tail_ids, room_tokens=room)
+    state = PresentState(deps.store, deps.ledger, deps.sessions).block(
+        segments, shown=assembly.tail_ids, room_tokens=room
+    )
     carried = deps.dag.nodes(deps.sessions.carried(assembly.conversation_id))
     every = [*carried, *roots]
     text = ""

@@ -26,6 +26,7 @@ _OPERATIONS: Final = {
     "written": "write written wrote create created write_file create_file",
     "deleted": "rm delete deleted remove removed delete_file remove_file",
     "moved": "mv move moved rename renamed move_file rename_file",
+    "restored": "restore restored checkout reverted",
 }
 _STRETCH: Final = 400  # characters within which the words of an answer stand
 
@@ -61,7 +62,7 @@ def verbatim(kind: str, question: str, store_id: int, answer: str) -> Probe:
 
 
 def _prose(rows: Sequence[Row]) -> list[Row]:
-    """What was said, without calls and without what the user took back."""
+    """Words of the conversation, without calls and without those that the user took back."""
     said = [row for row in rows if row.head.role in ("user", "assistant") and not row.calls]
     standing = {row.store_id for row in work_log.standing([row for row in said if row.head.role == "user"])}
     return [row for row in said if row.head.role != "user" or row.store_id in standing]

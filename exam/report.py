@@ -15,7 +15,7 @@ _LOST: Final = 8  # lost ones that are named
 
 
 def text(data: Mapping[str, Any]) -> str:
-    """What the terminal shows; the data has every probe."""
+    """The report for a terminal; the data has every probe."""
     count = counted(data["all"]["n"], "question")
     head = f"What the agent still knows of {data['session_id']}: {count}, made by rule; no model is asked."
     rows = {**data["kinds"], "all": data["all"], "no longer raw": data["covered"]}

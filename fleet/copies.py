@@ -109,12 +109,6 @@ def due(deps: Access) -> bool:
     return bool(every and deps.config.fleet_objects) and deps.clock() >= (Meta(deps.db).value(_NOTED) or 0.0) + every
 
 
-def kept_at(deps: Access) -> float | None:
-    """When the last copy was made."""
-    found = Meta(deps.db).value(_NOTED)
-    return float(found) if found else None
-
-
 @contextmanager
 def _connected(member: Member) -> Iterator[Connection[tuple[Any, ...]]]:
     with member.server.connected() as server:

@@ -61,14 +61,14 @@ def others_of(deps: Access) -> Others | None:
 
 
 class Purging:
-    """What one purge does on the server."""
+    """One purge at the server."""
 
     def __init__(self, member: Member, deps: Access) -> None:
         self._member, self._deps = member, deps
         self._objects = objects_of(deps.config.fleet_objects)
 
     def reach(self, asked: Selection, chosen: Sequence[int], progress: Progress) -> Reach:
-        """What the server has of a selection. Raises FleetError where it cannot be asked, or this role may not purge."""
+        """Rows of a selection at the server. Raises FleetError where it cannot be asked, or this role may not purge."""
         progress("asking the fleet's server", 0, 0)
         self._member.push()
         with self._member.joined() as (server, state):

@@ -184,7 +184,7 @@ class Member:
             )  # fmt: skip
 
     def pull(self, days: int, session_id: str = "") -> Pulled:
-        """What others wrote: of one session, or all that changed in conversations known here or in so many days."""
+        """Fetch what others wrote: of one session, or all that changed in conversations known here or in so many days."""
         with self.joined() as (connection, state):
             puller = self._puller(connection, state)
             return puller.session(session_id) if session_id else puller.changes(days)
@@ -282,7 +282,7 @@ class Member:
         return out
 
     def status(self) -> dict[str, Any]:
-        """What an operator asks about this host: numbers of here, and what the server says if it answers."""
+        """Status of this host for operators: numbers of here, and the server's if it answers."""
         state = self._outbox.state()
         out: dict[str, Any] = {"joined": state is not None, "behind": self._outbox.behind()}
         try:

@@ -30,7 +30,7 @@ _NOTE: Final = "INSERT INTO fleet_outbox(kind, id, fresh) VALUES (?, ?, 0)"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a database knows of itself as a part of the fleet.
+    """State of a database as a part of the fleet.
 
     ``blocks``: its own, oldest first. ``before``: of each table, the last number before it joined. ``filled``: up to which number
     such rows were noted. ``pulled``: the server's transaction up to which changes of others were looked at. ``mark``: pushes

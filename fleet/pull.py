@@ -65,7 +65,7 @@ class Puller:
         self.out = Pulled()
 
     def changes(self, days: int) -> Pulled:
-        """What others wrote since the last call, in conversations that are known here or changed in so many days."""
+        """Rows that others wrote since the last call, in conversations that are known here or changed in so many days."""
         until = self._one(_NOW)
         known = [row[0] for row in self._deps.db.query("SELECT nonce FROM conversations")]
         given = {"since": self.state.pulled, "until": until, "known": known, "days": days}

@@ -171,7 +171,7 @@ class Pusher:
         return self._deps.db.query(sql.format(marks(len(wanted))), wanted) if wanted else []
 
     def _envelope(self, row: Row) -> bytes:
-        """What the server's row holds; a large one goes to the object store before the row names it."""
+        """Stored JSON as the server's row holds it; a large one goes to the object store before the row names it."""
         packed = pack(encode(row.envelope)[0])
         if self._objects is None or len(packed) <= self._deps.config.fleet_object_bytes:
             return packed
@@ -223,7 +223,7 @@ class Pusher:
             self._opened[row[0]] = (int(found[0]), int(found[1]))
 
     def _inherits(self, known: Any) -> str | None:
-        """What a branch inherits, in numbers of the fleet; conversations by their nonces."""
+        """Inherited stretches of a branch, in numbers of the fleet; conversations by their nonces."""
         if not known:
             return None
         nonces = {

@@ -10,12 +10,27 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..records import Flag
+
 #: ``server_version_num`` of the oldest server that the steps and tests know.
 LEAST_SERVER: Final = 150000
-#: The group role of all hosts.
-MEMBER: Final = "lcm_member"
 #: The realm that a host has for itself begins so.
 PRIVATE: Final = "~"
+
+_FLAGS: Final = {
+    "<UNFOUND>": Flag.DUPLICATE | Flag.FILTERED,
+    "<PURGED>": Flag.PURGED,
+    "<OF ITS WORDS>": f"{Flag.QUARANTINED} | {Flag.EXTERNALISED} | {Flag.COLLECTED} | {Flag.PRUNED}",
+    "<WITHOUT WORDS>": f"{Flag.PURGED} | {Flag.REDACTED} | {Flag.FILTERED}",
+}
+
+
+def _with_flags(sql: str) -> str:
+    """A step with the bits of flags in place of their names."""
+    for name, bits in _FLAGS.items():
+        sql = sql.replace(name, str(bits))
+    return sql
+
 
 _CORE: Final = """
 CREATE SCHEMA lcm;
@@ -229,12 +244,12 @@ CREATE FUNCTION lcm.search(terms text[], whose text, most int) RETURNS TABLE(id 
     SELECT string_agg(q::text, ' & ')::tsquery AS q FROM words
   ), found AS (
     SELECT m.id, ln(2 + 5000.0 / w.n) AS score FROM words w CROSS JOIN LATERAL (
-      SELECT x.id FROM lcm.messages x WHERE x.words @@ w.q AND x.owner IN (SELECT owner FROM visible) AND x.flags & 1028 = 0
+      SELECT x.id FROM lcm.messages x WHERE x.words @@ w.q AND x.owner IN (SELECT owner FROM visible) AND x.flags & <UNFOUND> = 0
     ) m WHERE w.n BETWEEN 1 AND 5000
     UNION ALL
     SELECT m.id, 3.0 FROM (
       SELECT x.id FROM lcm.messages x WHERE x.words @@ (SELECT q FROM every) AND x.owner IN (SELECT owner FROM visible)
-         AND x.flags & 1028 = 0 LIMIT 1000
+         AND x.flags & <UNFOUND> = 0 LIMIT 1000
     ) m
   )
   SELECT f.id, sum(f.score) FROM found f GROUP BY f.id ORDER BY 2 DESC, 1 DESC LIMIT least(most, 1000)
@@ -334,7 +349,7 @@ CREATE FUNCTION lcm.clear(asked bigint[], again bool) RETURNS TABLE(nodes bigint
 #variable_conflict use_column
 DECLARE own int[] := ARRAY(SELECT lcm.mine()); gone bigint[]; resting bigint[];
 BEGIN
-  gone := ARRAY(SELECT m.id FROM lcm.messages m WHERE m.id = ANY(asked) AND m.owner = ANY(own) AND m.flags & 8192 <> 0);
+  gone := ARRAY(SELECT m.id FROM lcm.messages m WHERE m.id = ANY(asked) AND m.owner = ANY(own) AND m.flags & <PURGED> <> 0);
   resting := ARRAY(
     SELECT n.id FROM lcm.nodes n WHERE n.id IN (SELECT lcm.above(gone)) AND n.owner = ANY(own)
        AND (again OR (n.rung <> 'purged'
@@ -361,8 +376,8 @@ BEGIN
   IF EXISTS (SELECT FROM lcm.held(asked)) THEN
     RAISE EXCEPTION 'some of these messages are held' USING ERRCODE = 'object_in_use';
   END IF;
-  UPDATE lcm.messages m SET envelope = t.e, words = NULL, flags = (m.flags & ~(32 | 256 | 2048 | 4096)) | 8192 | 128 | 4
-    FROM unnest(asked, envelopes) AS t(id, e) WHERE m.id = t.id AND m.owner = ANY(own) AND m.flags & 8192 = 0;
+  UPDATE lcm.messages m SET envelope = t.e, words = NULL, flags = (m.flags & ~(<OF ITS WORDS>)) | <WITHOUT WORDS>
+    FROM unnest(asked, envelopes) AS t(id, e) WHERE m.id = t.id AND m.owner = ANY(own) AND m.flags & <PURGED> = 0;
   GET DIAGNOSTICS messages = ROW_COUNT;
   SELECT c.nodes, c.archives INTO nodes, archives FROM lcm.clear(asked, true) c;
   RETURN NEXT;
@@ -379,7 +394,7 @@ CREATE POLICY ones_own ON lcm.holds AS RESTRICTIVE FOR INSERT WITH CHECK (role =
 CREATE POLICY let_go ON lcm.holds AS RESTRICTIVE FOR DELETE USING (role = session_user);
 ALTER TABLE lcm.purges ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON lcm.purges FOR SELECT USING (owner IN (SELECT lcm.mine()));
-CREATE POLICY final ON lcm.messages AS RESTRICTIVE FOR UPDATE USING (flags & 8192 = 0) WITH CHECK (true);
+CREATE POLICY final ON lcm.messages AS RESTRICTIVE FOR UPDATE USING (flags & <PURGED> = 0) WITH CHECK (true);
 CREATE POLICY rest ON lcm.nodes AS RESTRICTIVE FOR UPDATE USING (rung = 'purged') WITH CHECK (rung = 'purged');
 
 REVOKE ALL ON FUNCTION lcm.held(bigint[]), lcm.above(bigint[]), lcm.clear(bigint[], bool), lcm.clear(bigint[]),
@@ -408,5 +423,5 @@ CREATE POLICY own ON lcm.backups USING (role = session_user) WITH CHECK (role = 
 GRANT SELECT, INSERT, DELETE ON lcm.backups TO lcm_member;
 """
 
-STEPS: Final = (_CORE + _RIGHTS, _MARKS, _FORGETTING, _COPIES)
+STEPS: Final = tuple(map(_with_flags, (_CORE + _RIGHTS, _MARKS, _FORGETTING, _COPIES)))
 VERSION: Final = len(STEPS)

@@ -100,7 +100,7 @@ def config_block() -> Any:
 
 
 def _form(loaded: Mapping[str, Any]) -> dict[str, Any]:
-    """What the settings form of newer hosts wrote (``plugins.entries.hermes-lcm.settings``); the block ``lcm:`` wins."""
+    """Settings of the form of newer hosts (``plugins.entries.hermes-lcm.settings``); the block ``lcm:`` wins."""
     found: Any = loaded
     for key in ("plugins", "entries", "hermes-lcm", "settings"):
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -427,7 +427,7 @@ def _branched(row: Mapping[str, Any]) -> bool:
 
 
 def session_transcript(session_db: Any, session_id: str) -> list[dict[str, Any]]:
-    """What the host has persisted of a session, as it would hand it over on resume; [] if that cannot be read."""
+    """The host's transcript of a session, as it would hand it over on resume; [] if that cannot be read."""
     reader = getattr(session_db, "get_messages_as_conversation", None)
     if not callable(reader) or not session_id:
         return []

@@ -14,7 +14,7 @@ logger = logging.getLogger("hermes_lcm")
 
 
 def system_prompt(home: Path, session_id: str) -> str:
-    """What the host keeps of a session's system prompt; "" where it keeps none or cannot be asked. Takes no lock."""
+    """The host's copy of a session's system prompt; "" where it keeps none or cannot be asked. Takes no lock."""
     path = home / "state.db"
     if not path.is_file():
         return ""

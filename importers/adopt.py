@@ -46,7 +46,7 @@ KEPT: Final = "hermes-lcm"
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What an adoption would do, or did. ``in_place``: the file lies where ours belongs."""
+    """An adoption, planned or done. ``in_place``: the file lies where ours belongs."""
 
     path: Path
     in_place: bool
@@ -64,7 +64,7 @@ class Adoption:
 
 # -- asking ----------------------------------------------------------------------------------------------
 def plan(deps: Access, where: str | None, payloads: str | None, progress: Progress = silent) -> Adoption:
-    """What there is to adopt and what it would become. Changes nothing, not even a side file."""
+    """Plan of an adoption. Changes nothing, not even a side file."""
     path, in_place = _chosen(deps, where)
     if path is None:
         return _adopted_already(deps)

@@ -45,7 +45,7 @@ _LOADED: Final = ("reasoning_details", "codex_reasoning_items", "codex_message_i
 
 @dataclass(frozen=True, slots=True)
 class HostImport:
-    """What an import from the host would do, or did. ``skipped``: sessions that a pattern keeps out."""
+    """An import from the host, planned or done. ``skipped``: sessions that a pattern keeps out."""
 
     path: Path
     sessions: int
@@ -57,7 +57,7 @@ class HostImport:
 
 
 def known_sessions(home: Path) -> Mapping[str, Facts]:
-    """What the host knows of its sessions; nothing where it has no database, or one that cannot be read."""
+    """The host's sessions; nothing where it has no database, or one that cannot be read."""
     path = home / FILE
     if not path.is_file():
         return {}
@@ -75,7 +75,7 @@ def _facts(source: Foreign) -> list[Facts]:
 
 # -- doing -----------------------------------------------------------------------------------------------
 def plan(deps: Access, session_id: str | None, progress: Progress = silent, path: Path | None = None) -> HostImport:
-    """What would be added. Changes nothing."""
+    """Plan of the import. Changes nothing."""
     with _opened(deps, path) as source:
         return _Host(deps, source, session_id, progress).plan()
 

@@ -51,7 +51,7 @@ class Imported:
 
 
 def plan(deps: Access, path: Path) -> tuple[File, Imported]:
-    """What an import would add. Changes nothing."""
+    """Plan of an import. Changes nothing."""
     if not deps.trusted:
         raise BadRequest("conversations are imported at the terminal: hermes lcm import <file>")
     found = read(path)
@@ -66,7 +66,7 @@ def plan(deps: Access, path: Path) -> tuple[File, Imported]:
 
 
 def _about(found: File) -> tuple[tuple[str, str], ...]:
-    """What a transcript holds, so that a mistake is seen before it is stored."""
+    """Contents of a transcript in a line, so that a mistake is seen before it is stored."""
     messages = [line.message for each in found.conversations for line in each.lines]
     roles = Counter(str(message["role"]) for message in messages)
     times = sorted(when for when in map(content.said_at, messages) if when is not None)

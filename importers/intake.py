@@ -92,7 +92,7 @@ class _Scan:
 
 @dataclass(slots=True)
 class _Verdict:
-    """What happens to each row: ``here`` (stored already), ``pos`` (its place, where that is not the end), ``flags``."""
+    """Fate of each row: ``here`` (stored already), ``pos`` (its place, where that is not the end), ``flags``."""
 
     here: dict[int, int] = field(default_factory=dict)
     pos: dict[int, float] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class Intake:
         return self._store(sessions, batches, scan, found)
 
     def plan(self, session: Session | None, batches: Batches) -> Taken:
-        """What ``take`` would do. Changes nothing. ``session``: None if nothing of the conversation is here."""
+        """Plan of ``take``. Changes nothing. ``session``: None if nothing of the conversation is here."""
         scan = self._scan(batches, {session.session_id: session} if session else {})
         found = self._copies(scan)
         verdict = self._placed(session, batches, scan, found) if session else _Verdict()
@@ -299,7 +299,7 @@ class Intake:
         return cores
 
     def _match_taken_back(self, scan: _Scan, session: Session, verdict: _Verdict) -> None:
-        """What the user took back there and here is the same row."""
+        """A match of rows that the user took back both there and here."""
         gone = [row for row in self._deps.store.retracted(session.conversation_id) if not row.flags & Flag.DUPLICATE]
         at = 0
         for n, seen in enumerate(scan.seen):
@@ -468,7 +468,7 @@ def _live(scan: _Scan, n: int, alias: Mapping[bytes, bytes], message: Mapping[st
 
 
 def _aliases(heads: Iterable[Stored], expected: Sequence[Expected]) -> dict[bytes, bytes]:
-    """What rows said that were edited since: the thread has the edit, the other store may have the first version."""
+    """Digests of rows that were edited since: the thread has the edit, the other store may have the first version."""
     by_id = {head.store_id: head for head in heads}
     shown = {item.store_id: item.digest for item in expected}
     known = {item.digest for item in expected}
@@ -483,7 +483,7 @@ def _aliases(heads: Iterable[Stored], expected: Sequence[Expected]) -> dict[byte
 
 
 def _read_plan(rows: Sequence[int], plan: Plan, expected: Sequence[Expected], verdict: _Verdict) -> None:
-    """What the alignment says, as places: new rows stand evenly between the rows around them, and nothing is taken back."""
+    """The alignment as places: new rows stand evenly between the rows around them, and nothing is taken back."""
     positions = sorted(item.pos for item in expected)
     at = {item.store_id: item.pos for item in expected}
     low = 0.0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What another store knows of a session. ``origin``: start, rotation, branch or subagent of ``parent``."""
+    """Another store's facts about a session. ``origin``: start, rotation, branch or subagent of ``parent``."""
 
     session_id: str
     platform: str = ""

@@ -148,7 +148,7 @@ class _Merge:
         return out
 
     def _inherited(self, conversation: int, session: Session) -> None:
-        """What a branch inherits, in the addresses of here."""
+        """Inherited stretches of a branch, in the addresses of here."""
         known = Meta(self._other.db).value(f"{_INHERITS}{conversation}")
         meta = Meta(self._deps.db)
         mine = f"{_INHERITS}{session.conversation_id}"

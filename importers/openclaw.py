@@ -51,7 +51,7 @@ class Mapped:
 
 @dataclass(frozen=True, slots=True)
 class ClawImport:
-    """What an import would do, or did."""
+    """An import, planned or done."""
 
     path: Path
     import_id: str

@@ -220,7 +220,7 @@ class _Search:
         return True
 
     def _head(self, at: int, first: int, anchor: int, start: int) -> None:
-        """What a replayed list shows in front of the tail: the first rows of the thread again, and a summary."""
+        """The head of a replayed list, in front of the tail: the first rows of the thread again, and a summary."""
         for n in range(at, first):
             row, k = self.rows[n], n - at
             if n in self.proven:

@@ -43,7 +43,7 @@ _AT_ONCE: Final = 500
 
 @dataclass(slots=True)
 class Rescue:
-    """What the host's file is, and which sessions it lacks. ``written`` and ``differing``: messages, once it was done."""
+    """The host's file and the sessions that it lacks. ``written`` and ``differing``: messages, once it was done."""
 
     path: Path
     state: str
@@ -54,7 +54,7 @@ class Rescue:
 
 
 def plan(deps: Access, named: str = "") -> Rescue:
-    """What the host's file lacks of our sessions. Changes nothing."""
+    """Sessions of ours that the host's file lacks. Changes nothing."""
     path = deps.home / FILE
     state = _state(path)
     known = _known(path) if state == _SOUND else frozenset()

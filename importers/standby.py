@@ -149,7 +149,7 @@ class Standby:
         return False
 
     def _files(self) -> list[Path]:
-        """What may stand in: a file that a process left behind, or a new one."""
+        """Files that may stand in: one that a process left behind, or a new one."""
         try:
             left = standby.free(self._db.path, self._db.file)[-1:]
             mine = [standby.claimed(self._db.path, path) for path in left]
@@ -332,7 +332,7 @@ class Standby:
         self._health.resolved(TOPIC)
 
     def _rescued(self) -> bool:
-        """What the database held, if somebody removed or replaced it meanwhile, is safe."""
+        """Is what the database held safe, where somebody removed or replaced it meanwhile?"""
         try:
             with self._db.alone():
                 self._db.rescue()
@@ -422,14 +422,15 @@ class Standby:
             with probe.transaction():
                 probe.execute("INSERT OR REPLACE INTO meta(key, value) VALUES ('standby', '0')")
                 probe.execute("DELETE FROM meta WHERE key = 'standby'")
-        except StoreError:
+        except StoreError as exc:
+            logger.info("%s cannot be used yet: %s", self._db.path, exc)
             return False
         finally:
             probe.close()
         return True
 
     def _look(self) -> object:
-        """What tells that somebody has changed the file, its log, its folder, the room on the disk or a limit."""
+        """State of the file, its log, its folder, the room on the disk and the limits: it tells that somebody changed one."""
         path = self._db.path
         log = path.with_name(path.name + "-wal")
         return [*_stat(path), *_stat(log), *_stat(path.parent)[::3], *files.room(path.parent)]

@@ -126,7 +126,7 @@ class _Nodes:
         return store_id
 
     def _hint(self, item: NodeItem) -> str:
-        """What to expand it for, and where the files are that its text names."""
+        """The hint of a summary: topics to expand it for, and the files that its text names."""
         where = (f"{name} is msg_{self._messages[key]}" for name, key in item.files if key in self._messages)
         return "; ".join(filter(None, [item.hint, *where]))
 

@@ -40,7 +40,7 @@ class Expected:
 
 
 class Core(NamedTuple):
-    """What a message says: its canonical text and the ids of its tool calls."""
+    """Core of a message: its canonical text and the ids of its tool calls."""
 
     text: str
     call_ids: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a live message is.
+    """Meaning of one live message: stored rows, a new row, a revision.
 
     ``ids``: the stored rows it shows (several where the host glued rows together). With ``new`` it (or, with ``rest``, that
     part of it) has to be stored, at position ``pos`` (None: at the end), replacing row ``revises`` if given.
@@ -273,7 +273,7 @@ def _joined(live: Sequence[Live], stored: Sequence[Expected], said: Said) -> dic
 
 
 def _begin(role: str, core: Core) -> tuple[str, str]:
-    """What a message that begins with this one begins with: its first paragraph, or its first call."""
+    """Beginning of a message for the search for joined ones: its first paragraph, or its first call."""
     return role, core.text.split(_GLUE[role], 1)[0].rstrip() if core.text else _first_call(core)
 
 
@@ -556,7 +556,7 @@ _NEARLY_ALWAYS = {name: itemgetter(name) for name in ("content", "role")}
 
 @dataclass(slots=True)
 class Columns:
-    """What counts of a list's messages, column by column: lists of objects are compared in C."""
+    """Columns of a list's messages, by the keys that count: lists of objects are compared in C."""
 
     contents: list[Any]
     roles: list[Any]
@@ -600,7 +600,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def column(messages: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
-    """What messages have under a name, as it is; None where they have nothing."""
+    """Values of messages under a name, as they are; None where they have nothing."""
     read = _NEARLY_ALWAYS.get(name)
     try:
         if read is not None:

@@ -52,14 +52,12 @@ class WriteFilters:
         self._named = named or redactor or Redactor()
         self._told = False
         self._threshold = threshold
+        #: As ``text``, for a short one that comes often.
+        self.key: Callable[[str], str] = redactor.key if redactor is not None else str
 
     def text(self, text: str) -> str:
         """A text that is no message (a focus, a summary of the agent's, a setting), without secrets."""
         return self._redactor.text(text) if self._redactor is not None else text
-
-    def key(self, text: str) -> str:
-        """The same for a short one that comes often."""
-        return self._redactor.key(text) if self._redactor is not None else text
 
     def name(self, text: str) -> str:
         """A name or an id of a message, as it is stored."""
@@ -461,7 +459,7 @@ class Noise:
 
 
 def spoken(content: Any) -> str:
-    """What patterns are matched against: the text, the text parts, or the JSON of what has neither."""
+    """Text that patterns are matched against: the text, the text parts, or the JSON of what has neither."""
     if isinstance(content, str):
         return content
     if content is None:

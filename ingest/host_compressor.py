@@ -67,7 +67,7 @@ _DEMOTED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What a message said before the compressor touched its text ("": nothing).
+    """A message before the compressor touched its text ("": nothing).
 
     ``summary``: it bears one now. ``moved``: it is said again behind the summary, away from its place.
     """
@@ -78,7 +78,7 @@ class Before:
 
 
 def before(text: str) -> Before | None:
-    """What stood in a message whose text is one of the compressor's forms; None where it is none."""
+    """The original of a message whose text is one of the compressor's forms; None where it is none."""
     begin = text.lstrip()
     if begin.startswith(PRIOR) and BELOW in begin:
         return Before(begin[len(PRIOR) :].split(BELOW, 1)[0].strip(), summary=True)
@@ -211,7 +211,7 @@ def _same_arguments(short: str, whole: str) -> bool:
 
 
 def _gist(calls: Sequence[ToolCall]) -> tuple[str, ...]:
-    """What calls and their shortened form have in common."""
+    """The common part of calls and their shortened form."""
     return tuple(_begin(call.arguments) for call in calls)
 
 

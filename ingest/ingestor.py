@@ -424,11 +424,11 @@ class Ingest:
         return [*rest, *window.pending], heads[last[0]].pos if last and last[0] in heads else 0.0
 
     def expected(self, session: Session, assembly: Assembly | None) -> list[Expected]:
-        """What a live list that shows ``assembly`` (None: no summaries yet) should show behind it."""
+        """The transcript that a live list which shows ``assembly`` (None: no summaries yet) should show behind it."""
         return self._transcripts.expected(session, assembly)
 
     def _cores(self, store_ids: Sequence[int]) -> dict[int, Core]:
-        """What rows say, for the search for joined and edited ones."""
+        """Cores of rows, for the search for joined and edited ones."""
         cores = dict.fromkeys(store_ids, Core(""))
         for row in self._store.legible(store_ids)[0]:  # a damaged one is no reason to store none of the others
             cores[row.store_id] = self._core(row.text, row.calls)
@@ -566,7 +566,7 @@ def _crowds(plan: Plan, expected: Sequence[Expected], before: float) -> list[int
 
 
 def _moved(plan: Plan, theirs: Sequence[tuple[int, _Read]], expected: Sequence[Expected], seen: Seen) -> None:
-    """What two agents said at once stands in another order in each of their lists: it is no new message for that.
+    """Match messages of two agents at once that stand in another order in each of their lists: they are not new for that.
 
     But the user's newest words are: they are never somebody else's. Nothing to do where all ``expected`` rows were shown before.
     """

@@ -33,7 +33,7 @@ class Transcripts:
         return frozenset(item[0] for item in self._sessions.lineage(session.conversation_id))
 
     def expected(self, session: Session, assembly: Assembly | None) -> list[Expected]:
-        """What the live list should show: from the conversation's start, or from the tail that an assembly recorded.
+        """The expected transcript: from the conversation's start, or from the tail that an assembly recorded.
 
         Behind an assembly: its tail, what stands behind the last message that it reaches, and what came after it.
         """
@@ -169,7 +169,7 @@ class FirstMessages:
         self._dag = dag
 
     def read(self, session: Session, messages: Messages, lineage: frozenset[int]) -> FirstMessage:
-        """What the list begins with. ``lineage``: the conversations whose text of ours may stand in it."""
+        """The first message of a list. ``lineage``: the conversations whose text of ours may stand in it."""
         if not messages or messages[0].get("role") != "user":
             return FirstMessage()
         text = messages[0].get("content")

@@ -160,7 +160,7 @@ class Fact:
 
     @property
     def key(self) -> tuple[str, str] | None:
-        """What facts about the same thing share; None where only the words could tell."""
+        """Key that facts about the same thing share; None where only the words could tell."""
         one = _ONLY_ONE.search(self.subject) if self.kind == NAME else self.kind in (VALUE, DATE)
         vague = _SOME.match(self.subject)
         return (self.kind, salience.normal(_OWNER.sub("", self.subject))) if one and not vague else None
@@ -175,7 +175,7 @@ def stated(text: str) -> tuple[Fact, ...]:
     """The facts of what a user typed, in order."""
     if markers.whole(text):
         return ()
-    said = _CODE.sub("\n", markers.typed(text)[:_READ_CHARS])
+    said = _CODE.sub("\n", markers.by_speaker(markers.typed(text), named=False)[:_READ_CHARS])
     return tuple(islice(_found(said), _OF_A_MESSAGE))
 
 

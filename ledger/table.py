@@ -88,7 +88,7 @@ class Ledger:
             out.addresses += found
 
     def keep(self, look: Look) -> None:
-        """What was found need not be looked for again."""
+        """Cache the addresses that were found, so that nobody looks for them again."""
         with self._db.transaction():
             self._db.executemany("INSERT OR IGNORE INTO ledger(conversation_id, store_id) VALUES (?, ?)", look.fresh)
             for conversation_id, seen in look.seen.items():
@@ -96,7 +96,7 @@ class Ledger:
 
     # -- marks --------------------------------------------------------------------------------------------
     def mark(self, entry: Entry, mark: str, correction: str = "", *, now: float) -> None:
-        """What an operator says of an entry; "" takes it back."""
+        """Mark an entry with an operator's verdict; "" takes it back."""
         key = _MARKS.format(entry.row.head.conversation_id)
         with self._db.transaction():
             marks = {name: said for name, said in (self._meta.value(key) or {}).items() if name != entry.name}

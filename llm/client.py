@@ -28,7 +28,7 @@ OWN_SUMMARY_TASK: Final = "lcm_summary"
 
 
 class Reply(NamedTuple):
-    """What a model sent back. ``text`` never holds reasoning; ``reasoning_only``: there was nothing else."""
+    """Reply of a model. ``text`` never holds reasoning; ``reasoning_only``: there was nothing else."""
 
     text: str
     finish_reason: str = "stop"
@@ -38,7 +38,7 @@ class Reply(NamedTuple):
 
 
 class Model(Protocol):
-    """What the ladder needs of a model; ``HostModel`` in production."""
+    """A model as the ladder needs it; ``HostModel`` in production."""
 
     def complete(
         self,
@@ -118,7 +118,7 @@ def _is_timeout(exc: BaseException) -> bool:
 
 
 def classify(exc: Exception, route: str) -> SummaryTooLong | SummaryUnavailable:
-    """What a provider's exception means to us. The message names the route and the kind of failure, never the text."""
+    """A provider's exception as one of ours. The message names the route and the kind of failure, never the text."""
     where = route or "the host's auxiliary model"
     chain = _chain(exc)
     if any(_is_too_long(link) for link in chain):

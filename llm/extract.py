@@ -76,7 +76,7 @@ def _clip(text: str, limit: int) -> str:
 
 
 def _prose(text: str) -> str:
-    """What was said, without calls and code."""
+    """Words of a line, without calls and code."""
     return "\n".join(
         line for line in salience.without_syntax(text).splitlines() if not line.startswith(("[call ", "[calls "))
     )
@@ -194,7 +194,7 @@ class _Picker:
         self._said = ""
 
     def take(self, piece: _Piece, allowance: float) -> float:
-        """What the piece costs when it is new and fits into the allowance, else 0."""
+        """Cost of the piece when it is new and fits into the allowance, else 0."""
         key = salience.normal(piece.text)
         cost = self._count(piece.text) + 6
         if cost > min(allowance, self.left) or key in self._said:

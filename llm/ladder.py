@@ -52,7 +52,7 @@ _PREVIOUS_CHARS: Final = 1_000
 
 
 class LadderSettings(NamedTuple):
-    """What an operator can choose. ``summary_model`` "" is the host's own auxiliary model."""
+    """Settings of an operator for the ladder. ``summary_model`` "" is the host's own auxiliary model."""
 
     summary_model: str = ""
     fallback_models: tuple[str, ...] = ()

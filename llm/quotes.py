@@ -80,7 +80,7 @@ def quotes(source: Source, said: str, *, room: int, count: Count) -> str:
 
 
 def said_tokens(lines: Iterable[SourceLine], count: Count) -> int:
-    """What users said in a source, and what its records quote of them."""
+    """Tokens of the users' words in a source, and of its records' quotations of them."""
     users = sum(count(line.text) for line in lines if line.role == "user")
     return users + sum(count(text) for line in lines if line.role == "summary" for text in _section(line.text, WORDS))
 

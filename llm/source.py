@@ -40,7 +40,7 @@ class Source:
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
-        """What a summary should keep, most important first."""
+        """Salient items of the source, most important first."""
         return salience.ranked(self.readings)
 
     @cached_property
@@ -54,7 +54,7 @@ class Source:
         return Haystack("\n".join(line.text for line in self.task.lines))
 
     def evidence(self, prompt: str) -> Evidence:
-        """What a model knew that read ``prompt``."""
+        """Text that a model knew which read ``prompt``."""
         if self._evidence is None or self._evidence[0] != prompt:
             self._evidence = prompt, Evidence(self, prompt)
         return self._evidence[1]
@@ -94,7 +94,12 @@ class Evidence:
             return all(self._has_number(run) for run in RUN.findall(key))
         if item.kind in (salience.PATH, salience.URL):
             return self._has_joined(key)
-        return False
+        return self._has_parts(item.text)
+
+    def _has_parts(self, text: str) -> bool:
+        """A range (msg_1..msg_3), or plain words and numbers joined by hyphens (404-error): is each of them there?"""
+        parts = text.split("..") if ".." in text else text.split("-") if text.islower() else []
+        return len(parts) > 1 and all(part and self.contains(salience.normal(part)) for part in parts)
 
     def _has_number(self, run: str) -> bool:
         return run in _ROUND or run in self._numbers or any(number.startswith(run) for number in self._numbers)

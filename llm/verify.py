@@ -90,7 +90,7 @@ _MOST_QUOTED: Final = 2_400
 
 
 class Verdict(NamedTuple):
-    """What was found. ``reasons`` refuse the answer; ``suspects`` ask for a retry and may be struck.
+    """Findings of verification. ``reasons`` refuse the answer; ``suspects`` ask for a retry and may be struck.
 
     ``text`` is the answer without preface and hint line; ``anchors`` is the line to append, or "".
     """

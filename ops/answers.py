@@ -21,7 +21,7 @@ _NAMED: Final = 5  # sessions to choose from
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What was typed behind the verb ``name``: its free words, and the flags among them.
+    """Typed words behind the verb ``name``: free ones, and the flags among them.
 
     ``session``: the session that was named at a terminal. ``limit``: results to show, 0 for the verb's own number.
     ``output``: the file that an export goes to, "-" for stdout.
@@ -42,7 +42,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What to show, what a machine gets, and the exit code of a terminal.
+    """An answer: text for people, data for machines, and the exit code of a terminal.
 
     ``foot``: our own words below what a verb quotes. ``file``: the text is a file's content, and goes into a pipe as it is.
     """

@@ -504,7 +504,7 @@ def _best(known: Sequence[Backup]) -> Backup | None:
 
 
 def way_back(deps: Access) -> str:
-    """What to do about a database that cannot be saved."""
+    """Advice about a database that cannot be saved."""
     try:
         found = best(deps)
     except StoreError as exc:
@@ -515,7 +515,7 @@ def way_back(deps: Access) -> str:
 
 
 def around(deps: Access) -> str:
-    """What lies around a database that says that there was one: backups, payload files, conversations of the host."""
+    """Traces around a database that there was one: backups, payload files, conversations of the host."""
     told = [said] if (said := left_of(deps)) else []
     if count := _host_messages(deps.home / HOST_FILE):
         told.append(f"{count:,} messages in sessions of Hermes")
@@ -523,7 +523,7 @@ def around(deps: Access) -> str:
 
 
 def left_of(deps: Access) -> str:
-    """What only this plugin can have left beside a database that is gone; "" where it was never there."""
+    """Traces that only this plugin can have left beside a database that is gone; "" where it was never there."""
     told = [f"a backup, {found}"] if (found := best(deps)) is not None else []
     if count := len(_payload_names(deps.payloads.folder)):
         told.append(f"{count:,} payload files")

@@ -107,7 +107,7 @@ def report(
     sessions: Iterable[str] | None = None,
     window: int = 0,
 ) -> dict[str, Any]:
-    """What was spent, by day and session. ``since``: a date, or a number of days; ``sessions``: those that may be shown."""
+    """Tokens and money by day and session. ``since``: a date, or a number of days; ``sessions``: those that may be shown."""
     where, params = ["day >= ?"], [_first_day(since)]
     if session_id:
         where.append("session_id = ?")
@@ -174,7 +174,7 @@ def _folds(amounts: Mapping[str, int], requests: int, prices: Prices) -> list[di
 
 
 def _of_host(rows: Iterable[Mapping[str, Any]], prices: Prices, window: int) -> float:
-    """What the host's own compressor would have cost, by the formula. ``rows``: days of sessions, in the order of days."""
+    """Estimated costs of the host's own compressor, by the formula. ``rows``: days of sessions, in the order of days."""
     sessions: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         sessions[row["session"]].append(row)
@@ -227,7 +227,7 @@ def _grown(days: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _summaries(sums: Mapping[str, Any]) -> str:
-    """What was asked of the summariser, and how much of it no compaction used."""
+    """Tokens asked of the summariser, and those that no compaction used."""
     said = f"{counted(sums['summaries'], 'summary')}, {sums['summary_in']:,} tokens in, {sums['summary_out']:,} out"
     return said + (
         f", {sums['unused']} written for nothing ({sums['unused'] / sums['summaries']:.0%})" if sums["unused"] else ""

@@ -29,7 +29,7 @@ _EXCERPT_CHARS, _TEXT_CHARS, _FOUND = 160, 600, 10
 
 
 def readable(deps: Access) -> Scope:
-    """What may be shown here: a terminal sees everything, a chat what belongs to its partner."""
+    """Rights of a person who asks: a terminal sees everything, a chat what belongs to its partner."""
     if not deps.db.path.exists():
         raise NotFound(f"{deps.db.path}: nothing is stored yet")
     if deps.all:

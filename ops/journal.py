@@ -1,5 +1,5 @@
 """
-What operators did to the archive, and when: facts in table ``meta`` that only grow, up to ``MOST`` of them.
+Journal of operators' deeds on the archive: facts in table ``meta`` that only grow, up to ``MOST`` of them.
 """
 
 from __future__ import annotations

@@ -302,7 +302,7 @@ def _cumulative(metric: Metric, found: Mapping[Key, float]) -> Iterator[tuple[Ke
 
 
 def read(said: str) -> dict[Key, float]:
-    """What a file of ours holds; buckets apart again. Lines that are not ours are left out."""
+    """Samples of a file of ours; buckets apart again. Lines that are not ours are left out."""
     out: dict[Key, float] = {}
     for line in said.split("\n"):
         found = _SAMPLE.fullmatch(line)

@@ -71,11 +71,11 @@ class Orders:
         self._meta.note(_NOTICES + principal, wanted)
 
     def pull(self, session_id: str, addresses: Sequence[str]) -> None:
-        """What goes along with the next message of a session; a second order replaces the first."""
+        """Order what goes along with the next message of a session; a second order replaces the first."""
         self._meta.note(_PULLED + session_id, list(addresses))
 
     def pulled(self, session_id: str) -> list[str]:
-        """What was ordered for this message, and then no more."""
+        """The order for this message; it holds once."""
         found = self._meta.value(_PULLED + session_id)
         if not found:
             return []

@@ -147,7 +147,7 @@ class Plan:
 
 
 def taking_over(preset: Preset, config: Config) -> Plan:
-    """What taking a preset over writes into config.yaml. A value of another preset gives way, one's own stays."""
+    """Changes of config.yaml by which a preset is taken over. A value of another preset gives way, one's own stays."""
     changes: dict[str, object] = {}
     kept: dict[str, str] = {}
     wanted = dict(preset.settings)
@@ -205,7 +205,7 @@ def _family_matches(preset: Preset, text: str) -> bool:
 
 
 def described(preset: Preset, config: Config) -> dict[str, Any]:
-    """What a preset says and what taking it over would change."""
+    """A preset in words, and the changes that it would bring."""
     chosen, invalid, delta = {}, {}, {}
     refused = {problem.name: str(problem) for problem in config.problems}
     for name, value in preset.settings:

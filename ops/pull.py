@@ -28,7 +28,7 @@ _HEAD = "The user pulled this in from the archive of earlier conversations (refe
 
 
 def addresses(deps: Access, target: str) -> list[str]:
-    """What was meant, best first: one address, or the best messages for some words. Raises NotFound where nothing may be read."""
+    """Addresses that were meant, best first: one, or the best messages for words. Raises NotFound where none may be read."""
     scope, scopes = readable(deps), Scopes(deps.db)
     if not _ADDRESS.fullmatch(target.strip()):
         return [each["address"] for each in search(deps, target)["results"] if not each["near"]][:_BEST]

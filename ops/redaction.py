@@ -94,7 +94,7 @@ def _redactor(deps: Access, names: Sequence[str]) -> Redactor:
 
 
 def _redacted(message: dict[str, Any], redactor: Redactor) -> str | None:
-    """What would be stored of a message, as JSON; None where that is what is stored now."""
+    """The redacted form of a message, as JSON; None where that is what is stored now."""
     try:
         clean = clean_message(message, redactor)
         return None if clean == message else content.encode(clean)[0]

@@ -266,7 +266,7 @@ def _plugin(data: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 # -- checks of a summary -------------------------------------------------------------------------------
 def checks_said(text: str) -> str:
-    """What verification found of a summary, as it is kept with the node, in words."""
+    """Findings of verification on a summary, as they are kept with the node, in words."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -316,7 +316,7 @@ def preset_text(data: Mapping[str, Any]) -> str:
 
 
 def _compared(data: Mapping[str, Any]) -> str:
-    """What a preset came to, and the defaults beside it."""
+    """Figures of a preset, and of the defaults beside it."""
     ours, theirs = data["metrics"], data["metrics_of_defaults"]
     told = (
         f"{name.replace('_', ' ')} {_figure(ours[name])} (defaults {_figure(theirs[name])})"
@@ -360,7 +360,7 @@ def doctor_text(data: Mapping[str, Any], *, verbose: bool = False) -> str:
 
 
 def scheduled(schedule: Mapping[str, Any]) -> str:
-    """What the last round of the retention policy did, and when the next one is."""
+    """The last round of the retention policy, and when the next one is."""
     said = "dry run only" if not schedule["applies"] else "removes what is due"
     last = schedule["last"]
     if last is not None and last["sessions"]:

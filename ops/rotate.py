@@ -36,7 +36,7 @@ class Rotated:
 
 
 def preview(deps: Access) -> Rotated:
-    """What a rotation of the session typed in would do. Changes nothing."""
+    """Preview of a rotation of the session typed in. Changes nothing."""
     session = _rotatable(deps)
     if Orders(deps.db).rotation(session.session_id) is not None:
         return Rotated("noop", "a rotation is ordered already; it happens at the next message")
@@ -80,7 +80,7 @@ def _rotatable(deps: Access) -> Session:
 
 
 def _which(deps: Access) -> str:
-    """What to do where no session is bound."""
+    """Advice where no session is bound."""
     if not deps.trusted:
         return "no session is bound here; type this into the session that is to be rotated"
     if not deps.db.exists or not deps.sessions.recent(principal=None, limit=1):

@@ -129,7 +129,7 @@ def window(deps: Access) -> tuple[int, int]:
 
 
 def context_note(deps: Access) -> str:
-    """What to say when the context window is not known; "" when it is."""
+    """Note on a context window that is not known; "" when it is."""
     facts = deps.engine
     if facts.context_length > 0 and not facts.fallback_context:
         return ""
@@ -488,7 +488,7 @@ def _folder_size(folder: Path) -> tuple[int, bool, str]:
 
 
 def remembered(deps: Access) -> list[Problem]:
-    """What health remembers. What earlier processes left is not asked for where asking would make the database file."""
+    """Problems that health remembers. Those of earlier processes are not asked for where asking would make the database file."""
     path = deps.db.path
     made = deps.db.exists or (path.parent.exists() and not os.access(path.parent, os.W_OK))
     found = deps.health.problems(may_open=made)

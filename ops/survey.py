@@ -221,7 +221,7 @@ class Survey:
             return False
 
     def envelope_bytes(self) -> int:
-        """What the envelopes take that are in no block yet. Looks at every row."""
+        """Bytes of stored JSON that is in no block yet. Looks at every row."""
         sql = "SELECT coalesce(sum(length(envelope)), 0) FROM messages WHERE typeof(envelope) = 'blob'"
         return int(self._db.query(sql)[0][0])
 
@@ -233,9 +233,12 @@ class Survey:
     def gaps(self) -> list[tuple[int, int]]:
         """(conversation, how many sequence numbers are missing); the scan reads one index only.
 
-        A branch counts on from where it left its parent.
+        A branch counts on from where it left its parent. A salvage notes of which conversations nothing was left.
         """
         return self._db.query(
+            "SELECT CAST(substr(key, 6) AS INTEGER), max(1, CAST(value AS INTEGER)) AS gone FROM meta "
+            "WHERE key LIKE 'lost:%' AND NOT EXISTS "
+            "(SELECT 1 FROM messages WHERE conversation_id = CAST(substr(key, 6) AS INTEGER)) UNION ALL "
             "SELECT m.id, m.last - m.rows - coalesce(c.fork_seq, 0) AS gone FROM "
             "(SELECT conversation_id AS id, max(seq) AS last, count(*) AS rows FROM messages GROUP BY conversation_id) AS m "
             "LEFT JOIN conversations AS c ON c.conversation_id = m.id WHERE gone <> 0 ORDER BY gone DESC LIMIT 20"

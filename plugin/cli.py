@@ -127,7 +127,7 @@ def _no_option(word: str) -> str:
 
 
 def handle(args: argparse.Namespace) -> None:
-    """What the host calls for ``hermes lcm``; ends the process with the exit code when that is not 0."""
+    """Entry of ``hermes lcm``; ends the process with the exit code when that is not 0."""
     code = main(args)
     if code:
         raise SystemExit(code)
@@ -162,7 +162,7 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
 
 
 def _program(runtime: Runtime, deps: Access, words: Words, args: argparse.Namespace) -> Answer:
-    """What only a terminal has: the live view, the text interface, the completion of its shell."""
+    """Programs that only a terminal has: the live view, the text interface, the completion of its shell."""
     from ..terminal import browse, completion, top  # only these programs need the pages of the dashboard
 
     watched = sys.stdin.isatty() and sys.stdout.isatty() and not args.json

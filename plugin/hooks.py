@@ -117,7 +117,7 @@ def pre_api_request(
 
 
 def rewritten(runtime: Runtime, session_id: str, request: Any, api_mode: str) -> dict[str, Any] | None:
-    """What hosts with middleware send instead of ``request``."""
+    """The request that hosts with middleware send instead of ``request``."""
     if not runtime.rewrites.watched(session_id) or api_mode not in CHAT or not isinstance(request, Mapping):
         return None
     wire = request.get("messages")

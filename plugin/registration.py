@@ -211,7 +211,7 @@ class Prototype(ContextEngine):
         return LCMEngine()
 
     def clone_for_agent(self, *_: Any, **__: Any) -> LCMEngine:
-        """What newer hosts may ask for instead of a deep copy."""
+        """A copy for an agent, on newer hosts that ask for it instead of a deep copy."""
         return self.__deepcopy__({})
 
     # -- for a host that uses the registered object itself -------------------------------------------------

@@ -85,12 +85,12 @@ def _savings(nodes: Sequence[Node]) -> Iterator[tuple[Node, int]]:
 
 
 def saved_tokens(nodes: Sequence[Node]) -> list[int]:
-    """What each node saves by shrinking, in the order in which they do."""
+    """Tokens that each node saves by shrinking, in the order in which they do."""
     return [saved for _, saved in _savings(nodes)]
 
 
 def prefix_tokens(nodes: Sequence[Node]) -> int:
-    """What a context message over these nodes costs, unshortened."""
+    """Tokens of a context message over these nodes, unshortened."""
     return tokens.count(_HEAD) + sum(node.tokens + _FRAME_TOKENS for node in nodes)
 
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..ledger.table import CORRECTED, PINNED, STRUCK, Entry, Ledger
 from ..records import Flag, Row
+from ..session import Sessions
 from ..store import MessageStore, Segment
 from ..text import markers
 from . import work_log
@@ -70,10 +71,14 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The rows that a block is made of, oldest first. ``users`` without notes of the host and what was taken back."""
+    """The rows that a block is made of, oldest first. ``users`` without notes of the host and what was taken back.
+
+    ``speakers``: by message who said it, where several people talk.
+    """
 
     first: Row | None
     users: Sequence[Row]
+    speakers: Mapping[int, str]
     notes: Sequence[Row]
     replies: Sequence[Row]
     done: Sequence[work_log.Step]
@@ -92,9 +97,10 @@ class _Read:
 class PresentState:
     """Requests, rules, tasks, failures, changed files and finished work of a conversation."""
 
-    def __init__(self, store: MessageStore, ledger: Ledger) -> None:
+    def __init__(self, store: MessageStore, ledger: Ledger, sessions: Sessions) -> None:
         self._store = store
         self._ledger = ledger
+        self._sessions = sessions
 
     def block(self, segments: Sequence[Segment], *, shown: Collection[int], room_tokens: int = _ROOM_TOKENS) -> str:
         """The block for a prompt that shows these rows raw; "" when there is nothing to say.
@@ -128,8 +134,11 @@ class PresentState:
             return self._store.last_of(segments, role=role, before=_LAST, limit=limit)[::-1]
 
         everybody, replies = newest("user", _USERS), newest("assistant", _REPLIES)
-        users = work_log.standing([row for row in everybody if not row.head.flags & _NOT_SAID])
-        first = self._store.first_of(segments, role="user")
+        typed, speakers = self._spoken([row for row in everybody if not row.head.flags & _NOT_SAID])
+        users = work_log.standing(typed, speakers)
+        began = self._store.first_of(segments, role="user")
+        firsts, who = self._spoken([began] if began is not None else [])
+        speakers |= who
         done = work_log.steps([*replies, *newest("tool", _RESULTS)])
         notes = [row for row in everybody if row.head.flags & Flag.HOST_NOTE]
         ends = {each.conversation_id: each.end for each in segments}
@@ -138,7 +147,20 @@ class PresentState:
             for each in self._ledger.marked(ends)
             if each.row.head.seq <= (end := ends[each.row.head.conversation_id]).seq and each.row.head.pos <= end.pos
         ]
-        return _Read(first, users, notes, replies, done, raw, marked)
+        return _Read(firsts[0] if firsts else None, users, speakers, notes, replies, done, raw, marked)
+
+    def _spoken(self, rows: Sequence[Row]) -> tuple[list[Row], dict[int, str]]:
+        """Messages as those who speak said them; who they are, where several people talk."""
+        found = {each: self._sessions.find(each) for each in {row.head.session_id for row in rows}}
+        shared = {name for name, session in found.items() if session is not None and session.of_several}
+        out, speakers = [], {}
+        for row in rows:
+            several = row.head.session_id in shared
+            name, number = markers.speaker(row.text) if several else ("", "")
+            if name:
+                speakers[row.store_id] = _named(name) + (f" ({_named(number)})" if number else "")
+            out.append(replace(row, text=markers.by_speaker(row.text, named=several)))
+        return out, speakers
 
     def _closed(self, read: _Read) -> Mapping[int, Closed]:
         """Requests that were finished, by message; the first one too, however long ago it was."""
@@ -155,13 +177,13 @@ class PresentState:
         first, latest = read.first, read.users[-1] if read.users else None
         lines = []
         if first is not None and first.store_id not in read.raw and first.store_id not in closed:
-            lines.append(_request("first", first))
+            lines.append(_request("first", first, read))
         if latest is None or (first is not None and latest.store_id == first.store_id):
             return lines
         if latest.store_id not in read.raw:
-            lines.append(_request("latest", latest))
+            lines.append(_request("latest", latest, read))
         elif lines or closed:
-            lines.append(f"- the user's latest request {_place(latest)} stands in full behind this record")
+            lines.append(f"- {_who(read, latest)}'s latest request {_place(latest)} stands in full behind this record")
         return lines
 
     def _tasks(self, segments: Sequence[Segment]) -> list[str]:
@@ -222,12 +244,17 @@ def _place(row: Row) -> str:
     return f"[msg_{row.store_id}, {stamp(row.head.said_at or row.head.stored_at)}]"
 
 
-def _request(which: str, row: Row) -> str:
-    return f"- the user's {which} request {_place(row)}: {work_log.quoted(markers.typed(row.text), _REQUEST_CHARS)}"
+def _who(read: _Read, row: Row) -> str:
+    """Who said a message: the user, or whom of several the host names."""
+    return read.speakers.get(row.store_id, "the user")
+
+
+def _request(which: str, row: Row, read: _Read) -> str:
+    return f"- {_who(read, row)}'s {which} request {_place(row)}: {work_log.quoted(markers.typed(row.text), _REQUEST_CHARS)}"
 
 
 def _pinned(marked: Iterable[Entry]) -> list[str]:
-    """What an operator keeps in the prompt, and what one says instead of what was said."""
+    """Words that an operator keeps in the prompt, and corrections of what was said."""
     return [
         f"- {each.mark} {_day(each.row)}: {work_log.quoted(each.fact.text, _RULE_CHARS)}"
         + (f"; right is: {work_log.quoted(each.correction, _RULE_CHARS)}" if each.correction else "")
@@ -239,7 +266,7 @@ def _pinned(marked: Iterable[Entry]) -> list[str]:
 def _rules(read: _Read) -> list[str]:
     """Rules of the user that hold beyond the task at hand, with the day they were said."""
     gone = {each.fact.text for each in read.marked if each.mark in (STRUCK, CORRECTED)}
-    rules = [rule for rule in work_log.rules(read.users) if rule.text not in gone]
+    rules = [rule for rule in work_log.rules(read.users, read.speakers) if rule.text not in gone]
     return [line for rule in rules if (line := _rule(rule, read))]
 
 
@@ -247,15 +274,13 @@ def _rule(rule: work_log.Rule, read: _Read) -> str:
     """A rule that the prompt does not show, and the one that it replaces; "" where both stand in the prompt."""
     old = rule.replaces
     if rule.row.store_id not in read.raw:
-        said = f"- the user said {_day(rule.row)}: {work_log.quoted(rule.text, _RULE_CHARS)}"
+        said = f"- {_who(read, rule.row)} said {_day(rule.row)}: {work_log.quoted(rule.text, _RULE_CHARS)}"
         replaced = f" (replaces {_day(old.row)}: {work_log.quoted(old.text, _RULE_CHARS)})" if old is not None else ""
         return said + replaced
     if old is None or old.row.store_id in read.raw:
         return ""
-    replaced = work_log.quoted(old.text, _RULE_CHARS)
-    return (
-        f"- no longer in force {_day(old.row)}: {replaced}; replaced by what the user said in msg_{rule.row.store_id}"
-    )
+    replaced = f"- no longer in force {_day(old.row)}: {work_log.quoted(old.text, _RULE_CHARS)}"
+    return f"{replaced}; replaced by what {_who(read, rule.row)} said in msg_{rule.row.store_id}"
 
 
 def _finished(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
@@ -264,8 +289,7 @@ def _finished(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
     told = [
         work_log.Entry(
             at,
-            f"{work_log.quoted(markers.typed(rows[at].text), _ASKED_CHARS)} closed by msg_{end.store_id}: "
-            f"{work_log.quoted(end.outcome, _OUTCOME_CHARS)}",
+            f"{_asked(read, rows[at])} closed by msg_{end.store_id}: {work_log.quoted(end.outcome, _OUTCOME_CHARS)}",
         )
         for at, end in closed.items()
     ]
@@ -273,12 +297,20 @@ def _finished(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
     return [f"- {entry.text} [msg_{entry.store_id}]" for entry in ended]
 
 
+def _asked(read: _Read, row: Row) -> str:
+    said = work_log.quoted(markers.typed(row.text), _ASKED_CHARS)
+    return f"{_who(read, row)} asked {said}" if row.store_id in read.speakers else said
+
+
 def _values(read: _Read) -> list[str]:
     """Values in the sentences that named them, a message a line; what stands among the rules is not said twice."""
     prose = sorted(
         read.covered([*read.users, *(row for row in read.replies if not row.calls)]), key=lambda row: row.store_id
     )
-    ruled = {(rule.row.store_id, work_log.quoted(rule.text, _RULE_CHARS)) for rule in work_log.rules(read.users)}
+    ruled = {
+        (rule.row.store_id, work_log.quoted(rule.text, _RULE_CHARS))
+        for rule in work_log.rules(read.users, read.speakers)
+    }
     told: dict[int, list[str]] = {}
     for entry in work_log.values(prose):
         if entry not in ruled:
@@ -296,7 +328,7 @@ def _refusals(read: _Read) -> list[str]:
 
 
 def _beside(read: _Read, closed: Mapping[int, Closed], room: int, *, busy: bool) -> list[str]:
-    """What runs in the background, and the instructions that are being followed; these with their text where it is not shown.
+    """Background work, and the instructions that are being followed; these with their text where it is not shown.
 
     Instructions are followed while tasks are open, or nothing was finished since the request that they were loaded for.
     """
@@ -318,13 +350,13 @@ def _beside(read: _Read, closed: Mapping[int, Closed], room: int, *, busy: bool)
 
 def _words(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
     """The newest messages of the user that nothing finished, but for those that stand among the rules."""
-    ruled = {rule.row.store_id for rule in work_log.rules(read.users)}
+    ruled = {rule.row.store_id for rule in work_log.rules(read.users, read.speakers)}
     since = read.replies[0].store_id if read.replies else 0
     open_ = work_log.unfinished(read.covered(row for row in read.users if row.store_id > since), closed)
     return [
-        f"- the user wrote {_day(row)}: {work_log.quoted(markers.typed(row.text), _WORDS_CHARS)}"
+        f"- {_who(read, row)} wrote {_day(row)}: {work_log.quoted(markers.typed(row.text), _WORDS_CHARS)}"
         for row in open_
-        if row.store_id not in ruled and row is not read.first
+        if row.store_id not in ruled and (read.first is None or row.store_id != read.first.store_id)
     ]
 
 

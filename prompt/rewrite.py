@@ -186,7 +186,7 @@ def placeholder(before: Message | None, after: Message | None, text: str, nonce:
 
 
 def joint(before: Message | None, after: Message | None, nonce: str) -> tuple[Message, ...]:
-    """What must stand between two messages that were no neighbours: nothing, or a carrier. Hosts merge equal roles in place."""
+    """The joint of two messages that were no neighbours: nothing, or a carrier. Hosts merge equal roles in place."""
     role = _role(before)
     if role != _role(after) or role not in ("user", "assistant"):
         return ()

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from ..records import Row, ToolCall
 from ..text import markers, outcomes, salience
 from ..text.rules import is_rule, replaces
+from . import shell
 
 _ARGUMENT_CHARS: Final = 200_000
 _RESULT_CHARS: Final = 20_000
@@ -33,10 +34,15 @@ _OPERATIONS: Final = (
     ("deleted", re.compile(r"(?:^|_)(?:delete|remove|unlink)", re.IGNORECASE)),
     ("moved", re.compile(r"(?:^|_)(?:move|rename)", re.IGNORECASE)),
 )
-_SHELL: Final = re.compile(r"(?:^|&&|\|\||;|\n)\s*(?:sudo )?(?:git )?(rm|mv)\s+([^&|;\n]+)")
+#: Sections of a patch that names its files itself.
+_PATCH: Final = re.compile(r"^\*\*\* (Update|Delete|Add) File: (\S[^\n]*?)[ \t]*$", re.MULTILINE)
+_PATCHED: Final = {"Update": "edited", "Delete": "deleted", "Add": "written"}
+_GONE: Final = ("deleted", "moved")
+_FILE: Final = re.compile(r"\w\.\w+$")
 _COMMIT: Final = re.compile(r"git commit\b[^\"'\n]*[\"']([^\"'\n]{8,160})")
 _FAILED: Final = re.compile(
-    r"\A\s*(?:error\b|could not\b|no changes\b|traceback\b|failed\b)|exit(?:ed)?(?: with)? (?:code|status)[: ]+[1-9]|"
+    r"\A\s*(?:error\b|could not\b|no changes\b|traceback\b|failed\b|blocked\b|\[?command (?:interrupted|timed out))|"
+    r"exit(?:ed)?(?: with)? (?:code|status)[: ]+[1-9]|"
     r"command failed",
     re.IGNORECASE,
 )
@@ -76,12 +82,12 @@ class Change(NamedTuple):
     """The last change of a file, by the message that called for it."""
 
     path: str
-    operation: str  # edited, written, deleted, moved
+    operation: str  # edited, written, deleted, moved, restored
     store_id: int
 
 
 class Failure(NamedTuple):
-    """What went wrong: the message that says so, what was tried, the line that says why, how often."""
+    """A failure: the message that says so, what was tried, the line that says why, how often."""
 
     store_id: int
     tried: str
@@ -148,14 +154,17 @@ def result(text: str, told: Mapping[str, Any] | None = None) -> tuple[str, bool]
 
 # -- files ------------------------------------------------------------------------------------------------
 def changes(done: Sequence[Step]) -> list[Change]:
-    """The last change of each file, oldest first. A change that failed is none."""
+    """The last change of each file, oldest first. A change that failed is none; a folder's is one of all known files in it."""
     out: dict[str, Change] = {}
     for step in done:
         if not step.failed:
             for path, operation in _changed(step):
-                known = next((name for name in out if name == path or name.endswith(f"/{path}")), path)
-                out.pop(known, None)
-                out[known] = Change(known, operation, step.asked)
+                known = [name for name in out if name == path or name.endswith(f"/{path}")]
+                inside = [name for name in out if f"/{path}/" in f"/{name}"]
+                unknown = [path] if operation != "restored" and (operation not in _GONE or _FILE.search(path)) else []
+                for name in known[:1] or inside or unknown:
+                    out.pop(name, None)
+                    out[name] = Change(name, operation, step.asked)
     return list(out.values())
 
 
@@ -163,16 +172,13 @@ def _changed(step: Step) -> Iterator[tuple[str, str]]:
     name = step.call.name
     operation = next((word for word, pattern in _OPERATIONS if pattern.search(name)), "")
     if operation and not outcomes.READING.match(name):
-        yield from ((path, operation) for path in paths(step.arguments))
+        yield from ((path.removeprefix("./"), operation) for path in paths(step.arguments))
+        patch = step.arguments.get("patch")
+        if isinstance(patch, str):
+            yield from ((path, _PATCHED[verb]) for verb, path in _PATCH.findall(patch[:_ARGUMENT_CHARS]))
     command = step.arguments.get("command")
     if isinstance(command, str):
-        for verb, rest in _SHELL.findall(command[:4000]):
-            names = [
-                word for word in rest.split() if re.search(r"\w\.\w+$", word) and not re.search(r"[*$\"'{<>]", word)
-            ]
-            yield from (
-                (path, "deleted" if verb == "rm" else "moved") for path in (names if verb == "rm" else names[:1])
-            )
+        yield from shell.file_changes(command)
 
 
 def paths(arguments: Mapping[str, Any]) -> list[str]:
@@ -198,7 +204,7 @@ def _is_deed(step: Step) -> bool:
 
 
 def arguments(call: ToolCall, *, besides: str = "") -> str:
-    """What a call was made with, as words: what names something first, then the short ones.
+    """Arguments of a call as words: what names something first, then the short ones.
 
     ``besides``: a text that need not be repeated; numbers are left out then.
     """
@@ -249,7 +255,7 @@ def failures(done: Sequence[Step]) -> list[Entry]:
 
 
 def unmended(done: Sequence[Step]) -> list[Failure]:
-    """What failed and was not done again with success, oldest first."""
+    """Failures that were not followed by the same with success, oldest first."""
     mended = {_purpose(step): step.told for step in done if not step.failed}
     out: dict[tuple[str, str], Failure] = {}
     for step in done:
@@ -262,7 +268,7 @@ def unmended(done: Sequence[Step]) -> list[Failure]:
 
 
 def _purpose(step: Step) -> str:
-    """What a call is for: the same program, the same file, or the same arguments."""
+    """Purpose of a call: the same program, the same file, or the same arguments."""
     command = step.arguments.get("command")
     if isinstance(command, str):
         return f"{step.call.name} {_program(command)}"
@@ -390,6 +396,10 @@ class Closed(NamedTuple):
     outcome: str
 
 
+#: Speakers by message where only one speaks.
+NOBODY: Final[Mapping[int, str]] = {}
+
+
 class Rule(NamedTuple):
     """A sentence of the user that holds beyond the request it stands in; ``replaces``: the one that held before."""
 
@@ -414,28 +424,35 @@ def closed(prose: Iterable[Row]) -> dict[int, Closed]:
     return out
 
 
-def standing(users: Sequence[Row]) -> list[Row]:
-    """Messages without those that were taken back, and without the taking back."""
+def standing(users: Sequence[Row], speakers: Mapping[int, str] = NOBODY) -> list[Row]:
+    """Messages without those that were taken back by who said them, and without the taking back."""
     out: list[Row] = []
     for row in users:
         if len(row.text) <= _TAKING_BACK_CHARS and _TAKEN_BACK.search(row.text):
-            out = out[:-1]
+            who = speakers.get(row.store_id)
+            last = next((n for n in reversed(range(len(out))) if speakers.get(out[n].store_id) == who), None)
+            out = [each for n, each in enumerate(out) if n != last]
         else:
             out.append(row)
     return out
 
 
-def rules(users: Iterable[Row]) -> list[Rule]:
+def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Rule]:
     """Rules in force, oldest first; one that was said again counts where it was said last. Questions rule nothing.
 
-    A rule that replaces an earlier one by its own words names it.
+    A rule that replaces an earlier one of the same speaker by its own words names it.
     """
     out: dict[str, Rule] = {}
     for row in users:
         for sentence in _rules_of(row.text):
             key = salience.normal(sentence)
             out.pop(key, None)
-            gone = [each for each, rule in out.items() if replaces(sentence, rule.text)]
+            who = speakers.get(row.store_id)
+            gone = [
+                each
+                for each, rule in out.items()
+                if speakers.get(rule.row.store_id) == who and replaces(sentence, rule.text)
+            ]
             before = [out.pop(each) for each in gone]
             out[key] = Rule(row, sentence, before[-1] if before else None)
     return list(out.values())

@@ -45,7 +45,7 @@ class Live:
         self.costs, self.rewritable, self.changed = access.live.costs, access.live.rewritable, access.live.changed
 
     def tokens(self, first: int, stop: int) -> int:
-        """What messages of the list cost in a request, by the provider's counts."""
+        """Tokens of messages of the list in a request, by the provider's counts."""
         return self.costs().tokens(first, stop)
 
     def all(self) -> list[Archive]:
@@ -228,7 +228,7 @@ def _range(live: Live, first: int | None, last: int | None) -> tuple[int, int, s
 
 
 def _nearest_free(live: Live, start: int, stop: int) -> str:
-    """What of a refused range could be archived."""
+    """The part of a refused range that could be archived."""
     best = max(_free(live, start, stop), key=lambda run: run[1] - run[0], default=None)
     return f"{best[0]}..{best[1] - 1} could be" if best else "operation=history shows what can be"
 

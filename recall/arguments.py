@@ -89,7 +89,7 @@ def shown(raw: Any) -> str:
 
 
 def address(raw: Any, kind: str = "msg") -> Address | None:
-    """What an address names: msg_12, sum_3, file_<hash>, 12 (then of ``kind``), msg_10..msg_20; None when it is none."""
+    """Address as it was typed: msg_12, sum_3, file_<hash>, 12 (then of ``kind``), msg_10..msg_20; None when it is none."""
     if isinstance(raw, bool):
         return None
     if isinstance(raw, float):

@@ -31,7 +31,7 @@ _EXPLORED_CHARS = 1800
 def describe(
     caller: Access, address: Address, source_offset: int, content_offset: int, room: Room, *, in_full: bool = False
 ) -> Answer:
-    """Whatever an address names. ``in_full``: as much of a file as fits, not just its beginning."""
+    """Description of anything with an address. ``in_full``: as much of a file as fits, not just its beginning."""
     if address.kind == "file":
         most = None if in_full or content_offset else _FILE_CHARS
         return _file(caller, address.name, source_offset, content_offset, room, most)

@@ -54,7 +54,7 @@ class Question:
 
 @dataclass(slots=True)
 class Grant:
-    """What one reader may still do. ``read``: the addresses it was shown; ``only``: the messages and nodes it is limited to."""
+    """Allowance of one reader. ``read``: the addresses it was shown; ``only``: the messages and nodes it is limited to."""
 
     tokens: int
     deadline: float
@@ -70,7 +70,7 @@ class Grant:
     revoked: bool = False
 
     def tokens_left(self) -> int:
-        """What may still be read."""
+        """Tokens that may still be read."""
         return 0 if self.revoked else max(0, self.tokens - self.used)
 
     def seconds_left(self) -> float:
@@ -153,7 +153,7 @@ class Pack:
         return list(dict.fromkeys(item.address for item in self.ranked()))[:count]
 
     def quotes(self, wanted: Sequence[str], count: int) -> list[dict[str, Any]]:
-        """What the wanted pieces (and the best ones) say at the decisive place."""
+        """Quotations of the wanted pieces (and the best ones) at the decisive place."""
         known = {item.address: item for item in self.items}
         chosen = dict.fromkeys([*(address for address in wanted if address in known), *self.best(count)])
         picked = [known[address] for address in chosen][:count]

@@ -262,7 +262,7 @@ def stretch(caller: Access, address: Address, conversation_id: int | None, room:
 
 # ------------------------------------------------------------------------------------------------------------ summaries
 def summary(caller: Access, node_id: int, ask: Sources, content_offset: int, room: Room) -> Answer:
-    """What a summary was made of: its immediate sources, or with ``recursive`` all messages below it."""
+    """Sources of a summary: its immediate ones, or with ``recursive`` all messages below it."""
     node = caller.node(node_id)
     leaf = node.depth == 0
     sources = _messages_below(caller, node) if ask.recursive and not leaf else caller.dag.sources(node_id)

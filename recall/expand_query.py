@@ -74,7 +74,7 @@ _TOOLS: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What the reader came back with; without ``reply``, ``reason`` says why."""
+    """Result of the reader; without ``reply``, ``reason`` says why."""
 
     reply: replies.Parsed | None
     reason: str = ""

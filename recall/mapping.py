@@ -52,7 +52,7 @@ _JOINED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to ask of which messages: those at ``addresses``, or the best ``limit`` hits of a search."""
+    """A question to many messages: those at ``addresses``, or the best ``limit`` hits of a search."""
 
     prompt: str
     addresses: Sequence[Address]

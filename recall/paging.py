@@ -262,7 +262,7 @@ def _before_file(out: Shown, text: str, start: int, limit: int) -> int:
 
 
 def _rendering(item: Answer, row: Row, room: Room) -> None:
-    """What a person would read of parts, beside their exact JSON."""
+    """Text of parts as a person would read it, beside their exact JSON."""
     end = fit(row.text, 0, min(len(row.text), _RENDERED_CHARS), room)
     if row.text:
         item["text"] = row.text[:end] + ("…" if end < len(row.text) else "")

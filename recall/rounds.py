@@ -56,7 +56,7 @@ def _failure_of(caller: Access, row: Row, shown: Collection[int]) -> Answer:
 
 
 def _said(call: ToolCall, result: str) -> str:
-    """What a call was made with: all of what changes something, else what its result does not repeat."""
+    """Arguments of a call in words: all of what changes something, else what its result does not repeat."""
     given = work_log.arguments(call, besides="" if outcomes.changes_something(call.name) else result)
     said = f"{call.name} {given}" if given else ""
     return said if len(said) <= _CALL_CHARS else f"{said[:_CALL_CHARS]}…"

@@ -53,7 +53,7 @@ def note(caller: Access, row: Row) -> str:
 
 
 def _asked(caller: Access, row: Row) -> str:
-    """What was delegated: in the host's report itself, or in the call that a result answers."""
+    """The task that was delegated: in the host's report itself, or in the call that a result answers."""
     head = row.head
     if head.role == "user" and head.flags & Flag.HOST_NOTE and row.text.startswith(_REPORTS):
         return _flat(row.text)

@@ -17,9 +17,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / ".lcm-path"), str(ROOT / "tests"), str(ROOT / "tests" / "fleet")]
 
-from fleet_world import Host, eventually  # noqa: E402
-from postgres import Postgres, running  # noqa: E402
-from world import chat, reload  # noqa: E402
+from worlds.fleet import Host, eventually  # noqa: E402
+from worlds.postgres import Postgres, running  # noqa: E402
+from worlds.process import chat, reload  # noqa: E402
 
 from hermes_lcm.command import answer, operator_access  # noqa: E402
 from hermes_lcm.config import Secret  # noqa: E402

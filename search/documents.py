@@ -51,10 +51,6 @@ _JSON = re.compile(r'[{\[]\s{0,8}"')
 _ESCAPE = re.compile(r"\\(?:[\\nrtbf]|u([0-9a-fA-F]{4}))")
 _LOW_HALF = re.compile(r"\\u[dD][c-fC-F]")  # the second escape of a character that has two
 _HALF = 6
-_BEHIND = re.compile(
-    r"(?<!\\)((?:\\\\)*)((?:\\u[0-9a-fA-F]{4})+)"
-)  # an even number of backslashes are characters themselves
-_CODES = re.compile(r"(?:\\u(?!00[0-7])[0-9a-fA-F]{4})+")
 _UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 
 
@@ -69,13 +65,13 @@ class IndexRow(NamedTuple):
 
 
 def ending(role: str, text: str) -> str:
-    """What a message lends to the index entry of the next one: its end, without recalled memory."""
+    """The end of a message, for the index entry of the next one, without recalled memory."""
     said = markers.unrecalled(role, text)
     return said[-CONTEXT_CHARS:] if said is text else said.rstrip()[-CONTEXT_CHARS:]
 
 
 def index_row(store_id: int, conversation_id: int, message: Message, previous_tail: str) -> IndexRow:
-    """What the search index gets of a message."""
+    """The row of the search index for a message."""
     return _index_row(
         store_id, conversation_id, markers.unrecalled(message.role, message.text), message.calls, message.tool_name,
         message.flags, previous_tail,
@@ -191,7 +187,7 @@ class Waiting:
 
 
 def _ids(rows: Sequence[tuple[str]]) -> list[int]:
-    """What a list says; nothing when damage has made it something else: the doctor misses what is not indexed."""
+    """Ids of a list; nothing when damage has made it something else: the doctor misses what is not indexed."""
     try:
         found = json.loads(rows[0][0]) if rows else []
     except ValueError:
@@ -382,15 +378,6 @@ def border(text: str, low: int, high: int) -> int:
 def escaped(word: str) -> str:
     """A word as JSON in ASCII has it."""
     return json.dumps(word)[1:-1]
-
-
-def characters(text: str) -> str:
-    """JSON with characters that are not ASCII as such, all else as it is written. Not parsed: it may be of any depth."""
-    return _BEHIND.sub(_beyond_ascii, text) if "\\u" in text else text
-
-
-def _beyond_ascii(match: re.Match[str]) -> str:
-    return match.group(1) + _CODES.sub(_characters, match.group(2))
 
 
 def _characters(match: re.Match[str]) -> str:

@@ -311,7 +311,7 @@ class Forms:
 
 @lru_cache(maxsize=2000)
 def forms(word: str, of: str) -> Forms:
-    """What else a word may be called; nothing where its language knows no other forms."""
+    """Other forms of a word; nothing where its language knows none."""
     found = _LANGUAGES.get(of)
     lowered = plain(unicodedata.normalize("NFC", word.lower()))
     if found is None or not _WORD.fullmatch(lowered) or not found.least <= len(lowered) <= _MOST_LETTERS:

@@ -54,7 +54,7 @@ class Where(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What of a query is affordable: the loose expression, its atoms, and where the rowids begin."""
+    """The affordable part of a query: the loose expression, its atoms, and where the rowids begin."""
 
     any: str
     atoms: tuple[Atom, ...]

@@ -397,7 +397,7 @@ class MessageIndex:
         return self._zones.narrowed(of_messages(self._db, scope, filters, excluded), filters)
 
     def _affordable(self, query: Query, where: Where) -> tuple[Plan, Where]:
-        """What of a query can be searched. Few messages are read whole, however common their words are elsewhere."""
+        """The part of a query that can be searched. Few messages are read whole, however common their words are elsewhere."""
         plan = self._fts.plan(query, where)
         if plan.first == where.first and not plan.notes and plan.postings < COSTLY:
             return plan, where

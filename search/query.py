@@ -120,7 +120,7 @@ class _NotBoolean(Exception):  # noqa: N818 - a signal between two functions of 
 
 
 def parse(query: str) -> Query:
-    """Whatever was typed, as a Query. Never raises."""
+    """A query of anything that was typed. Never raises."""
     raw = query
     text = HARMFUL.sub(" ", query).strip()
     notes: list[str] = []
@@ -171,7 +171,7 @@ def unframed(text: str) -> str:
 
 
 def questions(text: str) -> tuple[str, ...]:
-    """What is asked one after the other; of a speech that ends with a question that one, and the whole. Empty: one question."""
+    """Questions asked one after the other; of a speech that ends with a question that one, and the whole. Empty: one question."""
     if len(text) > _MAX_FRAMED:
         return ()
     sentences = [each.strip() for each in _SENTENCE_END.split(text) if _WORD.search(each)]

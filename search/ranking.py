@@ -112,7 +112,7 @@ class Candidate:
 
 
 def beginning(stem: str) -> str:
-    """What "happi" and "happy" share."""
+    """The common beginning of "happi" and "happy"."""
     return stem[:-1] if len(stem) > 3 and stem[-1] in "ie" else stem
 
 
@@ -304,7 +304,7 @@ class Found:
 
 @dataclass(slots=True)
 class Pool:
-    """What the rungs have found so far, by store id; ``places`` also knows the messages around them."""
+    """Hits of the rungs so far, by store id; ``places`` also knows the messages around them."""
 
     found: dict[int, Found] = field(default_factory=dict)
     places: dict[tuple[int, int], Place] = field(default_factory=dict)
@@ -380,7 +380,7 @@ class Pool:
                     other.score += share * hit.own * (USER_WEIGHT if place.role == "user" else 1.0)
 
     def reply(self, hit: Found) -> Found | None:
-        """What was replied to a user's message, where it is more than a word."""
+        """The reply to a user's message, where it is more than a word."""
         place = self.places.get((hit.place.conversation_id, hit.place.seq + 1)) if hit.place.role == "user" else None
         if place is None or place.role != "assistant" or place.chars < TRIVIAL_CHARS:
             return None

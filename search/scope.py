@@ -90,7 +90,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What one call may read. ``principal`` None: everything, but for ``own`` (its session) and ``shown`` (its request)."""
+    """Rights of one call. ``principal`` None: everything, but for ``own`` (its session) and ``shown`` (its request)."""
 
     principal: str | None = None
     own: bool = False
@@ -396,7 +396,7 @@ _MOST = 900  # conversations that one statement names
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a hit must be. Times are Unix seconds: ``since`` included, ``until`` excluded. Ids are inclusive."""
+    """Filters of a search. Times are Unix seconds: ``since`` included, ``until`` excluded. Ids are inclusive."""
 
     roles: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()

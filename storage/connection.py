@@ -710,7 +710,7 @@ class Database:
 
     @contextmanager
     def secure(self) -> Iterator[None]:
-        """What is deleted or moved by this process meanwhile is overwritten with zeros."""
+        """Overwrite with zeros what this process deletes or moves meanwhile."""
         with self._write_lock, self._translated:
             before = _pragma(self._connected(), "secure_delete")
             self._connected().execute("PRAGMA secure_delete=ON").fetchall()

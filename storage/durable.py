@@ -38,7 +38,7 @@ def write(path: Path, data: bytes, *, within: Path) -> None:
 
 
 def remedy(exc: OSError) -> str:
-    """What to do about a file that could not be written."""
+    """Advice about a file that could not be written."""
     return "free disk space" if exc.errno in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable for this user"
 
 

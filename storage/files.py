@@ -60,7 +60,6 @@ class Header:
     """The first 100 bytes. ``sqlite`` False: this is no SQLite file, and the rest means nothing."""
 
     sqlite: bool
-    wal: bool = False
     schema: int = 0
     application_id: int = 0
     bytes: int = 0
@@ -87,7 +86,7 @@ class Header:
 
 
 def header(path: Path) -> Header:
-    """What the header says. Raises StoreError when the file cannot be read."""
+    """The header of a file. Raises StoreError when it cannot be read."""
     try:
         with path.open("rb") as file:
             head = file.read(100)
@@ -97,7 +96,7 @@ def header(path: Path) -> Header:
     if len(head) < 100 or not head.startswith(_MAGIC):
         return Header(False, bytes=size)
     schema, application = struct.unpack(">I", head[60:64])[0], struct.unpack(">I", head[68:72])[0]
-    return Header(True, head[18] == 2, schema, application, size)
+    return Header(True, schema, application, size)
 
 
 NOTE: Final = "backup"  # in the ``meta`` of a copy: when it was made, and the payload files of that time
@@ -195,7 +194,7 @@ def verify(path: Path, *, most: int = 20) -> Verdict:
 
 
 def quick_check(path: Path, *, most: int = 20) -> tuple[str, ...]:
-    """What SQLite finds wrong with a file; () when it is sound. Raises StoreError when it may not look."""
+    """Faults that SQLite finds in a file; () when it is sound. Raises StoreError when it may not look."""
     try:
         with reading(path) as connection:
             return tuple(_unsound(connection, most))
@@ -204,7 +203,7 @@ def quick_check(path: Path, *, most: int = 20) -> tuple[str, ...]:
 
 
 def _unsound(connection: sqlite3.Connection, most: int) -> list[str]:
-    """What SQLite's quick check finds, one problem each: it puts all of a database's into one text, below a heading."""
+    """Faults of SQLite's quick check, one each: it puts all of a database's into one text, below a heading."""
     rows = connection.execute(f"PRAGMA quick_check({most})")
     found = [line for (text,) in rows for line in text.splitlines() if not line.startswith("*** in database")]
     return [] if found == ["ok"] else found
@@ -437,7 +436,7 @@ Accept = Callable[[str, dict[str, Any]], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What rows of a table look like. ``alias``: the column that is the row's number."""
+    """Shape of a table's rows. ``alias``: the column that is the row's number."""
 
     name: str
     columns: tuple[str, ...]
@@ -492,6 +491,22 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
                 gone = [table for table in shapes if table not in known and not out.kept[table]]
                 out.notes += [f"{table}: the table was not there any more" for table in gone]
     return out
+
+
+def holds_messages(path: Path) -> bool:
+    """Can any message be read in a damaged file or its log?"""
+    log = path.with_name(path.name + "-wal")
+    with (
+        _failures(path),
+        closing(sqlite3.connect(":memory:")) as made,
+        path.open("rb") as file,
+        closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as data,
+    ):
+        for _, statement in migrations.statements():
+            made.execute(statement)
+        shapes = {"messages": _Shape.of(made, "messages")}
+        found = leaves.Leaves(data, log.read_bytes() if log.exists() else b"")
+        return any(_told_apart(cell, shapes)[1] for cell in found.cells())
 
 
 def _copy(

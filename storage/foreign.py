@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a file is, by its tables; nothing that a name or a number in it claims."""
+    """Kind of a file, by its tables; nothing that a name or a number in it claims."""
 
     name: str
     tables: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ _FOR_GOOD_S: Final = 30 * 86_400.0
 
 
 class Claims(Protocol):
-    """What takes claims and gives them back: of one database, or of many."""
+    """Claims that are taken and given back: of one database, or of many."""
 
     def take(self, name: str, seconds: float) -> bool:
         """Claim a thing for so long; False while somebody else has it."""

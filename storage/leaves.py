@@ -89,7 +89,7 @@ class Leaves:
 
     @cached_property
     def names(self) -> Mapping[int, str]:
-        """What each root page belongs to, as far as rows of the schema can be found, wherever they lie."""
+        """Table of each root page, as far as rows of the schema can be found, wherever they lie."""
         found: dict[int, str] = {}
         for number in range(1, self._last + 1):
             if self._root(number) in (0, 1):
@@ -129,7 +129,7 @@ class Leaves:
         return rowid, _record(self._payload(page, at, length, kind))
 
     def _payload(self, page: bytes, at: int, length: int, kind: int) -> bytes:
-        """What of a record lies in its page, and what in overflow pages."""
+        """Payload of a record: the part in its page, and the part in overflow pages."""
         room = self._size - 35 if kind == _TABLE_LEAF else (self._size - 12) * 64 // 255 - 23
         if length <= room:
             return _exactly(page[at : at + length], length)

@@ -213,7 +213,7 @@ class Health:
             return sorted(self._problems.values(), key=lambda problem: (problem.severity, problem.topic))
 
     def _load(self, *, may_open: bool = False) -> None:
-        """What other processes left unresolved in the file; once for each file that takes its place.
+        """Read the problems of other processes from the file; once for each file that takes its place.
 
         A success on the turn's path opens no database for it.
         """

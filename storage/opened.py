@@ -38,7 +38,7 @@ def is_memory(file: Path) -> bool:
 
 
 def memory_uri(file: Path) -> str:
-    """What SQLite opens under such a name."""
+    """Name under which SQLite opens such memory."""
     return f"file:lcm-{file.name.removeprefix(_MEMORY)}?mode=memory&cache=shared"
 
 
@@ -189,7 +189,7 @@ class _Held(NamedTuple):
 
 
 class Left:
-    """What was left of one file. ``database``: for which a stand-in is made of it where another has its name."""
+    """Connections to one file that was left. ``database``: for which a stand-in is made of it where another has its name."""
 
     def __init__(self, file: Path, database: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._file, self._database, self._clock = file, database, clock

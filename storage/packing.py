@@ -53,7 +53,7 @@ def pack(envelope: str | bytes) -> bytes:
 
 
 def deflated(raw: bytes) -> bytes:
-    """What a turn can wait for: zlib's fastest level; of a large text without repetitions (base64) it only counts characters.
+    """Bytes deflated as fast as a turn can wait for; of a large text without repetitions (base64) only by characters.
 
     Looking for repetitions where there are none takes four times as long, and what comes of it is a little larger.
     """

@@ -294,7 +294,7 @@ class Payloads:
 
 
 def unpacked(path: Path) -> str:
-    """What a payload file says, wherever it lies; "" of a damaged one."""
+    """Text of a payload file, wherever it lies; "" of a damaged one."""
     with suppress(OSError, zlib.error):
         return _inflated(path, MOST_BYTES).decode("utf-8", "replace")
     return ""
@@ -322,7 +322,7 @@ def _why(exc: OSError | zlib.error) -> str:
 
 
 def _inflated(path: Path, size: int) -> bytes:
-    """What a file holds, or a little more than it should hold: never a gigabyte that somebody else put there."""
+    """Contents of a file, or a little more than it should hold: never a gigabyte that somebody else put there."""
     size = min(size, MOST_BYTES)
     with path.open("rb") as file:
         return zlib.decompressobj().decompress(file.read(2 * size + 1000), size + 1)

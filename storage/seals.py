@@ -119,7 +119,7 @@ class Sealer:
         self._changed[key] = count + sign, (total + sign * row_hash(*values)) % _MODULUS
 
     def mark(self) -> Sums:
-        """What was changed so far; for ``back_to`` where a part of the transaction is taken back."""
+        """The changes so far, for ``back_to`` where a part of the transaction is taken back."""
         return self._changed.copy()
 
     def back_to(self, mark: Sums) -> None:

@@ -21,7 +21,7 @@ from .shelf import Item
 
 
 class Source(Protocol):
-    """What is browsed: lines, what is below each, its text, and a search."""
+    """A tree to browse: lines, what is below each, its text, and a search."""
 
     def sessions(self) -> list[Item]: ...
 

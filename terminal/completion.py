@@ -68,7 +68,7 @@ end
 
 
 def script(shell: str, options: Sequence[str]) -> str:
-    """What a shell reads to complete our words. Raises BadRequest for another shell."""
+    """A shell's script that completes our words. Raises BadRequest for another shell."""
     makers = {"bash": _bash, "zsh": _zsh, "fish": _fish}
     if shell not in makers:
         raise BadRequest(f"`/lcm completion` does not know the shell {shell!r}; it knows {', '.join(makers)}")

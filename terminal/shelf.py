@@ -1,5 +1,5 @@
 """
-What the text interface shows: the archive as a tree, the text of each line, a search.
+The archive as the text interface shows it: a tree, the text of each line, a search.
 
 Reads through the pages of the dashboard, so both show the same with the same rights.
 """
@@ -51,7 +51,7 @@ class Shelf:
         ]
 
     def below(self, item: Item) -> list[Item]:
-        """What stands below a line."""
+        """Lines below a line."""
         if item.kind == "session":
             return [*self._tops(*item.key), *self._spans(*item.key)]
         if item.kind == "span":

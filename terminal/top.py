@@ -28,7 +28,7 @@ _HOME, _CLEAR, _ALONE, _BACK = "\x1b[H", "\x1b[J", "\x1b[?1049h\x1b[?25l", "\x1b
 
 
 def look(deps: Access) -> Answer:
-    """What there is to be seen now. Raises StoreError."""
+    """The state to be shown now. Raises StoreError."""
     seen = Look(deps, {"limit": _SESSIONS}, "full")
     return {"at": deps.clock(), **about(seen), **now(seen), **({} if not deps.db.exists else sessions(seen))}
 

@@ -109,3 +109,12 @@ def _refuse_remote(host: Any) -> None:
         local = False
     if not local:
         raise NetworkBlockedError(f"a test wants to reach {name!r}")
+
+
+@pytest.fixture
+def held() -> Iterator[list[Any]]:
+    """Programs that hold a database (``worlds.home.Holder``); all of them let go afterwards."""
+    holders: list[Any] = []
+    yield holders
+    for each in holders:
+        each.free()

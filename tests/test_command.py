@@ -11,14 +11,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import earlier_world
 import pytest
-from ops_world import (
+from worlds import earlier
+from worlds.home import (
     LOCKS_OUT,
     ROOT,
     WRITES,
     Holder,
-    World,
+    Home,
     corrupt,
     digest,
     empty,
@@ -95,14 +95,6 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 20)
 
 
-@pytest.fixture
-def held() -> Iterator[list[Holder]]:
-    holders: list[Holder] = []
-    yield holders
-    for each in holders:
-        each.free()
-
-
 # -- every verb, every state ---------------------------------------------------------------------------
 @pytest.mark.parametrize("words", LOOKING, ids=lambda words: str(words).replace(" ", "-") or "nothing")
 @pytest.mark.parametrize("state", STATES, ids=str)
@@ -169,21 +161,21 @@ def test_a_read_only_home_gets_clear_answers() -> None:
     before = digest(home / "lcm.db")
 
     def ask() -> list[str]:
-        return [run(words, World(home).deps()) for words in (*LOOKING, *CHANGING)]
+        return [run(words, Home(home).deps()) for words in (*LOOKING, *CHANGING)]
 
     assert all(text.strip() and "Traceback" not in text for text in unprivileged(ask))
     assert digest(home / "lcm.db") == before
 
 
 @pytest.fixture(scope="module")
-def million(tmp_path_factory: pytest.TempPathFactory) -> World:
+def million(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """One for all, for it takes minutes to make."""
     return huge(tmp_path_factory.mktemp("huge"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [*LOOKING, *CHANGING], ids=lambda words: str(words).replace(" ", "-") or "nothing")
-def test_a_million_messages_are_answered_and_kept(words: str, million: World) -> None:
+def test_a_million_messages_are_answered_and_kept(words: str, million: Home) -> None:
     """Looking changes no byte; changing loses no row but those of the session that is named as junk."""
     if words in CHANGING:
         million.raw("UPDATE messages SET source = '' WHERE store_id % 100000 = 0")
@@ -379,9 +371,9 @@ def test_a_preset_is_shown_and_never_applied(tmp_path: Path) -> None:
 
 # -- rights --------------------------------------------------------------------------------------------
 @pytest.fixture
-def shared(tmp_path: Path) -> World:
+def shared(tmp_path: Path) -> Home:
     """Two chats of a gateway, and the terminal."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     for name in ("anna", "bert"):
         world.runtime.announce(name, platform="telegram", host_key=f"agent:main:telegram:dm:{name}")
         world.say(f"the secret of {name} is a zebra", "noted", session=name, platform="telegram")
@@ -400,7 +392,7 @@ def shared(tmp_path: Path) -> World:
     ids=["anna", "bert", "terminal-session", "terminal"],
 )
 def test_a_search_finds_what_its_asker_may_read(
-    session: str | None, trusted: bool, found: set[str], shared: World
+    session: str | None, trusted: bool, found: set[str], shared: Home
 ) -> None:
     """A chat sees its own conversations, the terminal sees all."""
     data = answer("search zebra", shared.deps(session, trusted=trusted)).data
@@ -409,7 +401,7 @@ def test_a_search_finds_what_its_asker_may_read(
 
 
 @pytest.mark.parametrize("typed", ["needle", '"needle of"'])
-def test_a_search_shows_the_words_that_were_found(typed: str, shared: World) -> None:
+def test_a_search_shows_the_words_that_were_found(typed: str, shared: Home) -> None:
     """However far into its message they stand; not how the message begins."""
     shared.say(f"{'hay and straw, ' * 400}the needle of the stack. {'hay and straw, ' * 400}", session="far")
     [found] = answer(f"search {typed}", shared.deps("far")).data["results"]
@@ -418,7 +410,7 @@ def test_a_search_shows_the_words_that_were_found(typed: str, shared: World) -> 
     assert (found["excerpt"][0], found["excerpt"][-1]) == ("…", "…")
 
 
-def test_a_search_shows_the_call_that_was_found(shared: World) -> None:
+def test_a_search_shows_the_call_that_was_found(shared: Home) -> None:
     """A message may be nothing but calls of tools."""
     call = {"id": "c1", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "needle.py"}'}}
     live = [
@@ -433,7 +425,7 @@ def test_a_search_shows_the_call_that_was_found(shared: World) -> None:
     assert any("needle.py" in each["excerpt"] for each in found)
 
 
-def test_somebody_elses_address_and_none_are_the_same_answer(shared: World) -> None:
+def test_somebody_elses_address_and_none_are_the_same_answer(shared: Home) -> None:
     """Not even its existence is told."""
     theirs, nobodys = (run(f"explain msg_{number}", shared.deps("anna")) for number in (3, 999))
 
@@ -441,7 +433,7 @@ def test_somebody_elses_address_and_none_are_the_same_answer(shared: World) -> N
     assert "zebra" in run("explain msg_1", shared.deps("anna"))
 
 
-def test_without_a_session_nothing_is_shown(shared: World) -> None:
+def test_without_a_session_nothing_is_shown(shared: Home) -> None:
     """A gateway may not know yet which chat it is."""
     unknown = operator_access(shared.runtime, None, None)
 
@@ -449,7 +441,7 @@ def test_without_a_session_nothing_is_shown(shared: World) -> None:
     assert answer("search zebra", replace(unknown, trusted=True)).code == OK
 
 
-def test_the_status_of_a_chat_shows_no_other_session(shared: World) -> None:
+def test_the_status_of_a_chat_shows_no_other_session(shared: Home) -> None:
     """Totals, but no names and no text."""
     said = run("status", shared.deps("anna"))
 
@@ -525,11 +517,11 @@ def test_every_command_in_the_documentation_works(
         assert cli.main(parser.parse_args(shlex.split(line)[2:]), world.runtime) == OK, page
 
 
-def home_for(line: str, home: Path) -> World:
+def home_for(line: str, home: Path) -> Home:
     """What a command of the pages is for: an earlier plugin's database, sessions of the host, or just some messages."""
     if line.startswith("hermes lcm adopt"):
-        earlier_world.used(home)
-        return World(home)
+        earlier.used(home)
+        return Home(home)
     world = healthy(home)
     run("backup", world.deps())
     if line.startswith("hermes lcm import host"):

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from world import Chat, Script, alternates, chat, texts, tokens_of
+from worlds.process import Chat, Script, alternates, chat, texts, tokens_of
 
 from hermes_lcm import runtime as runtime_module
 from hermes_lcm.plugin import hooks

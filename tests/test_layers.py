@@ -14,16 +14,16 @@ MAY_IMPORT = {
     "__init__": "host plugin",
     "plugin": "command config engine errors host ops recall records runtime search session storage terminal text",
     "terminal": "command dashboard errors ops recall text",
-    "dashboard": "archive command compaction config errors host ledger ops prompt recall records runtime session store "
-    "storage text tools",
+    "dashboard": "command compaction config errors host ledger ops prompt recall records runtime session store "
+    "text tools",
     "engine": "archive compaction config errors host llm records runtime schemas search session tools",
     "tools": "command errors ops ops.doctor recall records runtime schemas search",
-    "command": "config errors exam fleet host importers ops ops.doctor ops.forget recall runtime search session text",
-    "exam": "compaction dag errors ops prompt recall records session storage store text",
+    "command": "config errors exam fleet host importers ops ops.doctor ops.forget recall runtime search session storage text",
+    "exam": "compaction errors ops prompt recall records session storage store text",
     "runtime": "archive compaction config dag errors fleet host importers ingest ledger llm ops ops.forget prompt recall records "
     "search session storage store text",
-    "fleet": "archive config errors importers ops ops.forget recall records search session storage store text",
-    "ops.forget": "compaction errors llm ops ops.doctor recall records search session storage store text",
+    "fleet": "archive config errors importers ops ops.forget recall records search storage store text",
+    "ops.forget": "compaction errors llm ops ops.doctor recall records search storage store text",
     "ops.doctor": "config dag errors ingest ops recall records session storage store text",
     "importers": "archive config dag errors host ingest ops recall records search session storage store text",
     "ops": "archive compaction config dag errors ingest ledger recall records search session storage store text",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from world import Chat, World, chat, digests, reload
+from worlds.process import Chat, World, chat, digests, reload
 
 from hermes_lcm.errors import StoreError
 from hermes_lcm.records import Flag

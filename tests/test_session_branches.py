@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from worlds.recall import Archive, Model, says, user, wants
 
 from hermes_lcm.records import Flag
 from hermes_lcm.session import Cut, Session
-from recall import Archive, Model, says, user, wants
 
 
 class Fork(Archive):

@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from worlds.recall import ALL_TOOLS, NOW, Archive, Model, calls, result, says, user
 
 from hermes_lcm.recall.arguments import address
 from hermes_lcm.recall.grep import SCAN_S
@@ -21,7 +22,6 @@ from hermes_lcm.search import pattern
 from hermes_lcm.search.ranking import window
 from hermes_lcm.session import Session
 from hermes_lcm.text import tokens
-from recall import ALL_TOOLS, NOW, Archive, Model, calls, result, says, user
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ _SIGNS: Final = re.compile(
 
 @lru_cache(4096)
 def _looks(char: str) -> str:
-    """What a character is taken for; "" where nobody sees it."""
+    """The plain character that another one is taken for; "" where nobody sees it."""
     for alphabet in _PICTURES:
         if ord(char) in alphabet:
             return chr(ord("a") + ord(char) - alphabet.start)

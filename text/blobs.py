@@ -52,7 +52,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """What a placeholder says about its file. ``bytes``: of the text that it stands for, as UTF-8."""
+    """A placeholder's facts about its file. ``bytes``: of the text that it stands for, as UTF-8."""
 
     sha: str
     kind: str

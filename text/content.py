@@ -38,7 +38,7 @@ _BIG_INT = 10**300
 
 # ------------------------------------------------------------------------------------------------ reading
 def text_of(content: Any) -> str:
-    """What a person would read of a message's content."""
+    """Text of a message's content, as a person would read it."""
     if isinstance(content, str):
         return content
     if content is None:

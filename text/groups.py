@@ -68,7 +68,7 @@ def unpaired(messages: Sequence[Mapping[str, Any]]) -> set[str]:
 
 
 def problems(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a strict provider would refuse in a list, in words; empty for a valid one."""
+    """Faults of a list that a strict provider would refuse, in words; empty for a valid one."""
     out = [f"unpaired tool call or result {name}" for name in sorted(unpaired(messages))]
     if messages and messages[0].get("role") != "user":
         out.append(f"begins with {messages[0].get('role')}")

@@ -216,7 +216,7 @@ def whole(text: str) -> str:
 
 
 def typed(text: str) -> str:
-    """What the user typed of a message, with a mark where the host put a block; the same text when there is none."""
+    """The user's own words in a message, with a mark where the host put a block; the same text when there is none."""
     found = pieces(text)
     if len(found) == 1:
         return text
@@ -227,10 +227,20 @@ def typed(text: str) -> str:
 
 # -- speakers ---------------------------------------------------------------------------------------------
 #: How a gateway begins a message of a chat that several people share: behind what was said before in the channel, and the time.
+_NEW_MESSAGE = "\n\n[New message]\n"
 _SPEAKER = re.compile(
     r"(?:[\s\S]{0,20000}?\n\n\[New message\]\n)?(?:\[\w{3} \d{4}-\d\d-\d\d [^\]\n]{1,40}\] )?"
     r"\[(?P<name>[^\[\]\n|]{1,300})(?:\|(?P<id>[^\]\n]{1,100}))?\][ \n]"
 )
+
+
+def by_speaker(text: str, *, named: bool) -> str:
+    """What the one who speaks said of a message: without what others said before in the channel, and the name in front of it."""
+    found = _SPEAKER.match(text) if named and "[" in text[:20_000] and not whole(text) else None
+    if found:
+        return text[found.end() :]
+    at = text.rfind(_NEW_MESSAGE, 0, 20_000 + len(_NEW_MESSAGE))
+    return text[at + len(_NEW_MESSAGE) :] if at >= 0 else text
 
 
 def speaker(text: str) -> tuple[str, str]:

@@ -110,7 +110,7 @@ def read_carrier(text: str) -> tuple[str, str] | None:
 
 
 def glued(text: str) -> str:
-    """What the host glued behind the context message or carrier that ``text`` begins with; all of it where there is none."""
+    """Text that the host glued behind the context message or carrier that ``text`` begins with; all of it where there is none."""
     context, carried = read_context(text), read_carrier(text)
     return context.rest if context is not None else carried[1] if carried is not None else text
 

@@ -1,5 +1,5 @@
 """
-What a reply says to have been done, and which tools do something: by their words.
+Outcomes: what a reply says to have been done, and which tools do something, by their words.
 
 Pure. Owns the words of finished work, in the languages that these are known of.
 """

@@ -548,7 +548,7 @@ def _words(raw: bytes) -> Iterator[Match]:
 
 
 def _said(word: str) -> str | None:
-    """What a base64 word says, if that is text."""
+    """Text of a base64 word, if it is text."""
     if "-" in word or "_" in word:
         word = word.replace("-", "+").replace("_", "/")
     word = word.rstrip("=")

@@ -111,7 +111,7 @@ def _negative(rule: str) -> bool:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _words(rule: str) -> frozenset[str]:
-    """What a rule is about: its words without those that only make it a rule; of Chinese and Japanese the pairs of signs."""
+    """Subject of a rule: its words without those that only make it a rule; of Chinese and Japanese the pairs of signs."""
     found = set[str]()
     for word in _WORD.findall(rule.casefold()):
         if _HAN.search(word):

@@ -244,7 +244,7 @@ def _date_kind(word: str) -> str:
 
 
 def kind_of(word: str) -> str:
-    """What a single word is, by its shape; "" for an ordinary one."""
+    """Kind of a single word, by its shape; "" for an ordinary one."""
     if len(word) < 2 or len(word) > _MAX_ITEM_CHARS:
         return ""
     if _CODE.fullmatch(word):
@@ -477,7 +477,7 @@ class Reading:
         return out
 
     def _told(self) -> dict[str, Item]:
-        """What a tool result says on its own: everything when it is short, else what its telling lines and end hold."""
+        """Words of a tool result on its own: everything when it is short, else its telling lines and end."""
         text = self.line.text
         if len(text) <= SMALL_RESULT_CHARS:
             return terms(text)
@@ -486,7 +486,7 @@ class Reading:
 
 
 def salient(lines: Iterable[SourceLine]) -> tuple[Item, ...]:
-    """What a summary of ``lines`` should keep, most important first.
+    """Items that a summary of ``lines`` should keep, most important first.
 
     People's and models' words count whole. A long tool result counts by its telling lines, and by what occurs in
     somebody's words too: a listing of a thousand files has no thousand facts worth keeping.

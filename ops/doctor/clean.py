@@ -86,7 +86,7 @@ class Cleaning:
 
 
 def candidates(deps: Access) -> Cleaning:
-    """What cleaning would remove. Changes nothing."""
+    """Sessions that cleaning would remove. Changes nothing."""
     patterns = deps.config.ignore_session_patterns
     by_conversation: dict[int, list[tuple[str, str, int]]] = {}
     for conversation, session_id, platform, needed in deps.db.query(_SESSIONS):

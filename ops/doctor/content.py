@@ -32,7 +32,7 @@ def index_problems(deps: Access, *, deep: bool) -> list[str]:
 
 
 def index_damage(deps: Access, *, deep: bool) -> list[str]:
-    """What of it building them anew would mend."""
+    """Damage of the search indexes that building them anew would mend."""
     if deep and not deps.db.only_read:
         with deps.db.transaction():
             pass

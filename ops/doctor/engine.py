@@ -34,7 +34,7 @@ _FULL, _TIGHT = 0.97, 0.9
 
 
 def problems(deps: Access, _deep: bool) -> Finding:
-    """What was survived and is not resolved?"""
+    """Are there problems that were survived and are not resolved?"""
     found = [each for each in remembered(deps) if not each.topic.startswith("setting ")]
     if not found:
         return ok("nothing unresolved")

@@ -24,6 +24,7 @@ _LOW_BYTES, _EMPTY_BYTES = 500_000_000, 50_000_000
 _LARGE_LOG_BYTES = 256_000_000
 #: Up to this size SQLite checks the whole file in a fraction of a second.
 QUICK_BYTES = 64_000_000
+_NO_DATABASE = "file is not a database"  # SQLite's words for other files, and for ours without its first bytes
 _OLD_BACKUP_S = 14 * 86_400.0
 
 
@@ -79,7 +80,7 @@ def _writable(path: Path) -> Finding:
 
 
 def _header(deps: Access) -> dict[str, object]:
-    """What the first bytes of a refused file say."""
+    """A finding from the first bytes of a refused file."""
     if deps.db.is_open:
         return {}
     try:
@@ -109,9 +110,8 @@ def modes(deps: Access, _deep: bool) -> Finding:
 def _of_others(deps: Access) -> bool:
     """Is there something in the place of the database whose rights are not ours to change?"""
     try:
-        return not deps.db.path.is_file() or str(database_state(deps).get("error", "")).startswith(
-            StoreForeign.__name__
-        )
+        said = str(database_state(deps).get("error", ""))
+        return not deps.db.path.is_file() or said.startswith(StoreForeign.__name__) or _NO_DATABASE in said
     except OSError:
         return True
 

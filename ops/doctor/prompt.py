@@ -36,7 +36,7 @@ _LEAST_KEPT, _LEAST_CACHED = 0.4, 0.3
 # -- where to look ---------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What was found by conversation with a prompt: this session's first, then the newest. ``of``: how many there are."""
+    """Findings by conversation with a prompt: this session's first, then the newest. ``of``: how many there are."""
 
     found: list[tuple[str, Any]]
     of: int
@@ -52,7 +52,7 @@ class Looked:
 
 
 def _everywhere(deps: Access, look: Callable[[Access, Session], Any], *, deep: bool) -> Looked:
-    """What ``look`` finds in each conversation that may be told of, for at most so many seconds."""
+    """Findings of ``look`` in each conversation that may be told of, for at most so many seconds."""
     end = time.monotonic() + (_DEEP_LOOK_S if deep else _LOOK_S)
     own = deps.session
     prompted = deps.dag.prompted() if deps.all else []

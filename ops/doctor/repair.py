@@ -102,6 +102,15 @@ _BLOCKLESS = """
 DELETE FROM messages WHERE typeof(envelope) = 'integer' AND envelope NOT IN (SELECT block_id FROM blocks)
 """
 _FILELESS = "DELETE FROM messages WHERE typeof(envelope) = 'blob' AND substr(envelope, 1, 1) = x'03'"
+# Of a conversation that lost all of its messages no number is missing.
+_COUNT_MESSAGES = """
+INSERT OR REPLACE INTO meta(key, value) SELECT 'lost:' || conversation_id,
+       (SELECT count(*) FROM messages m WHERE m.conversation_id = c.conversation_id) FROM conversations c
+"""
+_SOME_ARE_LEFT = """
+DELETE FROM meta WHERE key LIKE 'lost:%' AND EXISTS
+       (SELECT 1 FROM messages WHERE conversation_id = CAST(substr(key, 6) AS INTEGER))
+"""
 _RELINK = (
     ("messages that a development version laid aside, in files that are gone", _FILELESS),
     ("messages whose block was unreadable", _BLOCKLESS),
@@ -140,7 +149,7 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What was done. ``kept``: the backup, or the damaged file; ``lost``: rows that could not be read, by table."""
+    """A repair that was done. ``kept``: the backup, or the damaged file; ``lost``: rows that could not be read, by table."""
 
     diagnosis: Diagnosis
     kept: Path | None = None
@@ -178,6 +187,13 @@ def glanced(deps: Access) -> str:
     survey = Survey(deps.db)
     lost = survey.unreadable(above=survey.floor(deep=False, newest=_NEWEST_OF_MANY if large else RECENT_ROWS))
     return f"{counted(len(lost), 'message')} cannot be read, the first is msg_{lost[0]}" if lost else ""
+
+
+def hopeless(deps: Access) -> str:
+    """Words about a damaged file in which no message can be read, "" for any other."""
+    if files.holds_messages(deps.db.path):
+        return ""
+    return f"No message can be read in it, so there is nothing to save: {backup.way_back(deps)}"
 
 
 def repair(deps: Access, progress: Progress = silent) -> Repaired:
@@ -254,13 +270,13 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
 def _relinked(path: Path, saved: Salvage) -> list[str]:
     """Make the saved rows point at each other again, and note what is gone."""
     notes = []
-    files.rewrite(path, [(_SPENT_NODE_IDS, ())])
+    files.rewrite(path, [(_SPENT_NODE_IDS, ()), (_COUNT_MESSAGES, ())])
     given = {"owner": RECOVERED, "names": json.dumps(saved.names)}
     for what, sql in _RELINK:
         changed = files.rewrite(path, [(sql, {name: value for name, value in given.items() if f":{name}" in sql})])
         if changed:
             notes.append(f"{changed} {what}")
-    files.rewrite(path, [(sql, ()) for sql in COUNT_REMOVED])
+    files.rewrite(path, [(sql, ()) for sql in (*COUNT_REMOVED, _SOME_ARE_LEFT)])
     files.reseal(path)
     fresh = Database(path)
     gone = Meta(fresh).value("removed:messages")

@@ -1,5 +1,5 @@
 """
-What a purge is asked for, and what it asks of whoever else has the messages: a fleet, whose side is in room ``fleet``.
+Selection of a purge, and its reach in a fleet, whose side is in room ``fleet``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a purge would reach there.
+    """Reach of a purge in a fleet.
 
     ``tables``: rows by table; ``messages``, ``summaries``: their numbers there. ``only_there``: messages that were chosen and
     are not here. ``held``: numbers of here to those who hold them; ``held_there``: messages that are only there and held.
@@ -52,10 +52,10 @@ class Table:
 
 
 class Others(Protocol):
-    """Whoever else has the messages of this database. Each call raises LcmError where they cannot be asked."""
+    """Other holders of this database's messages. Each call raises LcmError where they cannot be asked."""
 
     def reach(self, asked: Selection, chosen: Sequence[int], progress: Progress) -> Reach:
-        """What they have of a selection, of which these are here."""
+        """Their rows of a selection, of which these are here."""
 
     def remove(self, reach: Reach, evidence: Evidence) -> Mapping[str, int]:
         """Empty it there: rows by table. What was only there is noted as evidence."""

@@ -35,7 +35,7 @@ _LEAST_PIECES: Final = 50
 
 @dataclass(slots=True)
 class Evidence:
-    """What purged messages said, and how they were stored. ``short``: messages too short to be looked for."""
+    """Words of purged messages, and their stored form. ``short``: messages too short to be looked for."""
 
     texts: dict[str, None] = field(default_factory=dict)
     stored: dict[bytes, None] = field(default_factory=dict)
@@ -125,7 +125,7 @@ def forms_of(texts: Iterable[str]) -> list[str]:
 
 
 def _unpacked(path: Path) -> Iterator[str]:
-    """What a file says once it is unpacked."""
+    """Texts of a file once it is unpacked."""
     if path.suffix == ".z":
         yield unpacked(path)
     elif path.suffix in (".db", ".sqlite3"):

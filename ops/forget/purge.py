@@ -77,7 +77,7 @@ SELECT n.conversation_id FROM carried k JOIN nodes n USING(node_id) WHERE k.conv
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What would go. ``held``: chosen, but under a hold. ``host``: sessions of the chosen ones that the host still has."""
+    """Messages that would go. ``held``: chosen, but under a hold. ``host``: their sessions that the host still has."""
 
     rows: tuple[int, ...]
     held: tuple[int, ...] = ()
@@ -92,7 +92,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Done:
-    """What went. ``conversations``: gone as a whole. ``still``: addresses of other texts that say the same.
+    """Messages that went. ``conversations``: gone as a whole. ``still``: addresses of other texts that say the same.
 
     ``there``: tables of a fleet's server that were searched.
     """
@@ -335,7 +335,7 @@ def _emptied(deps: Access, store_id: int) -> tuple[Stored, Message]:
 
 
 def place_of(said: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """What is left of a message."""
+    """The empty place that is left of a message."""
     kept = {key: said[key] for key in _KEPT_KEYS if said.get(key) is not None}
     kept["content"] = _GONE.format(number)
     if calls := content.calls_of(said):
@@ -391,7 +391,7 @@ def _extract(node: Node, lines: tuple[SourceLine, ...]) -> Node:
 
 # -- file and proof --------------------------------------------------------------------------------------
 def sweep(deps: Access, progress: Progress) -> int:
-    """What is left in indexes, free pages and log is overwritten; conversations of which nothing is left go: how many."""
+    """Overwrite what is left in indexes, free pages and log; conversations of which nothing is left go: how many."""
     count = _without_rows(deps)
     reindex(deps, progress)
     progress("rewriting the file", 0, 0)

@@ -45,7 +45,7 @@ SELECT coalesce(sum(iif(typeof(envelope) = 'blob', length(envelope), chars / 3))
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one step does to one session. ``frees``: about so many bytes of rows and files."""
+    """One step's part of one session. ``frees``: about so many bytes of rows and files."""
 
     due: Due
     rows: tuple[int, ...]
@@ -54,7 +54,7 @@ class Share:
 
 @dataclass(slots=True)
 class Retention:
-    """What the policy would do, or did. ``held``: messages that stay because of a hold."""
+    """A round of the policy, planned or done. ``held``: messages that stay because of a hold."""
 
     shares: list[Share] = field(default_factory=list)
     held: list[int] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Retention:
 
 
 def plan(deps: Access, progress: Progress = silent) -> Retention:
-    """What the policy would remove now. Changes nothing."""
+    """Messages that the policy would remove now. Changes nothing."""
     out = Retention()
     found = due(deps.db, deps.config.retention, now=deps.clock())
     for n, each in enumerate(found):

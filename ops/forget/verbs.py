@@ -40,7 +40,7 @@ _NOT_OURS: Final = (
 
 
 def selection(words: Words) -> Selection:
-    """What was chosen: pairs of a kind and its value. Raises BadRequest for anything else."""
+    """The selection as it was typed: pairs of a kind and its value. Raises BadRequest for anything else."""
     rest = [*words.rest]
     if words.session:
         rest += ["session", words.session]
@@ -136,7 +136,7 @@ def _elsewhere(deps: Access, planned: purge.Plan) -> list[str]:
 
 
 def _there(there: Reach) -> list[str]:
-    """What a fleet's server has of it."""
+    """A fleet server's part of the selection."""
     tables = ", ".join(f"{name} {count:,}" for name, count in there.tables.items())
     lines = [f"On {there.where}: {tables}. {_THERE}"]
     for thing, numbers in (("msg", there.messages), ("sum", there.summaries)):
@@ -173,7 +173,7 @@ def _reached(there: Reach) -> dict[str, Any]:
 
 
 def _certificate(deps: Access, asked: Selection, done: purge.Done) -> dict[str, Any]:
-    """What was removed and where it was looked for, with digests; the last one is of all the rest."""
+    """Certificate of a purge: its messages and where they were looked for, with digests; the last one is of all the rest."""
     assert done.found is not None
     about = {
         "database": files.facts_of(deps.db).identity,

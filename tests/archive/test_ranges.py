@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archive_world import Agent
-from world import Chat, Script, World, alternates, chat
+from worlds.archive import Agent
+from worlds.process import Chat, Script, World, alternates, chat
 
 from hermes_lcm.archive import ranges
 from hermes_lcm.archive.costs import TokenCosts, length

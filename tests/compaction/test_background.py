@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import PATIENCE_S, Chat, Script, World, chat, run, tokens_of
+from worlds.process import PATIENCE_S, Chat, Script, World, chat, run, tokens_of
 
 from hermes_lcm.compaction import background
 from hermes_lcm.errors import StoreError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from world import chat
+from worlds.process import chat
 
 from hermes_lcm.compaction.pressure import CJK, FIXED, PROSE, STRUCTURED, Calibration, class_of, mix_of
 from hermes_lcm.host import facts

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from test_background import until
-from world import PATIENCE_S, Script, World, chat
+from worlds.process import PATIENCE_S, Script, World, chat
 
 from hermes_lcm.errors import SourcesChanged
 from hermes_lcm.records import Summary, SummaryTask

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import PATIENCE_S, Chat, Script, World, alternates, chat, digests, reload, run, texts, tokens_of
+from worlds.process import PATIENCE_S, Chat, Script, World, alternates, chat, digests, reload, run, texts, tokens_of
 
 from hermes_lcm.prompt import context_message
 from hermes_lcm.records import Flag, Summary, SummaryTask

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Script, chat
+from worlds.process import Script, chat
 
 from hermes_lcm.command import answer, operator_access
 from hermes_lcm.compaction import compress

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import World, chat
+from worlds.process import World, chat
 
 from hermes_lcm.compaction.sources import source_lines
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, Script, World, alternates, chat, texts, tokens_of
+from worlds.process import Chat, Script, World, alternates, chat, texts, tokens_of
 
 from hermes_lcm.compaction import unstored
 from hermes_lcm.compaction.compress import Outcome

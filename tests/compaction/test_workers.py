@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from test_background import turn_ends
-from world import PATIENCE_S, Script, World, chat
+from worlds.process import PATIENCE_S, Script, World, chat
 
 from hermes_lcm.compaction.workers import Foreground
 

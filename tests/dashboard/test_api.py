@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import World, healthy
-from world import Chat
-from world import World as Compacting
+from worlds.home import Home, healthy
+from worlds.process import Chat
+from worlds.process import World as Compacting
 
 from hermes_lcm.command import VERBS, Verb
 from hermes_lcm.dashboard import api
@@ -47,7 +47,7 @@ def ask(page: str, *, shared: bool = False, **given: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def archive(hermes_home: Path) -> Iterator[World]:
+def archive(hermes_home: Path) -> Iterator[Home]:
     """A hundred messages about zebras, and a summary over ten of them."""
     world = healthy(hermes_home)
     world.close()
@@ -56,14 +56,14 @@ def archive(hermes_home: Path) -> Iterator[World]:
 
 
 @pytest.mark.parametrize(("page", "given"), [*LOOKS.items(), *TEXTS.items()])
-def test_every_page_answers(archive: World, page: str, given: dict[str, str]) -> None:
+def test_every_page_answers(archive: Home, page: str, given: dict[str, str]) -> None:
     """Nothing is missing from this list either."""
     assert ask(page, **given)
     assert set(api.PAGES) == {*LOOKS, *TEXTS, "run"}
 
 
 # -- what may be shown -------------------------------------------------------------------------------------------------
-def test_off_shows_nothing_and_says_how_to_switch_it_on(archive: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_off_shows_nothing_and_says_how_to_switch_it_on(archive: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even whether something is stored."""
     monkeypatch.setenv("LCM_DASHBOARD", "off")
     answers = [api.answer(page, {"words": "status"}) for page in api.PAGES]
@@ -74,7 +74,7 @@ def test_off_shows_nothing_and_says_how_to_switch_it_on(archive: World, monkeypa
 
 @pytest.mark.parametrize(("page", "given"), LOOKS.items())
 def test_metadata_shows_no_word_that_was_said(
-    archive: World, monkeypatch: pytest.MonkeyPatch, page: str, given: dict[str, str]
+    archive: Home, monkeypatch: pytest.MonkeyPatch, page: str, given: dict[str, str]
 ) -> None:
     """Every message says zebra."""
     monkeypatch.setenv("LCM_DASHBOARD", "metadata")
@@ -84,7 +84,7 @@ def test_metadata_shows_no_word_that_was_said(
 
 @pytest.mark.parametrize(("page", "given"), TEXTS.items())
 def test_metadata_refuses_pages_that_are_texts(
-    archive: World, monkeypatch: pytest.MonkeyPatch, page: str, given: dict[str, str]
+    archive: Home, monkeypatch: pytest.MonkeyPatch, page: str, given: dict[str, str]
 ) -> None:
     """With the way out."""
     monkeypatch.setenv("LCM_DASHBOARD", "metadata")
@@ -93,7 +93,7 @@ def test_metadata_refuses_pages_that_are_texts(
     assert (status, "dashboard: full" in text) == (403, True)
 
 
-def test_metadata_runs_no_verb_that_shows_or_does_something(archive: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_runs_no_verb_that_shows_or_does_something(archive: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """`show` would show; `dissolve ... undo` would do."""
     monkeypatch.setenv("LCM_DASHBOARD", "metadata")
     dry = ask("run", words="dissolve sum_1")
@@ -107,7 +107,7 @@ def test_metadata_runs_no_verb_that_shows_or_does_something(archive: World, monk
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_metadata_lets_no_verb_tell_what_was_said(archive: World, monkeypatch: pytest.MonkeyPatch, verb: Verb) -> None:
+def test_metadata_lets_no_verb_tell_what_was_said(archive: Home, monkeypatch: pytest.MonkeyPatch, verb: Verb) -> None:
     """A verb that is new tells nothing until somebody lists it."""
     monkeypatch.setenv("LCM_DASHBOARD", "metadata")
     _, text = api.answer("run", {"words": f"{verb.name} {verb.example}".strip()})
@@ -115,7 +115,7 @@ def test_metadata_lets_no_verb_tell_what_was_said(archive: World, monkeypatch: p
     assert "zebra" not in text
 
 
-def test_metadata_quotes_nothing_that_an_operator_typed(archive: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_quotes_nothing_that_an_operator_typed(archive: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Words of a verb, and what was refused of a setting that may name somebody."""
     note(archive.runtime.db, "ledger correct 1.ab the zebra is white", "corrected: the zebra is white", now=1.0)
     (archive.home / "config.yaml").write_text(
@@ -131,7 +131,7 @@ def test_metadata_quotes_nothing_that_an_operator_typed(archive: World, monkeypa
 
 
 def test_behind_a_login_texts_are_shown_only_where_somebody_said_so(
-    archive: World, monkeypatch: pytest.MonkeyPatch
+    archive: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others than the operator may have a login."""
     before = ask("about", shared=True)["mode"]
@@ -141,7 +141,7 @@ def test_behind_a_login_texts_are_shown_only_where_somebody_said_so(
 
 
 # -- looking, then doing -----------------------------------------------------------------------------------------------
-def test_a_change_is_done_as_it_was_shown_and_noted(archive: World) -> None:
+def test_a_change_is_done_as_it_was_shown_and_noted(archive: Home) -> None:
     """Dry run, then the same words with its digest."""
     dry = ask("run", words="dissolve sum_1")
     untouched = ask("node", id="1")["dissolved"]
@@ -162,7 +162,7 @@ def test_a_change_is_done_as_it_was_shown_and_noted(archive: World) -> None:
         {"words": ""},
     ],
 )
-def test_nothing_is_done_that_was_not_shown(archive: World, given: dict[str, Any]) -> None:
+def test_nothing_is_done_that_was_not_shown(archive: Home, given: dict[str, Any]) -> None:
     """Refused, in words."""
     status, text = api.answer("run", given)
     if given.get("apply") and given["words"] == "status":
@@ -178,7 +178,7 @@ def test_nothing_is_done_that_was_not_shown(archive: World, given: dict[str, Any
 )
 def test_small_changes_are_shown_first_too(hermes_home: Path, words: str, taken_back: str) -> None:
     """The first answer is a dry run; each that is done stands in the journal."""
-    world = World(hermes_home)
+    world = Home(hermes_home)
     world.say("Always answer briefly.", "yes", "Our budget is $400.")
     world.close()
     entry = ask("ledger")["entries"][-1]["entry"]
@@ -193,7 +193,7 @@ def test_small_changes_are_shown_first_too(hermes_home: Path, words: str, taken_
     assert len(ask("journal")["entries"]) == 2
 
 
-def test_the_exam_is_held_when_asked_and_its_grade_stays(archive: World) -> None:
+def test_the_exam_is_held_when_asked_and_its_grade_stays(archive: Home) -> None:
     """Opening the page asks nothing; figures alone say no question."""
     assert ask("exam") == {"asked": False}
     held = ask("exam", ask="1")
@@ -204,7 +204,7 @@ def test_the_exam_is_held_when_asked_and_its_grade_stays(archive: World) -> None
 
 def test_the_ledger_is_filtered_and_comes_in_pages(hermes_home: Path) -> None:
     """By kind and by words; struck entries come last."""
-    world = World(hermes_home)
+    world = Home(hermes_home)
     world.say("Always answer briefly.", "ok", "Our budget is $400.", "ok", "Never push to main.")
     world.close()
     rule = ask("ledger", kind="rule", about="briefly")["entries"][0]["entry"]
@@ -217,7 +217,7 @@ def test_the_ledger_is_filtered_and_comes_in_pages(hermes_home: Path) -> None:
     assert page["kinds"] == {"rule": 2, "value": 1}
 
 
-def test_verbs_speak_as_at_the_terminal(archive: World) -> None:
+def test_verbs_speak_as_at_the_terminal(archive: Home) -> None:
     """The same words, commands included."""
     said = ask("run", words="doctor retention")["text"]
 
@@ -235,7 +235,7 @@ def test_an_empty_home_says_what_to_do(hermes_home: Path) -> None:
     assert list(hermes_home.glob("lcm.db*")) == []
 
 
-def test_profiles_have_archives_of_their_own(archive: World, hermes_home: Path) -> None:
+def test_profiles_have_archives_of_their_own(archive: Home, hermes_home: Path) -> None:
     """The host's way to name them."""
     (hermes_home / "profiles" / "work").mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:
@@ -248,7 +248,7 @@ def test_profiles_have_archives_of_their_own(archive: World, hermes_home: Path) 
     assert api.answer("about", {"profile": "nobody"})[0] == 404
 
 
-def test_lists_come_in_pages(archive: World) -> None:
+def test_lists_come_in_pages(archive: Home) -> None:
     """Each says whether there is more."""
     sources = ask("node", id="1", offset="7", limit="5")
     messages = ask("prompt", id="1", offset="80", limit="25")
@@ -258,7 +258,7 @@ def test_lists_come_in_pages(archive: World) -> None:
 
 
 @pytest.mark.parametrize("given", [{"from": "x"}, {"from": "-1"}, {"from": "9", "to": "3"}, {"to": "9" * 40}])
-def test_arguments_are_checked(archive: World, given: dict[str, str]) -> None:
+def test_arguments_are_checked(archive: Home, given: dict[str, str]) -> None:
     """The offender is named."""
     status, text = api.answer("messages", given)
 
@@ -267,7 +267,7 @@ def test_arguments_are_checked(archive: World, given: dict[str, str]) -> None:
 
 def test_a_long_line_is_counted_in_pieces(hermes_home: Path) -> None:
     """However many messages there are, an answer has so many pieces at most; a short stretch comes one by one."""
-    world = World(hermes_home)
+    world = Home(hermes_home)
     world.say(*(f"message {n}" for n in range(5000)))
     world.close()
     whole = ask("messages", **{"from": "0", "to": "5001"})
@@ -280,7 +280,7 @@ def test_a_long_line_is_counted_in_pieces(hermes_home: Path) -> None:
 
 def test_what_a_summary_dropped_is_told(hermes_home: Path) -> None:
     """Names, numbers and paths of a source that the summary does not say."""
-    world = World(hermes_home)
+    world = Home(hermes_home)
     world.say("restart nginx_proxy on port 8443, its file is /etc/nginx/site.conf", "done")
     world.node(1, 2, text="The proxy nginx_proxy was restarted.")
     world.close()
@@ -310,7 +310,7 @@ def test_a_prompt_is_the_text_that_the_model_got(hermes_home: Path, monkeypatch:
 
 def test_hits_say_why_they_stand_where_they_stand(hermes_home: Path) -> None:
     """How they matched, and which signals raised them."""
-    world = World(hermes_home)
+    world = Home(hermes_home)
     world.say(
         *(f"we talked about the weather of day {n}" for n in range(30)), "the port of the gateway is 8443", "fine"
     )
@@ -323,7 +323,7 @@ def test_hits_say_why_they_stand_where_they_stand(hermes_home: Path) -> None:
 
 def test_messages_that_are_no_unicode_are_shown(hermes_home: Path) -> None:
     """A lone surrogate must not break a page."""
-    world = World(hermes_home)
+    world = Home(hermes_home)
     world.say("half of a sign: \ud83d", "fine")
     world.close()
     text = api.answer("message", {"id": "1"})[1]
@@ -333,7 +333,7 @@ def test_messages_that_are_no_unicode_are_shown(hermes_home: Path) -> None:
 
 
 # -- as the host loads it ----------------------------------------------------------------------------------------------
-def test_the_host_loads_the_routes_by_their_path(archive: World) -> None:
+def test_the_host_loads_the_routes_by_their_path(archive: Home) -> None:
     """Without a package, and finds the copy of the plugin that is there already."""
     from fastapi import FastAPI
     from starlette.testclient import TestClient

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, World, chat, owner_rights
+from worlds.process import Chat, World, chat, owner_rights
 
 from hermes_lcm.command import answer
 from hermes_lcm.exam import grading

@@ -12,8 +12,8 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from breaking import Host, copied, template, valid
-from world import chat
+from worlds.breaking import Host, copied, template, valid
+from worlds.process import chat
 
 from hermes_lcm import command
 from hermes_lcm.ops.answers import FOUND, OK

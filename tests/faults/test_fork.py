@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from breaking import Host
-from world import chat
+from worlds.breaking import Host
+from worlds.process import chat
 
 HERE = Path(__file__).resolve().parents[2]
 _FORK = """

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from breaking import KINDS, Faults, Host, copied, template
-from world import Script, chat, digests, texts
+from worlds.breaking import KINDS, Faults, Host, copied, template
+from worlds.process import Script, chat, digests, texts
 
 from hermes_lcm.command import OK, REFUSED
 from hermes_lcm.errors import SummaryUnavailable

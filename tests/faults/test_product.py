@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from breaking import Host, template
-from ops_world import PAGE_BYTES as PAGE
-from world import chat
+from worlds.breaking import Host, template
+from worlds.home import PAGE_BYTES as PAGE
+from worlds.process import chat
 
 from hermes_lcm.command import VERBS
 from hermes_lcm.config import load

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from breaking import Host
-from ops_world import PAGE_BYTES as PAGE
-from ops_world import World
-from world import chat
+from worlds.breaking import Host
+from worlds.home import PAGE_BYTES as PAGE
+from worlds.home import Home
+from worlds.process import chat
 
 from hermes_lcm.command import answer
 from hermes_lcm.storage import leaves
@@ -170,7 +170,7 @@ def test_messages_on_intact_pages_come_back(name: str, source: Path, tmp_path: P
     path.write_bytes(after)
     wanted = whole(before, bytes(after))
 
-    world = World(home)
+    world = Home(home)
     for words in ("status", "doctor", "search question", "doctor repair"):
         answer(words, world.deps(None))
     done = answer("doctor repair apply", world.deps(None))
@@ -181,3 +181,32 @@ def test_messages_on_intact_pages_come_back(name: str, source: Path, tmp_path: P
     assert len(wanted & there) >= 0.95 * len(wanted), (done.text, len(wanted), len(wanted & there))
     assert wanted or name == "truncated to a tenth"
     assert answer("doctor deep", world.deps(None)).code in (0, 1)
+
+
+def test_a_conversation_that_lost_all_of_its_messages_is_named(source: Path, tmp_path: Path) -> None:
+    """Until the loss is accepted: no number is missing where no row is left."""
+    world = Home(shutil.copytree(source, tmp_path / "home"))
+    with sqlite3.connect(world.path) as raw:
+        raw.execute("UPDATE messages SET envelope = 1")
+        raw.execute("DELETE FROM blocks")
+    raw.close()
+    answer("doctor repair apply", world.deps(None))
+
+    told = answer("doctor deep", world.deps(None)).text
+    assert f"missing: {len(SAID)} messages in 1 conversation" in told, told
+    answer("doctor accept apply", world.deps(None))
+    assert "FAILED" not in answer("doctor deep", world.deps(None)).text
+    world.close()
+
+
+def test_a_file_in_which_nothing_can_be_read_is_not_offered_for_saving(tmp_path: Path) -> None:
+    """Text, where LCM_DATABASE_PATH names the wrong file: its rights are nobody's business either."""
+    path = tmp_path / "lcm.db"
+    path.write_text("shopping list\n" * 300)
+    path.chmod(0o644)
+    world = Home(tmp_path)
+
+    assert "No message can be read in it" in answer("doctor repair", world.deps(None)).text
+    told = answer("doctor", world.deps(None)).text
+    assert ("is LCM_DATABASE_PATH right?" in told, "chmod" in told) == (True, False), told
+    world.close()

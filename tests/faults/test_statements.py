@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, World, chat, digests, texts
+from worlds.process import Chat, World, chat, digests, texts
 
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.errors import StoreError, StoreFull

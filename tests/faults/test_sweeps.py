@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from breaking import KINDS, Faults, Host, copied, lost_or_doubled, template, valid, with_new
-from world import Chat, Script, World, chat, reload
+from worlds.breaking import KINDS, Faults, Host, copied, lost_or_doubled, template, valid, with_new
+from worlds.process import Chat, Script, World, chat, reload
 
 from hermes_lcm.config import load
 from hermes_lcm.errors import StoreError

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from breaking import Faults, Host, copied, lost_or_doubled, template, valid
-from ops_world import readable_home, unprivileged
-from world import Script, World, chat, digests, reload, texts
+from worlds.breaking import Faults, Host, copied, lost_or_doubled, template, valid
+from worlds.home import readable_home, unprivileged
+from worlds.process import Script, World, chat, digests, reload, texts
 
 from hermes_lcm.command import OK
 from hermes_lcm.storage.connection import Database
@@ -70,8 +70,8 @@ def heals(host: Host, said: Any) -> None:
 _LIVE = """
 import sys
 from pathlib import Path
-from breaking import Host
-from world import chat
+from worlds.breaking import Host
+from worlds.process import chat
 host = Host(Path(sys.argv[1]))
 live = chat()
 for n in range(1000):
@@ -305,7 +305,7 @@ def test_a_lock_of_thirty_seconds(hermes_home: Path) -> None:
 _MANY = """
 import sys, threading
 from pathlib import Path
-from world import World, chat
+from worlds.process import World, chat
 home, name, threads, turns = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 world = World(home)
 errors = []

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet_world import Fleet
-from postgres import Postgres, running
+from worlds.fleet import Fleet
+from worlds.postgres import Postgres, running
 
 from hermes_lcm.fleet import background
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from fleet_world import Fleet, Host, Process, eventually
-from postgres import running
-from world import chat
+from worlds.fleet import Fleet, Host, Process, eventually
+from worlds.postgres import running
+from worlds.process import chat
 
 from hermes_lcm.command import operator_access, run
 from hermes_lcm.fleet.background import SharedLeases

@@ -8,8 +8,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from fleet_world import Fleet, Host, Process, eventually
-from world import Script, chat
+from worlds.fleet import Fleet, Host, Process, eventually
+from worlds.process import Script, chat
 
 from hermes_lcm import command
 from hermes_lcm.command import FOUND, OK

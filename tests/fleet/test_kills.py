@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from fleet_world import Fleet, Host, eventually
-from postgres import running
+from worlds.fleet import Fleet, Host, eventually
+from worlds.postgres import running
 
 from hermes_lcm.errors import FleetError
 from hermes_lcm.storage.packing import unpack

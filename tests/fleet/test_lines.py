@@ -9,9 +9,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from fleet_world import Fleet, Host, Process, eventually
 from loopback import Line
-from world import PATIENCE_S, chat
+from worlds.fleet import Fleet, Host, Process, eventually
+from worlds.process import PATIENCE_S, chat
 
 from hermes_lcm.command import operator_access, run
 from hermes_lcm.config import Secret

@@ -9,15 +9,15 @@ from typing import Any
 
 import psycopg
 import pytest
-from fleet_world import Fleet, Host
-from postgres import Postgres
-from rights_world import CALLERS, DATA, Matrix, World, asked, told
-from world import chat
+from worlds.fleet import Fleet, Host
+from worlds.gateway import CALLERS, DATA, Gateway, Matrix, asked, told
+from worlds.postgres import Postgres
+from worlds.process import chat
+from worlds.recall import Model
 
 from hermes_lcm.fleet import member
 from hermes_lcm.ops.forget import purge
 from hermes_lcm.search.scope import Rights
-from recall import Model
 
 Hosts = Callable[..., Host]
 
@@ -67,7 +67,7 @@ class There(Matrix):
     """Another host of that fleet, on which nobody of them ever spoke."""
 
     def __init__(self, home: Path, filled: Filled) -> None:
-        World.__init__(self, home)
+        Gateway.__init__(self, home)
         self.runtime.model = Model(*["No answer."] * 50_000)
         self._addresses = filled.addresses
 
@@ -75,7 +75,7 @@ class There(Matrix):
         return self._addresses
 
 
-def end(world: World) -> None:
+def end(world: Gateway) -> None:
     if world.runtime.fleet is not None:
         world.runtime.fleet.stop()
     world.runtime.preparer.stop()

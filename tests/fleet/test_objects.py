@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from fleet_world import Fleet, Host, Process, eventually
-from world import chat
+from worlds.fleet import Fleet, Host, Process, eventually
+from worlds.process import chat
 
 from hermes_lcm import command
 from hermes_lcm.command import OK

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from fleet_world import Fleet, Host
-from world import chat, reload
+from worlds.fleet import Fleet, Host
+from worlds.process import chat, reload
 
 from hermes_lcm.errors import FleetError, FleetUnavailable
 from hermes_lcm.records import Flag

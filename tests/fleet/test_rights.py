@@ -7,8 +7,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from fleet_world import Fleet, Host
-from world import chat
+from worlds.fleet import Fleet, Host
+from worlds.process import chat
 
 Hosts = Callable[..., Host]
 TABLES = ("conversations", "sessions", "messages", "nodes", "assemblies", "carried", "archives", "leases", "principals")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import World
+from worlds.home import Home as Stored
 
 from host.drive import REPOSITORY, Home
 
@@ -70,7 +70,7 @@ class Server:
 def test_the_api_of_the_tab_behind_the_real_server(tmp_path: Path) -> None:
     """Only with the host's token; every page answers; a change is shown, done, and noted."""
     home = Home.make(tmp_path / "home", "http://127.0.0.1:9/v1")
-    world = World(home.path)
+    world = Stored(home.path)
     world.say("Always answer in German, please.", "ok", *[f"message {n} about zebras" for n in range(30)])
     world.close()
     server, at = Server(home), "/api/plugins/hermes-lcm"

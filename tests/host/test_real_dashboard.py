@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ops_world import World
+from worlds.home import Home as Stored
 
 from host.browser import Browser, dashboard, until
 from host.drive import WINDOW, Home
@@ -25,7 +25,7 @@ LONG = 50_000
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A dashboard over two conversations: a hostile one that is folded twice, and one of 50,000 messages."""
     home = Home.make(tmp_path_factory.mktemp("dashboard") / "home", "http://127.0.0.1:9/v1", window=100_000)
-    world = World(home.path)
+    world = Stored(home.path)
     texts = [f"message {n}: the port of nginx_proxy is {8000 + n} {ATTACK if n % 10 == 0 else ''}" for n in range(LONG)]
     for at in range(0, LONG, 10_000):
         world.say(*texts[: at + 10_000], session="long")
@@ -280,7 +280,7 @@ def test_a_conversation_of_the_real_agent_is_seen_as_it_was(tmp_path: Path) -> N
 def test_metadata_hides_what_was_said(tmp_path: Path) -> None:
     """The picture stays, without a word."""
     home = Home.make(tmp_path / "home", "http://127.0.0.1:9/v1", settings={"LCM_DASHBOARD": "metadata"})
-    world = World(home.path)
+    world = Stored(home.path)
     world.say(*(f"zebra {n}" for n in range(30)))
     world.node(*range(1, 11), text="of a zebra")
     world.close()

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from earlier_world import LCM_X, PAYLOADS, SUMMARY, EarlierPlugin, talk, used
-from ops_world import ROOT, Holder, World, digest, healthy
+from worlds.earlier import LCM_X, PAYLOADS, SUMMARY, EarlierPlugin, talk, used
+from worlds.home import ROOT, Holder, Home, digest, healthy
 
 from hermes_lcm.command import OK, REFUSED, VERBS, Words
 from hermes_lcm.errors import BadRequest, StoreBusy, StoreForeign
@@ -38,7 +38,7 @@ from hermes_lcm.storage.payloads import folder_of
 
 def terminal(home: Path, **settings: str) -> Access:
     """The parts as ``hermes lcm`` has them."""
-    world = World(home, **settings)
+    world = Home(home, **settings)
     runtime = world.runtime
     return replace(world.deps(None, trusted=True), store=runtime.view_store, clock=lambda: 1_700_000_000.0)
 
@@ -104,7 +104,7 @@ def test_a_log_that_was_left_behind_is_read_and_stays(tmp_path: Path) -> None:
 def test_turns_are_stored_beside_it(tmp_path: Path) -> None:
     """The file stays as it is."""
     used(tmp_path)[0].close()
-    world = World(tmp_path)
+    world = Home(tmp_path)
     before = digest(world.path)
     world.say("hello", session="new")
 
@@ -194,7 +194,7 @@ def test_a_session_that_goes_on_stores_only_what_is_new(tmp_path: Path) -> None:
     plugin, messages = used(tmp_path)
     plugin.close()
     adopt.adopt(terminal(tmp_path), None, None)
-    world = World(tmp_path)
+    world = Home(tmp_path)
     live = [{"role": "user", "content": SUMMARY}, *messages[12:]]
 
     assert world.runtime.take("s1", live).stored == 0
@@ -289,7 +289,7 @@ def test_it_is_refused_in_a_chat(tmp_path: Path) -> None:
     """It reads files of this machine by name."""
     used(tmp_path)[0].close()
     with pytest.raises(BadRequest, match="at the terminal"):
-        adopt.adopt(World(tmp_path).deps(None), None, None)
+        adopt.adopt(Home(tmp_path).deps(None), None, None)
 
 
 # -- payload files -------------------------------------------------------------------------------------
@@ -560,7 +560,7 @@ def test_a_database_from_elsewhere_joins_the_one_that_is_here(tmp_path: Path) ->
     """A session that went on here keeps its rows; what came before them goes in front, once."""
     plugin, messages = used(tmp_path / "old")
     plugin.close()
-    world = World(tmp_path / "new")
+    world = Home(tmp_path / "new")
     live = [{"role": "user", "content": SUMMARY}, *messages[12:], {"role": "user", "content": "new here"}]
     world.runtime.take("s1", live)
     deps = terminal(tmp_path / "new")
@@ -570,7 +570,7 @@ def test_a_database_from_elsewhere_joins_the_one_that_is_here(tmp_path: Path) ->
     assert read == [*(m["content"] for m in messages), "new here"]
     assert done.kept is not None
     assert adopt.adopt(deps, str(plugin.path), None).taken.added == 0
-    assert World(tmp_path / "new").runtime.take("s1", [*live, {"role": "assistant", "content": "yes"}]).stored == 1
+    assert Home(tmp_path / "new").runtime.take("s1", [*live, {"role": "assistant", "content": "yes"}]).stored == 1
 
 
 # -- at the terminal -----------------------------------------------------------------------------------
@@ -591,7 +591,7 @@ def test_the_verb_says_what_it_found_and_did(tmp_path: Path) -> None:
 @pytest.mark.host
 def test_a_compaction_covers_what_was_adopted(hermes_home: Path) -> None:
     """The session goes on, is compacted, and every message is in the prompt, raw or under one summary of ours."""
-    from world import Script
+    from worlds.process import Script
 
     from hermes_lcm import command
     from hermes_lcm.engine import LCMEngine

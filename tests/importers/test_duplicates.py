@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import World, healthy
+from worlds.home import Home, healthy
 
 from hermes_lcm.command import OK, answer
 from hermes_lcm.importers import duplicates, importer
@@ -35,7 +35,7 @@ def damaged(home: Path, *, times: int = 3) -> Access:
             for k in range(8)
         ]
     path.write_text("\n".join(json.dumps(row) for row in rows))
-    deps = World(home).deps(None, trusted=True)
+    deps = Home(home).deps(None, trusted=True)
     importer.take_in(deps, path)
     return deps
 
@@ -119,7 +119,7 @@ def test_an_interrupted_marking_goes_on(tmp_path: Path) -> None:
 
 def test_rows_of_a_live_session_are_never_marked(tmp_path: Path) -> None:
     """What people say again and again is theirs."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     for n in range(1, 4):
         world.say(*(["yes", "ok"] * 6 * n))
     healthy_deps = replace(world.deps(None), trusted=True)
@@ -130,7 +130,7 @@ def test_rows_of_a_live_session_are_never_marked(tmp_path: Path) -> None:
 
 def test_rows_without_a_proven_place_may_be(tmp_path: Path) -> None:
     """A list that had nothing in common with what was stored was kept whole; shown again, it is there twice."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     texts = [f"word {k}" for k in range(8)]
     world.say(*texts)
     world.raw("UPDATE messages SET said_at = 1e9 + store_id / 1000.0")
@@ -146,6 +146,6 @@ def test_rows_without_a_proven_place_may_be(tmp_path: Path) -> None:
 
 def test_nothing_stored_is_nothing_to_mark(tmp_path: Path) -> None:
     """And makes no file."""
-    assert answer("doctor duplicates apply", World(tmp_path).deps(None)).data == {"stored": 0}
+    assert answer("doctor duplicates apply", Home(tmp_path).deps(None)).data == {"stored": 0}
     assert list(tmp_path.iterdir()) == []
     assert answer("doctor duplicates", healthy(tmp_path).deps(None)).data["duplicates"] == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import World, digest, healthy
+from worlds.home import Home, digest, healthy
 
 from hermes_lcm.command import OK, answer
 from hermes_lcm.errors import BadRequest, NotFound
@@ -34,8 +34,8 @@ AWKWARD = (
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path / "here")
+def world(tmp_path: Path) -> Home:
+    world = Home(tmp_path / "here")
     world.say(*AWKWARD)
     world.runtime.store.flag([2], add=Flag.RETRACTED)
     return world
@@ -43,7 +43,7 @@ def world(tmp_path: Path) -> World:
 
 def elsewhere(tmp_path: Path) -> Access:
     """Another home, at its terminal."""
-    return World(tmp_path / "there").deps(None, trusted=True)
+    return Home(tmp_path / "there").deps(None, trusted=True)
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [{key: value for key, value in each.items() if key not in ("store_id", "revises")} for each in out]
 
 
-def test_an_export_comes_back_exactly(world: World, tmp_path: Path) -> None:
+def test_an_export_comes_back_exactly(world: Home, tmp_path: Path) -> None:
     """Every envelope, time, flag, source and place; exporting it again gives the same file."""
     made = export.export(world.deps(), None, "jsonl")
     deps = elsewhere(tmp_path)
@@ -63,7 +63,7 @@ def test_an_export_comes_back_exactly(world: World, tmp_path: Path) -> None:
     assert doctor(deps, deep=True)["counts"]["fail"] == 0
 
 
-def test_an_export_is_private_and_whole(world: World) -> None:
+def test_an_export_is_private_and_whole(world: Home) -> None:
     """Readable by its owner, and no half of it is left behind."""
     made = export.export(world.deps(), None, "jsonl")
 
@@ -72,7 +72,7 @@ def test_an_export_is_private_and_whole(world: World) -> None:
     assert made.messages == len(AWKWARD)
 
 
-def test_markdown_is_the_thread_as_it_reads(world: World) -> None:
+def test_markdown_is_the_thread_as_it_reads(world: Home) -> None:
     """Without what was taken back."""
     text = export.export(world.deps(), None, "markdown").path.read_text(encoding="utf-8")
 
@@ -81,7 +81,7 @@ def test_markdown_is_the_thread_as_it_reads(world: World) -> None:
     assert "日本語 🦓" in text
 
 
-def test_the_archive_is_not_changed_by_an_export(world: World) -> None:
+def test_the_archive_is_not_changed_by_an_export(world: Home) -> None:
     """Looking is looking."""
     world.close()
     before = digest(world.path)
@@ -93,7 +93,7 @@ def test_the_archive_is_not_changed_by_an_export(world: World) -> None:
 
 def test_only_what_may_be_read_is_exported(tmp_path: Path) -> None:
     """A chat exports its own conversation and no other."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     for name in ("anna", "bert"):
         world.runtime.announce(name, platform="telegram", host_key=f"agent:main:telegram:dm:{name}")
         world.say("secret", session=name, platform="telegram")
@@ -119,7 +119,7 @@ def test_an_export_without_any_conversation_is_told_so(tmp_path: Path) -> None:
         export.export(deps, None, "jsonl")
 
 
-def test_a_database_of_ours_is_no_file_to_import(world: World, tmp_path: Path) -> None:
+def test_a_database_of_ours_is_no_file_to_import(world: Home, tmp_path: Path) -> None:
     """Who tries is told of the restore, which is what takes one."""
     copy = backup.back_up(world.deps()).path
     said = answer(f"import '{copy}'", elsewhere(tmp_path)).text
@@ -127,7 +127,7 @@ def test_a_database_of_ours_is_no_file_to_import(world: World, tmp_path: Path) -
     assert f"`hermes lcm restore {copy}` puts it" in said
 
 
-def test_importing_twice_is_importing_once(world: World, tmp_path: Path) -> None:
+def test_importing_twice_is_importing_once(world: Home, tmp_path: Path) -> None:
     """The second time finds everything there and makes no backup."""
     made = export.export(world.deps(), None, "jsonl")
     deps = elsewhere(tmp_path)
@@ -137,7 +137,7 @@ def test_importing_twice_is_importing_once(world: World, tmp_path: Path) -> None
     assert (second.present, second.added, second.backup) == (len(AWKWARD), 0, None)
 
 
-def test_a_dry_run_creates_nothing(world: World, tmp_path: Path) -> None:
+def test_a_dry_run_creates_nothing(world: Home, tmp_path: Path) -> None:
     """Not even the database."""
     made = export.export(world.deps(), None, "jsonl")
     deps = elsewhere(tmp_path)
@@ -166,10 +166,10 @@ def test_an_interrupted_import_goes_on(stop: int, tmp_path: Path, monkeypatch: p
     assert lines_of(export.export(deps, "s1", "jsonl").path) == lines_of(made.path)
 
 
-def test_another_conversation_under_the_same_name_is_refused(world: World, tmp_path: Path) -> None:
+def test_another_conversation_under_the_same_name_is_refused(world: Home, tmp_path: Path) -> None:
     """An import never mixes two."""
     made = export.export(world.deps(), None, "jsonl")
-    other = World(tmp_path / "there")
+    other = Home(tmp_path / "there")
     other.say("something", "else")
 
     with pytest.raises(BadRequest, match="other messages"):
@@ -177,7 +177,7 @@ def test_another_conversation_under_the_same_name_is_refused(world: World, tmp_p
     assert other.runtime.store.count() == 2
 
 
-def test_an_incomplete_export_is_refused(world: World, tmp_path: Path) -> None:
+def test_an_incomplete_export_is_refused(world: Home, tmp_path: Path) -> None:
     """A file that was cut off is no conversation."""
     made = export.export(world.deps(), None, "jsonl")
     lines = made.path.read_text(encoding="utf-8").split("\n")
@@ -271,7 +271,7 @@ def test_each_line_with_a_list_is_a_conversation(tmp_path: Path) -> None:
     assert importer.take_in(deps, path).added == 0
 
 
-def test_an_export_of_the_format_before_is_read(world: World, tmp_path: Path) -> None:
+def test_an_export_of_the_format_before_is_read(world: Home, tmp_path: Path) -> None:
     """Files of an older release stay good."""
     made = export.export(world.deps(), None, "jsonl")
     head, *lines = made.path.read_text(encoding="utf-8").split("\n")
@@ -288,9 +288,9 @@ def turns(*texts: str) -> list[dict[str, Any]]:
     return [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
 
 
-def branched(home: Path) -> World:
+def branched(home: Path) -> Home:
     """A parent that takes something back before and after a branch begins; a branch of the branch."""
-    world = World(home)
+    world = Home(home)
     runtime = world.runtime
     runtime.announce("a", platform="cli")
     first = [f"parent {n}" for n in range(6)]
@@ -329,7 +329,7 @@ def test_branches_of_one_parent_share_it(tmp_path: Path) -> None:
     """Importing the parent, then its branches: no row twice, and all of them go on where they were."""
     here = branched(tmp_path / "here")
     paths = [export.export(here.deps(name), None, "jsonl").path for name in "abc"]
-    other = World(tmp_path / "there")
+    other = Home(tmp_path / "there")
     for path in paths:
         importer.take_in(other.deps(None, trusted=True), path)
 
@@ -351,7 +351,7 @@ def test_markdown_of_a_branch_is_what_the_branch_shows(name: str, tmp_path: Path
 
 def test_markdown_shows_an_edited_message_once(tmp_path: Path) -> None:
     """As it reads now, where it stood."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.say("one", "two", "three", "four")
     world.runtime.ingest.forget_all()
     world.runtime.take("s1", turns("one", "two, edited", "three", "four"))
@@ -366,14 +366,14 @@ def test_markdown_shows_an_edited_message_once(tmp_path: Path) -> None:
 URI = "data:image/png;base64," + base64.b64encode(bytes(range(256)) * 20).decode()
 
 
-def whole(world: World) -> Access:
+def whole(world: Home) -> Access:
     """The parts as ``hermes lcm`` has them: with payload files and the filters."""
     return replace(world.deps(None, trusted=True), store=world.runtime.view_store)
 
 
 def test_payloads_leave_with_the_conversation_and_come_back(tmp_path: Path) -> None:
     """In the file they are part of their messages; there they go into files again."""
-    here, there = World(tmp_path / "here"), World(tmp_path / "there")
+    here, there = Home(tmp_path / "here"), Home(tmp_path / "there")
     live = turns(f"look: {URI}", "a picture")
     here.runtime.announce("s1", platform="cli")
     here.runtime.take("s1", live)
@@ -390,7 +390,7 @@ def test_payloads_leave_with_the_conversation_and_come_back(tmp_path: Path) -> N
 
 def test_an_owner_leaves_and_comes_back(tmp_path: Path) -> None:
     """A gateway's chat, and a child that belongs to it."""
-    here, there = World(tmp_path / "here"), World(tmp_path / "there")
+    here, there = Home(tmp_path / "here"), Home(tmp_path / "there")
     here.runtime.announce("tg", platform="telegram", host_key="agent:main:telegram:dm:42")
     here.say("hello", session="tg", platform="telegram")
     here.runtime.announce("child", platform="subagent", parent="tg", origin="subagent")
@@ -404,7 +404,7 @@ def test_an_owner_leaves_and_comes_back(tmp_path: Path) -> None:
 
 def test_redacted_messages_are_found_again_where_they_came_from(tmp_path: Path) -> None:
     """Their digest is that of what was said, which no file tells."""
-    world = World(tmp_path, sensitive_patterns_enabled="true")
+    world = Home(tmp_path, sensitive_patterns_enabled="true")
     world.say("my password=hunter2hunter2", "noted")
     made = export.export(whole(world), "s1", "jsonl")
 
@@ -414,7 +414,7 @@ def test_redacted_messages_are_found_again_where_they_came_from(tmp_path: Path) 
 
 def test_duplicates_stay_duplicates(tmp_path: Path) -> None:
     """Marked, and pointing at what they repeat."""
-    here, there = World(tmp_path / "here"), World(tmp_path / "there")
+    here, there = Home(tmp_path / "here"), Home(tmp_path / "there")
     here.say("one", "two", "one", "two")
     here.runtime.store.flag([3, 4], add=Flag.DUPLICATE | Flag.RETRACTED | Flag.FILTERED)
     Ledger(here.runtime.db).mark([(3, 1), (4, 2)])
@@ -426,7 +426,7 @@ def test_duplicates_stay_duplicates(tmp_path: Path) -> None:
 
 def test_a_conversation_with_gaps_comes_back_in_order(tmp_path: Path) -> None:
     """An operator removed rows in the middle, one stood between two others."""
-    here, there = World(tmp_path / "here"), World(tmp_path / "there")
+    here, there = Home(tmp_path / "here"), Home(tmp_path / "there")
     here.say(*(f"m{n}" for n in range(6)))
     here.raw("UPDATE messages SET pos = 4.5 WHERE store_id = 6")
     here.raw("DELETE FROM messages WHERE store_id IN (2, 3)")
@@ -438,13 +438,13 @@ def test_a_conversation_with_gaps_comes_back_in_order(tmp_path: Path) -> None:
     assert doctor(whole(there), deep=True)["counts"]["fail"] == 0
 
 
-def test_a_chat_cannot_import(world: World) -> None:
+def test_a_chat_cannot_import(world: Home) -> None:
     """It would read any file of this machine."""
     assert "at the terminal" in answer("import /etc/passwd", world.deps()).text
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "markdown"])
-def test_a_damaged_message_is_left_out_and_named(kind: str, world: World, tmp_path: Path) -> None:
+def test_a_damaged_message_is_left_out_and_named(kind: str, world: Home, tmp_path: Path) -> None:
     """All others leave, and arrive."""
     world.raw("UPDATE messages SET envelope = x'ffff' WHERE store_id = 3")
     made = export.export(world.deps(), None, kind)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from host_world import SUMMARY, Clock, HostDb, deps_of, host_db, said, take, talk, thread, words
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ops_world import World, digest
+from worlds.home import Home, digest
+from worlds.host import SUMMARY, Clock, HostDb, deps_of, host_db, said, take, talk, thread, words
 
 from hermes_lcm.command import OK, VERBS, Words
 from hermes_lcm.errors import BadRequest
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.host
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path) -> Home:
+    return Home(tmp_path)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostDb:
 
 
 # -- what comes over -----------------------------------------------------------------------------------
-def test_a_session_comes_over_whole(world: World, there: HostDb) -> None:
+def test_a_session_comes_over_whole(world: Home, there: HostDb) -> None:
     """With everything that the host keeps of a message."""
     there.begin("s1")
     there.say("s1", talk(0, 4))
@@ -46,7 +46,7 @@ def test_a_session_comes_over_whole(world: World, there: HostDb) -> None:
     assert rows[0].head.source == "cli"
 
 
-def test_parts_of_a_message_are_parts(world: World, there: HostDb) -> None:
+def test_parts_of_a_message_are_parts(world: Home, there: HostDb) -> None:
     """The host stores them as marked JSON."""
     parts = [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": "http://x/y.png"}}]
     there.begin("s1")
@@ -57,7 +57,7 @@ def test_parts_of_a_message_are_parts(world: World, there: HostDb) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_what_a_compaction_wrote_again_comes_over_once(times: int, world: World, there: HostDb) -> None:
+def test_what_a_compaction_wrote_again_comes_over_once(times: int, world: Home, there: HostDb) -> None:
     """In place: archived rows, the summary, the tail again, and what came after; several times over."""
     there.begin("s1")
     there.say("s1", talk(0, 10))
@@ -73,7 +73,7 @@ def test_what_a_compaction_wrote_again_comes_over_once(times: int, world: World,
     assert doctor(deps_of(world.runtime, world), deep=True)["counts"]["fail"] == 0
 
 
-def test_summaries_that_no_list_shows_any_more_are_kept_apart(world: World, there: HostDb) -> None:
+def test_summaries_that_no_list_shows_any_more_are_kept_apart(world: Home, there: HostDb) -> None:
     """Found and read, but no part of the conversation; the one that is shown is."""
     there.begin("s1")
     live = talk(0, 10)
@@ -90,7 +90,7 @@ def test_summaries_that_no_list_shows_any_more_are_kept_apart(world: World, ther
     assert shown == ["2"]
 
 
-def test_a_session_that_goes_on_stores_only_what_is_new(world: World, there: HostDb) -> None:
+def test_a_session_that_goes_on_stores_only_what_is_new(world: Home, there: HostDb) -> None:
     """The host hands over its summary and the tail; then the plugin is there."""
     there.begin("s1")
     there.say("s1", talk(0, 10))
@@ -102,7 +102,7 @@ def test_a_session_that_goes_on_stores_only_what_is_new(world: World, there: Hos
     assert world.restart().runtime.take("s1", [*live, {"role": "user", "content": "go on"}]).stored == 1
 
 
-def test_importing_again_adds_nothing(world: World, there: HostDb) -> None:
+def test_importing_again_adds_nothing(world: Home, there: HostDb) -> None:
     """Also after the session went on, in the host and here."""
     there.begin("s1")
     there.say("s1", talk(0, 5))
@@ -116,7 +116,7 @@ def test_importing_again_adds_nothing(world: World, there: HostDb) -> None:
     assert said(thread(world, "s1")) == words(talk(0, 6))
 
 
-def test_what_came_before_the_plugin_goes_in_front(world: World, there: HostDb) -> None:
+def test_what_came_before_the_plugin_goes_in_front(world: Home, there: HostDb) -> None:
     """The plugin saw only the host's summary and what followed it."""
     there.begin("s1")
     there.say("s1", talk(0, 40))
@@ -132,7 +132,7 @@ def test_what_came_before_the_plugin_goes_in_front(world: World, there: HostDb) 
     assert world.restart().runtime.take("s1", [*live, {"role": "user", "content": "go on"}]).stored == 1
 
 
-def test_rows_that_the_host_wrote_anew_are_the_same_messages(world: World, there: HostDb) -> None:
+def test_rows_that_the_host_wrote_anew_are_the_same_messages(world: Home, there: HostDb) -> None:
     """/retry deletes and inserts: other ids, same words."""
     there.begin("s1")
     there.say("s1", talk(0, 5))
@@ -142,7 +142,7 @@ def test_rows_that_the_host_wrote_anew_are_the_same_messages(world: World, there
     assert take(world).taken.added == 0
 
 
-def test_what_was_taken_back_is_kept_as_taken_back(world: World, there: HostDb) -> None:
+def test_what_was_taken_back_is_kept_as_taken_back(world: Home, there: HostDb) -> None:
     """/rewind hides rows; they can be read and found, and are no part of the conversation."""
     there.begin("s1")
     there.say("s1", talk(0, 4))
@@ -164,7 +164,7 @@ def test_what_was_taken_back_is_kept_as_taken_back(world: World, there: HostDb) 
     assert take(world).taken.added == 0
 
 
-def test_prompts_of_this_plugin_are_no_messages(world: World, there: HostDb) -> None:
+def test_prompts_of_this_plugin_are_no_messages(world: Home, there: HostDb) -> None:
     """The host stores our context message, the carrier, the request that stays and the tail; all of it is here, or ours."""
     there.begin("s1")
     there.say("s1", talk(0, 6))
@@ -180,7 +180,7 @@ def test_prompts_of_this_plugin_are_no_messages(world: World, there: HostDb) -> 
 
 
 # -- conversations -------------------------------------------------------------------------------------
-def test_a_chain_of_rotations_is_one_conversation(world: World, there: HostDb) -> None:
+def test_a_chain_of_rotations_is_one_conversation(world: Home, there: HostDb) -> None:
     """Two sessions, each message once, and the second one goes on here."""
     there.begin("a")
     there.say("a", talk(0, 10))
@@ -197,7 +197,7 @@ def test_a_chain_of_rotations_is_one_conversation(world: World, there: HostDb) -
     assert world.runtime.take("b", [*there.live("b"), {"role": "user", "content": "go on"}]).stored == 1
 
 
-def test_a_branch_inherits_what_it_copied(world: World, there: HostDb) -> None:
+def test_a_branch_inherits_what_it_copied(world: Home, there: HostDb) -> None:
     """Its parent's messages are stored once; both go on for themselves."""
     there.begin("a")
     there.say("a", talk(0, 4))
@@ -213,7 +213,7 @@ def test_a_branch_inherits_what_it_copied(world: World, there: HostDb) -> None:
     assert take(world).taken.added == 0
 
 
-def test_a_conversation_belongs_to_whom_the_host_says(world: World, there: HostDb) -> None:
+def test_a_conversation_belongs_to_whom_the_host_says(world: Home, there: HostDb) -> None:
     """The chat of its key, the terminal, or itself alone; a delegated child to its parent's owner."""
     there.begin("tg", "telegram", session_key="agent:main:telegram:dm:42")
     there.begin("nokey", "telegram")
@@ -227,7 +227,7 @@ def test_a_conversation_belongs_to_whom_the_host_says(world: World, there: HostD
     assert owner == {"tg": "telegram:dm:42", "nokey": "session:nokey", "term": "local", "child": "telegram:dm:42"}
 
 
-def test_one_session_and_what_it_rests_on_can_be_named(world: World, there: HostDb) -> None:
+def test_one_session_and_what_it_rests_on_can_be_named(world: Home, there: HostDb) -> None:
     """A branch needs its parent; nothing else comes over."""
     there.begin("a")
     there.say("a", talk(0, 2))
@@ -246,7 +246,7 @@ def test_sessions_that_a_pattern_keeps_out_stay_out(tmp_path: Path, there: HostD
     """As they would if they ran now."""
     there.begin("cron_1", "cron")
     there.say("cron_1", talk(0, 1))
-    world = World(tmp_path, ignore_session_patterns="cron*")
+    world = Home(tmp_path, ignore_session_patterns="cron*")
     done = take(world)
 
     assert (done.taken.added, done.skipped) == (0, ("cron_1",))
@@ -303,7 +303,7 @@ def test_whatever_the_host_did_each_message_comes_over_once(
     home = tmp_path_factory.mktemp("home")
     clock = Clock()
     monkeypatch.setattr(hermes_state, "time", clock)
-    script, world = Script(HostDb(home, clock)), World(home)
+    script, world = Script(HostDb(home, clock)), Home(home)
     for what, size, head in steps:
         if what == "turn":
             script.turn(size)
@@ -321,7 +321,7 @@ def test_whatever_the_host_did_each_message_comes_over_once(
 
 
 # -- safety --------------------------------------------------------------------------------------------
-def test_looking_makes_no_file_and_changes_none(world: World, there: HostDb, tmp_path: Path) -> None:
+def test_looking_makes_no_file_and_changes_none(world: Home, there: HostDb, tmp_path: Path) -> None:
     """A dry run is a dry run, here and there."""
     there.begin("s1")
     there.say("s1", talk(0, 3))
@@ -335,7 +335,7 @@ def test_looking_makes_no_file_and_changes_none(world: World, there: HostDb, tmp
 
 
 @pytest.mark.parametrize("stop", [1, 2, 3])
-def test_an_interrupted_import_goes_on(stop: int, world: World, there: HostDb, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_import_goes_on(stop: int, world: Home, there: HostDb, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is stored stays, the rest follows, nothing comes twice."""
     from hermes_lcm.storage.foreign import Foreign
 
@@ -358,7 +358,7 @@ def test_an_interrupted_import_goes_on(stop: int, world: World, there: HostDb, m
     assert said(thread(world, "s1")) == words(talk(0, 9))
 
 
-def test_a_live_session_may_go_on_meanwhile(world: World, there: HostDb) -> None:
+def test_a_live_session_may_go_on_meanwhile(world: Home, there: HostDb) -> None:
     """Between two batches the agent stores its next message: both arrive, each once."""
     there.begin("s1")
     there.say("s1", talk(0, 6))
@@ -375,13 +375,13 @@ def test_a_live_session_may_go_on_meanwhile(world: World, there: HostDb) -> None
     assert said(thread(world, "s1")) == words(talk(0, 6))
 
 
-def test_a_home_without_the_hosts_database_says_so(world: World) -> None:
+def test_a_home_without_the_hosts_database_says_so(world: Home) -> None:
     """Nothing to import from."""
     with pytest.raises(BadRequest, match="no session database"):
         take(world)
 
 
-def test_the_verb_shows_what_it_found_and_did(world: World, there: HostDb) -> None:
+def test_the_verb_shows_what_it_found_and_did(world: Home, there: HostDb) -> None:
     """Dry run, apply, and again; refused in a chat."""
     there.begin("s1")
     there.say("s1", talk(0, 10))
@@ -396,7 +396,7 @@ def test_the_verb_shows_what_it_found_and_did(world: World, there: HostDb) -> No
         verb.run(world.deps(None), Words())
 
 
-def test_a_damaged_message_here_keeps_none_of_the_others_from_coming(world: World, there: HostDb) -> None:
+def test_a_damaged_message_here_keeps_none_of_the_others_from_coming(world: Home, there: HostDb) -> None:
     """The live session stored some of it; where lists differ, what is here is compared with what is there."""
     there.begin("s1")
     there.say("s1", talk(0, 4))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, World, chat, digests
+from worlds.process import Chat, World, chat, digests
 
 from hermes_lcm import errors, runtime
 from hermes_lcm.archive.ranges import ARCHIVED, RESTORED, Archive

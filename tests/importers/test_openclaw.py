@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from ops_world import ROOT, World, digest
+from worlds.home import ROOT, Home, digest
 
 from hermes_lcm.command import REFUSED, run
 from hermes_lcm.ops.doctor.checks import doctor
@@ -122,7 +122,7 @@ def test_looking_is_the_default_and_changes_nothing(source: Path, tmp_path: Path
 
 def test_messages_come_over_with_their_provenance(source: Path, tmp_path: Path) -> None:
     """In the session and the source; a tool round is a tool round; times are UTC."""
-    world = World(tmp_path / "home")
+    world = Home(tmp_path / "home")
     script(source, world.path, "--agent", "sammy", "--apply")
     name = "openclaw-lcm:agent:sammy:alpha"
     rows = world.runtime.store.page(name, after=0, limit=9)
@@ -161,7 +161,7 @@ def test_again_adds_nothing_whatever_the_mapping(source: Path, tmp_path: Path) -
 
 def test_conversations_of_one_key_can_be_one_session(source: Path, tmp_path: Path) -> None:
     """Only when it is asked for."""
-    world = World(tmp_path / "home")
+    world = Home(tmp_path / "home")
     said = script(source, world.path, "--session-identity", "session_key", "--apply")[1]
 
     assert said["sessions"] == ["openclaw-lcm:agent:main"]
@@ -173,7 +173,7 @@ def test_conversations_of_one_key_can_be_one_session(source: Path, tmp_path: Pat
 
 def test_summaries_come_over_on_request(source: Path, tmp_path: Path) -> None:
     """Also after the messages; with their sources, and not verified."""
-    world = World(tmp_path / "home")
+    world = Home(tmp_path / "home")
     script(source, world.path, "--apply")
     said = script(source, world.path, "--apply", "--summaries")[1]
     nodes = {node.text: node for batch in world.runtime.dag.every() for node in batch}
@@ -206,7 +206,7 @@ def test_names_that_would_not_read_back_are_refused(
 
 def test_what_is_no_such_database_is_refused(source: Path, tmp_path: Path) -> None:
     """Our own, or none."""
-    World(tmp_path / "home").say("hello")
+    Home(tmp_path / "home").say("hello")
     for path, said in ((tmp_path / "home" / "lcm.db", "ours"), (tmp_path / "nothing.db", "no such file")):
         code, answer = script(path, tmp_path / "home" / "lcm.db")
         assert code == REFUSED
@@ -222,7 +222,7 @@ def test_a_file_of_the_port_to_hermes_comes_over_with_its_tree(source: Path, tmp
                 f"CREATE TABLE t({own} TEXT, {other} TEXT); INSERT INTO t SELECT summary_id, {of} FROM summary_{table};"
                 f"DROP TABLE summary_{table}; ALTER TABLE t RENAME TO summary_{table};"
             )
-    world = World(tmp_path / "home")
+    world = Home(tmp_path / "home")
     script(source, world.path, "--summaries", "--apply")
     top = world.runtime.dag.node(3)
 
@@ -232,7 +232,7 @@ def test_a_file_of_the_port_to_hermes_comes_over_with_its_tree(source: Path, tmp
 
 def test_the_verb_takes_a_database_of_lossless_claw_in(source: Path, tmp_path: Path) -> None:
     """With its summaries: one command for whoever switches."""
-    deps = World(tmp_path / "home").deps(None, trusted=True)
+    deps = Home(tmp_path / "home").deps(None, trusted=True)
 
     assert "Dry run" in run(f"import {source}", deps)
     assert "8 messages added" in run(f"import {source} apply", deps)

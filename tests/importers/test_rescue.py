@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from hermes_state import SessionDB
-from ops_world import World
-from world import Chat, chat
-from world import World as Live
+from worlds.home import Home
+from worlds.process import Chat, chat
+from worlds.process import World as Live
 
 from hermes_lcm import command
 from hermes_lcm.command import FAILED, OK, REFUSED
@@ -126,7 +126,7 @@ def test_and_the_other_way_round(live, said):
     ask(live, "rescue apply")
     live.db.close()
     (live.folder / "lcm.db").unlink()
-    lost = World(live.folder)
+    lost = Home(live.folder)
     deps = replace(lost.deps(None), trusted=True)
 
     refused = command.answer("rescue", deps)

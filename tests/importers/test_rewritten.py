@@ -9,10 +9,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import linear
 import pytest
-from host_world import HostDb, Message, host_db, said, take, talk, thread, words
-from ops_world import World
+from worlds import linear
+from worlds.home import Home
+from worlds.host import HostDb, Message, host_db, said, take, talk, thread, words
 
 from hermes_lcm.importers.replays import Seen, find
 from hermes_lcm.ingest import host_compressor
@@ -26,8 +26,8 @@ LONG = "line of an output\n" * 40
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path) -> Home:
+    return Home(tmp_path)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def rotate_slowly(there: HostDb, old: str, new: str, shown: Sequence[Message]) -
     there.say(new, shown)
 
 
-def texts(world: World, *sessions: str) -> list[str]:
+def texts(world: Home, *sessions: str) -> list[str]:
     """Everything that is stored, thread or not."""
     return [row.text for name in sessions for row in world.runtime.store.page(name, after=0, limit=999)]
 
@@ -86,7 +86,7 @@ def calls(rows: Sequence[Row]) -> list[tuple[ToolCall, ...]]:
 
 
 # -- the list that a session begins with --------------------------------------------------------------------
-def test_the_list_that_a_session_begins_with_comes_over_once(world: World, there: HostDb) -> None:
+def test_the_list_that_a_session_begins_with_comes_over_once(world: Home, there: HostDb) -> None:
     """Protected rows, the summary, the tail; stored as slowly as messages, and what follows it is new."""
     there.begin("a")
     there.say("a", rounds(0, 6))
@@ -100,7 +100,7 @@ def test_the_list_that_a_session_begins_with_comes_over_once(world: World, there
     assert take(world).taken.added == 0
 
 
-def test_shortened_outputs_and_arguments_in_that_list_are_no_messages(world: World, there: HostDb) -> None:
+def test_shortened_outputs_and_arguments_in_that_list_are_no_messages(world: Home, there: HostDb) -> None:
     """The originals are stored whole; no shortened form is."""
     there.begin("a")
     there.say("a", rounds(0, 6))
@@ -117,7 +117,7 @@ def test_shortened_outputs_and_arguments_in_that_list_are_no_messages(world: Wor
     assert not [text for text in texts(world, "a", "b") if text.startswith(("[read_file]", "[PRIOR"))]
 
 
-def test_a_session_that_goes_on_behind_shortened_rows_stores_only_what_is_new(world: World, there: HostDb) -> None:
+def test_a_session_that_goes_on_behind_shortened_rows_stores_only_what_is_new(world: Home, there: HostDb) -> None:
     """The host hands over its shortened rows; here they are the messages that they were."""
     there.begin("a")
     there.say("a", rounds(0, 6))
@@ -132,7 +132,7 @@ def test_a_session_that_goes_on_behind_shortened_rows_stores_only_what_is_new(wo
     assert said(thread(world, "a")) == [*words(rounds(0, 6)), ("user", "go on")]
 
 
-def test_what_a_person_says_again_behind_a_summary_is_no_copy(world: World, there: HostDb) -> None:
+def test_what_a_person_says_again_behind_a_summary_is_no_copy(world: Home, there: HostDb) -> None:
     """0.18.0 writes only its summary into the new session. An answer and a word that was said before are messages."""
     said_before: list[Message] = [
         {"role": "user", "content": "yes"},
@@ -147,7 +147,7 @@ def test_what_a_person_says_again_behind_a_summary_is_no_copy(world: World, ther
     assert said(thread(world, "b")) == words([*talk(0, 6), *said_before, *said_before[1:], talk(9, 10)[0]])
 
 
-def test_a_row_that_kept_its_time_does_not_end_a_list(world: World, there: HostDb) -> None:
+def test_a_row_that_kept_its_time_does_not_end_a_list(world: Home, there: HostDb) -> None:
     """0.18.0 writes a message that it has loaded with the time that it bears, amidst rows a microsecond apart."""
     there.begin("a")
     there.say("a", talk(0, 4))
@@ -169,7 +169,7 @@ def with_ids(home: Path, rows: Sequence[tuple[int, str]], flags: Sequence[tuple[
         db.executemany("UPDATE messages SET active = ?, compacted = ? WHERE id = ?", [(a, c, n) for n, a, c in flags])
 
 
-def test_what_a_compaction_carried_on_was_not_taken_back(world: World, there: HostDb, tmp_path: Path) -> None:
+def test_what_a_compaction_carried_on_was_not_taken_back(world: Home, there: HostDb, tmp_path: Path) -> None:
     """0.22 marks the originals of its tail like rows of /rewind; the copies have their ids. A real /rewind has none."""
     there.begin("a")
     first = rounds(0, 3)
@@ -190,7 +190,7 @@ def test_what_a_compaction_carried_on_was_not_taken_back(world: World, there: Ho
 
 
 # -- where the original is elsewhere, or gone ----------------------------------------------------------------
-def test_a_shortened_output_whose_original_is_gone_is_kept_and_marked(world: World, there: HostDb) -> None:
+def test_a_shortened_output_whose_original_is_gone_is_kept_and_marked(world: Home, there: HostDb) -> None:
     """It is all there is."""
     there.begin("a")
     there.say("a", [pruned(message) for message in rounds(0, 2)])
@@ -202,7 +202,7 @@ def test_a_shortened_output_whose_original_is_gone_is_kept_and_marked(world: Wor
     assert take(world).taken.added == 0
 
 
-def test_an_original_takes_the_place_of_the_shortened_form_that_is_here(world: World, there: HostDb) -> None:
+def test_an_original_takes_the_place_of_the_shortened_form_that_is_here(world: Home, there: HostDb) -> None:
     """The plugin saw the shortened tail first; then the import brings what was before."""
     there.begin("a")
     there.say("a", rounds(0, 6))
@@ -297,7 +297,7 @@ def repeated(*outputs: str) -> list[Message]:
 
 @pytest.mark.parametrize("text", ["[build] made all of it (12 chars)", "[todo] updated task list"])
 def test_an_output_that_looks_like_a_form_is_no_copy_of_what_it_cannot_stand_for(
-    world: World, there: HostDb, text: str
+    world: Home, there: HostDb, text: str
 ) -> None:
     """The compressor shortens what is long, and names its size: another output of a repeated call is an output."""
     there.begin("a")
@@ -307,7 +307,7 @@ def test_an_output_that_looks_like_a_form_is_no_copy_of_what_it_cannot_stand_for
     assert said(thread(world, "a")) == words(repeated("nothing to do", text))
 
 
-def test_a_repeated_call_after_an_undo_keeps_its_own_output(world: World) -> None:
+def test_a_repeated_call_after_an_undo_keeps_its_own_output(world: Home) -> None:
     """Taken back and asked again: the call has the same id, its output is another one."""
     line = "[build] made all of it (12 chars)"
     world.runtime.announce("a", platform="cli")
@@ -323,7 +323,7 @@ def test_a_repeated_call_after_an_undo_keeps_its_own_output(world: World) -> Non
     [("hello", glued("hello")), ("why [screenshot]?", "why [screenshot removed to save context]?")],
     ids=["a summary", "an image"],
 )
-def test_what_a_person_types_after_an_undo_is_kept_however_it_looks(world: World, before: str, after: str) -> None:
+def test_what_a_person_types_after_an_undo_is_kept_however_it_looks(world: Home, before: str, after: str) -> None:
     """Words that quote a form are not the message that was taken back."""
     world.runtime.announce("a", platform="cli")
     first, answer = talk(0, 4), {"role": "assistant", "content": "hm"}

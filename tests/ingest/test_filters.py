@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import linear
 import pytest
-from world import Chat, World, chat, texts
+from worlds import linear
+from worlds.process import Chat, World, chat, texts
 
 from hermes_lcm.ingest.filters import shown
 from hermes_lcm.records import Flag

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, World, chat, digests, flatten, merge, reload, texts
+from worlds.process import Chat, World, chat, digests, flatten, merge, reload, texts
 
 from hermes_lcm.records import Flag
 

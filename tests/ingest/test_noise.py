@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from world import run
+from worlds.process import run
 
 from hermes_lcm.ingest.filters import NO_REGEX, Noise, spoken
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from world import Chat, World, chat, reload, texts
+from worlds.process import Chat, World, chat, reload, texts
 
 from hermes_lcm.text import markup
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import World as Home
-from world import Chat, Script, World, chat, reload
+from worlds.home import Home
+from worlds.process import Chat, Script, World, chat, reload
 
 from hermes_lcm import command
 from hermes_lcm.ingest.filters import clean_message

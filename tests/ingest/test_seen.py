@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from world import World, chat
+from worlds.process import World, chat
 
 from hermes_lcm.ingest import align as windows
 from hermes_lcm.ingest import ingestor

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from world import Chat, Script, World, chat, reload, texts
+from worlds.process import Chat, Script, World, chat, reload, texts
 
 from hermes_lcm.command import operator_access
 from hermes_lcm.ops.doctor import repair

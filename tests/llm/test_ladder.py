@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import linear
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import linear
 
 from hermes_lcm.errors import SummaryTooLong, SummaryUnavailable
 from hermes_lcm.llm import prompts

@@ -6,10 +6,10 @@ import json
 import random
 from typing import Any
 
-import linear
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import linear
 
 from hermes_lcm.llm import prompts
 from hermes_lcm.llm.client import Reply
@@ -52,6 +52,9 @@ GOOD = (
     "that batch_size was 5000, which made row 90817 fail with a ValueError, and set it to 250 in config/import.yaml. The task is "
     "finished; the tests were not run."
 )
+
+
+GOOD_OF_ROWS = "The importer fails at row 90817; the batch of 5000 rows was made smaller. The place is told in"
 
 
 def judged(text: str, source: SummaryTask = SOURCE, **more: Any) -> Verdict:
@@ -448,3 +451,19 @@ def test_judging_takes_linear_time(piece):
         tidy(text)
 
     assert linear.excess(judge, piece * (100_000 // len(piece)), piece * (500_000 // len(piece))) <= linear.LIMIT
+
+
+@pytest.mark.parametrize("named", ["row-90817", "msg_1..msg_3", "5000-row", "importer-250"])
+def test_what_is_put_together_of_known_parts_is_no_suspect(named: str) -> None:
+    """A range of addresses, a word and its number."""
+    source = task("the importer reads 5000 rows in a batch; row 90817 fails", "now 250", prose(3000))
+
+    assert judged(f"{GOOD_OF_ROWS} {named}.", source).suspects == ()
+
+
+@pytest.mark.parametrize("named", ["row-90818", "ABC-90817", "msg_1..msg_99", "port_90817"])
+def test_what_is_put_together_of_something_else_is_one(named: str) -> None:
+    """An invented number, a ticket, an address, a name."""
+    source = task("the importer reads 5000 rows in a batch; row 90817 fails", "now 250", prose(3000))
+
+    assert judged(f"{GOOD_OF_ROWS} {named}.", source).suspects == (named,)

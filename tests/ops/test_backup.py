@@ -13,17 +13,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ops_world import (
+from worlds.home import (
     READS,
     ROOT,
     WRITES,
     Holder,
-    World,
+    Home,
     corrupt,
     digest,
     empty,
@@ -40,28 +39,11 @@ from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.search import documents
 from hermes_lcm.storage import connection, files
 
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A locked database is given up after 50 ms."""
-    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 50)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return healthy(tmp_path)
-
-
-@pytest.fixture
-def held() -> Iterator[list[Holder]]:
-    holders: list[Holder] = []
-    yield holders
-    for each in holders:
-        each.free()
+pytestmark = pytest.mark.usefixtures("short_waits")
 
 
 # -- making ----------------------------------------------------------------------------------------------
-def test_a_backup_is_one_private_sound_file(world: World) -> None:
+def test_a_backup_is_one_private_sound_file(world: Home) -> None:
     """No side files, readable by its owner only, with every row."""
     made = backup.back_up(world.deps())
 
@@ -72,7 +54,7 @@ def test_a_backup_is_one_private_sound_file(world: World) -> None:
     assert (made.counts["messages"], made.counts["nodes"], made.counts["sessions"]) == (100, 1, 1)
 
 
-def test_the_newest_ten_are_kept(world: World) -> None:
+def test_the_newest_ten_are_kept(world: Home) -> None:
     """And of the day before the newest one; and nothing else in the folder is touched."""
     world.deps()
     backup.roll(world.deps())
@@ -86,7 +68,7 @@ def test_the_newest_ten_are_kept(world: World) -> None:
     assert backup.rotate_path(world.path).exists()
 
 
-def test_two_in_the_same_second_are_two(world: World) -> None:
+def test_two_in_the_same_second_are_two(world: Home) -> None:
     """The second does not overwrite the first."""
     names = {backup.back_up(world.deps()).path.name for _ in range(3)}
 
@@ -106,18 +88,18 @@ def test_a_damaged_database_makes_no_backup(tmp_path: Path) -> None:
 def test_an_empty_home_has_nothing_to_back_up(tmp_path: Path) -> None:
     """And none is made."""
     with pytest.raises(BadRequest, match="nothing is stored yet"):
-        backup.back_up(World(tmp_path).deps())
+        backup.back_up(Home(tmp_path).deps())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_writer_elsewhere_does_not_delay_a_backup(world: World, held: list[Holder]) -> None:
+def test_a_writer_elsewhere_does_not_delay_a_backup(world: Home, held: list[Holder]) -> None:
     """SQLite's backup API reads a snapshot."""
     held.append(Holder(world.path, *WRITES))
 
     assert backup.back_up(world.deps()).counts["messages"] == 100
 
 
-def test_a_backup_names_payload_files(world: World, tmp_path: Path) -> None:
+def test_a_backup_names_payload_files(world: Home, tmp_path: Path) -> None:
     """Their digests tell at a restore which of them are gone."""
     folder = tmp_path / "lcm-payloads"
     folder.mkdir()
@@ -136,13 +118,13 @@ def test_a_backup_names_payload_files(world: World, tmp_path: Path) -> None:
 )
 def test_backups_taken_while_two_writers_work_are_consistent(tries: int, tmp_path: Path) -> None:
     """Every message has its session, its place and its index entry, each time."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.say("start")
     stop = threading.Event()
     failures: list[str] = []
 
     def write(session: str) -> None:
-        other = World(tmp_path)
+        other = Home(tmp_path)
         texts: list[str] = []
         while not stop.is_set():
             texts += [f"{session} {len(texts)}", "answer"]
@@ -170,7 +152,7 @@ def test_backups_taken_while_two_writers_work_are_consistent(tries: int, tmp_pat
     assert world.runtime.store.count() > tries
 
 
-def test_a_backup_says_which_payload_files_are_missing(world: World) -> None:
+def test_a_backup_says_which_payload_files_are_missing(world: Home) -> None:
     """They were lost before; the copy of the rows is sound all the same."""
     runtime = world.runtime
     blob = base64.b64encode(random.Random(5).randbytes(3000)).decode()
@@ -186,7 +168,7 @@ def test_a_backup_says_which_payload_files_are_missing(world: World) -> None:
     assert f"file_{gone.stem[:16]}" in said.text
 
 
-def test_a_file_that_disappears_while_one_looks_is_no_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_disappears_while_one_looks_is_no_error(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A running agent finishes or removes payload files at any time."""
     payloads = world.runtime.payloads
     ghost = payloads.folder / "ab" / f"{'ab' * 32}.z"
@@ -201,8 +183,8 @@ WRITER = """
 import base64, random, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from ops_world import World
-world, session, texts = World(Path(sys.argv[2])), sys.argv[3], []
+from worlds.home import Home
+world, session, texts = Home(Path(sys.argv[2])), sys.argv[3], []
 rng = random.Random(session)
 while True:
     image = f"data:image/png;base64,{base64.b64encode(rng.randbytes(3000)).decode()}" if len(texts) % 20 == 0 else ""
@@ -225,7 +207,7 @@ def test_what_two_processes_were_writing_is_restored_whole(
 ) -> None:
     """Each backup goes into a home of its own, where the doctor finds nothing wrong and every session has no gap."""
     monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 2000)
-    world = World(tmp_path / "home")
+    world = Home(tmp_path / "home")
     world.say("start")
     command = [sys.executable, "-c", WRITER, str(Path(__file__).parents[1]), str(world.home)]
     env = {**os.environ, "PYTHONPATH": str(ROOT / ".lcm-path")}
@@ -246,11 +228,11 @@ def test_what_two_processes_were_writing_is_restored_whole(
     assert counts[-1] > counts[0]
 
 
-def restored(world: World, home: Path) -> int:
+def restored(world: Home, home: Path) -> int:
     """Messages of a backup made now, after it was put into another home and looked at thoroughly."""
     world.now += 1
     made = backup.back_up(world.deps())
-    fresh = World(home)
+    fresh = Home(home)
     fresh.runtime.payloads.folder.symlink_to(world.runtime.payloads.folder)
     done = backup.restore(fresh.deps(None), str(made.path))
     said = doctor(fresh.deps(None), deep=True)
@@ -282,7 +264,7 @@ def consistent(path: Path) -> list[str]:
 
 
 # -- restoring -------------------------------------------------------------------------------------------
-def test_a_dry_run_says_what_would_be_gone(world: World) -> None:
+def test_a_dry_run_says_what_would_be_gone(world: Home) -> None:
     """And changes nothing."""
     backup.back_up(world.deps())
     world.say("later", "on", session="s2")
@@ -293,7 +275,7 @@ def test_a_dry_run_says_what_would_be_gone(world: World) -> None:
     assert digest(world.path, Path(f"{world.path}-wal")) == before
 
 
-def test_a_restore_brings_back_what_was(world: World) -> None:
+def test_a_restore_brings_back_what_was(world: Home) -> None:
     """And keeps what it replaced, sound and complete."""
     backup.back_up(world.deps())
     world.say("later", "on", session="s2")
@@ -305,7 +287,7 @@ def test_a_restore_brings_back_what_was(world: World) -> None:
     assert stat.S_IMODE(world.path.stat().st_mode) == 0o600
 
 
-def test_work_goes_on_after_a_restore(world: World) -> None:
+def test_work_goes_on_after_a_restore(world: Home) -> None:
     """At its next message the session gets back what was stored since the backup: the live list still has it."""
     texts = [f"message {n} about the zebra deployment of service {n % 7} " * 4 for n in range(100)]
     backup.back_up(world.deps())
@@ -317,9 +299,9 @@ def test_work_goes_on_after_a_restore(world: World) -> None:
     assert doctor(world.deps())["overall"] == "healthy"
 
 
-def test_messages_go_to_their_session_in_a_file_that_numbers_sessions_otherwise(world: World, tmp_path: Path) -> None:
+def test_messages_go_to_their_session_in_a_file_that_numbers_sessions_otherwise(world: Home, tmp_path: Path) -> None:
     """A live process remembers numbers of the file that was there before: it looks them up again."""
-    other = World(tmp_path / "other")
+    other = Home(tmp_path / "other")
     other.say("somebody", "else", session="s2")
     other.say("hello", "there", session="s1")
     other.close()
@@ -332,7 +314,7 @@ def test_messages_go_to_their_session_in_a_file_that_numbers_sessions_otherwise(
     assert world.runtime.store.count("s2") == 2
 
 
-def test_restoring_twice_is_restoring_once(world: World) -> None:
+def test_restoring_twice_is_restoring_once(world: Home) -> None:
     """The second time finds what the first left."""
     backup.back_up(world.deps())
     backup.restore(world.deps(), "latest")
@@ -344,7 +326,7 @@ def test_restoring_twice_is_restoring_once(world: World) -> None:
 
 @pytest.mark.parametrize("statements", [READS, WRITES], ids=["reader", "writer"])
 def test_a_database_in_use_elsewhere_is_not_exchanged(
-    statements: tuple[str, ...], world: World, held: list[Holder]
+    statements: tuple[str, ...], world: Home, held: list[Holder]
 ) -> None:
     """The other process would delete the new file's log; so it is refused, and nothing changed."""
     backup.back_up(world.deps())
@@ -373,13 +355,13 @@ def test_a_damaged_database_is_replaced_and_kept(state: object, tmp_path: Path) 
 def test_a_lost_database_comes_back(tmp_path: Path) -> None:
     """There need not be one."""
     made = backup.back_up(healthy(tmp_path / "old").deps()).path
-    world = World(tmp_path / "new")
+    world = Home(tmp_path / "new")
     backup.restore(world.deps(), str(made))
 
     assert world.runtime.store.count() == 100
 
 
-def test_a_damaged_backup_is_refused(world: World) -> None:
+def test_a_damaged_backup_is_refused(world: Home) -> None:
     """Before anything is touched."""
     made = backup.back_up(world.deps()).path
     made.write_bytes(made.read_bytes()[:5000])
@@ -391,13 +373,13 @@ def test_a_damaged_backup_is_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["latest", "lcm-19990101-000000.sqlite3"])
-def test_an_unknown_backup_is_named(name: str, world: World) -> None:
+def test_an_unknown_backup_is_named(name: str, world: Home) -> None:
     """With the ones there are."""
     with pytest.raises(NotFound):
         backup.plan_restore(world.deps(), name)
 
 
-def test_the_backups_that_may_have_been_meant_are_named_newest_first(world: World) -> None:
+def test_the_backups_that_may_have_been_meant_are_named_newest_first(world: Home) -> None:
     """As the list of them is."""
     folder = backup.backup_folder(world.path)
     folder.mkdir()
@@ -409,7 +391,7 @@ def test_the_backups_that_may_have_been_meant_are_named_newest_first(world: Worl
 
 
 @pytest.mark.parametrize("words", ["restore", "restore latest", "restore lcm-20260101-000000.sqlite3", "backup"])
-def test_a_folder_that_cannot_be_looked_into_is_not_taken_for_an_empty_one(words: str, world: World) -> None:
+def test_a_folder_that_cannot_be_looked_into_is_not_taken_for_an_empty_one(words: str, world: Home) -> None:
     """Whoever is told that there is no backup stops looking for one."""
     backup.backup_folder(world.path).write_text("in the way")
     said = answer(words, world.deps())
@@ -426,7 +408,7 @@ def test_the_backups_of_another_account_are_no_empty_folder(tmp_path: Path) -> N
     home = readable_home()
     try:
         backup.backup_folder(home / "lcm.db").mkdir(mode=0o700)
-        world = World(home)
+        world = Home(home)
         said = unprivileged(lambda: answer("restore", world.deps()).text)
     finally:
         shutil.rmtree(home)
@@ -443,7 +425,7 @@ def test_nobody_is_sent_to_a_backup_that_is_not_there(tmp_path: Path) -> None:
     assert made.name in backup.way_back(world.deps())
 
 
-def test_the_database_is_no_backup_of_itself(world: World) -> None:
+def test_the_database_is_no_backup_of_itself(world: Home) -> None:
     """That would empty it."""
     with pytest.raises(BadRequest, match="the database itself"):
         backup.restore(world.deps(), str(world.path))
@@ -457,14 +439,14 @@ LOOKING = ("status", "doctor", "doctor deep", "doctor repair", "search zebra", "
 
 @pytest.mark.parametrize("words", LOOKING)
 @pytest.mark.parametrize("left", ["empty", "missing"])
-def test_looking_makes_no_database_of_an_empty_file(left: str, words: str, world: World) -> None:
+def test_looking_makes_no_database_of_an_empty_file(left: str, words: str, world: Home) -> None:
     """And says nowhere that all is well while a backup holds more."""
     backup.back_up(world.deps())
     world.close()
     world.path.unlink()
     if left == "empty":
         world.path.touch()
-    fresh = World(world.home)
+    fresh = Home(world.home)
     said = answer(words, fresh.deps(None))
 
     assert [path.stat().st_size for path in world.home.glob("lcm.db*")] == ([0] if left == "empty" else [])
@@ -472,14 +454,14 @@ def test_looking_makes_no_database_of_an_empty_file(left: str, words: str, world
 
 
 @pytest.mark.parametrize("left", ["empty", "missing"])
-def test_an_archive_that_is_gone_is_a_failure_with_its_way_back(left: str, world: World) -> None:
+def test_an_archive_that_is_gone_is_a_failure_with_its_way_back(left: str, world: Home) -> None:
     """The best backup by name, date and count, and the command; which works."""
     backup.back_up(world.deps())
     world.close()
     world.path.unlink()
     if left == "empty":
         world.path.touch()
-    fresh = World(world.home)
+    fresh = Home(world.home)
     found = next(each for each in doctor(fresh.deps(None))["checks"] if each["check"] == "database")
     answer(found["command"].removeprefix("/lcm "), fresh.deps(None))
 
@@ -488,12 +470,12 @@ def test_an_archive_that_is_gone_is_a_failure_with_its_way_back(left: str, world
     assert fresh.runtime.store.count() == 100
 
 
-def test_a_file_that_began_anew_is_no_healthy_archive(world: World) -> None:
+def test_a_file_that_began_anew_is_no_healthy_archive(world: Home) -> None:
     """A backup under its name holds more; until that is accepted."""
     backup.back_up(world.deps())
     world.close()
     world.path.unlink()
-    fresh = World(world.home)
+    fresh = Home(world.home)
     fresh.say("one", "two")
     before = next(each for each in doctor(fresh.deps())["checks"] if each["check"] == "backups")
     answer("doctor accept apply", fresh.deps())
@@ -505,7 +487,7 @@ def test_a_file_that_began_anew_is_no_healthy_archive(world: World) -> None:
 
 def test_two_databases_in_one_folder_do_not_mix(tmp_path: Path) -> None:
     """Neither for `latest` nor where backups give way."""
-    alice, bob = (World(tmp_path, database=name) for name in ("alice", "bob"))
+    alice, bob = (Home(tmp_path, database=name) for name in ("alice", "bob"))
     alice.say("alice", "said")
     bob.say("bob", "said", "more")
     kept = backup.back_up(alice.deps()).path
@@ -520,7 +502,7 @@ def test_two_databases_in_one_folder_do_not_mix(tmp_path: Path) -> None:
     assert "of another database" in backup.plan_restore(bob.deps(), kept.name).notes[0]
 
 
-def test_a_smaller_archive_pushes_out_no_larger_backup(world: World) -> None:
+def test_a_smaller_archive_pushes_out_no_larger_backup(world: Home) -> None:
     """Twelve backups later it is still there; so is one of each day, week and month."""
     large = backup.back_up(world.deps()).path
     world.raw("DELETE FROM messages WHERE store_id > 50")
@@ -532,7 +514,7 @@ def test_a_smaller_archive_pushes_out_no_larger_backup(world: World) -> None:
     assert len(backup.all_backups(world.path)) < 20
 
 
-def test_the_order_is_that_of_the_making(world: World) -> None:
+def test_the_order_is_that_of_the_making(world: Home) -> None:
     """Within one second too."""
     names = []
     for n in range(3):
@@ -544,7 +526,7 @@ def test_the_order_is_that_of_the_making(world: World) -> None:
     assert backup.chosen(world.deps(), "latest")[0] == names[-1]
 
 
-def test_a_backup_of_an_altered_file_is_marked_and_passed_over(world: World) -> None:
+def test_a_backup_of_an_altered_file_is_marked_and_passed_over(world: Home) -> None:
     """`latest` is the newest sound one, and says what is newer."""
     sound = backup.back_up(world.deps()).path
     world.close()
@@ -558,13 +540,13 @@ def test_a_backup_of_an_altered_file_is_marked_and_passed_over(world: World) -> 
     assert "lcm-20231114-221420.unsound.sqlite3" in notes[0]
 
 
-def test_an_archive_of_database_and_files_brings_both_back(world: World, tmp_path: Path) -> None:
+def test_an_archive_of_database_and_files_brings_both_back(world: Home, tmp_path: Path) -> None:
     """Into a home that has neither."""
     blob = base64.b64encode(random.Random(5).randbytes(3000)).decode()
     world.say(f"look data:image/png;base64,{blob}", session="pictures")
     deps = world.deps()
     made = answer("backup --with-files", deps)
-    fresh = World(tmp_path / "other")
+    fresh = Home(tmp_path / "other")
     there = fresh.deps(None)
     done = answer(f"restore {made.data['path']} apply", there)
 
@@ -573,7 +555,7 @@ def test_an_archive_of_database_and_files_brings_both_back(world: World, tmp_pat
     assert stat.S_IMODE(Path(made.data["path"]).stat().st_mode) == 0o600
 
 
-def test_a_repair_removes_no_file_that_a_backup_names(world: World) -> None:
+def test_a_repair_removes_no_file_that_a_backup_names(world: Home) -> None:
     """Its message is gone from the database, and comes back with the backup."""
     runtime = world.runtime
     world.say(
@@ -590,7 +572,7 @@ def test_a_repair_removes_no_file_that_a_backup_names(world: World) -> None:
     assert path.exists()
 
 
-def test_a_drill_puts_the_backup_into_an_empty_home(world: World) -> None:
+def test_a_drill_puts_the_backup_into_an_empty_home(world: Home) -> None:
     """It says how long that took, and leaves nothing."""
     backup.back_up(world.deps())
     before = sorted(path.name for path in world.home.iterdir())
@@ -602,7 +584,7 @@ def test_a_drill_puts_the_backup_into_an_empty_home(world: World) -> None:
     assert sorted(path.name for path in world.home.iterdir()) == before
 
 
-def test_what_a_killed_backup_left_goes_with_the_next_one(world: World) -> None:
+def test_what_a_killed_backup_left_goes_with_the_next_one(world: Home) -> None:
     """Of a process that is gone; never of one that is still at work."""
     folder = backup.backup_folder(world.path)
     folder.mkdir(mode=0o700)
@@ -619,9 +601,9 @@ KILLED = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from ops_world import World
+from worlds.home import Home
 from hermes_lcm.ops import backup
-world = World(Path(sys.argv[2]))
+world = Home(Path(sys.argv[2]))
 print("begun", flush=True)
 while True:
     world.now += 3600
@@ -630,7 +612,7 @@ while True:
 
 
 @pytest.mark.parametrize("delay", [0.01, 0.03, 0.05, 0.08])
-def test_a_backup_that_is_killed_harms_none(delay: float, world: World) -> None:
+def test_a_backup_that_is_killed_harms_none(delay: float, world: Home) -> None:
     """Those that were made before are as they were; the next command removes what was half-made."""
     first = backup.back_up(world.deps()).path
     before = first.read_bytes()
@@ -649,7 +631,7 @@ def test_a_backup_that_is_killed_harms_none(delay: float, world: World) -> None:
     assert all(each.sound for each in backup.all_backups(world.path))
 
 
-def test_no_room_for_a_backup_is_said_as_that(world: World) -> None:
+def test_no_room_for_a_backup_is_said_as_that(world: Home) -> None:
     """Nothing is left, and the remedy is about the room."""
     resource = pytest.importorskip("resource")
     deps = world.deps()
@@ -667,7 +649,7 @@ def test_no_room_for_a_backup_is_said_as_that(world: World) -> None:
 
 
 # -- a second copy, and the drill --------------------------------------------------------------------------------
-def test_a_second_copy_goes_to_another_folder(world: World, tmp_path: Path) -> None:
+def test_a_second_copy_goes_to_another_folder(world: Home, tmp_path: Path) -> None:
     """It can be drilled and put back from there; in a chat no folder may be named."""
     trusted = world.deps(None, trusted=True)
     made = answer(f"backup {tmp_path / 'disk'}", trusted)
@@ -680,7 +662,7 @@ def test_a_second_copy_goes_to_another_folder(world: World, tmp_path: Path) -> N
     assert answer("backup disk", trusted).code == REFUSED
 
 
-def test_a_second_copy_that_differs_is_no_backup(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_copy_that_differs_is_no_backup(world: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that changes bytes is told, and leaves nothing behind."""
     monkeypatch.setattr(
         backup.shutil, "copyfile", lambda source, target: target.write_bytes(source.read_bytes()[:-1] + b"?")
@@ -692,7 +674,7 @@ def test_a_second_copy_that_differs_is_no_backup(world: World, tmp_path: Path, m
     assert [*(tmp_path / "disk").iterdir()] == []
 
 
-def test_old_second_copies_give_way_by_the_same_rule(world: World, tmp_path: Path) -> None:
+def test_old_second_copies_give_way_by_the_same_rule(world: Home, tmp_path: Path) -> None:
     """The folder of the other disk does not grow for ever."""
     for _ in range(14):
         world.now += 60
@@ -701,7 +683,7 @@ def test_old_second_copies_give_way_by_the_same_rule(world: World, tmp_path: Pat
     assert len([*(tmp_path / "disk").iterdir()]) == len(backup.backups(world.deps())) == backup.KEEP
 
 
-def test_a_copy_that_sqlite_made_can_be_drilled_and_restored(world: World, tmp_path: Path) -> None:
+def test_a_copy_that_sqlite_made_can_be_drilled_and_restored(world: Home, tmp_path: Path) -> None:
     """VACUUM INTO, beside a writer in the middle of its work."""
     copy = tmp_path / "copy.sqlite3"
     with world.runtime.db.transaction():
@@ -716,7 +698,7 @@ def test_a_copy_that_sqlite_made_can_be_drilled_and_restored(world: World, tmp_p
     assert world.runtime.store.count() == world.restart().runtime.store.count()
 
 
-def test_a_drill_tells_a_backup_that_says_something_else(world: World) -> None:
+def test_a_drill_tells_a_backup_that_says_something_else(world: Home) -> None:
     """Sound by itself, and not what is here: a message of the database was changed behind the plugin's back."""
     run("backup", world.deps())
     other = world.runtime.db.query("SELECT envelope FROM messages WHERE store_id = 2")[0][0]
@@ -726,7 +708,7 @@ def test_a_drill_tells_a_backup_that_says_something_else(world: World) -> None:
     assert (drilled.code, drilled.data["differing"]) == (FOUND, ["msg_1"])
 
 
-def test_a_drill_counts_what_was_redacted_since_apart(world: World) -> None:
+def test_a_drill_counts_what_was_redacted_since_apart(world: Home) -> None:
     """An operator's purge is no damage of the backup."""
     run("backup", world.deps())
     kept = backup.backups(world.deps())[0].path

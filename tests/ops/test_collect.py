@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, World, chat
+from worlds.process import Chat, World, chat
 
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.errors import StoreError

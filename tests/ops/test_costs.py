@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from world import Script, World, chat
+from worlds.process import Script, World, chat
 
 from hermes_lcm import command
 from hermes_lcm.errors import BadRequest

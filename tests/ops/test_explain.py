@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import World
-from world import Chat, Script, chat, owner_rights
-from world import World as Talk
+from worlds.home import Home
+from worlds.process import Chat, Script, chat, owner_rights
+from worlds.process import World as Talk
 
 from hermes_lcm import command
 from hermes_lcm.command import run
@@ -165,7 +165,7 @@ def test_dissolving_puts_the_sources_back(tmp_path: Path) -> None:
 def test_a_file_is_explained_and_shown_by_its_name(tmp_path: Path) -> None:
     """As the doctor names it; where the file is gone, that is said."""
     settings = {"large_output_externalization_enabled": "true", "large_output_externalization_threshold_chars": "2000"}
-    world = World(tmp_path / "home", **settings)
+    world = Home(tmp_path / "home", **settings)
     world.say("list it", "line of the listing\n" * 500)
     deps = world.deps("s1", trusted=True)
     (name,) = deps.payloads.names_of([row.digest for row in deps.store.heads_of([1, 2]).values()])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ops_world import ROOT, World
+from worlds.home import ROOT, Home
 
 from hermes_lcm.command import OK, REFUSED, answer
 from hermes_lcm.errors import BadRequest
@@ -14,11 +14,11 @@ from hermes_lcm.ops import install
 
 
 @pytest.fixture
-def world(hermes_home: Path) -> World:
-    return World(hermes_home)
+def world(hermes_home: Path) -> Home:
+    return Home(hermes_home)
 
 
-def test_the_dashboard_of_a_package_is_linked_once(world: World) -> None:
+def test_the_dashboard_of_a_package_is_linked_once(world: Home) -> None:
     """Dry run first; the host finds a manifest there; the second time there is nothing to do."""
     place = world.home / "plugins" / "hermes-lcm" / "dashboard" / "manifest.json"
     dry = answer("install", world.deps(trusted=True))
@@ -29,7 +29,7 @@ def test_the_dashboard_of_a_package_is_linked_once(world: World) -> None:
     assert answer("install", world.deps(trusted=True)).data["there"] is True
 
 
-def test_another_copy_of_the_plugin_is_not_mixed_with(world: World) -> None:
+def test_another_copy_of_the_plugin_is_not_mixed_with(world: Home) -> None:
     """Two copies would be one tab with the other's code."""
     folder = world.home / "plugins" / "hermes-lcm"
     folder.mkdir(parents=True)
@@ -39,7 +39,7 @@ def test_another_copy_of_the_plugin_is_not_mixed_with(world: World) -> None:
         install.lay(world.home, ROOT, apply=True)
 
 
-def test_leaving_restores_the_host_and_says_where_the_archive_is(world: World) -> None:
+def test_leaving_restores_the_host_and_says_where_the_archive_is(world: Home) -> None:
     """The engine, the list of plugins and our link; not a byte of the archive."""
     world.say("hello", "hi")
     (world.home / "config.yaml").write_text("plugins: {enabled: [hermes-lcm, other]}\ncontext: {engine: lcm}\n")
@@ -55,6 +55,6 @@ def test_leaving_restores_the_host_and_says_where_the_archive_is(world: World) -
     assert world.path.exists()
 
 
-def test_a_chat_installs_nothing(world: World) -> None:
+def test_a_chat_installs_nothing(world: Home) -> None:
     """It is the operator's machine."""
     assert answer("uninstall apply", world.deps()).code == REFUSED

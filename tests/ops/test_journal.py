@@ -5,22 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ops_world import World, healthy
+from worlds.home import Home, healthy
 
 from hermes_lcm import command
 from hermes_lcm.ops import journal
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Home:
     return healthy(tmp_path / "home")
 
 
-def noted(world: World) -> list[str]:
+def noted(world: Home) -> list[str]:
     return [each["words"] for each in journal.entries(world.runtime.db)]
 
 
-def test_what_is_done_is_noted_and_what_is_shown_is_not(world: World) -> None:
+def test_what_is_done_is_noted_and_what_is_shown_is_not(world: Home) -> None:
     """Applied and taken back; a dry run, a refusal and a look leave no trace."""
     for words in ("dissolve sum_1", "dissolve sum_1 apply", "dissolve sum_9 apply", "dissolve sum_1 undo", "status"):
         command.answer(words, world.deps(trusted=True))
@@ -28,7 +28,7 @@ def test_what_is_done_is_noted_and_what_is_shown_is_not(world: World) -> None:
     assert noted(world) == ["dissolve sum_1 apply", "dissolve sum_1 undo"]
 
 
-def test_what_was_purged_leaves_no_word_in_the_journal(world: World) -> None:
+def test_what_was_purged_leaves_no_word_in_the_journal(world: Home) -> None:
     """Its text is what nobody shall find again; a hold is noted with its address."""
     for words in ("pin msg_2", "purge matching 'message 5 about'", "purge matching 'message 5 about' apply"):
         command.answer(words, world.deps(trusted=True))
@@ -36,7 +36,7 @@ def test_what_was_purged_leaves_no_word_in_the_journal(world: World) -> None:
     assert noted(world) == ["pin msg_2", "purge apply"]
 
 
-def test_the_verb_tells_the_newest_first(world: World) -> None:
+def test_the_verb_tells_the_newest_first(world: Home) -> None:
     """With the first line of each answer, and how to see more."""
     for n in range(3):
         journal.note(world.runtime.db, f"dissolve sum_{n} apply", f"done {n}\nand more", now=1_700_000_000.0 + n)
@@ -49,14 +49,14 @@ def test_the_verb_tells_the_newest_first(world: World) -> None:
     assert "--limit 10" in lines[2]
 
 
-def test_the_journal_is_the_operators(world: World) -> None:
+def test_the_journal_is_the_operators(world: Home) -> None:
     """It tells of the whole archive, so a chat is not told."""
     world.say("hello", "hi", session="t", platform="telegram")
 
     assert "the operator's" in command.answer("journal", world.deps("t")).text
 
 
-def test_the_journal_keeps_the_newest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_journal_keeps_the_newest(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """So many entries, and no more."""
     monkeypatch.setattr(journal, "MOST", 3)
     for n in range(5):

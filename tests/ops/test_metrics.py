@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ops_world import ROOT, World
+from worlds.home import ROOT, Home
 
 from hermes_lcm import command
 from hermes_lcm.config import load
@@ -305,13 +305,13 @@ def test_a_thread_that_cannot_be_started_harms_nobody(shared: Shared, monkeypatc
 
 # -- in the plugin ---------------------------------------------------------------------------------------
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path / "home", metrics_path="lcm.prom", metrics_interval_seconds="1000")
+def world(tmp_path: Path) -> Iterator[Home]:
+    world = Home(tmp_path / "home", metrics_path="lcm.prom", metrics_interval_seconds="1000")
     yield world
     world.runtime.metrics.stop()
 
 
-def test_what_the_plugin_does_is_in_the_file(world: World) -> None:
+def test_what_the_plugin_does_is_in_the_file(world: Home) -> None:
     """Stored messages, time, sizes, failures and the release; and no word that was said."""
     world.say("a secret about the zebra", "noted")
     world.runtime.health.degraded("some topic", "it failed")
@@ -364,7 +364,7 @@ def test_an_engine_counts_requests_tools_and_compactions(hermes_home: Path, monk
 
 def test_a_file_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
     """Status shows it until it works."""
-    world = World(tmp_path / "home", metrics_path="lcm.prom")
+    world = Home(tmp_path / "home", metrics_path="lcm.prom")
     (world.home / "lcm.prom").mkdir()
     world.say("one", "two")
     world.runtime.metrics.write()
@@ -378,17 +378,17 @@ def test_a_file_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_longer_asked_for_is_not_complained_about(tmp_path: Path) -> None:
     """Whether today's file can be written, today's process finds out."""
-    world = World(tmp_path / "home", metrics_path="lcm.prom")
+    world = Home(tmp_path / "home", metrics_path="lcm.prom")
     (world.home / "lcm.prom").mkdir()
     world.say("one", "two")
     world.runtime.metrics.write()
     world.runtime.ended()
     world.close()
 
-    assert status.status(World(tmp_path / "home").deps())["problems"] == []
+    assert status.status(Home(tmp_path / "home").deps())["problems"] == []
 
 
-def test_looking_writes_no_metrics(world: World) -> None:
+def test_looking_writes_no_metrics(world: Home) -> None:
     """`hermes lcm status` must not change anything."""
     status.status(world.deps())
     world.runtime.metrics.stop()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from world import World, chat
+from worlds.process import World, chat
 
 from hermes_lcm import command
 from hermes_lcm.config import KNOBS, load

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from breaking import Host
-from ops_world import World
-from world import Chat, chat
+from worlds.breaking import Host
+from worlds.home import Home
+from worlds.process import Chat, chat
 
 from hermes_lcm import command
 from hermes_lcm.archive.ranges import Archive
@@ -35,8 +35,8 @@ def quiet_logger() -> Iterator[None]:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    home = World(tmp_path / "home")
+def world(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
     home.say(
         f"password: {SECRETS[0]}", f"api_key = '{SECRETS[1]}' twice api_key = '{SECRETS[1]}'", f"use {SECRETS[2]}",
         base64.b64encode(f"password={SECRETS[0]} and some more words".encode()).decode(), "nothing here",
@@ -44,7 +44,7 @@ def world(tmp_path: Path) -> World:
     return home
 
 
-def test_it_counts_by_kind_and_says_where(world: World) -> None:
+def test_it_counts_by_kind_and_says_where(world: Home) -> None:
     """With the kinds that are configured."""
     made = preview(world.deps(), (), lambda *_: None)
 
@@ -61,14 +61,14 @@ def test_it_counts_by_kind_and_says_where(world: World) -> None:
 
 def test_a_huge_message_is_looked_at_as_any_other(tmp_path: Path) -> None:
     """Megabytes in front of a secret hide it from nobody."""
-    home = World(tmp_path / "home")
+    home = Home(tmp_path / "home")
     home.say("word\n" * 300_000 + f"password: {SECRETS[0]}")
     found = preview(home.deps(), (), lambda *_: None).found
 
     assert {kind: (f.count, f.addresses) for kind, f in found.items()} == {"password_assignment": (1, ["msg_1"])}
 
 
-def test_no_secret_is_shown_and_nothing_changes(world: World) -> None:
+def test_no_secret_is_shown_and_nothing_changes(world: Home) -> None:
     """Neither to people nor to programs."""
     before = world.path.read_bytes()
     text = run("redact preview all", world.deps())
@@ -79,7 +79,7 @@ def test_no_secret_is_shown_and_nothing_changes(world: World) -> None:
     assert world.path.read_bytes() == before
 
 
-def test_a_message_that_is_no_json_stops_no_preview(world: World) -> None:
+def test_a_message_that_is_no_json_stops_no_preview(world: Home) -> None:
     """It is looked at leaf by leaf, as it was when it was stored."""
     knot: dict[str, object] = {"note": f"password: {SECRETS[0]}"}
     knot["knot"] = knot
@@ -91,14 +91,14 @@ def test_a_message_that_is_no_json_stops_no_preview(world: World) -> None:
     assert found.addresses == ["msg_1", "msg_6", "msg_7", "msg_8"]
 
 
-def test_unknown_names_are_told(world: World, tmp_path: Path) -> None:
+def test_unknown_names_are_told(world: Home, tmp_path: Path) -> None:
     """The others count; none at all is refused, also before there is a message."""
     assert "not a kind of secret: nonsense" in run("redact preview jwt,nonsense", world.deps())
     assert "no kind of secret" in run("redact preview nonsense", world.deps())
-    assert "no kind of secret" in run("redact preview nonsense", World(tmp_path / "new").idle())
+    assert "no kind of secret" in run("redact preview nonsense", Home(tmp_path / "new").idle())
 
 
-def test_a_chat_sees_its_own_messages_only(world: World) -> None:
+def test_a_chat_sees_its_own_messages_only(world: Home) -> None:
     """Like every verb that quotes."""
     world.runtime.announce("tg", platform="telegram", host_key="agent:main:telegram:dm:1")
     mine = world.say("pwd = other999secret", session="tg", platform="telegram")
@@ -111,7 +111,7 @@ def test_a_chat_sees_its_own_messages_only(world: World) -> None:
 
 def test_problems_and_logs_hold_no_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever an error quotes."""
-    home = World(tmp_path / "home", sensitive_patterns_enabled="true")
+    home = Home(tmp_path / "home", sensitive_patterns_enabled="true")
     home.say("password: hunter9secret")
     with caplog.at_level(logging.WARNING, LOGGER):
         home.runtime.health.degraded("test", ValueError(f"cannot send password={SECRETS[0]}"))
@@ -197,7 +197,7 @@ def test_no_way_in_brings_a_secret_to_the_disk(clean: Host, caplog: pytest.LogCa
 
 def test_summaries_of_an_import_lose_their_secrets(tmp_path: Path) -> None:
     """Whoever stores a summary or an archive: the table takes none with a secret."""
-    home = World(tmp_path / "home", sensitive_patterns_enabled="true")
+    home = Home(tmp_path / "home", sensitive_patterns_enabled="true")
     home.say("a", "b")
     node = home.node(1, 2, text=f"the key is {KEY}")
 
@@ -207,7 +207,7 @@ def test_summaries_of_an_import_lose_their_secrets(tmp_path: Path) -> None:
 
 def test_what_operators_models_and_hosts_say_brings_no_secret_to_the_disk(tmp_path: Path) -> None:
     """Words typed behind a verb, names of models, what a provider answered, why a session ended, a question put to many."""
-    home = World(tmp_path / "home", sensitive_patterns_enabled="true")
+    home = Home(tmp_path / "home", sensitive_patterns_enabled="true")
     home.say("I prefer tabs.", "noted")
     trusted = home.deps(trusted=True)
     name = str(command.answer("ledger", trusted).text.split("\n")[1].split()[0])
@@ -228,13 +228,13 @@ def test_what_operators_models_and_hosts_say_brings_no_secret_to_the_disk(tmp_pa
 
 def test_the_first_secret_is_told_while_redaction_is_off(tmp_path: Path) -> None:
     """One line in status says how to switch it on, and nothing of the secret; switching it on ends the matter."""
-    home = World(tmp_path / "home")
+    home = Home(tmp_path / "home")
     home.say("nothing", "here")
     before = home.runtime.health.problems()
     home.say(f"use {KEY}", "and", f"use {TOKEN}", session="s2")
     (told,) = home.runtime.health.problems()
     home.close()
-    again = World(tmp_path / "home", sensitive_patterns_enabled="true")
+    again = Home(tmp_path / "home", sensitive_patterns_enabled="true")
     again.say("something else", session="s3")
 
     assert before == []
@@ -250,9 +250,9 @@ PEM_BODY = "MIIEowIBAAKCAQEA7bqK9aPq1xyzR8mD2vT4wL6nB0cQ5sJ7hF3gU1oE8iYtVrXk"
 KEPT = (KEY, TOKEN, PEM_BODY)
 
 
-def full_home(folder: Path) -> World:
+def full_home(folder: Path) -> Home:
     """Secrets in rows, packed rows, a payload file, a summary, an archive, a name, a note, a backup and an export."""
-    home = World(
+    home = Home(
         folder, large_output_externalization_enabled="true", large_output_externalization_threshold_chars="2000"
     )
     pem = f"-----BEGIN RSA PRIVATE KEY-----\n{PEM_BODY}\n-----END RSA PRIVATE KEY-----"
@@ -289,7 +289,7 @@ def full_home(folder: Path) -> World:
     return home
 
 
-def everything(home: World) -> str:
+def everything(home: Home) -> str:
     """All that the database and its payload files hold, as bytes and unpacked."""
     texts = [*files.texts_of(home.path), *(text for _, text in home.runtime.payloads.each())]
     paths = [home.path, home.path.with_name("lcm.db-wal"), *home.runtime.payloads.folder.rglob("*")]
@@ -332,7 +332,7 @@ def test_messages_are_found_and_known_again_without_their_secrets(tmp_path: Path
     command.answer("redact apply", home.deps(None, trusted=True))
     found = command.answer("search take please", home.deps(None, trusted=True)).data["results"]
     home.close()
-    home = World(tmp_path / "home", sensitive_patterns_enabled="true")
+    home = Home(tmp_path / "home", sensitive_patterns_enabled="true")
     home.runtime.health.resolved("something")
     count = home.runtime.store.count()
     home.runtime.take(f"plan for {TOKEN}", [{**message} for message in live], source="cli")

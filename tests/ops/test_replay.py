@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ops_world import World
+from worlds.home import Home
 
 from hermes_lcm import command
 from hermes_lcm.compaction import plan
@@ -65,7 +65,7 @@ def test_what_comes_with_each_request_is_fitted_to_what_was_measured() -> None:
 
 
 def test_a_setting_is_explained_with_what_another_value_would_have_changed(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.say(*["word " * 400] * 40)
     deps = world.deps(trusted=True, context_length=20_000)
     said = command.answer("config explain context_threshold 0.4", deps)
@@ -77,7 +77,7 @@ def test_a_setting_is_explained_with_what_another_value_would_have_changed(tmp_p
 
 
 def test_a_value_that_is_not_accepted_is_refused_and_one_without_a_fold_says_so(tmp_path: Path) -> None:
-    deps = World(tmp_path).deps(None, trusted=True)
+    deps = Home(tmp_path).deps(None, trusted=True)
 
     assert "expected a fraction" in command.run("config explain context_threshold much", deps)
     assert "cannot show" in command.run("config explain dashboard off", deps)
@@ -85,7 +85,7 @@ def test_a_value_that_is_not_accepted_is_refused_and_one_without_a_fold_says_so(
 
 
 def test_a_chat_replays_its_own_conversation_only(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.say(*["mine"] * 4, session="s1")
     world.say(*["theirs"] * 6, session="s2")
     said = command.answer("preset suggest", replace(world.deps("s1"), rights=OWN_SESSION))

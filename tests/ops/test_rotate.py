@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from breaking import Host
-from ops_world import World
-from world import chat
+from worlds.breaking import Host
+from worlds.home import Home
+from worlds.process import chat
 
 from hermes_lcm.command import REFUSED, answer, run
 
@@ -56,11 +56,11 @@ def test_a_session_that_always_was_left_out_is_told_why(
 
 def test_a_session_that_is_let_in_again_may_be_rotated(tmp_path: Path) -> None:
     """At the terminal the patterns of now count too."""
-    home = World(tmp_path / "home", ignore_session_patterns="s1")
+    home = Home(tmp_path / "home", ignore_session_patterns="s1")
     home.say(*(f"turn {n}" for n in range(80)))
     refused = answer("rotate", home.deps(trusted=True))
     home.close()
-    home = World(tmp_path / "home")
+    home = Home(tmp_path / "home")
 
     assert "s1 is ignored" in refused.text
     assert "status: preview" in run("rotate", home.deps(trusted=True))

@@ -7,17 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from linear import LIMIT, excess
-from ops_world import World
+from worlds.home import Home
+from worlds.linear import LIMIT, excess
 
 from hermes_lcm.ops.doctor import clean
 from hermes_lcm.ops.doctor.repair import reindex
 from hermes_lcm.storage.connection import Database
 
 
-def crons(home: Path, count: int) -> World:
+def crons(home: Path, count: int) -> Home:
     """So many short sessions of a scheduler, each of whose messages lie in a block of their own."""
-    world = World(home, ignore_session_patterns="junk*")
+    world = Home(home, ignore_session_patterns="junk*")
     for n in range(count):
         session = world.say(*(f"job {n} step {k} " * 30 for k in range(4)), session=f"cron_{n}")
         world.runtime.store.cold.pack_own(session.conversation_id, least_bytes=0)
@@ -25,7 +25,7 @@ def crons(home: Path, count: int) -> World:
 
 
 @pytest.fixture(scope="module")
-def two_sizes(tmp_path_factory: pytest.TempPathFactory) -> list[World]:
+def two_sizes(tmp_path_factory: pytest.TempPathFactory) -> list[Home]:
     return [crons(tmp_path_factory.mktemp(f"crons{n}") / "home", n) for n in (60, 240)]
 
 
@@ -48,7 +48,7 @@ def test_retention_says_how_far_it_is(two_sizes):
 
 def test_others_store_while_the_index_is_built_anew(tmp_path, monkeypatch):
     """And what they store meanwhile is found in it."""
-    world = World(tmp_path / "home")
+    world = Home(tmp_path / "home")
     world.say(*(f"message {n} about zebras" for n in range(600)))
     other = Database(world.path, busy_ms=0)
     stored = []
@@ -69,7 +69,7 @@ def test_others_store_while_the_index_is_built_anew(tmp_path, monkeypatch):
 
 def test_a_rebuild_that_was_killed_leaves_the_old_index(tmp_path):
     """And the next one ends."""
-    world = World(tmp_path / "home")
+    world = Home(tmp_path / "home")
     world.say(*(f"message {n} about zebras" for n in range(600)))
 
     class Killed(BaseException):
@@ -90,7 +90,7 @@ def test_a_rebuild_that_was_killed_leaves_the_old_index(tmp_path):
 
 def test_an_index_is_examined_while_another_writes(tmp_path):
     """A looking doctor holds no lock: with one held by somebody else it finds what it would find without."""
-    world = World(tmp_path / "home")
+    world = Home(tmp_path / "home")
     world.say("one", "two")
     writer = Database(world.path, busy_ms=0)
     done = threading.Event()
@@ -104,7 +104,7 @@ def test_an_index_is_examined_while_another_writes(tmp_path):
 
 def test_a_backup_says_how_far_it_is(tmp_path):
     """Copied in steps of one moment, whatever is stored meanwhile."""
-    world = World(tmp_path / "home")
+    world = Home(tmp_path / "home")
     world.say(*(f"message {n} about zebras" for n in range(50)))
     seen: list[tuple[int, int]] = []
     copy = tmp_path / "copy.db"
@@ -123,7 +123,7 @@ def test_preview_of_redaction_knows_its_total(tmp_path):
     """A bar, not only a number that grows."""
     from hermes_lcm.ops import redaction
 
-    world = World(tmp_path / "home")
+    world = Home(tmp_path / "home")
     world.say(*(f"message {n}" for n in range(1001)))
     seen: list[int] = []
     deps = replace(world.deps(), trusted=True)

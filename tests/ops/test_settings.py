@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ops_world import World
+from worlds.home import Home
 
 from hermes_lcm.command import OK, REFUSED, answer
 from hermes_lcm.config import load
@@ -13,11 +13,11 @@ from hermes_lcm.host import facts
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "home", low_water="0.5")
+def world(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home", low_water="0.5")
 
 
-def test_a_setting_is_explained(world: World) -> None:
+def test_a_setting_is_explained(world: Home) -> None:
     """By its name or its variable: value, where it comes from, what it does."""
     said = answer("config explain LCM_LOW_WATER", world.deps(trusted=True))
 
@@ -36,7 +36,7 @@ def test_a_setting_is_explained(world: World) -> None:
         ("config set low_water", "needs a setting and its value"),
     ],
 )
-def test_what_would_have_no_effect_is_refused(words: str, why: str, world: World) -> None:
+def test_what_would_have_no_effect_is_refused(words: str, why: str, world: Home) -> None:
     """A typing error, a bad value, a variable that wins."""
     said = answer(words, world.deps(trusted=True))
 
@@ -44,7 +44,7 @@ def test_what_would_have_no_effect_is_refused(words: str, why: str, world: World
     assert why in said.text
 
 
-def test_a_change_is_in_the_hosts_configuration(world: World, hermes_home: Path) -> None:
+def test_a_change_is_in_the_hosts_configuration(world: Home, hermes_home: Path) -> None:
     """The next agent reads it; a chat may not change it."""
     assert answer("config set fresh_tail_count 24", world.deps(trusted=True)).code == OK
     read = load({}, facts.config_block())

@@ -8,9 +8,9 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import linear
 import pytest
-from ops_world import ROOT, World, digest, healthy
+from worlds import linear
+from worlds.home import ROOT, Home, digest
 
 from hermes_lcm.archive.ranges import ARCHIVED, RESTORED, Archive
 from hermes_lcm.command import answer, run
@@ -20,12 +20,6 @@ from hermes_lcm.ops import inside as inside_module
 from hermes_lcm.ops import status as status_module
 from hermes_lcm.ops.render import status_text
 from hermes_lcm.ops.status import status
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return healthy(tmp_path)
-
 
 FIELDS = (
     *(
@@ -53,12 +47,12 @@ FIELDS = (
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_the_status_has_every_documented_field(name: str, world: World) -> None:
+def test_the_status_has_every_documented_field(name: str, world: Home) -> None:
     """Dashboards read it without scraping text."""
     assert name in status(world.deps())
 
 
-def test_numbers_are_those_of_the_session(world: World) -> None:
+def test_numbers_are_those_of_the_session(world: Home) -> None:
     """Rows and nodes of this session, and of the whole archive beside them."""
     world.say("another", "one", session="s2")
     said = status(world.deps())
@@ -68,7 +62,7 @@ def test_numbers_are_those_of_the_session(world: World) -> None:
     assert said["dag"]["total_nodes"] == 1
 
 
-def test_a_chat_counts_what_belongs_to_its_partner(world: World) -> None:
+def test_a_chat_counts_what_belongs_to_its_partner(world: Home) -> None:
     """How much others have said is theirs; whoever sits at the machine counts everything."""
     chat = {"platform": "telegram", "host_key": "agent:main:telegram:dm:7"}
     world.runtime.sessions.open("chat", now=1.0, **chat)
@@ -85,14 +79,14 @@ def test_a_chat_counts_what_belongs_to_its_partner(world: World) -> None:
     assert status(world.deps("s1"))["dag"]["total_nodes"] == 1
 
 
-def test_pressure_is_measured_against_window_and_threshold(world: World) -> None:
+def test_pressure_is_measured_against_window_and_threshold(world: Home) -> None:
     """150,000 of 200,000 tokens is the default threshold exactly."""
     said = status(world.deps(last_prompt_tokens=150_000))
 
     assert said["prompt_pressure"] == {"of_context": 0.75, "of_threshold": 1.0}
 
 
-def test_an_unknown_window_is_said_in_words(world: World) -> None:
+def test_an_unknown_window_is_said_in_words(world: Home) -> None:
     """The host reported 0: what is assumed instead, and what to do."""
     said = status(world.deps(context_length=0, fallback_context=True))
 
@@ -101,7 +95,7 @@ def test_an_unknown_window_is_said_in_words(world: World) -> None:
     assert said["effective_context_length"] == 128_000
 
 
-def test_every_setting_is_shown(world: World) -> None:
+def test_every_setting_is_shown(world: Home) -> None:
     """With its value; with its source when it is not a default."""
     said = status(world.deps())
 
@@ -111,7 +105,7 @@ def test_every_setting_is_shown(world: World) -> None:
 
 def test_refused_settings_are_shown(tmp_path: Path) -> None:
     """A setting that does nothing is no riddle."""
-    said = status(World(tmp_path, fresh_tail_count="many").deps())
+    said = status(Home(tmp_path, fresh_tail_count="many").deps())
 
     assert "LCM_FRESH_TAIL_COUNT='many'" in said["refused_settings"][0]
     assert status_text(said).count("LCM_FRESH_TAIL_COUNT='many'") == 1
@@ -119,7 +113,7 @@ def test_refused_settings_are_shown(tmp_path: Path) -> None:
 
 def test_filters_say_where_they_come_from(tmp_path: Path) -> None:
     """Operators confirm that their patterns are loaded."""
-    world = World(tmp_path, ignore_session_patterns="cron:*")
+    world = Home(tmp_path, ignore_session_patterns="cron:*")
     world.runtime.health.counters["ignored_messages"] = 3
     filters = status(world.deps(None, trusted=True))["session_filters"]
 
@@ -129,7 +123,7 @@ def test_filters_say_where_they_come_from(tmp_path: Path) -> None:
     assert (filters["ignored"], filters["stateless"], filters["ignored_message_count"]) == (False, False, 3)
 
 
-def test_problems_carry_their_remedy(world: World) -> None:
+def test_problems_carry_their_remedy(world: Home) -> None:
     """What was survived is shown until it is resolved."""
     world.runtime.health.degraded("ingest", "disk full", remedy="free disk space")
     said = status(world.deps())["problems"]
@@ -139,13 +133,13 @@ def test_problems_carry_their_remedy(world: World) -> None:
 
 def test_before_the_first_message_the_status_says_what_to_do(tmp_path: Path) -> None:
     """An empty archive is no fault, and must not read like one."""
-    text = status_text(status(World(tmp_path).idle()))
+    text = status_text(status(Home(tmp_path).idle()))
 
     assert "Nothing is stored yet: send a message." in text
     assert "uninitialized" not in text
 
 
-def test_the_status_begins_with_the_archive(world: World) -> None:
+def test_the_status_begins_with_the_archive(world: Home) -> None:
     """The newest session may be an import or a single word."""
     first = status_text(status(replace(world.deps(), trusted=True))).splitlines()[1]
 
@@ -154,12 +148,12 @@ def test_the_status_begins_with_the_archive(world: World) -> None:
 
 def test_asking_creates_no_file(tmp_path: Path) -> None:
     """A status on an empty home leaves it empty."""
-    status(World(tmp_path).idle())
+    status(Home(tmp_path).idle())
 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_asking_changes_no_file(world: World) -> None:
+def test_asking_changes_no_file(world: Home) -> None:
     """Neither the database nor its log, proven by hash."""
     files = (world.path, Path(f"{world.path}-wal"))
     before = digest(*files)
@@ -168,7 +162,7 @@ def test_asking_changes_no_file(world: World) -> None:
     assert digest(*files) == before
 
 
-def test_the_text_names_what_is_not_a_default(world: World) -> None:
+def test_the_text_names_what_is_not_a_default(world: Home) -> None:
     """People read thirty lines, not forty settings."""
     text = status_text(status(world.deps()))
 
@@ -176,7 +170,7 @@ def test_the_text_names_what_is_not_a_default(world: World) -> None:
     assert "fresh_tail_count" not in text
 
 
-def test_spend_is_counted_from_the_guards_buckets(world: World) -> None:
+def test_spend_is_counted_from_the_guards_buckets(world: Home) -> None:
     """Calls and tokens of the window, its limits for all and for one chat, and how many chats reached theirs."""
     spend = {
         "width": 60.0,
@@ -191,7 +185,7 @@ def test_spend_is_counted_from_the_guards_buckets(world: World) -> None:
     }  # fmt: skip
 
 
-def test_a_folder_with_very_many_files_is_not_read_to_its_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_with_very_many_files_is_not_read_to_its_end(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """The status costs the same whatever lies beside the database; it says where it stopped."""
     monkeypatch.setattr(status_module, "_MOST_FILES", 5)
     folder = world.home / "lcm-exports"
@@ -209,14 +203,14 @@ def test_a_folder_with_very_many_files_is_not_read_to_its_end(world: World, monk
 @pytest.mark.slow
 def test_a_million_rows_cost_the_same(tmp_path: Path) -> None:
     """Nothing in the status counts a big table. (In milliseconds: benchmarks/operators.py.)"""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.say("first", "second")
     world.raw(
         "WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) "
         "INSERT INTO messages(conversation_id, session_key, seq, pos, role, digest, tokens, chars, stored_at, source, envelope) "
         "SELECT 1, 1, i, i, 'user', x'00', 10, 400, 0, 'cli', zeroblob(400) FROM n"
     )
-    small = World(tmp_path / "small")
+    small = Home(tmp_path / "small")
     small.say("first", "second")
     least = {}
     for each in (small, world):
@@ -227,7 +221,7 @@ def test_a_million_rows_cost_the_same(tmp_path: Path) -> None:
     assert least[world] < 4 * least[small]
 
 
-def test_archives_of_the_conversation_are_counted(world: World) -> None:
+def test_archives_of_the_conversation_are_counted(world: Home) -> None:
     """What the agent archived, and what it restored; the text has a line for them when there are any."""
     before = status(world.deps())
     session = world.runtime.known("s1")
@@ -262,7 +256,7 @@ def test_one_thing_is_no_plural(count: int, thing: str, said: str) -> None:
 
 def test_answers_about_one_message_say_message(tmp_path: Path) -> None:
     """In every verb that counts what is stored."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.say("hello")
     said = "\n".join(
         run(words, world.deps()) for words in ("doctor retention", "doctor deep", "backup", "explain msg_1")
@@ -272,14 +266,14 @@ def test_answers_about_one_message_say_message(tmp_path: Path) -> None:
     assert not re.findall(r"(?<![\d,.])1 (?:messages|sessions|summaries|files|rows|compactions|warnings|calls)\b", said)
 
 
-def test_the_text_says_what_a_session_is(world: World) -> None:
+def test_the_text_says_what_a_session_is(world: Home) -> None:
     """How it began, what is done with it, and whether it has ended."""
     said = render.status_text(status(world.deps()))
 
     assert "new conversation; stored and summarised; active" in said
 
 
-def test_the_text_names_an_unknown_window_once(world: World) -> None:
+def test_the_text_names_an_unknown_window_once(world: Home) -> None:
     """Not `context_length  context length is 0`, nor twice where it is a problem."""
     said = render.status_text(status(world.deps(context_length=0, fallback_context=True)))
 
@@ -294,14 +288,14 @@ def test_the_text_names_an_unknown_window_once(world: World) -> None:
     [(0, None), (128_000, None), (272_000, "codex_gpt_long_context"), (1_000_000, "large_window_balanced")],
     ids=str,
 )
-def test_a_preset_is_suggested_by_the_window(window: int, expected: str | None, world: World) -> None:
+def test_a_preset_is_suggested_by_the_window(window: int, expected: str | None, world: Home) -> None:
     """And none where the defaults fit or the window is unknown."""
     assert status(world.deps(context_length=window))["preset_suggestion"]["preset"] == expected
 
 
 def test_a_suggestion_respects_what_the_operator_set(tmp_path: Path) -> None:
     """Explicit values stay, refused ones are named, and only the rest would change."""
-    config = World(tmp_path, fresh_tail_count="100", leaf_chunk_tokens="lots").config
+    config = Home(tmp_path, fresh_tail_count="100", leaf_chunk_tokens="lots").config
     said = presets.suggestion(config, context_length=272_000)
 
     assert said["kept_because_you_set_them"]["LCM_FRESH_TAIL_COUNT"]["value"] == 100
@@ -329,7 +323,7 @@ def test_the_tuning_page_quotes_the_same(preset: presets.Preset) -> None:
         assert f"| {name} | {' | '.join(f'{measured[each]:,}' for each in shown)} |" in page
 
 
-def test_a_suggestion_without_a_known_model_says_so(world: World) -> None:
+def test_a_suggestion_without_a_known_model_says_so(world: Home) -> None:
     """The window alone does not tell which family a preset was measured with."""
     assert status(world.deps(context_length=272_000))["preset_suggestion"]["match"] == "context-only"
     assert status(world.deps(context_length=272_000, model="gpt-5-codex"))["preset_suggestion"]["match"] == "model"
@@ -391,13 +385,13 @@ def test_no_checkout_is_no_error(tmp_path: Path) -> None:
     assert gitinfo.identity(tmp_path) == gitinfo.GitIdentity()
 
 
-def test_the_version_is_the_manifests(world: World) -> None:
+def test_the_version_is_the_manifests(world: Home) -> None:
     """plugin.yaml and the status never disagree."""
     assert f"version: {status(world.deps())['plugin_version']}" in (ROOT / "plugin.yaml").read_text()
 
 
 @pytest.fixture
-def filled(world: World) -> World:
+def filled(world: Home) -> Home:
     """Messages, packed and not, and pages that nothing uses."""
     world.say(*(f"note {n}: the lighthouse number {n * 7} answers with code {n * n}" for n in range(800)))
     with world.runtime.db.transaction():
@@ -407,7 +401,7 @@ def filled(world: World) -> World:
     return world
 
 
-def test_what_fills_the_database_adds_up_to_the_file(filled: World) -> None:
+def test_what_fills_the_database_adds_up_to_the_file(filled: Home) -> None:
     """Every page belongs to exactly one kind."""
     parts = answer("status deep", filled.deps()).data["inside_database"]
     pages = filled.runtime.db.query("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0][0]
@@ -418,7 +412,7 @@ def test_what_fills_the_database_adds_up_to_the_file(filled: World) -> None:
     assert parts["free_pages"] >= 48_000
 
 
-def test_packing_shows_in_what_fills_the_database(filled: World) -> None:
+def test_packing_shows_in_what_fills_the_database(filled: Home) -> None:
     """Envelopes leave the rows for blocks."""
     before = answer("status deep", filled.deps()).data["inside_database"]
     filled.runtime.ended()
@@ -430,7 +424,7 @@ def test_packing_shows_in_what_fills_the_database(filled: World) -> None:
     assert after["free_pages"] < before["free_pages"]
 
 
-def test_the_plain_status_looks_at_no_page(filled: World) -> None:
+def test_the_plain_status_looks_at_no_page(filled: Home) -> None:
     """It names the free ones, which SQLite counts anyway; the rest is asked for with deep."""
     said = answer("status", filled.deps())
 
@@ -440,7 +434,7 @@ def test_the_plain_status_looks_at_no_page(filled: World) -> None:
     assert "inside the database" in answer("status deep", filled.deps()).text
 
 
-def test_the_deep_doctor_says_what_fills_the_database(filled: World) -> None:
+def test_the_deep_doctor_says_what_fills_the_database(filled: Home) -> None:
     """Beside the sizes of the files."""
     plain, deep = (
         next(each for each in answer(verb, filled.deps()).data["checks"] if each["check"] == "sizes")
@@ -451,7 +445,7 @@ def test_the_deep_doctor_says_what_fills_the_database(filled: World) -> None:
     assert deep["data"]["inside_database"]["search_index"] > 0
 
 
-def test_a_sqlite_that_cannot_look_into_the_file_says_so(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sqlite_that_cannot_look_into_the_file_says_so(filled: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some builds have no dbstat; everything else of the status is there."""
     monkeypatch.setattr(inside_module, "_PAGES", "SELECT name FROM dbstat_that_is_not_there")
     monkeypatch.setattr(inside_module, "_MISSING", "no such table: dbstat_that_is_not_there")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from world import PATIENCE_S, World, chat
+from worlds.process import PATIENCE_S, World, chat
 
 from hermes_lcm.errors import StoreError
 from hermes_lcm.runtime import Runtimes

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import LOCKS_OUT, PAGE_BYTES, ROOT, WRITES, Holder, World, corrupt, empty, healthy, newer, wrecked
+from worlds.home import LOCKS_OUT, PAGE_BYTES, ROOT, WRITES, Holder, Home, corrupt, empty, healthy, newer, wrecked
 
 from hermes_lcm import command
 from hermes_lcm.command import FAILED, FOUND, OK, REFUSED, VERBS, run
@@ -39,7 +39,7 @@ def arguments(*words: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def call(world: World, *words: str) -> int:
+def call(world: Home, *words: str) -> int:
     """The exit code of ``hermes lcm <words>``."""
     return cli.main(arguments(*words), world.runtime)
 
@@ -51,7 +51,7 @@ def shown_by(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Home:
     return healthy(tmp_path)
 
 
@@ -59,7 +59,7 @@ def world(tmp_path: Path) -> World:
 @pytest.mark.parametrize(
     "verb", [verb for verb in VERBS if not verb.changes], ids=lambda verb: verb.name.replace(" ", "-")
 )
-def test_every_verb_answers_as_json(verb: Any, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verb_answers_as_json(verb: Any, world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """One object on stdout, nothing else."""
     more = {"explain": ["msg_1"], "search": ["zebra"], "preset apply": ["codex_gpt_long_context", "--dry-run"]}
     call(world, *verb.name.split(), *more.get(verb.name, []), "--json")
@@ -67,20 +67,20 @@ def test_every_verb_answers_as_json(verb: Any, world: World, capsys: pytest.Capt
     assert isinstance(json.loads(shown_by(capsys)), dict)
 
 
-def test_text_is_the_default(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_is_the_default(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """What a person at a terminal wants."""
     assert call(world) == OK
     assert shown_by(capsys).startswith("LCM status")
 
 
-def test_the_newest_session_is_looked_at(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_newest_session_is_looked_at(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """Unless one is named."""
     call(world, "status", "--json")
     assert json.loads(shown_by(capsys))["session_id"] == "s1"
     assert call(world, "status", "--session", "unknown") == REFUSED
 
 
-def test_rotating_needs_a_named_session(world: World) -> None:
+def test_rotating_needs_a_named_session(world: Home) -> None:
     """Nobody should rotate the newest session by accident."""
     assert call(world, "rotate") == REFUSED
     assert call(world, "rotate", "--session", "s1") == OK
@@ -98,7 +98,7 @@ def test_a_named_session_that_nobody_stored_is_refused(
 
 
 def test_who_names_no_session_to_rotate_is_told_which_there_are(
-    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    world: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The way out is in the message."""
     world.say("hello", session="s2")
@@ -108,7 +108,7 @@ def test_who_names_no_session_to_rotate_is_told_which_there_are(
     assert "nothing is stored yet" in shown_by(capsys)
 
 
-def test_apply_works_as_a_word_and_as_an_option(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_apply_works_as_a_word_and_as_an_option(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """And --dry-run wins."""
     world.raw("UPDATE messages SET source = ''")
     call(world, "doctor", "source", "--apply", "--dry-run", "--json")
@@ -117,7 +117,7 @@ def test_apply_works_as_a_word_and_as_an_option(world: World, capsys: pytest.Cap
     assert json.loads(shown_by(capsys))["filled"] == 100
 
 
-def test_words_may_stand_behind_options(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_may_stand_behind_options(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """Who is told `rotate --session ID` adds the apply at the end."""
     assert call(world, "rotate", "--session", "s1", "apply", "--json") == OK
     assert json.loads(shown_by(capsys))["status"] == "ordered"
@@ -142,7 +142,7 @@ def test_an_unknown_option_is_refused_in_words(option: str, said: str, capsys: p
     assert (ended.value.code, said in shown, "usage" in shown) == (REFUSED, True, False), shown
 
 
-def test_words_to_search_for_stay_as_quoted(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_to_search_for_stay_as_quoted(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """The shell has read the quotes already."""
     call(world, "search", "it's apply", "--json")
 
@@ -152,7 +152,7 @@ def test_words_to_search_for_stay_as_quoted(world: World, capsys: pytest.Capture
 @pytest.mark.parametrize(
     "typed", ["search --json -- --deep x", "--json search -- --deep x", "--json -- search --deep x"]
 )
-def test_what_stands_behind_two_dashes_is_words(typed: str, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_stands_behind_two_dashes_is_words(typed: str, world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """Wherever the options stand, and below the host's parser as well."""
     host = argparse.ArgumentParser(prog="hermes")
     cli.setup(host.add_subparsers().add_parser("lcm"))
@@ -179,7 +179,7 @@ def typed(verb: Any, home: Path) -> list[str]:
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name.replace(" ", "-"))
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 def test_answers_name_commands_as_they_are_typed_here(
-    verb: Any, as_json: bool, world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    verb: Any, as_json: bool, world: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nobody can type /lcm into a shell."""
     world.raw("UPDATE messages SET source = ''")
@@ -192,7 +192,7 @@ def test_answers_name_commands_as_they_are_typed_here(
     assert not re.search(r"/lcm[ `\"]", shown_by(capsys))
 
 
-def test_a_rotation_is_named_with_its_session(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rotation_is_named_with_its_session(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """The command that is shown works as it is shown."""
     call(world, "rotate", "--session", "s1")
     shown = re.search(r"`hermes lcm (rotate apply[^`]*)`", shown_by(capsys))
@@ -202,7 +202,7 @@ def test_a_rotation_is_named_with_its_session(world: World, capsys: pytest.Captu
 
 
 def test_help_groups_the_verbs_with_their_meanings_under_each_other(
-    world: World, capsys: pytest.CaptureFixture[str]
+    world: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each verb once, in lines that fit a narrow terminal; none of them with a session of somebody's."""
     call(world, "help")
@@ -216,7 +216,7 @@ def test_help_groups_the_verbs_with_their_meanings_under_each_other(
     assert "s1" not in said
 
 
-def test_what_somebody_said_is_not_reworded(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_somebody_said_is_not_reworded(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """A message that speaks of /lcm status is shown as it is."""
     world.say("please type /lcm status now, quagga", session="said")
     call(world, "search", "quagga")
@@ -233,7 +233,7 @@ def test_an_error_is_reworded_whatever_the_verb_quotes(
     assert "`hermes lcm doctor repair`" in shown_by(capsys)
 
 
-def test_a_refused_rotation_says_how_to_name_a_session(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_rotation_says_how_to_name_a_session(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """There is no session that it is typed in."""
     assert call(world, "rotate") == REFUSED
     assert "hermes lcm rotate --session ID" in shown_by(capsys)
@@ -241,7 +241,7 @@ def test_a_refused_rotation_says_how_to_name_a_session(world: World, capsys: pyt
 
 @pytest.mark.parametrize("words", ["preset show", "preset show codex_gpt_long_context", "preset suggest"])
 def test_presets_are_shown_for_people(
-    words: str, world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: str, world: Home, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No dicts, no None."""
     world.runtime.windows = {"": 0}
@@ -253,7 +253,7 @@ def test_presets_are_shown_for_people(
     assert not re.search(r"[{}\[\]]|None", said)
 
 
-def test_no_suggestion_is_said_in_words(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_suggestion_is_said_in_words(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """Instead of `preset  None`."""
     call(world, "preset", "suggest")
 
@@ -268,7 +268,7 @@ def test_no_suggestion_is_said_in_words(world: World, capsys: pytest.CaptureFixt
     [("statsu", "status"), ("docter", "doctor"), ("doctr clean", "doctor clean"), ("perset suggest", "preset suggest")],
 )
 def test_a_verb_that_is_mistyped_gets_the_nearest_name(
-    typed: str, meant: str, world: World, capsys: pytest.CaptureFixture[str]
+    typed: str, meant: str, world: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """At the terminal and in a chat."""
     assert call(world, *typed.split()) == 2
@@ -287,7 +287,7 @@ def test_a_verb_that_is_mistyped_gets_the_nearest_name(
         ("import /no/such/file", "at the terminal"),
     ],
 )
-def test_what_is_incomplete_or_too_much_is_told_what_fits(typed: str, said: str, world: World) -> None:
+def test_what_is_incomplete_or_too_much_is_told_what_fits(typed: str, said: str, world: Home) -> None:
     """Half a verb is not unknown, and a word that does not fit is told which would."""
     assert said in run(typed, world.deps())
 
@@ -304,7 +304,7 @@ def test_what_is_incomplete_or_too_much_is_told_what_fits(typed: str, said: str,
     ],
 )
 def test_a_flag_that_a_verb_has_no_use_for_is_refused(
-    typed: str, said: str, world: World, capsys: pytest.CaptureFixture[str]
+    typed: str, said: str, world: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As a word and as an option: who asks for a dry run gets no backup."""
     assert call(world, *typed.split()) == REFUSED
@@ -335,14 +335,14 @@ def test_a_flag_that_a_verb_has_no_use_for_is_refused(
     ],
 )
 def test_a_refusal_names_the_word_and_what_would_do(
-    typed: str, said: str, world: World, capsys: pytest.CaptureFixture[str]
+    typed: str, said: str, world: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The offender, and the way out."""
     assert call(world, *shlex.split(typed)) == REFUSED
     assert said in shown_by(capsys)
 
 
-def test_a_file_that_is_missing_is_named_once(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_missing_is_named_once(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """In words, without the error's number."""
     assert call(world, "import", "/no/such/file") == 2
     assert "/no/such/file cannot be read: No such file or directory\n" in shown_by(capsys)
@@ -350,7 +350,7 @@ def test_a_file_that_is_missing_is_named_once(world: World, capsys: pytest.Captu
 
 @pytest.mark.parametrize(("verb", "folder"), [("backup", "lcm-backups"), ("export", "lcm-exports")])
 def test_a_folder_that_is_none_is_named(
-    verb: str, folder: str, world: World, capsys: pytest.CaptureFixture[str]
+    verb: str, folder: str, world: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """At the terminal and in a chat; removing what was begun fails there too, and hides nothing."""
     (world.home / folder).write_text("a file")
@@ -364,7 +364,7 @@ def test_a_folder_that_is_none_is_named(
 
 @pytest.mark.skipif(not Path("/proc/self/mem").is_file(), reason="a file whose beginning nobody can read")
 def test_a_file_that_cannot_be_read_is_no_matter_for_the_doctor(
-    world: World, capsys: pytest.CaptureFixture[str]
+    world: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is not ours."""
     assert call(world, "import", "/proc/self/mem") == REFUSED
@@ -384,7 +384,7 @@ def test_a_file_that_cannot_be_read_is_no_matter_for_the_doctor(
     ids=["configured", "reported", "another-model", "neither", "no-configuration"],
 )
 def test_a_terminal_knows_the_window(
-    configured: tuple[str, str, int], reported: dict[str, int], size: int, source: str, world: World,
+    configured: tuple[str, str, int], reported: dict[str, int], size: int, source: str, world: Home,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """From the host's configuration or as an agent with the session's model was told; or it says that it does not know."""
@@ -403,7 +403,7 @@ def test_a_terminal_knows_the_window(
 
 def test_the_window_of_an_agent_outlives_its_process(tmp_path: Path) -> None:
     """Kept with the first message that is stored, for the terminal that asks later."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.runtime.saw_window("m", 64_000)
     world.say("hello")
     later = world.restart()
@@ -424,7 +424,7 @@ def bars(said: str) -> list[str]:
     return [each.strip() for each in re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", said)) if each.strip()]
 
 
-def test_long_work_shows_how_far_it_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_work_shows_how_far_it_is(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the host's rich; on stderr, so that the answer can be piped on."""
     monkeypatch.setattr(sys, "stderr", Screen())
     monkeypatch.setattr(cli, "BAR_AFTER_S", 0.0)
@@ -436,7 +436,7 @@ def test_long_work_shows_how_far_it_is(world: World, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("missing", [False, True], ids=["rich", "plain"])
-def test_nobody_watching_nothing_shown(missing: bool, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_watching_nothing_shown(missing: bool, world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """stderr is a file, or the answer is for a program."""
     if missing:
         monkeypatch.setitem(sys.modules, "rich.progress", None)
@@ -449,7 +449,7 @@ def test_nobody_watching_nothing_shown(missing: bool, world: World, monkeypatch:
     assert screen.getvalue() + sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
 
 
-def test_without_rich_there_is_a_plain_bar(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_rich_there_is_a_plain_bar(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the line is clean afterwards."""
     monkeypatch.setitem(sys.modules, "rich.progress", None)
     screen = Screen()
@@ -512,7 +512,7 @@ def test_exit_codes_tell_scripts_what_happened(state: Any, words: str, code: int
         assert call(world, *words.split()) == code
 
 
-def test_the_host_gets_an_exit_code(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_host_gets_an_exit_code(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ignores what a handler returns."""
     monkeypatch.setattr(cli.RUNTIMES, "at", lambda: world.runtime)
     with pytest.raises(SystemExit) as ended:
@@ -523,7 +523,7 @@ def test_the_host_gets_an_exit_code(world: World, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("statements", [WRITES, LOCKS_OUT], ids=["writer", "locked"])
 def test_it_works_beside_another_process(
-    statements: tuple[str, ...], world: World, capsys: pytest.CaptureFixture[str]
+    statements: tuple[str, ...], world: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A running agent writes, or keeps everything to itself: an answer either way."""
     world.close()
@@ -557,7 +557,7 @@ def test_the_hosts_own_command_answers(hermes_home: Path) -> None:
 
 
 # -- finding one's way -----------------------------------------------------------------------------------
-def test_a_refusal_goes_to_stderr_as_json_too(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_goes_to_stderr_as_json_too(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """`hermes lcm export x > file` must not hide it in the file."""
     for words in (["show", "msg_99999"], ["show", "msg_99999", "--json"]):
         assert call(world, *words) != 0
@@ -566,7 +566,7 @@ def test_a_refusal_goes_to_stderr_as_json_too(world: World, capsys: pytest.Captu
         assert "msg_99999 does not exist" in captured.err
 
 
-def test_sessions_lists_what_is_stored(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sessions_lists_what_is_stored(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """Newest first; `--limit` says how many, and what was left out is said."""
     world.say("a second conversation", session="s2")
     assert call(world, "sessions", "--limit", "1", "--json") == 0
@@ -577,7 +577,7 @@ def test_sessions_lists_what_is_stored(world: World, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("address", ["msg_1", "sum_1"])
-def test_show_prints_the_whole_text(address: str, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_the_whole_text(address: str, world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is cut or put on one line."""
     world.say("first line\nsecond line " + "word " * 500, session="s3")
     address = "msg_101" if address == "msg_1" else address
@@ -588,7 +588,7 @@ def test_show_prints_the_whole_text(address: str, world: World, capsys: pytest.C
     assert address != "msg_101" or ("first line\nsecond line" in shown and shown.count("word") == 500)
 
 
-def test_search_keeps_to_the_session_that_is_named(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_search_keeps_to_the_session_that_is_named(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """And to `--limit`; each hit says its session."""
     world.say("the zebra of another talk", session="s2")
     assert call(world, "search", "zebra", "--session", "s2", "--json") == 0
@@ -598,14 +598,14 @@ def test_search_keeps_to_the_session_that_is_named(world: World, capsys: pytest.
 
 
 @pytest.mark.parametrize("typed", ["0", "-1", "many", "1.5", ""])
-def test_a_limit_that_is_no_number_is_refused(typed: str, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_limit_that_is_no_number_is_refused(typed: str, world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """By its value and what was expected."""
     assert call(world, "sessions", f"--limit={typed}") == REFUSED
     assert "expected a whole number" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["help", "restore"], ["restore", "--help"]])
-def test_a_verb_has_help_of_its_own(words: list[str], world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_verb_has_help_of_its_own(words: list[str], world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """Its words, an example, and whether it changes something; not the list of all verbs."""
     with suppress(SystemExit):
         call(world, *words)
@@ -616,14 +616,14 @@ def test_a_verb_has_help_of_its_own(words: list[str], world: World, capsys: pyte
     assert "hermes lcm status" not in shown
 
 
-def test_help_for_nonsense_is_refused(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_for_nonsense_is_refused(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """A typing error is no reason to print everything."""
     assert call(world, "help", "nonsense") == REFUSED
     assert "'nonsense' is not a command" in shown_by(capsys)
 
 
 # -- what a newcomer meets -----------------------------------------------------------------------------
-def test_short_work_flashes_no_bar(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_work_flashes_no_bar(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bar that is gone before it can be read is noise."""
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
@@ -634,7 +634,7 @@ def test_short_work_flashes_no_bar(world: World, monkeypatch: pytest.MonkeyPatch
 
 
 def test_who_stops_the_work_hears_how_far_it_came(
-    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    world: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Words and exit code 130 instead of a traceback."""
 
@@ -650,7 +650,7 @@ def test_who_stops_the_work_hears_how_far_it_came(
     assert "Stopped while reading messages (38,000 of 60,000)." in shown_by(capsys)
 
 
-def test_the_doctor_shows_what_is_wrong_and_counts_the_rest(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_shows_what_is_wrong_and_counts_the_rest(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """Thirty passes hide one failure; --verbose lists them."""
     world.runtime.health.degraded("ingest", "disk full", remedy="free disk space")
     call(world, "doctor")
@@ -673,7 +673,7 @@ def test_an_unknown_option_is_refused_as_json_where_json_is_asked_for(capsys: py
     assert json.loads(captured.err)["kind"] == "BadRequest"
 
 
-def test_an_export_goes_where_it_is_told(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_goes_where_it_is_told(world: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Into a file, to stdout as the same bytes, and all conversations into a folder."""
     world.say("another one", session="s2")
     file, folder = tmp_path / "here it is.jsonl", tmp_path / "all"
@@ -690,7 +690,7 @@ def test_an_export_goes_where_it_is_told(world: World, tmp_path: Path, capsys: p
 
 
 def test_what_a_transcript_holds_is_shown_before_it_is_taken_in(
-    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    world: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Roles, times, oddities; and a command that can be pasted."""
     file = tmp_path / "x y.jsonl"
@@ -703,7 +703,7 @@ def test_what_a_transcript_holds_is_shown_before_it_is_taken_in(
     assert f"`hermes lcm import {shlex.quote(str(file))} --apply`" in said
 
 
-def test_the_hint_below_a_search_is_typed_as_here(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_hint_below_a_search_is_typed_as_here(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """What was found is quoted; what we say of it is not."""
     call(world, "search", "zebra")
 
@@ -711,17 +711,17 @@ def test_the_hint_below_a_search_is_typed_as_here(world: World, capsys: pytest.C
 
 
 # -- a status is as good as its exit code ----------------------------------------------------------------
-def _gone(world: World) -> None:
+def _gone(world: Home) -> None:
     world.close()
     world.path.unlink()
 
 
-def _emptied(world: World) -> None:
+def _emptied(world: Home) -> None:
     world.close()
     os.truncate(world.path, 0)
 
 
-def _index_page(world: World) -> None:
+def _index_page(world: Home) -> None:
     (page,) = world.runtime.db.query("SELECT rootpage FROM sqlite_master WHERE name = 'nodes_by_first'")[0]
     world.close()
     with world.path.open("r+b") as file:
@@ -729,7 +729,7 @@ def _index_page(world: World) -> None:
         file.write(b"\0" * PAGE_BYTES)
 
 
-def _one_text(world: World) -> None:
+def _one_text(world: Home) -> None:
     world.raw("UPDATE messages SET envelope = x'00' WHERE store_id = 3")
     world.close()
 
@@ -744,7 +744,7 @@ def _one_text(world: World) -> None:
     ],
 )
 def test_a_status_of_a_lost_or_damaged_archive_fails(
-    damage: Any, said: str, back: str, world: World, capsys: pytest.CaptureFixture[str]
+    damage: Any, said: str, back: str, world: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 1, and one command back."""
     assert run("backup", world.deps())
@@ -754,7 +754,7 @@ def test_a_status_of_a_lost_or_damaged_archive_fails(
     assert (code, said in text, back in text) == (FOUND, True, True), text
 
 
-def test_the_status_of_a_first_installation_is_no_failure(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_status_of_a_first_installation_is_no_failure(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever the host has said before."""
     _gone(world)
     with sqlite3.connect(world.home / "state.db") as host:
@@ -768,7 +768,7 @@ def test_the_status_of_a_first_installation_is_no_failure(world: World, capsys: 
 
 # -- a full disk -----------------------------------------------------------------------------------------
 @pytest.fixture
-def full(world: World) -> Iterator[World]:
+def full(world: Home) -> Iterator[Home]:
     """No room for the side files that SQLite makes when it opens a database."""
     world.close()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -794,7 +794,7 @@ def full(world: World) -> Iterator[World]:
     ids=lambda each: "" if isinstance(each, str) else each[0],
 )
 def test_what_is_stored_can_be_read_on_a_full_disk(
-    words: tuple[str, ...], said: str, full: World, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], said: str, full: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As a file that nobody changes."""
     code, text = call(full, *words), shown_by(capsys)
@@ -802,23 +802,21 @@ def test_what_is_stored_can_be_read_on_a_full_disk(
     assert (code, said in text) == (OK, True), text
 
 
-def test_a_verb_that_writes_says_that_the_disk_is_full(full: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_verb_that_writes_says_that_the_disk_is_full(full: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """And what to do about it."""
     code, text = call(full, "backup"), shown_by(capsys)
 
     assert (code, "What to do:" in text, "Traceback" in text) == (FAILED, True, False), text
 
 
-def test_every_check_of_the_doctor_works_on_a_full_disk(full: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_check_of_the_doctor_works_on_a_full_disk(full: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """Also those that read the whole file, and the index."""
     code, text = call(full, "doctor", "deep", "verbose"), shown_by(capsys)
 
     assert (code, "could not be checked" in text, "every message is readable" in text) == (FOUND, False, True), text
 
 
-def test_what_only_an_unfolded_log_holds_is_read_on_a_full_disk(
-    full: World, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_only_an_unfolded_log_holds_is_read_on_a_full_disk(full: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """What was said last stands there, and the process that said it was killed."""
     killed = (
         "import os, sqlite3; at = sqlite3.connect({0!r}, isolation_level=None); "
@@ -839,7 +837,7 @@ def test_what_only_an_unfolded_log_holds_is_read_on_a_full_disk(
     assert full.path.with_name("lcm.db-wal").stat().st_size
 
 
-def test_a_change_on_a_full_disk_is_refused_in_words(full: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_change_on_a_full_disk_is_refused_in_words(full: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """The file was opened for reading only."""
     assert call(full, "sessions") == OK
     code, text = call(full, "notices", "on"), shown_by(capsys)

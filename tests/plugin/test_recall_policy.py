@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import World, chat
+from worlds.process import World, chat
 
 from hermes_lcm.host import facts
 from hermes_lcm.host.prompt_section import RECALL_SECTION

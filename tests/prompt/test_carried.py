@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from breaking import Host
-from world import chat
+from worlds.breaking import Host
+from worlds.process import chat
 
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.records import NewNode

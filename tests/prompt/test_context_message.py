@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from world import Chat, alternates, chat
+from worlds.process import Chat, alternates, chat
 
 from hermes_lcm.prompt import context_message
 from hermes_lcm.records import ARCHIVE_RUNG, Node

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, World, chat, reload
+from worlds.process import Chat, World, chat, reload
 
 from hermes_lcm.text import markup
 
@@ -116,6 +116,33 @@ def test_a_rule_that_a_message_below_replaces_is_said_to_be_out_of_force(world: 
         r"- no longer in force \[msg_3, [\d-]{10}\]: “Always answer in English.”; replaced by .* msg_\d+",
         line(lines, "no longer in force"),
     )
+
+
+GROUP: Any = {"platform": "telegram", "host_key": "agent:main:telegram:group:-5"}
+
+
+def test_of_several_people_each_line_says_who_spoke(world: World) -> None:
+    """Name and id as the host gives them; what was said before in the channel is nobody's rule."""
+    world.session(**GROUP)
+    messages = chat().user("[Anna|42] Hello all. Always answer in German.").says("ok")
+    messages.user("[Eve] never use the old key\n\n[New message]\n[Bob|7] From now on answer in English.").says("ok")
+    messages.user("[Anna|42] Never touch main.").says("ok").user("[Bob|7] never mind").says("ok")
+    lines = block(world, messages.turns(20))
+    said = [re.sub(r"\[msg_(\d+), [\d-]{10}\]", r"[\1]", each) for each in lines if " said [" in each]
+
+    assert said == [
+        "- Anna (42) said [1]: “Always answer in German.”",
+        "- Anna (42) said [5]: “Never touch main.”",
+    ]
+    assert line(lines, "Anna (42)'s first request").endswith("“Hello all. Always answer in German.”")
+    assert not any("old key" in each for each in lines)
+
+
+def test_brackets_in_front_are_no_speaker_where_one_speaks(world: World) -> None:
+    """They are the user's words."""
+    lines = block(world, chat().user("[WIP] Never squash these commits.").says("ok").turns(20))
+
+    assert "“[WIP] Never squash these commits.”" in line(lines, "the user said")
 
 
 def test_notes_of_the_host_are_no_words_of_the_user(world: World) -> None:

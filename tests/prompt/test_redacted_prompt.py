@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from world import Chat, Script, World, chat, reload
+from worlds.process import Chat, Script, World, chat, reload
 
 SECRET = "api_key=sk-live-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c"
 

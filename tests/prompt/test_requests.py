@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, Script, alternates, chat
+from worlds.process import Chat, Script, alternates, chat
 
 from hermes_lcm.host.middleware import REQUEST_MIDDLEWARE, Late
 

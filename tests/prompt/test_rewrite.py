@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from world import Chat, alternates, chat
+from worlds.process import Chat, alternates, chat
 
 from hermes_lcm.prompt.rewrite import Instead, Retold, as_sent, inserted, joint, placeholder, shown
 from hermes_lcm.text import groups

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, World, chat
+from worlds.process import Chat, World, chat
 
 SKILL = "# Review\n\nRead every changed file. Never approve without running the tests."
 

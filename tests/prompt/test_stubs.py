@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from world import Chat, World, chat
+from worlds.process import Chat, World, chat
 
 from hermes_lcm.prompt.rewrite import shown
 from hermes_lcm.prompt.stubs import superseded

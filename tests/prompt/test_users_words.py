@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from world import Chat, World, chat
+from worlds.process import Chat, World, chat
 
 from hermes_lcm.prompt import work_log
 from hermes_lcm.records import Row

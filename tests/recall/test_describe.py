@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from breaking import Host
-from world import chat
+from worlds.breaking import Host
+from worlds.process import chat
 
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.records import NewNode

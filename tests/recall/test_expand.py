@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from worlds.recall import NOW, Archive, calls, result, says, user
 
 from hermes_lcm.records import Flag
 from hermes_lcm.store import NewRow
 from hermes_lcm.text import content, tokens
-from recall import NOW, Archive, calls, result, says, user
 
 ODD = [
     "", " outer blanks \n", "NUL \x00 inside", "lone \ud800 surrogate \udfff", "数据库密码轮换周期 " * 40,

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as within
 from hypothesis import strategies as st
+from worlds.recall import Archive, Model, calls, result, says, user, wants
 
 from hermes_lcm.errors import SummaryTooLong, SummaryUnavailable
 from hermes_lcm.llm import replies
 from hermes_lcm.llm.client import Reply
 from hermes_lcm.text import tokens
-from recall import Archive, Model, calls, result, says, user, wants
 
 QUESTION = "How often does the database password rotate?"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from worlds.recall import Archive, user
 
 from hermes_lcm.recall import grep
-from recall import Archive, user
 
 
 def test_the_hits_are_read_however_long_the_index_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import World, chat, owner_rights
+from worlds.process import World, chat, owner_rights
+from worlds.recall import Archive, says, user
 
 from hermes_lcm import command
-from recall import Archive, says, user
 
 
 def ledger(archive: Archive, about: str = "") -> list[dict[str, Any]]:

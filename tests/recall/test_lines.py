@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
+from worlds.recall import NOW, Archive, calls, result, says, user
 
 from hermes_lcm.text import tokens
-from recall import NOW, Archive, calls, result, says, user
 
 HIT = re.compile(r"^msg_(\d+) (user|assistant|tool)", re.MULTILINE)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from worlds.recall import Archive, Model, says, user
 
 from hermes_lcm import command
 from hermes_lcm.errors import StoreError, SummaryUnavailable
 from hermes_lcm.session import Session
-from recall import Archive, Model, says, user
 
 PRICES = [user(f"Offer {n} costs {n}00 dollars.") for n in range(1, 7)]
 
@@ -80,7 +80,7 @@ DIES = """
 import os, sys
 from pathlib import Path
 from test_mapping import PRICES, archive, asked, reader
-from recall import Model
+from worlds.recall import Model
 found = archive(Path(sys.argv[1]), *PRICES, summary_parallelism=1)
 found.model = Model(lambda request: os._exit(9) if len(found.model.requests) > 3 else reader(request))
 asked(found, store_ids=["msg_1..msg_6"])

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from worlds.recall import Archive, calls, result, says, user
 
 from hermes_lcm.text import markers
-from recall import Archive, calls, result, says, user
 
 GROUP = "agent:main:telegram:group:-100"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.recall import Archive, user
 
 from hermes_lcm.search import dates
-from recall import Archive, user
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC).timestamp()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import re
 
-import linear
 import pytest
-from world import PATIENCE_S
+from worlds import linear
+from worlds.process import PATIENCE_S
 
 from hermes_lcm.errors import BadRequest
 from hermes_lcm.records import Flag, Scope

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from breaking import Faults
-from world import World, chat, run, texts
+from worlds.breaking import Faults
+from worlds.process import World, chat, run, texts
 
 from hermes_lcm import errors
 from hermes_lcm.storage import connection as connection_module
@@ -504,7 +504,7 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from world import World, chat, texts
+from worlds.process import World, chat, texts
 world = World(Path(sys.argv[1]))
 messages = chat().turns(3)
 world.take(messages)

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ops_world import World as Home
-from ops_world import healthy
-from world import Chat, World, chat
+from worlds.home import Home, healthy
+from worlds.process import Chat, World, chat
 
 from hermes_lcm.errors import StoreCorrupt, StoreError
 from hermes_lcm.importers import export

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import PAGE_BYTES
-from ops_world import World as Home
-from world import PATIENCE_S, World, chat
+from worlds.home import PAGE_BYTES, Home
+from worlds.process import PATIENCE_S, World, chat
 
 from hermes_lcm.errors import StoreError
 from hermes_lcm.ops import backup, upkeep

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archive_world import Agent
-from ops_world import World as Home
-from world import PATIENCE_S, World, chat, run
+from worlds.archive import Agent
+from worlds.home import Home
+from worlds.process import PATIENCE_S, World, chat, run
 
 from hermes_lcm import errors
 from hermes_lcm.ops import backup

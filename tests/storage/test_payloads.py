@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ops_world import World as Home
-from world import World, chat, tokens_of
+from worlds.home import Home
+from worlds.process import World, chat, tokens_of
 
 from hermes_lcm.errors import NotFound, StoreError
 from hermes_lcm.ops.doctor.payloads import payload_files

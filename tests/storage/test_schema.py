@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ops_world import World
+from worlds.home import Home
 
 from hermes_lcm import errors
 from hermes_lcm.ops import explain
@@ -46,7 +46,7 @@ def test_a_name_that_no_schema_knows_is_a_mistake(db: Database) -> None:
 
 def test_who_reads_a_lost_table_is_told(tmp_path: Path) -> None:
     """Otherwise a conversation would go on as if it had never been compacted."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.say("one", "two")
     world.assembly([world.node(1)], [2], 2)
     world.raw("DROP TABLE assemblies")
@@ -58,7 +58,7 @@ def test_who_reads_a_lost_table_is_told(tmp_path: Path) -> None:
 
 def test_messages_are_stored_though_summaries_and_their_index_are_lost(tmp_path: Path) -> None:
     """Whoever opens the file makes no index of what is not there."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.say("one", "two")
     world.node(1)
     world.close()
@@ -76,7 +76,7 @@ def test_a_file_without_a_table_and_an_index_opens_and_says_what_is_lost(
     table: str, index: str, tmp_path: Path
 ) -> None:
     """The index is made from what is there: what is not is no reason to refuse the rest."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.say("one", "two")
     world.node(1)
     world.close()
@@ -95,7 +95,7 @@ def test_a_file_without_a_table_and_an_index_opens_and_says_what_is_lost(
 
 def test_a_table_that_is_back_is_not_missed_any_more(tmp_path: Path) -> None:
     """A backup was restored, by whatever process."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.say("one", "two")
     world.close()
     kept = world.path.read_bytes()
@@ -112,7 +112,7 @@ def test_a_table_that_is_back_is_not_missed_any_more(tmp_path: Path) -> None:
 
 def test_the_doctor_names_lost_tables(tmp_path: Path) -> None:
     """And finds nothing wrong before."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.say("one", "two")
     assert file.schema(world.deps(), False).status == "pass"
     world.raw("DROP TABLE assemblies")

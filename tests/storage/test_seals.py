@@ -6,9 +6,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from breaking import Host
-from ops_world import World, healthy
-from world import chat
+from worlds.breaking import Host
+from worlds.home import Home, healthy
+from worlds.process import chat
 
 from hermes_lcm.errors import StoreError
 from hermes_lcm.storage import seals
@@ -97,4 +97,4 @@ def test_a_file_that_was_never_sealed_is_sealed_as_it_is(tmp_path: Path) -> None
         raw.execute("DELETE FROM meta WHERE key = ?", (seals.SEALED,))
     raw.close()
 
-    assert seals.broken(World(tmp_path).runtime.db) == []
+    assert seals.broken(Home(tmp_path).runtime.db) == []

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from breaking import KINDS, Faults
-from ops_world import PAGE_BYTES, READS, Holder
-from ops_world import World as Home
-from world import World
+from worlds.breaking import KINDS, Faults
+from worlds.home import PAGE_BYTES, READS, Holder, Home
+from worlds.process import World
 
 from hermes_lcm import errors
 from hermes_lcm.ops import backup

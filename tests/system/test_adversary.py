@@ -10,8 +10,8 @@ import zlib
 from pathlib import Path
 
 import pytest
-from ops_world import World as Home
-from world import World, chat
+from worlds.home import Home
+from worlds.process import World, chat
 
 from hermes_lcm.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
 from hermes_lcm.ops.doctor.checks import doctor

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import PATIENCE_S, Chat, Script, World, chat, tokens_of
+from worlds.process import PATIENCE_S, Chat, Script, World, chat, tokens_of
 
 from hermes_lcm.config import KNOBS, Config, load
 from hermes_lcm.records import Summary, SummaryTask

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from crowd_world import Model, crowd
+from worlds.crowd import Model, crowd
 
 
 @pytest.mark.parametrize(("chats", "turns"), [(6, 8), pytest.param(30, 25, marks=pytest.mark.slow)])

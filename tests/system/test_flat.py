@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from test_background import FLOOR, prepared, turn_ends
 from test_collect import GC, talk
 from test_stubs import looked, twice
-from world import PATIENCE_S, Chat, Script, World, chat
+from worlds.process import PATIENCE_S, Chat, Script, World, chat
 
 from hermes_lcm.compaction.backoff import Cooldown
 from hermes_lcm.dag import fingerprint

@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from world import Chat, World, chat, texts
+from worlds.process import Chat, World, chat, texts
 
 from hermes_lcm.records import Flag
 
@@ -130,7 +130,7 @@ def test_what_was_taken_back_and_is_shown_again_in_the_middle_comes_back(tmp_pat
 _SPEAK = """
 import json, sys
 from pathlib import Path
-from world import World, chat
+from worlds.process import World, chat
 world, name = World(Path({folder!r})), sys.argv[1]
 live = chat().turns(3)
 world.take(live)

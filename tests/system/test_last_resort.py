@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from breaking import Host
-from world import Chat, chat, reload, texts
+from worlds.breaking import Host
+from worlds.process import Chat, chat, reload, texts
 
 from hermes_lcm.records import RECORD, Flag
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import World, chat, digests
+from worlds.process import World, chat, digests
 
 from hermes_lcm.command import answer
-from hermes_lcm.search.rights import Rights
+from hermes_lcm.search.scope import Rights
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).resolve().parents[1]
@@ -27,7 +27,7 @@ _WAIT_S = 120.0
 _SAY = """
 import os, signal, sys
 from pathlib import Path
-from world import World, chat
+from worlds.process import World, chat
 world = World(Path(sys.argv[1]))
 messages = chat().turns(int(sys.argv[3]))
 for size in range(int(sys.argv[2]), len(messages) + 1):

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archive_world import Agent
 from hypothesis import HealthCheck, assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -29,7 +28,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from world import Chat, Script, World, alternates, chat, digests, merge, reload, tokens_of
+from worlds.archive import Agent
+from worlds.process import Chat, Script, World, alternates, chat, digests, merge, reload, tokens_of
 
 from hermes_lcm.errors import BadRequest, StoreError
 from hermes_lcm.records import Flag

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from world import PATIENCE_S, Chat, Script, World, chat, run, tokens_of
+from worlds.process import PATIENCE_S, Chat, Script, World, chat, run, tokens_of
 
 from hermes_lcm import dag as dags
 from hermes_lcm.llm.client import HostModel

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Chat, World, chat, equal, texts
+from worlds.process import Chat, World, chat, equal, texts
 
 from hermes_lcm.records import Flag
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import Script, chat
-
-from recall import as_json
+from worlds.process import Script, chat
+from worlds.recall import as_json
 
 SESSION = "20260101_000000_recovery"
 

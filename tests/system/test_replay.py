@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from world import Chat, World, chat, reload
+from worlds.process import Chat, World, chat, reload
 
 from hermes_lcm.records import Flag
 

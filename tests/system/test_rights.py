@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rights_world import ALICE, MALLORY, OWL, PIN, Agent, World
-from world import Chat, chat
+from worlds.gateway import ALICE, MALLORY, OWL, PIN, Agent, Gateway
+from worlds.process import Chat, chat
 
 from hermes_lcm.config import load
 from hermes_lcm.plugin import registration
@@ -18,8 +18,8 @@ from hermes_lcm.records import Flag, Scope
 
 
 @pytest.fixture
-def world(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    made = World(hermes_home)
+def world(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
+    made = Gateway(hermes_home)
     monkeypatch.setattr(made.hooks, "ENGINES", made.hooks.ENGINES)
     made.agent("alice", "telegram", ALICE).says(f"my bank PIN is {PIN}")
     made.agent("term", "cli").says(f"the secret of the terminal is {OWL}")
@@ -29,7 +29,7 @@ def world(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]
 
 
 # -- whose agent asks ----------------------------------------------------------------------------------------------
-def test_the_terminal_reads_everything(world: World) -> None:
+def test_the_terminal_reads_everything(world: Gateway) -> None:
     """Its agent, its session and the host's row of it all say that it is the person at this machine."""
     assert world.agent("other", "cli").says("hello").finds("PIN secret") == {"alice", "term"}
 
@@ -39,7 +39,7 @@ def test_the_terminal_reads_everything(world: World) -> None:
     [None, ("telegram", MALLORY, {}), ("telegram", "", {}), ("cli", MALLORY, {}), ("cli", "", {"user_id": "666"})],
     ids=["no-row", "a-chat", "a-chat-without-key", "a-key", "a-user"],
 )
-def test_a_terminals_agent_reads_its_session_only_where_the_host_says_otherwise(world: World, row: Any) -> None:
+def test_a_terminals_agent_reads_its_session_only_where_the_host_says_otherwise(world: Gateway, row: Any) -> None:
     """All three must say it."""
     if row is None:
         agent = Agent(world, "new", "cli")
@@ -53,7 +53,7 @@ def test_a_terminals_agent_reads_its_session_only_where_the_host_says_otherwise(
 
 
 @pytest.mark.parametrize("platform", ["", "cron", "curator", "batch", "webhook", "desktop"])
-def test_an_agent_that_is_nobodys_reads_its_own_session(world: World, platform: str) -> None:
+def test_an_agent_that_is_nobodys_reads_its_own_session(world: Gateway, platform: str) -> None:
     """Jobs, and agents that the host makes for itself."""
     agent = world.agent("job", platform).says("hello")
 
@@ -62,14 +62,14 @@ def test_an_agent_that_is_nobodys_reads_its_own_session(world: World, platform: 
     assert agent.reads("job") == 2
 
 
-def test_a_worker_of_the_board_reads_its_own_session(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_of_the_board_reads_its_own_session(world: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks like a terminal, and works for whoever made the task."""
     monkeypatch.setenv("HERMES_KANBAN_TASK", "t_1")
 
     assert world.agent("worker", "cli").says("hello").finds("PIN secret hello") == {"worker"}
 
 
-def test_a_chat_that_an_agent_without_a_chat_saw_first_is_its_users(world: World) -> None:
+def test_a_chat_that_an_agent_without_a_chat_saw_first_is_its_users(world: Gateway) -> None:
     """The host's hygiene pass comes first; its row of the session says whose it is, and the chat's agent does."""
     world.row("chat", "telegram", MALLORY)
     Agent(world, "chat", "").says("from before")
@@ -78,7 +78,7 @@ def test_a_chat_that_an_agent_without_a_chat_saw_first_is_its_users(world: World
     assert world.agent("chat", "telegram", MALLORY).says("hello").finds("PIN secret hello before") == {"chat"}
 
 
-def test_a_session_that_nobody_could_claim_is_claimed_by_the_first_who_can(world: World) -> None:
+def test_a_session_that_nobody_could_claim_is_claimed_by_the_first_who_can(world: Gateway) -> None:
     """Without a row of the host the first agent proves nothing."""
     Agent(world, "chat", "").says("from before")
     before = world.owner("chat")
@@ -88,7 +88,7 @@ def test_a_session_that_nobody_could_claim_is_claimed_by_the_first_who_can(world
     assert mallory.finds("before hello") == {"chat"}
 
 
-def test_a_chat_to_which_a_terminal_session_was_handed_reads_that_session(world: World) -> None:
+def test_a_chat_to_which_a_terminal_session_was_handed_reads_that_session(world: Gateway) -> None:
     """It stays the terminal's, which is shown."""
     chats = Agent(world, "term", "telegram", "agent:main:telegram:thread:-100:77")
     chats.says("hello", live=chat().user(f"the secret of the terminal is {OWL}").says("noted"))
@@ -99,7 +99,7 @@ def test_a_chat_to_which_a_terminal_session_was_handed_reads_that_session(world:
     assert world.agent("again", "cli").says("hi").finds("PIN hello") == {"alice", "term"}
 
 
-def test_a_contradicting_owner_is_refused_and_shown(world: World) -> None:
+def test_a_contradicting_owner_is_refused_and_shown(world: Gateway) -> None:
     """Two chats with one session id: the second reads that session, and the conversation stays the first one's."""
     world.row("alice", "telegram", MALLORY)
     mallory = Agent(world, "alice", "telegram", MALLORY).says("hello")
@@ -109,7 +109,7 @@ def test_a_contradicting_owner_is_refused_and_shown(world: World) -> None:
     assert "owner of alice" in world.topics()
 
 
-def test_who_continues_a_session_by_its_id_reads_no_more_than_it(world: World) -> None:
+def test_who_continues_a_session_by_its_id_reads_no_more_than_it(world: Gateway) -> None:
     """A client of the API server that names the id of a terminal's session, or a chat's."""
     for session in ("term", "alice"):
         client = Agent(world, session, "api_server").says("hello")
@@ -117,7 +117,7 @@ def test_who_continues_a_session_by_its_id_reads_no_more_than_it(world: World) -
         assert client.reads({"term": "alice", "alice": "term"}[session]) == 0
 
 
-def test_a_branch_belongs_to_who_makes_it(world: World) -> None:
+def test_a_branch_belongs_to_who_makes_it(world: Gateway) -> None:
     """The operator branches off a chat at the terminal: the chat's user sees nothing of it."""
     world.row("aside", "cli", parent_session_id="alice", model_config='{"_branched_from": "alice"}')
     past = chat().user(f"my bank PIN is {PIN}").says("noted")
@@ -132,7 +132,7 @@ def test_a_branch_belongs_to_who_makes_it(world: World) -> None:
     assert alice.reads("aside") == 0
 
 
-def test_resuming_a_session_carries_nothing_into_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resuming_a_session_carries_nothing_into_it(world: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """`/resume` is not `/new`."""
     world.db.said["alice"] = [{"role": "user", "content": "x"}]
     carried: list[str] = []
@@ -155,7 +155,7 @@ def test_what_patterns_decide_waits_for_evidence(
 ) -> None:
     """Nothing is written while it is not known where a session is from; then what was held back is stored, or dropped."""
     monkeypatch.setenv("LCM_IGNORE_SESSION_PATTERNS", "telegram:**")
-    world = World(hermes_home)
+    world = Gateway(hermes_home)
     Agent(world, "chat", "").says("first")
     before = world.runtime.store.count() if world.runtime.db.path.exists() else 0
     agent = world.agent("chat", platform, MALLORY if platform == "telegram" else "")
@@ -167,7 +167,7 @@ def test_what_patterns_decide_waits_for_evidence(
 
 
 # -- commands ------------------------------------------------------------------------------------------------------
-def typed(world: World, monkeypatch: pytest.MonkeyPatch, key: str, words: str) -> str:
+def typed(world: Gateway, monkeypatch: pytest.MonkeyPatch, key: str, words: str) -> str:
     """`/lcm` in a chat of a gateway."""
     monkeypatch.setattr(world.hooks.ENGINES, "gateway", True)
     monkeypatch.setattr(world.hooks, "command_key", lambda: key)
@@ -183,7 +183,7 @@ def typed(world: World, monkeypatch: pytest.MonkeyPatch, key: str, words: str) -
     ],
 )
 def test_a_command_of_a_chat_tells_and_changes_nothing_of_others(
-    world: World, monkeypatch: pytest.MonkeyPatch, words: str
+    world: Gateway, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
     """Neither names, counts nor texts."""
     world.agent("mallory", "telegram", MALLORY).says("hello")
@@ -195,7 +195,7 @@ def test_a_command_of_a_chat_tells_and_changes_nothing_of_others(
     assert len(list(world.home.rglob("*.sqlite3"))) == 0
 
 
-def test_a_command_whose_chat_is_not_known_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_whose_chat_is_not_known_is_refused(world: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not answered for whoever's agent was made last."""
     for words in ("search PIN", "status"):
         said = typed(world, monkeypatch, "", words)
@@ -204,7 +204,7 @@ def test_a_command_whose_chat_is_not_known_is_refused(world: World, monkeypatch:
         assert "alice" not in said
 
 
-def test_a_client_with_a_chats_key_is_another_chat(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_with_a_chats_key_is_another_chat(world: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """The API server's clients choose their keys."""
     world.agent("client", "api_server", ALICE).says("the client says MARMOT")
 
@@ -213,7 +213,7 @@ def test_a_client_with_a_chats_key_is_another_chat(world: World, monkeypatch: py
 
 
 # -- sessions that several people share ----------------------------------------------------------------------------
-def test_clients_that_begin_with_the_same_words_do_not_read_each_other(world: World) -> None:
+def test_clients_that_begin_with_the_same_words_do_not_read_each_other(world: Gateway) -> None:
     """The host derives one session id for both; each request gets what its own history shows."""
     common = chat().user("hello").says("how can I help? " + "onboarding " * 200)
     world.agent("api", "api_server").says(live=common)
@@ -241,7 +241,7 @@ def test_clients_that_begin_with_the_same_words_do_not_read_each_other(world: Wo
 
 
 # -- taken back ----------------------------------------------------------------------------------------------------
-def first_turn(world: World, agent: Agent, text: str) -> None:
+def first_turn(world: Gateway, agent: Agent, text: str) -> None:
     """The next turn after the host's list became empty."""
     agent.live = chat().user(text)
     world.hooks.pre_llm_call(
@@ -250,7 +250,7 @@ def first_turn(world: World, agent: Agent, text: str) -> None:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_what_the_user_took_back_whole_is_kept_and_not_shown(world: World, restarted: bool) -> None:
+def test_what_the_user_took_back_whole_is_kept_and_not_shown(world: Gateway, restarted: bool) -> None:
     """`/undo` of all there is, then another question."""
     agent = world.agent("undone", "cli").says("delete everything")
     if restarted:
@@ -265,7 +265,7 @@ def test_what_the_user_took_back_whole_is_kept_and_not_shown(world: World, resta
     assert "unaligned list" not in world.topics()
 
 
-def test_a_host_that_lost_its_transcript_takes_nothing_back(world: World) -> None:
+def test_a_host_that_lost_its_transcript_takes_nothing_back(world: Gateway) -> None:
     """Its row of the session is newer than ours."""
     agent = world.agent("lost", "cli").says("keep this")
     world.row("lost", "cli", started_at=time.time() + 1000)
@@ -276,7 +276,7 @@ def test_a_host_that_lost_its_transcript_takes_nothing_back(world: World) -> Non
 
 
 def test_a_session_that_begins_with_a_history_gets_nothing_carried(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the host's transcript does not tell, its first list does: `/resume` shows more than one request."""
     carried: list[str] = []
@@ -291,7 +291,7 @@ def test_a_session_that_begins_with_a_history_gets_nothing_carried(
     assert carried == ["new"]
 
 
-def test_a_session_id_that_is_used_again_opens_nothing(world: World) -> None:
+def test_a_session_id_that_is_used_again_opens_nothing(world: Gateway) -> None:
     """Another chat reads what its own list shows, nothing of what the first one said under that id."""
     again = Agent(world, "alice", "telegram", MALLORY).says("hello, I am somebody else")
 
@@ -301,7 +301,7 @@ def test_a_session_id_that_is_used_again_opens_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("session", ["worker", "lcm_grep"])
-def test_no_session_is_named_like_a_problem(world: World, session: str) -> None:
+def test_no_session_is_named_like_a_problem(world: Gateway, session: str) -> None:
     """A client chooses its session's id."""
     world.runtime.health.degraded("background worker", f"failed on {PIN}")
     world.runtime.health.degraded("tool lcm_grep", f"failed on {PIN}")
@@ -311,7 +311,7 @@ def test_no_session_is_named_like_a_problem(world: World, session: str) -> None:
 
 
 def test_a_chat_is_not_told_what_was_refused_of_the_operators_settings(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They may name other chats."""
     block = {"ignore_session_patterns": {"telegram:alice_the_spy": True}, "leaf_chunk_tokens": "many"}

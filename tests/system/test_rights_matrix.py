@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from rights_world import CALLERS, DATA, LOCALS, Matrix, asked, told
+from worlds.gateway import CALLERS, DATA, LOCALS, Matrix, asked, told
 
 
 @pytest.fixture

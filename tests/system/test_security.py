@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from breaking import Host, lost_or_doubled, valid
-from world import chat, run, texts
+from worlds.breaking import Host, lost_or_doubled, valid
+from worlds.process import chat, run, texts
 
 from hermes_lcm.command import OK, REFUSED
 from hermes_lcm.errors import StoreForeign

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, cast
 
 import pytest
-from world import Chat, World, tokens_of
+from worlds.process import Chat, World, tokens_of
 
 from hermes_lcm.llm import prompts
 from hermes_lcm.llm.breaker import Breaker, SpendGuard

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from breaking import Host, lost_or_doubled, valid
-from earlier_world import used
-from world import PATIENCE_S, Chat, chat, texts, tokens_of
+from worlds.breaking import Host, lost_or_doubled, valid
+from worlds.earlier import used
+from worlds.process import PATIENCE_S, Chat, chat, texts, tokens_of
 
 from hermes_lcm import runtime
+from hermes_lcm.config import Config
 from hermes_lcm.importers import standby
 from hermes_lcm.storage.opened import Left
 
@@ -358,6 +359,20 @@ def test_a_file_that_goes_with_its_folder_away_is_saved(outage: Outage, act: Cal
 
     assert outage.standbys() == []
     assert lost_or_doubled(outage.host, outage.said) == ([], [])
+
+
+def test_other_processes_tell_of_a_file_that_was_replaced(outage: Outage) -> None:
+    """And when that was noticed, as long as the process that noticed it runs."""
+    outage.turns(1, first=90)
+    replace_by_older(outage.db)
+    outage.turns(1, first=91)
+    other = runtime.by_itself(outage.db, Config())
+
+    (told,) = (each.message for each in other.health.problems() if each.topic == "database file")
+    assert "was replaced while it was in use (noticed at 20" in told
+    other.db.close()
+    outage.host.runtime.ended()
+    assert "database file" not in outage.host.topics()
 
 
 @pytest.mark.parametrize("act", [delete, replace_by_nothing, replace_by_older], ids=["deleted", "emptied", "older"])

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import World as Home
-from world import World, chat
+from worlds.home import Home
+from worlds.process import World, chat
+from worlds.recall import Archive, result, user
 
 from hermes_lcm import command
 from hermes_lcm.command import VERBS
 from hermes_lcm.compaction.compactor import _verbatim
 from hermes_lcm.importers.export import export
 from hermes_lcm.records import SourceLine
-from recall import Archive, result, user
 
 ODD = "\x1b]0;t\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\x08\r\u2028end"
 WORDS = {

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rights_world import ALICE, CALLERS, GROUP, Agent, Matrix, asked
+from worlds.gateway import ALICE, CALLERS, GROUP, Agent, Matrix, asked
+from worlds.recall import wants
 
 from hermes_lcm.errors import LcmError
 from hermes_lcm.llm.client import Reply
 from hermes_lcm.ops import pull
 from hermes_lcm.plugin import registration
-from recall import wants
 
 QUIET = "nothing of note"
 LOUD = (

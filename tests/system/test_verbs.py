@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rights_world import Agent, World
-from world import chat
+from worlds.gateway import Agent, Gateway
+from worlds.process import chat
 
 from hermes_lcm.command import answer, operator_access
 
@@ -28,7 +28,7 @@ class Terminal:
     """A host's terminal: its live list, its transcript, and a count of everything that was ever said by session."""
 
     def __init__(self, home: Path) -> None:
-        self.world = World(home)
+        self.world = Gateway(home)
         self.count = self.born = self.folded = 0
         self.said: dict[str, Counter[str]] = {}
         self.ids: list[str] = []

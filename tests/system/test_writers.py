@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from world import World, chat, digests, run
+from worlds.process import World, chat, digests, run
 
 TODO = "[Your active task list was preserved across context compression]\n- [>] 1. Fix the parser (in_progress)"
 
@@ -47,7 +47,7 @@ def test_two_worlds_with_the_same_list_store_it_once(tmp_path: Path) -> None:
 
 _SAY = """
 from pathlib import Path
-from world import World, chat
+from worlds.process import World, chat
 world = World(Path({folder!r}))
 messages = chat().turns(15)
 for size in range(1, 31):

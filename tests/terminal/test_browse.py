@@ -7,7 +7,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from ops_world import World
+from worlds.home import Home
 
 from hermes_lcm.errors import BadRequest
 from hermes_lcm.terminal import browse
@@ -15,20 +15,20 @@ from hermes_lcm.terminal.shelf import Shelf
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Home:
     """Two sessions; a summary of ten messages in the first."""
-    made = World(tmp_path / "home")
+    made = Home(tmp_path / "home")
     first = made.say(*[f"message {n} [bold] of zebras" for n in range(30)])
     made.say("hello", "hi", session="s2")
     made.node(*range(1, 11), text="ten messages about zebras", conversation=first.conversation_id)
     return made
 
 
-def shelf(world: World) -> Shelf:
+def shelf(world: Home) -> Shelf:
     return Shelf(world.deps(trusted=True))
 
 
-def test_the_tree_leads_from_sessions_to_messages(world: World) -> None:
+def test_the_tree_leads_from_sessions_to_messages(world: Home) -> None:
     """By summaries, and by spans of messages."""
     tree = shelf(world)
     first = next(each for each in tree.sessions() if each.label.startswith("s1"))
@@ -42,12 +42,12 @@ def test_the_tree_leads_from_sessions_to_messages(world: World) -> None:
     assert "message 3 [bold] of zebras" in tree.text(messages[3])
 
 
-def test_a_search_finds_in_all_sessions(world: World) -> None:
+def test_a_search_finds_in_all_sessions(world: Home) -> None:
     """As the tab does."""
     assert [each.kind for each in shelf(world).search("hello")] == ["message"]
 
 
-def test_without_textual_a_sentence_says_how_to_get_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_textual_a_sentence_says_how_to_get_it(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """And without a terminal what prints the same."""
     with pytest.raises(BadRequest, match="needs a terminal"):
         browse.run(world.deps(trusted=True), watched=False)
@@ -56,7 +56,7 @@ def test_without_textual_a_sentence_says_how_to_get_it(world: World, monkeypatch
         browse.run(world.deps(trusted=True), watched=True)
 
 
-def test_it_is_used_by_keys(world: World) -> None:
+def test_it_is_used_by_keys(world: Home) -> None:
     """A session is opened, a message read, a search made; hostile markup stays text."""
     pytest.importorskip("textual")
     from textual.widgets import Static, Tree

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from ops_world import empty, healthy
+from worlds.home import empty, healthy
 
 from hermes_lcm.terminal import top
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import linear
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import linear
 
 from hermes_lcm.text import blobs, explore
 from hermes_lcm.text.blobs import Ref

@@ -9,11 +9,11 @@ import re
 import unicodedata
 from typing import Any
 
-import linear
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from world import chat, equal, flatten, reload
+from worlds import linear
+from worlds.process import chat, equal, flatten, reload
 
 from hermes_lcm.records import Flag
 from hermes_lcm.text import content

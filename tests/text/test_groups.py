@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from world import chat
+from worlds.process import chat
 
 from hermes_lcm.text import groups
 

@@ -6,16 +6,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import linear
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from world import World, chat
+from worlds import linear
+from worlds.process import World, chat
+from worlds.recall import Archive, says, user
 
 from hermes_lcm.compaction.sources import source_line
 from hermes_lcm.records import Flag
 from hermes_lcm.text import markers
-from recall import Archive, says, user
 
 TODO = "[Your active task list was preserved across context compression]\n- [>] 1. port the parser (in_progress)"
 SWITCH = "[Note: model was just switched from claude-x to gpt-y via OpenRouter. Adjust your self-identification accordingly.]"
@@ -96,6 +96,29 @@ def test_recalled_memory_of_every_plugin_is_not_what_the_user_typed(block: str) 
     assert "tea" not in markers.typed(text)
     assert markers.unrecalled("user", text) == f"before\n\n{' ' * len(block)}\n\nafter"
     assert markers.unrecalled("tool", text) == text
+
+
+PREFETCHED = {
+    "byterover": "## ByteRover Context\n- likes [tea]",
+    "hindsight": "# Hindsight Memory (persistent cross-session context)\n\n- likes [tea]",
+    "holographic": "## Holographic Memory\n- [0.8] likes [tea]",
+    "honcho": "## User Representation\nlikes [tea]\n\n## AI Identity Card\ncalm",
+    "mem0": "## Mem0 Memory\n- likes [tea]",
+    "openviking": "## OpenViking Context\n<item>likes [tea]</item>",
+    "retaindb": "[RetainDB Context]\n- likes [tea]",
+    "supermemory": RECALLED["supermemory"],
+    "a fence inside": "<memory-context>likes [tea]</memory-context>\n</memory-context>\nlikes [tea]",
+}
+
+
+@pytest.mark.parametrize("recalled", PREFETCHED.values(), ids=PREFETCHED)
+def test_what_the_host_wraps_for_a_memory_plugin_is_not_what_the_user_typed(recalled: str) -> None:
+    """Whatever the plugin writes: the fence is the host's own, by its own function."""
+    from agent.memory_manager import build_memory_context_block
+
+    said = markers.typed(f"before\n\n{build_memory_context_block(recalled)}").splitlines()
+
+    assert [line for line in said if line.strip()] == ["before", "[recalled memory: a note of the host]"]
 
 
 @pytest.mark.parametrize("block", RECALLED.values(), ids=RECALLED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from linear import LIMIT, excess
+from worlds.linear import LIMIT, excess
 
 from hermes_lcm.text import markup
 

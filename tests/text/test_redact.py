@@ -9,10 +9,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import linear
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import linear
 
 from hermes_lcm.text.redact import CATALOGUE, DEFAULT, Redactor, placeholder
 

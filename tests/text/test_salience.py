@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import linear
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import linear
 
 from hermes_lcm.llm.source import Haystack, recall
 from hermes_lcm.records import SourceLine

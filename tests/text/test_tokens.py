@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from world import chat
+from worlds.process import chat
 
 from hermes_lcm.host import facts
 from hermes_lcm.text import tokens

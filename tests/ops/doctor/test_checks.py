@@ -19,14 +19,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import linear
 import pytest
-from ops_world import (
+from worlds import linear
+from worlds.home import (
     LOCKS_OUT,
     ROOT,
     WRITES,
     Holder,
-    World,
+    Home,
     corrupt,
     digest,
     empty,
@@ -52,16 +52,7 @@ from hermes_lcm.plugin import hooks
 from hermes_lcm.records import Flag
 from hermes_lcm.storage import connection
 
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A locked database is given up after 50 ms."""
-    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 50)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return healthy(tmp_path)
+pytestmark = pytest.mark.usefixtures("short_waits")
 
 
 def finding(said: dict[str, Any], check: str) -> dict[str, Any]:
@@ -77,7 +68,7 @@ def bad(said: dict[str, Any]) -> dict[str, str]:
 
 # -- the whole -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("deep", [False, True], ids=["cheap", "deep"])
-def test_a_healthy_database_passes_every_check(deep: bool, world: World) -> None:
+def test_a_healthy_database_passes_every_check(deep: bool, world: Home) -> None:
     """No warning that an operator learns to ignore."""
     said = doctor(world.deps(), deep=deep)
 
@@ -93,7 +84,7 @@ def test_every_check_says_what_it_asks(check: Any) -> None:
 
 
 @pytest.mark.parametrize("deep", [False, True], ids=["cheap", "deep"])
-def test_looking_changes_no_file(deep: bool, world: World) -> None:
+def test_looking_changes_no_file(deep: bool, world: Home) -> None:
     """Proven by hash of the database and its log."""
     doctor(world.deps(), deep=deep)
     files = (world.path, Path(f"{world.path}-wal"))
@@ -103,7 +94,7 @@ def test_looking_changes_no_file(deep: bool, world: World) -> None:
     assert digest(*files) == before
 
 
-def test_no_check_runs_at_start_or_in_a_turn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_check_runs_at_start_or_in_a_turn(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """FirstMessage, storing, summarising and indexing ask SQLite for no check of the file; deep ones run when asked."""
     said: list[str] = []
     connected = sqlite3.connect
@@ -134,19 +125,19 @@ CHECKING = re.compile("quick_check|integrity_check|integrity-check", re.IGNORECA
 
 def test_looking_creates_no_file(tmp_path: Path) -> None:
     """An empty home stays empty."""
-    doctor(World(tmp_path).idle(), deep=True)
+    doctor(Home(tmp_path).idle(), deep=True)
 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_text_of_a_message_is_shown(world: World) -> None:
+def test_no_text_of_a_message_is_shown(world: Home) -> None:
     """Reports are pasted into issues."""
     assert "zebra" not in json.dumps(doctor(world.deps(), deep=True))
 
 
 def test_every_finding_says_what_to_do(tmp_path: Path) -> None:
     """Meaning and remedy stand beside everything that is not well."""
-    world = World(tmp_path, leaf_chunk_tokens="lots", ignore_message_patterns="x", summary_spend_max_calls="1")
+    world = Home(tmp_path, leaf_chunk_tokens="lots", ignore_message_patterns="x", summary_spend_max_calls="1")
     world.say("a", "b", "c", "d")
     world.node(1, 2, quality="provisional")
     world.raw("UPDATE messages SET source = ' '")
@@ -207,14 +198,6 @@ def test_every_command_that_is_named_exists(command: str) -> None:
 
 
 # -- states of the file --------------------------------------------------------------------------------
-@pytest.fixture
-def held() -> Iterator[list[Holder]]:
-    holders: list[Holder] = []
-    yield holders
-    for each in holders:
-        each.free()
-
-
 def test_an_empty_home_is_no_problem(tmp_path: Path) -> None:
     """Nothing stored yet is not a failure."""
     said = doctor(empty(tmp_path).deps())
@@ -234,7 +217,7 @@ def test_an_empty_home_is_no_problem(tmp_path: Path) -> None:
     ids=["wrecked", "no-database", "newer", "foreign"],
 )
 def test_a_refused_file_is_explained(
-    state: Callable[[Path], World], words: str, command: str | None, tmp_path: Path
+    state: Callable[[Path], Home], words: str, command: str | None, tmp_path: Path
 ) -> None:
     """What is wrong and what to do, and the rest of the report as usual."""
     world = state(tmp_path)
@@ -264,7 +247,7 @@ def test_a_deep_check_finds_damage_that_nobody_has_read_yet(tmp_path: Path, monk
     assert finding(doctor(world.deps(), deep=True), "integrity")["command"] == "/lcm doctor repair"
 
 
-def test_a_writer_elsewhere_does_not_matter(world: World, held: list[Holder]) -> None:
+def test_a_writer_elsewhere_does_not_matter(world: Home, held: list[Holder]) -> None:
     """Reading goes on while another process writes."""
     held.append(Holder(world.path, *WRITES))
 
@@ -290,7 +273,7 @@ def test_a_read_only_home_is_explained() -> None:
     home = readable_home()
     healthy(home).close()
     make_read_only(home)
-    said = unprivileged(lambda: doctor(World(home).idle()))
+    said = unprivileged(lambda: doctor(Home(home).idle()))
 
     assert said["overall"] == "unhealthy"
     assert "StoreReadOnly" in finding(said, "database")["detail"]
@@ -305,7 +288,7 @@ def test_a_database_that_can_only_be_read_is_not_well() -> None:
     try:
         for path in home.glob("lcm.db*"):
             path.chmod(0o644)
-        said = unprivileged(lambda: doctor(World(home).idle()))
+        said = unprivileged(lambda: doctor(Home(home).idle()))
     finally:
         owner.close()
         shutil.rmtree(home)
@@ -324,7 +307,7 @@ def test_a_folder_that_may_not_be_looked_into_is_named_and_not_counted_as_empty(
         home.chmod(0o777)
         (home / "lcm-exports").mkdir(mode=0o700)
         said, told = unprivileged(
-            lambda: [each(World(home).idle()) for each in (doctor, lambda of: answer("status", of).text)]
+            lambda: [each(Home(home).idle()) for each in (doctor, lambda of: answer("status", of).text)]
         )
     finally:
         shutil.rmtree(home)
@@ -336,28 +319,28 @@ def test_a_folder_that_may_not_be_looked_into_is_named_and_not_counted_as_empty(
 
 
 # -- single checks -------------------------------------------------------------------------------------
-def test_a_file_that_others_can_read_is_reported(world: World) -> None:
+def test_a_file_that_others_can_read_is_reported(world: Home) -> None:
     """With the command that closes it."""
     world.path.chmod(0o644)
 
     assert finding(doctor(world.deps()), "file_modes")["command"] == f"chmod 600 '{world.path}'"
 
 
-def test_a_missing_table_is_reported(world: World) -> None:
+def test_a_missing_table_is_reported(world: Home) -> None:
     """Somebody dropped it."""
     world.raw("DROP TABLE carried")
 
     assert finding(doctor(world.deps()), "schema")["data"]["missing"] == ["carried"]
 
 
-def test_messages_missing_from_the_index_are_reported(world: World) -> None:
+def test_messages_missing_from_the_index_are_reported(world: Home) -> None:
     """And how to build it anew."""
     world.raw("INSERT INTO message_index(message_index) VALUES ('delete-all')")
 
     assert finding(doctor(world.deps()), "search_index")["command"] == "/lcm doctor repair apply"
 
 
-def test_removed_rows_leave_a_gap(world: World) -> None:
+def test_removed_rows_leave_a_gap(world: Home) -> None:
     """The sequence of a conversation has no holes by itself."""
     world.raw("DELETE FROM messages WHERE store_id IN (40, 41)")
 
@@ -366,7 +349,7 @@ def test_removed_rows_leave_a_gap(world: World) -> None:
     ]
 
 
-def test_messages_whose_session_is_gone_are_reported(world: World) -> None:
+def test_messages_whose_session_is_gone_are_reported(world: Home) -> None:
     """Another program removed the row; no message is unreadable for it."""
     world.raw("DELETE FROM sessions")
     said = doctor(world.deps(None))
@@ -379,14 +362,14 @@ def test_messages_whose_session_is_gone_are_reported(world: World) -> None:
     assert len(world.runtime.store.rows(range(1, 101))) == 100
 
 
-def test_unaligned_messages_are_counted_by_session(world: World) -> None:
+def test_unaligned_messages_are_counted_by_session(world: Home) -> None:
     """Kept, but their place could not be proven."""
     world.runtime.store.flag([7, 8], add=Flag.UNALIGNED)
 
     assert finding(doctor(world.deps()), "unaligned")["data"]["sessions"] == [{"session_id": "s1", "messages": 2}]
 
 
-def test_a_message_that_no_node_covers_is_reported(world: World) -> None:
+def test_a_message_that_no_node_covers_is_reported(world: Home) -> None:
     """P4: it is neither raw nor summarised."""
     leaf = world.node(1, 2, 3)
     world.assembly([leaf], list(range(6, 101)), 100)
@@ -394,14 +377,14 @@ def test_a_message_that_no_node_covers_is_reported(world: World) -> None:
     assert finding(doctor(world.deps()), "coverage")["data"]["missing"] == [4, 5]
 
 
-def test_a_message_under_two_nodes_is_reported(world: World) -> None:
+def test_a_message_under_two_nodes_is_reported(world: Home) -> None:
     """P4: exactly one."""
     world.assembly([world.node(1, 2, 3), world.node(3, 4, 5)], list(range(6, 101)), 100)
 
     assert finding(doctor(world.deps()), "coverage")["data"]["twice"] == [3]
 
 
-def test_what_was_taken_back_need_not_be_covered(world: World) -> None:
+def test_what_was_taken_back_need_not_be_covered(world: Home) -> None:
     """/undo removes a message from the thread."""
     world.runtime.store.flag([1], add=Flag.RETRACTED)
     world.assembly([], list(range(2, 101)), 100)
@@ -409,14 +392,14 @@ def test_what_was_taken_back_need_not_be_covered(world: World) -> None:
     assert "coverage" not in bad(doctor(world.deps()))
 
 
-def test_a_large_conversation_is_measured_by_deep_checks_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_conversation_is_measured_by_deep_checks_only(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the answer says that it was not."""
     monkeypatch.setattr("hermes_lcm.ops.doctor.prompt._COVERAGE_ROWS", 50)
 
     assert finding(doctor(world.deps()), "coverage")["data"] == {"measured": False}
 
 
-def test_provisional_nodes_are_reported_with_their_reason(world: World) -> None:
+def test_provisional_nodes_are_reported_with_their_reason(world: Home) -> None:
     """Until a model's summary of the same messages is there."""
     world.node(20, 21, quality="provisional")
     assert finding(doctor(world.deps()), "provisional_nodes")["data"]["nodes"] == ["sum_2"]
@@ -424,7 +407,7 @@ def test_provisional_nodes_are_reported_with_their_reason(world: World) -> None:
     assert "provisional_nodes" not in bad(doctor(world.deps()))
 
 
-def test_inline_payloads_are_named_by_address(world: World) -> None:
+def test_inline_payloads_are_named_by_address(world: Home) -> None:
     """Bytes inside messages make everything larger."""
     blob = base64.b64encode(random.Random(5).randbytes(3000)).decode()
     world.runtime.ingest._filters = None  # as before there was a guard, or where it could not write its files
@@ -434,34 +417,34 @@ def test_inline_payloads_are_named_by_address(world: World) -> None:
     assert (said["data_uri_rows"], said["base64_rows"]) == ([101], [102])
 
 
-def test_the_largest_rows_are_listed(world: World) -> None:
+def test_the_largest_rows_are_listed(world: Home) -> None:
     """By size, without their text."""
     world.say("x " * 5000, session="big")
 
     assert finding(doctor(world.deps()), "largest_rows")["data"]["rows"][0]["store_id"] == 101
 
 
-def test_blank_sources_are_counted(world: World) -> None:
+def test_blank_sources_are_counted(world: Home) -> None:
     """Rows of an importer that did not say where they came from."""
     world.raw("UPDATE messages SET source = '' WHERE store_id < 6")
 
     assert finding(doctor(world.deps()), "sources")["data"]["blank"] == 5
 
 
-def test_another_engine_in_use_is_a_failure(world: World) -> None:
+def test_another_engine_in_use_is_a_failure(world: Home) -> None:
     """The plugin is loaded and does nothing."""
     said = finding(doctor(world.idle(engine_name_in_use="compressor")), "engine_in_use")
 
     assert (said["status"], said["command"]) == ("fail", "hermes config set context.engine lcm")
 
 
-def test_a_full_window_is_a_failure(world: World) -> None:
+def test_a_full_window_is_a_failure(world: Home) -> None:
     """The provider will refuse the next request."""
     assert finding(doctor(world.deps(last_prompt_tokens=199_000)), "context_pressure")["status"] == "fail"
     assert finding(doctor(world.deps(last_prompt_tokens=185_000)), "context_pressure")["status"] == "warn"
 
 
-def test_an_open_breaker_is_reported_until_it_closes(world: World) -> None:
+def test_an_open_breaker_is_reported_until_it_closes(world: Home) -> None:
     """With when it is tried again, and why it is open."""
     state = {"gpt": {"failures": 2, "retry_at": world.now + 60, "reason": "rate limit or quota (429)"}}
     assert "429" in finding(doctor(world.deps(breaker=state)), "summary_routes")["detail"]
@@ -469,7 +452,7 @@ def test_an_open_breaker_is_reported_until_it_closes(world: World) -> None:
     assert "summary_routes" not in bad(doctor(world.deps(breaker=state)))
 
 
-def test_a_worker_that_failed_is_reported_until_it_works_again(world: World) -> None:
+def test_a_worker_that_failed_is_reported_until_it_works_again(world: Home) -> None:
     """As the real worker reports it, in the check that is about it."""
     session = world.runtime.known("s1")
     assert session is not None
@@ -488,7 +471,7 @@ def test_a_worker_that_failed_is_reported_until_it_works_again(world: World) -> 
     [("0.19.0", (), "pass"), ("0.17.9", (), "warn"), ("0.30.1", ("pre_api_request",), "warn"), (None, (), "pass")],
 )
 def test_a_host_that_does_not_fit_is_reported(
-    version: str | None, missing: tuple[str, ...], verdict: str, world: World
+    version: str | None, missing: tuple[str, ...], verdict: str, world: Home
 ) -> None:
     """Too old, or without a hook that the plugin needs."""
     said = finding(doctor(world.deps(host_version=version, missing_hooks=missing)), "host")
@@ -507,7 +490,7 @@ def test_the_hooks_that_are_asked_for_are_those_that_are_registered() -> None:
 
 def test_redaction_shows_what_it_covers_and_what_nobody_knows(tmp_path: Path) -> None:
     """State, names, unknown names, source and the form of the placeholder; never a secret."""
-    world = World(tmp_path, sensitive_patterns_enabled="true", sensitive_patterns="api_key,api_kye")
+    world = Home(tmp_path, sensitive_patterns_enabled="true", sensitive_patterns="api_key,api_kye")
     said = finding(doctor(world.deps()), "redaction")
 
     assert (said["status"], said["data"]["unknown"], said["data"]["source"]) == ("warn", ["api_kye"], "env")
@@ -517,7 +500,7 @@ def test_redaction_shows_what_it_covers_and_what_nobody_knows(tmp_path: Path) ->
 
 def test_an_unknown_kind_of_secret_is_reported_while_redaction_is_off(tmp_path: Path) -> None:
     """Whoever switches it on relies on the names."""
-    world = World(tmp_path, sensitive_patterns="api_key,api_kye")
+    world = Home(tmp_path, sensitive_patterns="api_key,api_kye")
     said = finding(doctor(world.deps()), "redaction")
 
     assert (said["status"], said["data"]["unknown"]) == ("warn", ["api_kye"])
@@ -525,7 +508,7 @@ def test_an_unknown_kind_of_secret_is_reported_while_redaction_is_off(tmp_path: 
     assert "sensitive pattern api_kye" in {each["topic"] for each in status(world.deps())["problems"]}
 
 
-def test_the_release_and_its_commit_are_named(world: World) -> None:
+def test_the_release_and_its_commit_are_named(world: Home) -> None:
     """A report that is pasted into an issue says what was running."""
     said = finding(doctor(world.deps()), "plugin")
     known = status(world.deps())
@@ -535,7 +518,7 @@ def test_the_release_and_its_commit_are_named(world: World) -> None:
     assert {"plugin_path", "plugin_git_commit", "plugin_git_branch", "plugin_git_dirty"} <= set(said["data"])
 
 
-def test_an_unresolved_problem_is_reported(world: World) -> None:
+def test_an_unresolved_problem_is_reported(world: Home) -> None:
     """With its remedy."""
     world.runtime.health.degraded("ingest", "disk full", remedy="free disk space")
 
@@ -544,13 +527,13 @@ def test_an_unresolved_problem_is_reported(world: World) -> None:
 
 def test_a_session_kept_out_says_which_setting(tmp_path: Path) -> None:
     """An ignored session stores nothing, and that may not be meant."""
-    world = World(tmp_path, ignore_session_patterns="noise*")
+    world = Home(tmp_path, ignore_session_patterns="noise*")
     world.runtime.sessions.open("noise1", now=world.now, mode="ignored")
 
     assert "LCM_IGNORE_SESSION_PATTERNS" in finding(doctor(world.deps("noise1")), "lifecycle")["remedy"]
 
 
-def test_a_check_that_cannot_look_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_cannot_look_says_so(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """One failure does not take the other answers along."""
 
     def broken(*_args: Any, **_keys: Any) -> None:
@@ -566,7 +549,7 @@ def test_a_check_that_cannot_look_says_so(world: World, monkeypatch: pytest.Monk
 @pytest.mark.slow
 def test_a_million_rows_are_not_read(tmp_path: Path) -> None:
     """A plain check costs a fraction of what reading everything once costs. (In seconds: benchmarks/operators.py.)"""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.say("first", "second")
     world.raw(
         "WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) "
@@ -580,7 +563,7 @@ def test_a_million_rows_are_not_read(tmp_path: Path) -> None:
 
 def test_what_looks_at_many_messages_goes_on_behind_a_damaged_one(tmp_path: Path) -> None:
     """It says that there is one, if that matters."""
-    world = World(tmp_path / "home")
+    world = Home(tmp_path / "home")
     world.say(*(f"zebra {n} " * 400 for n in range(6)))
     world.raw("UPDATE messages SET envelope = x'ffff' WHERE store_id = 3")
     world = world.restart()

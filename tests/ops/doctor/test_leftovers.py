@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-from ops_world import World, healthy
+from worlds.home import Home
 
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.doctor import repair
@@ -13,12 +10,7 @@ from hermes_lcm.records import Flag
 from hermes_lcm.text import markup
 
 
-@pytest.fixture
-def world(tmp_path: Any) -> World:
-    return healthy(tmp_path)
-
-
-def record(world: World, *, known: bool) -> int:
+def record(world: Home, *, known: bool) -> int:
     """A context message of ours that was stored as the words of a user; where it is. ``known``: its prompt is."""
     session = world.say("what was said before")
     own, nonce = session.conversation_id, session.nonce
@@ -33,12 +25,12 @@ def record(world: World, *, known: bool) -> int:
     return store_id
 
 
-def hidden(world: World, store_id: int) -> bool:
+def hidden(world: Home, store_id: int) -> bool:
     flags = world.runtime.store.heads_of([store_id])[store_id].flags
     return bool(flags & Flag.RETRACTED and flags & Flag.DUPLICATE)
 
 
-def test_a_record_that_was_stored_as_a_message_is_hidden(world: World) -> None:
+def test_a_record_that_was_stored_as_a_message_is_hidden(world: Home) -> None:
     """To the letter the context message of a prompt of this conversation: nobody said it. A look changes nothing."""
     store_id = record(world, known=True)
     looked = repair.diagnose(world.deps())
@@ -50,14 +42,14 @@ def test_a_record_that_was_stored_as_a_message_is_hidden(world: World) -> None:
     assert repair.diagnose(world.deps()).well
 
 
-def test_a_record_of_a_prompt_that_nobody_knows_stays_what_it_is(world: World) -> None:
+def test_a_record_of_a_prompt_that_nobody_knows_stays_what_it_is(world: Home) -> None:
     """Somebody may have pasted it, or an older backup was restored."""
     record(world, known=False)
 
     assert repair.diagnose(world.deps()).well
 
 
-def test_an_empty_conversation_is_found_and_removed(world: World) -> None:
+def test_an_empty_conversation_is_found_and_removed(world: Home) -> None:
     """Nothing is in it; the others stay."""
     before = world.runtime.db.query("SELECT conversation_id FROM conversations")
     with world.runtime.db.transaction():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from host_world import Clock, HostDb
-from ops_world import World
+from worlds.home import Home
+from worlds.host import Clock, HostDb
 
 from hermes_lcm.command import answer
 from hermes_lcm.dag import fingerprint
@@ -17,9 +17,9 @@ KEY = "agent:main:telegram:dm:666"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Home:
     """A chat, the same handed over, and a terminal's session: all of them the terminal's here."""
-    made, host_db = World(tmp_path), HostDb(tmp_path, Clock())
+    made, host_db = Home(tmp_path), HostDb(tmp_path, Clock())
     for name in ("chat", "handed", "term"):
         made.say("a word", "another", session=name)
     host_db.begin("chat", "telegram", session_key=KEY)
@@ -30,13 +30,13 @@ def world(tmp_path: Path) -> World:
     return made
 
 
-def owner(world: World, session: str) -> str:
+def owner(world: Home, session: str) -> str:
     found = world.runtime.sessions.find(session)
     assert found is not None
     return found.principal
 
 
-def test_the_doctor_lists_what_was_claimed_by_a_guess(world: World) -> None:
+def test_the_doctor_lists_what_was_claimed_by_a_guess(world: Home) -> None:
     """By name, with the owner that the host knows. What was handed over to a chat is no guess."""
     said = next(each for each in doctor(world.deps(None, trusted=True))["checks"] if each["check"] == "owners")
 
@@ -44,7 +44,7 @@ def test_the_doctor_lists_what_was_claimed_by_a_guess(world: World) -> None:
     assert said["data"]["sessions"] == [{"session_id": "chat", "owner": "telegram:dm:666"}]
 
 
-def test_a_repair_gives_it_to_its_owner_after_a_dry_run(world: World) -> None:
+def test_a_repair_gives_it_to_its_owner_after_a_dry_run(world: Home) -> None:
     """With a backup, and without the summaries of the terminal that were carried into it."""
     term, chat = (world.runtime.sessions.find(name) for name in ("term", "chat"))
     assert term is not None
@@ -67,7 +67,7 @@ def test_a_repair_gives_it_to_its_owner_after_a_dry_run(world: World) -> None:
 
 def test_without_the_hosts_database_nothing_is_a_guess(tmp_path: Path) -> None:
     """Nobody knows better then."""
-    made = World(tmp_path)
+    made = Home(tmp_path)
     made.say("a word")
 
     assert answer("doctor repair", made.deps(None, trusted=True)).data["owners"] == []

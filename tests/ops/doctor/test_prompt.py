@@ -6,19 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import World, healthy
+from worlds.home import Home
 
 from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.records import Node
 from hermes_lcm.store import Segment
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return healthy(tmp_path)
-
-
-def finding(world: World, check: str, session: str = "s1", **facts: Any) -> dict[str, Any]:
+def finding(world: Home, check: str, session: str = "s1", **facts: Any) -> dict[str, Any]:
     """What one check said."""
     said = doctor(world.deps(session, **facts))
     found: dict[str, Any] = next(each for each in said["checks"] if each["check"] == check)
@@ -29,7 +24,7 @@ def finding(world: World, check: str, session: str = "s1", **facts: Any) -> dict
 class Branch:
     """A parent of six messages, and a branch from it with two more."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Home) -> None:
         self.world = world
         self.parent = [f"parent {n}" for n in range(6)]
         world.say(*self.parent, session="parent")
@@ -54,7 +49,7 @@ class Branch:
 
 def test_a_branch_is_covered_by_what_it_inherits(tmp_path: Path) -> None:
     """Summaries over its parent's messages, and its own raw."""
-    branch = Branch(World(tmp_path))
+    branch = Branch(Home(tmp_path))
     said = branch.shows(branch.rows[:4], branch.rows[4:])
 
     assert (said["status"], said["data"]["messages"]) == ("pass", 8)
@@ -62,7 +57,7 @@ def test_a_branch_is_covered_by_what_it_inherits(tmp_path: Path) -> None:
 
 def test_what_its_parent_takes_back_later_is_still_the_branchs(tmp_path: Path) -> None:
     """A branch inherits a message for good: a prompt that lacks it has a gap, whatever the parent did since."""
-    branch = Branch(World(tmp_path))
+    branch = Branch(Home(tmp_path))
     branch.world.say(*branch.parent[:4], "parent goes on elsewhere", "yes", session="parent")
     taken_back = [row.store_id for row in branch.world.runtime.store.retracted(1)]
     said = branch.shows(branch.rows[:4], branch.rows[6:])
@@ -71,14 +66,14 @@ def test_what_its_parent_takes_back_later_is_still_the_branchs(tmp_path: Path) -
     assert said["data"]["missing"] == branch.rows[4:6]
 
 
-def test_a_message_raw_and_summarised_is_twice_there(world: World) -> None:
+def test_a_message_raw_and_summarised_is_twice_there(world: Home) -> None:
     """P4 says once."""
     world.assembly([world.node(*range(1, 11))], list(range(10, 101)), 100)
 
     assert finding(world, "coverage")["data"]["twice"] == [10]
 
 
-def test_a_revision_counts_where_its_first_version_stood(world: World) -> None:
+def test_a_revision_counts_where_its_first_version_stood(world: Home) -> None:
     """The host changed a message in place after it had been summarised."""
     texts = [f"message {n} about the zebra deployment of service {n % 7} " * 4 for n in range(100)]
     texts[4] += "and changed"
@@ -88,7 +83,7 @@ def test_a_revision_counts_where_its_first_version_stood(world: World) -> None:
     assert finding(world, "coverage")["status"] == "pass"
 
 
-def another(world: World, name: str) -> list[int]:
+def another(world: Home, name: str) -> list[int]:
     """Another conversation of eight messages, with a prompt that lacks one of them; its rows."""
     world.say(*(f"{name} {n}" for n in range(8)), session=name)
     session = world.runtime.known(name)
@@ -102,7 +97,7 @@ def another(world: World, name: str) -> list[int]:
     return rows
 
 
-def test_every_conversation_is_looked_at(world: World) -> None:
+def test_every_conversation_is_looked_at(world: Home) -> None:
     """Not the newest one only: the session is named, and the command that mends it."""
     rows = another(world, "other one")
     said = finding(world, "coverage")
@@ -113,7 +108,7 @@ def test_every_conversation_is_looked_at(world: World) -> None:
     assert said["command"] == "hermes lcm rotate --session 'other one' apply"
 
 
-def test_a_look_that_takes_long_says_how_far_it_came(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_takes_long_says_how_far_it_came(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own session first, then the newest."""
     for n in range(3):
         another(world, f"s{n + 2}")
@@ -124,7 +119,7 @@ def test_a_look_that_takes_long_says_how_far_it_came(world: World, monkeypatch: 
     assert "1 of 4 conversations looked at" in said["detail"]
 
 
-def test_a_chat_hears_of_its_own_conversation_only(world: World) -> None:
+def test_a_chat_hears_of_its_own_conversation_only(world: Home) -> None:
     """What others have is theirs."""
     chat = {"platform": "telegram", "host_key": "agent:main:telegram:dm:7"}
     world.runtime.sessions.open("chat", now=1.0, **chat)
@@ -136,13 +131,13 @@ def test_a_chat_hears_of_its_own_conversation_only(world: World) -> None:
 
 
 # -- the beginning ---------------------------------------------------------------------------------------
-def prompts(world: World, *shown: list[Node]) -> None:
+def prompts(world: Home, *shown: list[Node]) -> None:
     """One compaction after the other, each showing these summaries."""
     for roots in shown:
         world.assembly(roots, [100], 100)
 
 
-def test_summaries_that_are_only_added_keep_the_prefix(world: World) -> None:
+def test_summaries_that_are_only_added_keep_the_prefix(world: Home) -> None:
     """What a provider has cached stays useful."""
     leaves = [world.node(n, n + 1) for n in range(11, 31, 2)]
     prompts(world, *(leaves[:n] for n in range(1, 9)))
@@ -151,7 +146,7 @@ def test_summaries_that_are_only_added_keep_the_prefix(world: World) -> None:
     assert (said["status"], said["data"]["causes"]) == ("pass", {"only added": 7, "other summaries": 1})
 
 
-def test_a_prefix_that_is_condensed_each_time_is_reported(world: World) -> None:
+def test_a_prefix_that_is_condensed_each_time_is_reported(world: Home) -> None:
     """With the setting that helps."""
     leaves = [world.node(n, n + 1) for n in range(11, 91, 2)]
     for n in range(0, 36, 4):
@@ -164,7 +159,7 @@ def test_a_prefix_that_is_condensed_each_time_is_reported(world: World) -> None:
     assert said["command"].startswith("export LCM_PREFIX_SHARE=")
 
 
-def test_the_beginning_of_another_conversation_is_looked_at(world: World) -> None:
+def test_the_beginning_of_another_conversation_is_looked_at(world: Home) -> None:
     """A prefix that is made anew each time costs money wherever it is."""
     leaves = [world.node(n, n + 1) for n in range(11, 31, 2)]
     for leaf in leaves:
@@ -175,7 +170,7 @@ def test_the_beginning_of_another_conversation_is_looked_at(world: World) -> Non
     assert (said["status"], said["data"]["compactions_compared"]) == ("warn", 10)
 
 
-def test_extracts_that_are_replaced_each_time_are_reported(world: World) -> None:
+def test_extracts_that_are_replaced_each_time_are_reported(world: Home) -> None:
     """That is a matter of the model, not of the settings."""
     shown = []
     for n in range(11, 31, 2):
@@ -189,14 +184,14 @@ def test_extracts_that_are_replaced_each_time_are_reported(world: World) -> None
 @pytest.mark.parametrize(
     ("requests", "read", "verdict"), [(20, 900, "pass"), (20, 100, "warn"), (5, 100, "pass"), (20, 0, "pass")]
 )
-def test_what_the_provider_counts_is_looked_at(requests: int, read: int, verdict: str, world: World) -> None:
+def test_what_the_provider_counts_is_looked_at(requests: int, read: int, verdict: str, world: Home) -> None:
     """Few cached tokens in many requests; none at all means that this provider has no cache or does not tell."""
     cache = {"requests": requests, "prompt_tokens": 1000, "cache_read_tokens": read}
 
     assert finding(world, "cache_prefix", cache=cache)["status"] == verdict
 
 
-def test_few_compactions_say_nothing_yet(world: World) -> None:
+def test_few_compactions_say_nothing_yet(world: Home) -> None:
     """Two prompts that have nothing in common are no finding."""
     prompts(world, [world.node(11, 12)], [world.node(13, 14)])
 

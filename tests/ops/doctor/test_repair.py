@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import READS, Holder, World, corrupt, digest, foreign, healthy, newer, no_database, stored_blob, wrecked
+from worlds.home import READS, Holder, Home, corrupt, digest, foreign, healthy, newer, no_database, stored_blob, wrecked
 
 from hermes_lcm.errors import BadRequest, StoreBusy, StoreError
 from hermes_lcm.ops import backup, explain, rotate
@@ -18,32 +17,15 @@ from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.ops.orders import Orders
 from hermes_lcm.ops.status import status
 from hermes_lcm.session import Session
-from hermes_lcm.storage import connection, files
+from hermes_lcm.storage import files
 from hermes_lcm.storage.connection import PAGE_BYTES, Database
 from hermes_lcm.store import MessageStore
 
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A locked database is given up after 50 ms."""
-    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 50)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return healthy(tmp_path)
-
-
-@pytest.fixture
-def held() -> Iterator[list[Holder]]:
-    holders: list[Holder] = []
-    yield holders
-    for each in holders:
-        each.free()
+pytestmark = pytest.mark.usefixtures("short_waits")
 
 
 # -- repair ----------------------------------------------------------------------------------------------
-def test_a_sound_database_is_left_alone(world: World) -> None:
+def test_a_sound_database_is_left_alone(world: Home) -> None:
     """No backup, no rebuilding."""
     done = repair.repair(world.deps())
 
@@ -51,7 +33,7 @@ def test_a_sound_database_is_left_alone(world: World) -> None:
     assert not backup.backup_folder(world.path).exists()
 
 
-def test_an_index_is_built_anew_after_a_backup(world: World) -> None:
+def test_an_index_is_built_anew_after_a_backup(world: Home) -> None:
     """And then everything is found again."""
     world.raw("INSERT INTO message_index(message_index) VALUES ('delete-all')")
     world.restart()
@@ -114,7 +96,7 @@ def test_a_total_counts_what_is_there_after_a_salvage(tmp_path: Path) -> None:
     assert status(world.deps())["store"]["total_messages"] == world.runtime.store.count()
 
 
-def test_what_is_said_to_be_saved_is_there(world: World) -> None:
+def test_what_is_said_to_be_saved_is_there(world: Home) -> None:
     """Messages whose block was unreadable can be read as rows, and are of no use."""
     world.raw("UPDATE messages SET envelope = 7 WHERE store_id IN (10, 11)")
     overwrite(world, "sessions")
@@ -131,7 +113,7 @@ LOSABLE = [
 
 
 @pytest.mark.parametrize("tables", [*LOSABLE, ("nodes", "message_index"), ("meta", "message_index")], ids=" ".join)
-def test_a_file_that_lost_tables_is_salvaged_into_one_that_has_all(tables: tuple[str, ...], world: World) -> None:
+def test_a_file_that_lost_tables_is_salvaged_into_one_that_has_all(tables: tuple[str, ...], world: Home) -> None:
     """SQLite finds such a file sound, and the doctor sends here."""
     world.close()
     for table in tables:
@@ -149,7 +131,7 @@ def test_a_file_that_lost_tables_is_salvaged_into_one_that_has_all(tables: tuple
     assert repair.repair(world.deps(None)).diagnosis.well
 
 
-def test_a_file_that_lost_its_messages_needs_a_backup(world: World) -> None:
+def test_a_file_that_lost_its_messages_needs_a_backup(world: Home) -> None:
     """There is nothing to save; it is left as it is."""
     world.close()
     world.raw("DROP TABLE messages")
@@ -163,7 +145,7 @@ def test_a_file_that_lost_its_messages_needs_a_backup(world: World) -> None:
 
 
 @pytest.mark.parametrize("lost", ["dropped", "overwritten"])
-def test_a_lost_summarys_number_is_never_given_again(lost: str, world: World) -> None:
+def test_a_lost_summarys_number_is_never_given_again(lost: str, world: Home) -> None:
     """A prompt that showed it must not show another one."""
     if lost == "dropped":
         world.raw("DROP TABLE nodes")
@@ -175,7 +157,7 @@ def test_a_lost_summarys_number_is_never_given_again(lost: str, world: World) ->
     assert world.node(*range(20, 30)).node_id == 2
 
 
-def test_prompts_that_rest_on_a_lost_summary_govern_no_longer(world: World, tmp_path: Path) -> None:
+def test_prompts_that_rest_on_a_lost_summary_govern_no_longer(world: Home, tmp_path: Path) -> None:
     """However deep below it was; those whose summaries are all there do."""
     lost, kept = world.node(*range(20, 30)), world.node(*range(30, 40))
     above = world.node(lost.node_id, kept.node_id, depth=1)
@@ -204,7 +186,7 @@ def test_prompts_that_rest_on_a_lost_summary_govern_no_longer(world: World, tmp_
     ids=["found again", "unknown", "of summaries"],
 )
 def test_a_summary_whose_sources_are_not_all_known_is_no_summary_of_them(
-    gone: str, left: set[int], world: World, tmp_path: Path
+    gone: str, left: set[int], world: Home, tmp_path: Path
 ) -> None:
     """They would be covered by nothing. Where the rows between the first and the last are just as many, it was these."""
     spread = [*range(30, 40), 50]
@@ -231,7 +213,7 @@ def test_a_damaged_file_is_described_one_problem_a_line(tmp_path: Path) -> None:
     assert not [each for each in found if "\n" in each or each.startswith("***")]
 
 
-def test_envelopes_that_were_overwritten_are_not_saved(world: World) -> None:
+def test_envelopes_that_were_overwritten_are_not_saved(world: Home) -> None:
     """Damage that SQLite does not notice."""
     good = {"envelope": b"\0{}", "seq": 1, "session_key": 1}
     assert repair.readable("messages", good)
@@ -239,7 +221,7 @@ def test_envelopes_that_were_overwritten_are_not_saved(world: World) -> None:
         assert not repair.readable("messages", {**good, "envelope": bad})
 
 
-def test_garbage_that_sqlite_accepts_is_found_and_left_behind(world: World) -> None:
+def test_garbage_that_sqlite_accepts_is_found_and_left_behind(world: Home) -> None:
     """A deep check reads every message; the newest one is read by the cheap one, too."""
     world.raw("UPDATE messages SET envelope = x'01ff' WHERE store_id IN (30, 100)")
     cheap, deep = (
@@ -286,7 +268,7 @@ def test_a_damaged_file_in_use_elsewhere_is_not_exchanged(tmp_path: Path, held: 
 
 
 @pytest.mark.parametrize("table", ["conversations", "sessions"])
-def test_messages_find_a_home_again(table: str, world: World, tmp_path: Path) -> None:
+def test_messages_find_a_home_again(table: str, world: Home, tmp_path: Path) -> None:
     """A message whose conversation or session row is lost gets a new one."""
     world.raw("PRAGMA foreign_keys=OFF")
     world.raw(f"DELETE FROM {table}")
@@ -299,7 +281,7 @@ def test_messages_find_a_home_again(table: str, world: World, tmp_path: Path) ->
     assert files.verify(fresh).counts[table] == 1
 
 
-def overwrite(world: World, *names: str) -> None:
+def overwrite(world: Home, *names: str) -> None:
     """Noise over the first page of tables and indexes."""
     marks = ",".join("?" * len(names))
     roots = [row[0] for row in world.runtime.db.query(
@@ -313,7 +295,7 @@ def overwrite(world: World, *names: str) -> None:
 
 
 @pytest.mark.parametrize("table", ["meta", "health", "conversations", "blocks"])
-def test_a_file_with_a_damaged_page_opens(table: str, world: World) -> None:
+def test_a_file_with_a_damaged_page_opens(table: str, world: Home) -> None:
     """Who needs what was there meets the damage; whether tables are lost is not worth refusing the rest for."""
     overwrite(world, table)
     world = world.restart()
@@ -323,7 +305,7 @@ def test_a_file_with_a_damaged_page_opens(table: str, world: World) -> None:
     assert repair.diagnose(world.deps(None)).damaged
 
 
-def test_sessions_whose_rows_are_unreadable_keep_their_ids(world: World) -> None:
+def test_sessions_whose_rows_are_unreadable_keep_their_ids(world: Home) -> None:
     """The index over the ids has them, too: the host's next call goes on with what is stored."""
     world.say("hello", "there", session="s2")
     overwrite(world, "sessions")
@@ -338,7 +320,7 @@ def test_sessions_whose_rows_are_unreadable_keep_their_ids(world: World) -> None
     assert world.runtime.store.count() == 103
 
 
-def test_sessions_whose_ids_are_unreadable_get_some(world: World) -> None:
+def test_sessions_whose_ids_are_unreadable_get_some(world: Home) -> None:
     """Every message comes back, under ids that say where they are from; the report tells of it."""
     world.say("hello", "there", session="s2")
     overwrite(world, "sessions", "sqlite_autoindex_sessions_1")
@@ -351,7 +333,7 @@ def test_sessions_whose_ids_are_unreadable_get_some(world: World) -> None:
     assert doctor(world.deps("recovered-session-2"), deep=True)["counts"]["fail"] == 0
 
 
-def test_a_message_without_a_session_is_read_under_the_id_that_a_repair_gives(world: World, tmp_path: Path) -> None:
+def test_a_message_without_a_session_is_read_under_the_id_that_a_repair_gives(world: Home, tmp_path: Path) -> None:
     """What was noted of it before the repair is found after it."""
     world.raw("DELETE FROM sessions")
     before = world.runtime.store.heads_of([1])[1].session_id
@@ -362,7 +344,7 @@ def test_a_message_without_a_session_is_read_under_the_id_that_a_repair_gives(wo
     assert MessageStore(Database(fresh), world.runtime.index).count(before) == 100
 
 
-def test_sources_of_a_leaf_are_found_again(world: World, tmp_path: Path) -> None:
+def test_sources_of_a_leaf_are_found_again(world: Home, tmp_path: Path) -> None:
     """Its first and last message say which they were."""
     world.raw("DELETE FROM node_sources")
     world.close()
@@ -373,7 +355,7 @@ def test_sources_of_a_leaf_are_found_again(world: World, tmp_path: Path) -> None
 
 
 # -- rotate ----------------------------------------------------------------------------------------------
-def test_a_preview_changes_nothing(world: World) -> None:
+def test_a_preview_changes_nothing(world: Home) -> None:
     """100 messages, 64 of them the tail."""
     done = rotate.preview(world.deps())
 
@@ -382,7 +364,7 @@ def test_a_preview_changes_nothing(world: World) -> None:
     assert not backup.rotate_path(world.path).exists()
 
 
-def test_a_rotation_is_ordered_after_its_backup(world: World) -> None:
+def test_a_rotation_is_ordered_after_its_backup(world: Home) -> None:
     """And the status shows both."""
     done = rotate.apply(world.deps())
     said = status(world.deps())
@@ -393,7 +375,7 @@ def test_a_rotation_is_ordered_after_its_backup(world: World) -> None:
     assert said["lifecycle"]["rotate_ordered"]
 
 
-def test_a_second_rotation_is_a_noop_and_keeps_the_backup(world: World) -> None:
+def test_a_second_rotation_is_a_noop_and_keeps_the_backup(world: Home) -> None:
     """Safe to retry: the last good backup survives."""
     rotate.apply(world.deps())
     before = backup.rotate_path(world.path).stat()
@@ -404,7 +386,7 @@ def test_a_second_rotation_is_a_noop_and_keeps_the_backup(world: World) -> None:
     assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino)
 
 
-def test_nothing_before_the_tail_is_a_noop(world: World) -> None:
+def test_nothing_before_the_tail_is_a_noop(world: Home) -> None:
     """A prompt that shows 64 raw messages is as short as a rotation makes it."""
     world.assembly([world.node(*range(1, 37))], list(range(37, 101)), 100)
 
@@ -412,7 +394,7 @@ def test_nothing_before_the_tail_is_a_noop(world: World) -> None:
     assert not backup.rotate_path(world.path).exists()
 
 
-def test_a_rotation_deletes_nothing(world: World) -> None:
+def test_a_rotation_deletes_nothing(world: Home) -> None:
     """And asks no model: it is an order."""
     rotate.apply(world.deps())
 
@@ -420,7 +402,7 @@ def test_a_rotation_deletes_nothing(world: World) -> None:
     assert doctor(world.deps())["overall"] == "healthy"
 
 
-def test_rotating_without_a_session_is_refused(world: World) -> None:
+def test_rotating_without_a_session_is_refused(world: Home) -> None:
     """A rotation is about one session."""
     with pytest.raises(BadRequest, match="no session"):
         rotate.apply(world.deps(None))
@@ -428,15 +410,15 @@ def test_rotating_without_a_session_is_refused(world: World) -> None:
 
 # -- clean -----------------------------------------------------------------------------------------------
 @pytest.fixture
-def noisy(tmp_path: Path) -> World:
+def noisy(tmp_path: Path) -> Home:
     """A session that a pattern names, and one that it does not."""
-    world = World(tmp_path, ignore_session_patterns="cron:*", doctor_clean_apply_enabled="true")
+    world = Home(tmp_path, ignore_session_patterns="cron:*", doctor_clean_apply_enabled="true")
     world.say("keep", "this", session="s1")
     world.say("cron ran", "fine", "cron ran", "fine", session="job", platform="cron")
     return world
 
 
-def test_only_sessions_that_a_pattern_names_are_junk(noisy: World) -> None:
+def test_only_sessions_that_a_pattern_names_are_junk(noisy: Home) -> None:
     """The rest is listed at most."""
     found = clean.candidates(noisy.deps())
 
@@ -445,7 +427,7 @@ def test_only_sessions_that_a_pattern_names_are_junk(noisy: World) -> None:
 
 def test_cleaning_needs_its_permission(tmp_path: Path) -> None:
     """Deleting is off unless an operator switched it on."""
-    world = World(tmp_path, ignore_session_patterns="cron:*")
+    world = Home(tmp_path, ignore_session_patterns="cron:*")
     world.say("cron ran", "fine", session="job", platform="cron")
 
     with pytest.raises(BadRequest, match="LCM_DOCTOR_CLEAN_APPLY_ENABLED"):
@@ -453,7 +435,7 @@ def test_cleaning_needs_its_permission(tmp_path: Path) -> None:
     assert world.runtime.store.count() == 2
 
 
-def test_cleaning_backs_up_and_removes_exactly_the_junk(noisy: World) -> None:
+def test_cleaning_backs_up_and_removes_exactly_the_junk(noisy: Home) -> None:
     """No row is left pointing at one that is gone, and totals and searches agree."""
     done = clean.clean(noisy.deps())
 
@@ -467,7 +449,7 @@ def test_cleaning_backs_up_and_removes_exactly_the_junk(noisy: World) -> None:
     assert doctor(noisy.deps(), deep=True)["overall"] == "healthy"
 
 
-def test_nothing_of_a_removed_conversation_is_left(noisy: World) -> None:
+def test_nothing_of_a_removed_conversation_is_left(noisy: Home) -> None:
     """In no table that knows conversations, whatever a later release adds."""
     job = noisy.runtime.known("job")
     assert job is not None
@@ -496,12 +478,12 @@ def test_nothing_of_a_removed_conversation_is_left(noisy: World) -> None:
     assert {name: rows_of(noisy, name, gone) for name in tables} == dict.fromkeys(tables, 0)
 
 
-def rows_of(world: World, table: str, conversation: int) -> int:
+def rows_of(world: Home, table: str, conversation: int) -> int:
     """Rows of a table that belong to a conversation."""
     return int(world.runtime.db.query(f"SELECT count(*) FROM {table} WHERE conversation_id = ?", (conversation,))[0][0])
 
 
-def test_cleaning_twice_is_cleaning_once(noisy: World) -> None:
+def test_cleaning_twice_is_cleaning_once(noisy: Home) -> None:
     """The second time makes no backup."""
     clean.clean(noisy.deps())
     noisy.now += 1
@@ -509,12 +491,12 @@ def test_cleaning_twice_is_cleaning_once(noisy: World) -> None:
     assert len(backup.backups(noisy.deps())) == 1
 
 
-def terms(world: World) -> set[str]:
+def terms(world: Home) -> set[str]:
     """The vocabulary of the search index."""
     return {term for (term,) in world.runtime.db.query("SELECT term FROM message_terms")}
 
 
-def test_words_of_removed_sessions_leave_the_index(noisy: World) -> None:
+def test_words_of_removed_sessions_leave_the_index(noisy: Home) -> None:
     """Whatever the size of the archive: they could be read out of the vocabulary."""
     assert {"cron", "keep"} <= terms(noisy)
     clean.clean(noisy.deps())
@@ -523,7 +505,7 @@ def test_words_of_removed_sessions_leave_the_index(noisy: World) -> None:
     assert "keep" in terms(noisy)
 
 
-def test_words_that_are_left_in_the_index_are_found_and_removed(noisy: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_that_are_left_in_the_index_are_found_and_removed(noisy: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where cleaning was killed before the index was made anew, and in archives of before."""
     monkeypatch.setattr(clean, "reindex", stop)
     with pytest.raises(KeyboardInterrupt):
@@ -544,7 +526,7 @@ def stop(*_: object) -> None:
 
 
 @pytest.mark.parametrize("steps", range(1, 6))
-def test_a_killed_cleaning_goes_on(steps: int, noisy: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_cleaning_goes_on(steps: int, noisy: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large session goes in parts, its newest messages first: at no point is one missing in between."""
     noisy.say("other job", "well", session="job2", platform="cron")
     monkeypatch.setattr(clean, "_AT_ONCE", 1)
@@ -572,25 +554,25 @@ def test_a_killed_cleaning_goes_on(steps: int, noisy: World, monkeypatch: pytest
     assert status(noisy.deps())["store"]["total_messages"] == 2
 
 
-def checks(world: World, status: str) -> list[Any]:
+def checks(world: Home, status: str) -> list[Any]:
     """What the deep doctor found."""
     return [each for each in doctor(world.deps(), deep=True)["checks"] if each["status"] == status]
 
 
-def test_the_session_typed_in_is_never_junk(noisy: World) -> None:
+def test_the_session_typed_in_is_never_junk(noisy: Home) -> None:
     """It would go on without its conversation."""
     found = clean.candidates(noisy.deps("job"))
 
     assert (found.junk, found.spared) == ((), ("job",))
 
 
-def branch_of(world: World, name: str) -> Session:
+def branch_of(world: Home, name: str) -> Session:
     """A session that inherits the messages of another one."""
     parent = world.runtime.sessions.find(name)
     return world.runtime.sessions.open("branch", now=world.now, parent=parent, origin="branch", fork_seq=2)
 
 
-def test_what_others_rest_on_is_spared(noisy: World) -> None:
+def test_what_others_rest_on_is_spared(noisy: Home) -> None:
     """A branch shows its parent's messages."""
     branch_of(noisy, "job")
 
@@ -598,7 +580,7 @@ def test_what_others_rest_on_is_spared(noisy: World) -> None:
 
 
 # -- sources ---------------------------------------------------------------------------------------------
-def test_blank_sources_become_unknown(world: World) -> None:
+def test_blank_sources_become_unknown(world: Home) -> None:
     """After a backup; the second time does nothing."""
     world.raw("UPDATE messages SET source = ' ' WHERE store_id <= 5")
     count, path = clean.fill_sources(world.deps())
@@ -609,7 +591,7 @@ def test_blank_sources_become_unknown(world: World) -> None:
 
 
 # -- dissolve --------------------------------------------------------------------------------------------
-def test_dissolving_is_an_order_that_can_be_taken_back(world: World) -> None:
+def test_dissolving_is_an_order_that_can_be_taken_back(world: Home) -> None:
     """Nothing is deleted."""
     explain.dissolve(world.deps(), "sum_1", apply=False)
     assert Orders(world.runtime.db).dissolved() == frozenset()
@@ -620,13 +602,13 @@ def test_dissolving_is_an_order_that_can_be_taken_back(world: World) -> None:
 
 
 @pytest.mark.parametrize("address", ["msg_1", "sum_99", "7", "sum_x"])
-def test_only_summaries_that_exist_can_be_dissolved(address: str, world: World) -> None:
+def test_only_summaries_that_exist_can_be_dissolved(address: str, world: Home) -> None:
     """The answer names the address."""
     with pytest.raises(BadRequest, match=address):
         explain.dissolve(world.deps(), address, apply=True)
 
 
-def test_readers_elsewhere_do_not_hinder_a_rotation(world: World, held: list[Holder]) -> None:
+def test_readers_elsewhere_do_not_hinder_a_rotation(world: Home, held: list[Holder]) -> None:
     """It writes one row."""
     held.append(Holder(world.path, *READS))
 

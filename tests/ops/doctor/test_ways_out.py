@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from breaking import Host
-from ops_world import World, healthy
-from world import chat
+from worlds.breaking import Host
+from worlds.home import Home, healthy
+from worlds.process import chat
 
 from hermes_lcm.command import answer
 from hermes_lcm.config import load
@@ -26,9 +26,9 @@ def finding(said: dict[str, Any], name: str) -> dict[str, Any]:
     return next(each for each in said["checks"] if each["check"] == name)
 
 
-def at(path: Path, home: Path) -> World:
+def at(path: Path, home: Path) -> Home:
     """A home whose database is somewhere else."""
-    world = World(home)
+    world = Home(home)
     world.path = path
     world.runtime = Runtime(path, world.config, Databases())
     return world
@@ -54,7 +54,7 @@ def test_a_wrong_path_is_called_one(what: str, tmp_path: Path) -> None:
 
 def test_an_empty_file_becomes_private_when_it_becomes_a_database(tmp_path: Path) -> None:
     """Whoever made it with other rights."""
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.path.touch(mode=0o644)
     world.path.chmod(0o644)
     world.say("hello", "there")
@@ -77,7 +77,7 @@ USELESS: dict[str, tuple[dict[str, str], str, str]] = {
 def test_a_setting_that_makes_the_plugin_useless_is_named(name: str, tmp_path: Path) -> None:
     """With its value, where it comes from, and what is used instead."""
     given, status, words = USELESS[name]
-    world = World(tmp_path, **given)
+    world = Home(tmp_path, **given)
     found = finding(doctor(world.deps(None)), "settings")
 
     assert (found["status"], words in found["detail"]) == (status, True), found["detail"]
@@ -86,7 +86,7 @@ def test_a_setting_that_makes_the_plugin_useless_is_named(name: str, tmp_path: P
 
 def test_compression_that_is_off_is_a_failure(tmp_path: Path) -> None:
     """It is the host's switch for compaction of any kind."""
-    found = finding(doctor(World(tmp_path).deps(None, compression_enabled=False)), "settings")
+    found = finding(doctor(Home(tmp_path).deps(None, compression_enabled=False)), "settings")
 
     assert (found["status"], "nothing is ever compacted" in found["detail"]) == ("fail", True)
 
@@ -94,7 +94,7 @@ def test_compression_that_is_off_is_a_failure(tmp_path: Path) -> None:
 def test_a_refused_setting_of_the_file_has_its_line(tmp_path: Path) -> None:
     """File and line, and the nearest right name."""
     (tmp_path / "config.yaml").write_text("model: x\nlcm:\n  fresh_tial_count: 3\n")
-    world = World(tmp_path)
+    world = Home(tmp_path)
     world.runtime.config = load({}, {"fresh_tial_count": 3})
     found = finding(doctor(world.deps(None)), "settings")
 
@@ -117,7 +117,7 @@ def test_extracts_that_were_chosen_are_no_warning(tmp_path: Path) -> None:
 
 
 # -- losses ------------------------------------------------------------------------------------------------
-LOSSES: dict[str, Callable[[World], None]] = {
+LOSSES: dict[str, Callable[[Home], None]] = {
     "rows": lambda world: world.raw("DELETE FROM messages WHERE store_id IN (50, 60)"),
     "a session": lambda world: world.raw("DELETE FROM sessions"),
     "changed words": lambda world: world.raw("UPDATE messages SET role = 'tool' WHERE store_id = 50"),

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from breaking import Host
-from ops_world import World, healthy
-from world import Chat, chat, tokens_of
-from world import World as Live
+from worlds.breaking import Host
+from worlds.home import Home, healthy
+from worlds.process import Chat, chat, tokens_of
+from worlds.process import World as Live
 
 from hermes_lcm import command
 from hermes_lcm.archive.ranges import Archive
@@ -23,7 +23,7 @@ from hermes_lcm.storage import files
 SECRET = "the aardvark of Zwickau sleeps under the third bridge"
 
 
-def ask(world: World, words: str, session: str | None = None) -> command.Answer:
+def ask(world: Home, words: str, session: str | None = None) -> command.Answer:
     return command.answer(words, world.deps(session, trusted=True))
 
 
@@ -38,9 +38,9 @@ def holds(folder: Path, text: str) -> list[str]:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Home:
     """Ten messages, the fourth with the secret; a leaf, a summary above it, an archive, a backup and an export."""
-    home = World(tmp_path / "home")
+    home = Home(tmp_path / "home")
     home.say(*(f"message {n} about zebras and their stripes" if n != 3 else f"listen: {SECRET}" for n in range(10)))
     leaf = home.node(*range(1, 6), text=f"They said that {SECRET}.")
     home.node(leaf.node_id, depth=1, text=f"In short: {SECRET}.")
@@ -203,7 +203,7 @@ def test_a_chat_purges_nothing(world):
 
 def test_a_principal_goes_and_others_stay(tmp_path):
     """Rows of one person in all of their sessions."""
-    home = World(tmp_path / "home")
+    home = Home(tmp_path / "home")
     home.say("mine", "answer", session="a", platform="telegram")
     home.say("yours", "answer", session="b", platform="cli")
     (who,) = home.runtime.db.query("SELECT principal FROM sessions WHERE session_id = 'a'")[0]
@@ -214,7 +214,7 @@ def test_a_principal_goes_and_others_stay(tmp_path):
 def test_a_file_goes_with_its_last_message(tmp_path):
     """One that another message shows stays."""
     big = "a very large output " * 3000
-    home = World(tmp_path / "home", large_output_externalization_enabled="true")
+    home = Home(tmp_path / "home", large_output_externalization_enabled="true")
     for name in ("s1", "s2"):
         live = chat().user("look").calls("c").results("c", text=big)
         home.runtime.announce(name, owner="local")
@@ -233,7 +233,7 @@ def test_of_two_images_under_the_same_words_only_the_purged_one_goes(tmp_path):
     import base64
     import random
 
-    home = World(tmp_path / "home", large_output_externalization_enabled="true")
+    home = Home(tmp_path / "home", large_output_externalization_enabled="true")
     for n, name in enumerate(("s1", "s2")):
         url = "data:image/png;base64," + base64.b64encode(random.Random(n).randbytes(30_000)).decode()
         parts = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": url}}]
@@ -308,7 +308,7 @@ def test_the_engine_goes_on_after_a_purge_by_another_process(tmp_path):
     said = chat().turns(4)
     said[6]["content"] = SECRET
     host.says(said)
-    other = World(tmp_path)
+    other = Home(tmp_path)
     ask(other, "purge messages msg_7,msg_8 apply")
     other.close()
     said.turns(2, first=50)

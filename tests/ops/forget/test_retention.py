@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import World
-from world import chat
+from worlds.home import Home
+from worlds.process import chat
 
 from hermes_lcm import command
 from hermes_lcm.command import OK, REFUSED
@@ -26,14 +26,14 @@ DAY_S = 86_400.0
 POLICY = "cron:30d=purge,subagent:14d=purge,telegram:30=summaries,telegram:10d=payloads"
 
 
-def ask(world: World, words: str) -> command.Answer:
+def ask(world: Home, words: str) -> command.Answer:
     return command.answer(words, world.deps(None, trusted=True))
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Home:
     """A job of a scheduler, a chat with an image and a summary, a terminal's session; all of them forty days old."""
-    home = World(
+    home = Home(
         tmp_path / "home", retention=POLICY, large_output_externalization_enabled="true",
         large_output_externalization_threshold_chars="2000",
     )  # fmt: skip
@@ -59,7 +59,7 @@ def world(tmp_path: Path) -> World:
     return home
 
 
-def age(world: World, days: float) -> None:
+def age(world: Home, days: float) -> None:
     at = world.now - days * DAY_S
     world.raw("UPDATE messages SET stored_at = ?", at)
     world.raw("UPDATE sessions SET started_at = ?", at)
@@ -72,7 +72,7 @@ def steps(answer: command.Answer) -> dict[str, str]:
 
 def test_without_a_policy_nothing_is_ever_due(tmp_path):
     """Nor when it is asked for."""
-    home = World(tmp_path / "home")
+    home = Home(tmp_path / "home")
     home.say("old", "older")
     age(home, 4000)
 
@@ -166,15 +166,15 @@ def test_a_fresh_session_is_not_due(world):
 
 
 # -- by itself ---------------------------------------------------------------------------------------------------------
-def scheduled(home: Path, **settings: str) -> World:
+def scheduled(home: Path, **settings: str) -> Home:
     """A job forty days old, and a schedule."""
-    world = World(home, retention=POLICY, **settings)
+    world = Home(home, retention=POLICY, **settings)
     world.say("run the job", "done: all zebras counted", session="cron_1", platform="cron")
     age(world, 40)
     return world
 
 
-def round_at(world: World, hours: float) -> dict[str, Any]:
+def round_at(world: Home, hours: float) -> dict[str, Any]:
     """What the status says after the worker looked in, so long after the beginning."""
     deps = replace(world.deps(None, trusted=True), clock=lambda: world.now + hours * 3600)
     Schedule(lambda: deps, world.runtime.leases, lambda: None).between_turns()

@@ -20,12 +20,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from world import Chat, Script, digests
-
 from hermes_lcm import command, runtime
 from hermes_lcm.records import Lineage
 from hermes_lcm.text import groups, markup
-from recall import as_json
+from worlds.process import Chat, Script, digests
+from worlds.recall import as_json
 
 #: How a statement may fail, by SQLite's primary result codes.
 KINDS = {

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from world import Chat, World
-
 from hermes_lcm.archive.costs import CostList, TokenCosts
 from hermes_lcm.prompt.rewrite import Shown, shown
 from hermes_lcm.recall import archive, arguments
@@ -15,6 +13,7 @@ from hermes_lcm.recall.access import Access, EngineState, LiveList
 from hermes_lcm.recall.paging import Room
 from hermes_lcm.schemas import TOOLS
 from hermes_lcm.search.scope import Rights
+from worlds.process import Chat, World
 
 SYSTEM = {"role": "system", "content": "You are an agent."}
 

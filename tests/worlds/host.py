@@ -1,4 +1,4 @@
-"""The host's own database in front of a ``World``: driven as the host drives it, and what of it came over."""
+"""The host's own database in front of a ``Home``: driven as the host drives it, and what of it came over."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ops_world import World
 
 from hermes_lcm.importers import host_sessions
 from hermes_lcm.ingest.transcript import Transcripts
 from hermes_lcm.recall.access import Access
 from hermes_lcm.records import Row
 from hermes_lcm.runtime import Runtime
+from worlds.home import Home
 
 Message = dict[str, Any]
 SUMMARY = "[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted into this summary:\nwhat was before"
@@ -103,15 +103,15 @@ def host_db(home: Path, monkeypatch: pytest.MonkeyPatch) -> HostDb:
     return HostDb(home, clock)
 
 
-def deps_of(runtime: Runtime, world: World) -> Access:
+def deps_of(runtime: Runtime, world: Home) -> Access:
     return replace(world.deps(None, trusted=True), store=runtime.view_store)
 
 
-def take(world: World, session: str | None = None) -> host_sessions.HostImport:
+def take(world: Home, session: str | None = None) -> host_sessions.HostImport:
     return host_sessions.take_in(deps_of(world.runtime, world), session)
 
 
-def thread(world: World, session: str) -> list[Row]:
+def thread(world: Home, session: str) -> list[Row]:
     found = world.runtime.sessions.find(session)
     assert found is not None
     shown = Transcripts(world.runtime.store, world.runtime.sessions).expected(found, None)

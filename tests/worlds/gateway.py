@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from breaking import fresh_process
-from world import Chat, Script, chat
-
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.records import NewNode
 from hermes_lcm.schemas import TOOLS, Param
-from recall import Model, as_json
+from worlds.breaking import fresh_process
+from worlds.process import Chat, Script, chat
+from worlds.recall import Model, as_json
 
 ALICE, MALLORY = "agent:main:telegram:dm:1", "agent:main:telegram:dm:666"
 PIN, OWL = "ZEBRAPIN4711", "OWLSECRET99"
@@ -39,7 +38,7 @@ class HostDb:
 class Agent:
     """One agent of the host with its engine. ``platform`` "": the host names none for it, and says "cli" of it."""
 
-    def __init__(self, world: World, session: str, platform: str = "cli", key: str = "") -> None:
+    def __init__(self, world: Gateway, session: str, platform: str = "cli", key: str = "") -> None:
         self.world, self.session, self.platform = world, session, platform
         self.live: Chat = chat()
         self.context_compressor = self.engine = world.make()
@@ -76,7 +75,7 @@ class Agent:
         return len(json.loads(self.tool("lcm_load_session", session_id=session)).get("messages", ()))
 
 
-class World:
+class Gateway:
     """A process of the host with everything in one home."""
 
     def __init__(self, home: Path) -> None:
@@ -148,7 +147,7 @@ CALLERS: dict[str, tuple[str, str, str, Any]] = {
 LOCALS = {"terminal": "cli", "tui": "tui", "acp": "acp"}
 
 
-class Matrix(World):
+class Matrix(Gateway):
     """Three people with every kind of data, and whoever asks."""
 
     def __init__(self, home: Path, *, theirs: str = "") -> None:

@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from world import owner_rights
-
 from hermes_lcm import tools
 from hermes_lcm.archive.costs import TokenCosts
 from hermes_lcm.config import load
@@ -26,6 +24,7 @@ from hermes_lcm.session import Session
 from hermes_lcm.storage.connection import Databases
 from hermes_lcm.store import NewRow
 from hermes_lcm.text import content
+from worlds.process import owner_rights
 
 NOW = 1_760_000_000.0
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from breaking import valid
-from rights_world import Agent, World
-from world import _prose, chat
+from worlds.breaking import valid
+from worlds.gateway import Agent, Gateway
+from worlds.process import _prose, chat
 
 WINDOW = 12_000
 
@@ -49,7 +49,7 @@ class Model:
 class Talker:
     """One chat: what it says, what it should be, and what went wrong."""
 
-    def __init__(self, world: World, number: int, others: int) -> None:
+    def __init__(self, world: Gateway, number: int, others: int) -> None:
         self._world, self.number, self._others = world, number, others
         self.rng = random.Random(number)
         self.platform = "cli" if number % 3 == 2 else "telegram"
@@ -179,9 +179,9 @@ class Talker:
                 self.wrong.append(f"P4: the list of {session} does not cover its session")
 
 
-def crowd(home: Path, count: int, until: Callable[[Talker], bool]) -> tuple[World, list[Talker]]:
+def crowd(home: Path, count: int, until: Callable[[Talker], bool]) -> tuple[Gateway, list[Talker]]:
     """So many chats, each in a thread until it has had enough; then all is compared with what was said."""
-    world = World(home)
+    world = Gateway(home)
     talkers = [Talker(world, n, count) for n in range(count)]
 
     def talk(talker: Talker) -> None:

@@ -1,7 +1,7 @@
 """
 Databases in every state an operator may meet, and the dependencies of a command on them.
 
-``World(path)`` is a Hermes home with a real SQLite file; the functions below it bring that file into a state.
+``Home(path)`` is a Hermes home with a real SQLite file; the functions below it bring that file into a state.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from world import owner_rights
-
 from hermes_lcm.config import load
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.errors import LcmError
@@ -30,13 +28,14 @@ from hermes_lcm.storage import connection
 from hermes_lcm.storage.connection import Databases
 from hermes_lcm.store import NewRow
 from hermes_lcm.text import content
+from worlds.process import owner_rights
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
 PAGE_BYTES = connection.PAGE_BYTES
 
 
-class World:
+class Home:
     """One home, one process."""
 
     def __init__(self, home: Path, *, database: str = "lcm", **settings: str) -> None:
@@ -115,31 +114,31 @@ class World:
         """Close the connections; the next use opens them again."""
         self.runtime.db.close()
 
-    def restart(self) -> World:
+    def restart(self) -> Home:
         """The next process on the same file."""
         self.close()
-        fresh = World(self.home)
+        fresh = Home(self.home)
         fresh.config, fresh.now = self.config, self.now
         return fresh
 
 
 # -- states ----------------------------------------------------------------------------------------------
-def healthy(home: Path) -> World:
+def healthy(home: Path) -> Home:
     """A hundred messages, a leaf over ten of them, and a prompt that shows it."""
-    world = World(home, doctor_clean_apply_enabled="true")
+    world = Home(home, doctor_clean_apply_enabled="true")
     world.say(*(f"message {n} about the zebra deployment of service {n % 7} " * 4 for n in range(100)))
     world.assembly([world.node(*range(1, 11))], list(range(11, 101)), 100)
     return world
 
 
-def empty(home: Path) -> World:
+def empty(home: Path) -> Home:
     """Nothing was ever stored."""
-    return World(home)
+    return Home(home)
 
 
-def huge(home: Path, count: int = 1_000_000, session: int = 5000) -> World:
+def huge(home: Path, count: int = 1_000_000, session: int = 5000) -> Home:
     """So many messages in sessions ``s1``, ``s2``, ..., and one session of junk, through the store's own layer."""
-    world = World(home, ignore_session_patterns="junk", doctor_clean_apply_enabled="true")
+    world = Home(home, ignore_session_patterns="junk", doctor_clean_apply_enabled="true")
     runtime = world.runtime
     for n, at in enumerate(range(0, count, session), 1):
         opened = runtime.sessions.open(f"s{n}", now=world.now, platform="cli", mode="full")
@@ -156,14 +155,14 @@ def huge(home: Path, count: int = 1_000_000, session: int = 5000) -> World:
     return world
 
 
-def stored_blob(world: World, words: str) -> bytes:
+def stored_blob(world: Home, words: str) -> bytes:
     """The bytes in which the file holds the message that begins so."""
     row = next(row for rows in world.runtime.store.every() for row in rows if row.text.startswith(words))
     found = world.runtime.db.query("SELECT envelope FROM messages WHERE store_id = ?", (row.store_id,))
     return bytes(found[0][0])[:64]
 
 
-def corrupt(home: Path) -> World:
+def corrupt(home: Path) -> Home:
     """The page with message 51 and its neighbours was overwritten."""
     world = healthy(home)
     blob = stored_blob(world, "message 50 about")
@@ -176,7 +175,7 @@ def corrupt(home: Path) -> World:
     return world
 
 
-def wrecked(home: Path) -> World:
+def wrecked(home: Path) -> Home:
     """Everything behind the first pages was overwritten."""
     world = healthy(home)
     world.close()
@@ -187,14 +186,14 @@ def wrecked(home: Path) -> World:
     return world
 
 
-def no_database(home: Path) -> World:
+def no_database(home: Path) -> Home:
     """The file is none of SQLite's."""
-    world = World(home)
+    world = Home(home)
     world.path.write_bytes(b"this was a database once" * 500)
     return world
 
 
-def newer(home: Path) -> World:
+def newer(home: Path) -> Home:
     """A later release wrote the file."""
     world = healthy(home)
     world.raw("PRAGMA user_version=999")
@@ -202,9 +201,9 @@ def newer(home: Path) -> World:
     return world
 
 
-def foreign(home: Path) -> World:
+def foreign(home: Path) -> Home:
     """The file belongs to another program."""
-    world = World(home)
+    world = Home(home)
     world.raw("CREATE TABLE notes(text)")
     return world
 

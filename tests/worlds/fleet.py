@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from postgres import Postgres
-from world import PATIENCE_S, World
 
 from hermes_lcm.config import Secret, load
 from hermes_lcm.fleet.member import Member, exact
@@ -22,6 +20,8 @@ from hermes_lcm.recall.paging import Room
 from hermes_lcm.runtime import Runtime
 from hermes_lcm.search.scope import Rights
 from hermes_lcm.storage.connection import Databases
+from worlds.postgres import Postgres
+from worlds.process import PATIENCE_S, World
 
 
 def eventually(what: Callable[[], bool]) -> None:

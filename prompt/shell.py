@@ -1,0 +1,64 @@
+"""
+Files that a command of a shell changes, as far as its words tell: removed, moved, written, brought back by version control.
+
+Pure. What is quoted, echoed or written into another file is no command. What cannot be read tells nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Final
+
+_READ_CHARS: Final = 4000
+_HEREDOC: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n[\s\S]*?(?:\n[ \t]*\2[ \t]*(?=\n|\Z)|\Z)")
+_ENDS: Final = frozenset({";", "&", "&&", "|", "||", "(", ")", "\n"})
+_PATTERN: Final = re.compile(r"[*?\[\]${}`<>|]")
+
+
+def file_changes(command: str) -> list[tuple[str, str]]:
+    """(path, deleted, moved, written, edited or restored), in the command's order."""
+    text = _HEREDOC.sub(r" <<\3\n", command[:_READ_CHARS])
+    try:
+        lexer = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=True)
+        lexer.whitespace_split, lexer.commenters = True, ""
+        words = list(lexer)
+    except ValueError:  # a quotation that does not end
+        return []
+    out: list[tuple[str, str]] = []
+    simple: list[str] = []
+    for word in [*words, ";"]:
+        if word in _ENDS:
+            out += _of_one(simple)
+            simple = []
+        else:
+            simple.append(word)
+    return out
+
+
+def _of_one(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Of one simple command."""
+    while words and words[0] in ("sudo", "git", "command"):
+        words = words[1:]
+    if not words:
+        return
+    verb, rest = words[0], words[1:]
+    heredoc = "<<" in rest
+    names = [_plain(word) for word in rest if not word.startswith("-") and not _PATTERN.search(word)]
+    if verb in ("rm", "unlink", "rmdir"):
+        yield from ((name, "deleted") for name in names)
+    elif verb == "mv":
+        yield from ((name, "moved") for name in names[:-1])
+    elif verb == "restore" and "--staged" not in rest:
+        yield from ((name, "restored") for name in names)
+    elif verb == "checkout" and "--" in rest:
+        yield from ((_plain(word), "restored") for word in rest[rest.index("--") + 1 :])
+    elif verb == "sed" and any(word.startswith("-i") for word in rest):
+        yield from ((name, "edited") for name in names[1:])
+    elif heredoc and ">" in rest[:-1]:
+        yield _plain(rest[rest.index(">") + 1]), "written"
+
+
+def _plain(path: str) -> str:
+    return path.removeprefix("./").rstrip("/")

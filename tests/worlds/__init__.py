@@ -1,0 +1,1 @@
+"""Worlds of the tests: each makes one kind of surroundings in a line, over real SQLite files."""
