@@ -166,7 +166,7 @@ def _cost(deps: Access, words: Words) -> Answer:
     model, provider, size = facts.configured_model()
     main = facts.token_prices(model, provider) if model else None
     summariser = facts.token_prices(deps.config.summary_model) if deps.config.summary_model else main
-    prices = costs.Prices(costs.whole(main), costs.whole(summariser or main), "the host's" if main else "stated")
+    prices = costs.Prices(costs.full(main), costs.full(summariser or main), "the host's" if main else "stated")
     own = deps.session.session_id if deps.session is not None else "-"
     window = deps.config.window(deps.engine.context_length or size)
     data = costs.report(deps.db, prices, since=since, session_id="" if deps.all else own, window=window)

@@ -293,7 +293,7 @@ class CompressPass:
 
     def _present(self, session: Session, tail_ids: Sequence[int], room_tokens: int) -> str:
         """The block of present state, for prompts that cover anything."""
-        segments = [Segment(*item) for item in self._sessions.lineage(session.conversation_id)]
+        segments = [Segment(*item) for item in self._sessions.ancestry(session.conversation_id)]
         return self._state.block(segments, shown=tail_ids, room_tokens=room_tokens)
 
     def _stubs(

@@ -213,7 +213,7 @@ class Ingest:
 
         ``roomy``: what could be respaced was.
         """
-        lineage = self._transcripts.lineage(session)
+        lineage = self._transcripts.conversations(session)
         first_message = self._first_messages.read(session, messages, lineage) if window is None else FirstMessage()
         if window is not None:
             shown = window.lineage
