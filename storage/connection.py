@@ -438,6 +438,7 @@ class Database:
         connection.execute(f"PRAGMA journal_size_limit={WORTH_LOG_BYTES}")
         connection.execute("PRAGMA temp_store=MEMORY")
         schema.create(connection)
+        schema.mend(connection)
         seals.ensure(connection)
         upgrade.tidy(connection, self.file)
 

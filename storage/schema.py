@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from ..records import Flag
@@ -276,6 +277,7 @@ def statements() -> Iterator[tuple[str, str]]:
                 yield _SUBJECT.match(text)[1], text  # type: ignore[index] # the schema above is all there is
 
 
+_INDEX: Final = re.compile(r"CREATE (?:UNIQUE )?INDEX (\w+)")
 TABLES: Final = frozenset(table for table, _ in statements())
 
 
@@ -305,3 +307,12 @@ def mark(connection: sqlite3.Connection) -> None:
     """Note in a file's header whose it is and which schema it has, inside the caller's transaction."""
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={VERSION}")
+
+
+def mend(connection: sqlite3.Connection) -> None:
+    """Make indexes again that another program dropped: statements name them, and nothing of what is stored is in them alone."""
+    there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    for table, statement in statements():
+        if (index := _INDEX.match(statement)) and index[1] not in there and table in there:
+            with suppress(sqlite3.IntegrityError):  # rows that it would not have let in: the doctor tells of them
+                connection.execute(statement)
