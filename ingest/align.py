@@ -498,7 +498,7 @@ class Window:
         return old if _alike(self.objects, messages) or same(self.objects[:old], messages[:old]) else 0
 
     def _says_the_same(self, messages: Messages, size: int) -> bool:
-        """Have so many messages the roles and the contents that they had? (Calls are written into when they are new, if at all.)"""
+        """Have so many messages the roles and contents that they had? Calls are written into while they are new, if at all."""
         for at in range(0, size, _AT_ONCE):
             stop = min(size, at + _AT_ONCE)
             shown = messages[at:stop]
