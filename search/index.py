@@ -455,7 +455,7 @@ class MessageIndex:
             pool.notes.append(_LOOSER)
 
     def _loose(self, plan: Plan, where: Where) -> list[tuple[Any, ...]]:
-        """Rows with any of the words. One that is too common to search all of says as much wherever it stands: the newest rows."""
+        """Rows with any of the words; of one that is too common to search all of, which says nothing, the newest."""
         if plan.first == where.first or where.apart:
             return self._fts.match(plan.any, where, CANDIDATES, plan=plan)
         rows = self._fts.match(plan.any, where, CANDIDATES, newest=True, plan=plan)
