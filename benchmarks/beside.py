@@ -34,7 +34,7 @@ LOOKING = (
     "redact preview", "retention", "search river17 bridge4", "sessions", "exam", "backup", "backup drill", "restore latest",
     "export all",
 )  # fmt: skip
-PURGED = "purge --session 20260101_00005000_bench apply"
+PURGED = "purge session=20260101_00005000_bench apply"
 CHANGING = ("doctor clean apply", "doctor repair apply", "redact apply", PURGED, "retention apply")
 LOCKS = ("_write_lock", "_read_lock")
 LIMIT_MS = 50.0
@@ -163,6 +163,8 @@ def main() -> int:
         operator = Operator()
         fill(operator.runtime, count)
         operator.runtime.save_states()
+        with operator.runtime.db.transaction():  # the policy of retention is about old sessions
+            operator.runtime.db.execute("UPDATE sessions SET started_at = 1.7e9")
         wanted = [word.strip() for word in args.only.split(",") if word.strip()] or [*LOOKING, *CHANGING]
         rows: list[list[object]] = []
         with Turn(operator.runtime.db) as alone:
