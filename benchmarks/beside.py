@@ -34,7 +34,7 @@ LOOKING = (
     "redact preview", "retention", "search river17 bridge4", "sessions", "exam", "backup", "backup drill", "restore latest",
     "export all",
 )  # fmt: skip
-PURGED = "purge session=20260101_00005000_bench apply"
+PURGED = "purge session 20260101_00005000_bench apply"
 CHANGING = ("doctor clean apply", "doctor repair apply", "redact apply", PURGED, "retention apply")
 LOCKS = ("_write_lock", "_read_lock")
 LIMIT_MS = 50.0

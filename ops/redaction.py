@@ -222,7 +222,7 @@ def _holds_secret(deps: Access, row: Row, redactor: Redactor) -> bool:
 def _clean(deps: Access, found: Sequence[int], redactor: Redactor, stems: set[str], out: Applied) -> int:
     """Rewrite rows without their secrets, as they are by now; how many."""
     gone: set[str] = set()
-    with deps.db.transaction():
+    with deps.db.part():
         rows, _ = deps.store.legible(found)
         changed = [each for row in rows if (each := _without(deps, row, redactor, gone, out)) is not None]
         deps.store.rewrite(changed)

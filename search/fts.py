@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -28,9 +27,8 @@ _CHARS = 6  # where there are more: how long it is
 _PIECE_CHARS, _USUAL_CHARS = 600, 300
 _CONTEXT_SHARE = 0.3  # of a word that stands in front of a message, as the table's rank has it
 _PARTS = ("data", "idx", "docsize", "config")  # the tables in which FTS5 keeps a contentless one
-_PAUSE_S = 0.005  # between two transactions of a rebuild: others have a turn
 _HEADS = 10  # the last of the records without which FTS5 cannot open a table, not even to drop it
-_DROPPED_ROWS = 500  # of a table that goes
+_DROPPED_ROWS = 250  # of a table that goes
 _INFLECTED = 16  # words of a query
 _LEAST_UNKNOWN = 6  # letters of a word that stands nowhere, in a question whose language nothing tells
 _COMMON = 20_000  # rows of a word that are worth remembering, until the index is so much smaller or larger
@@ -320,9 +318,8 @@ class FullText:
             for statement in self._schema:
                 self._db.execute(statement.replace(self._terms, terms).replace(self._name, spare))
         for rows in itertools.takewhile(bool, rest):
-            with self._db.transaction():
+            with self._db.part():
                 self._db.executemany(insert, rows)
-            self._pause()
         with self._db.transaction():
             for rows in itertools.takewhile(bool, rest):
                 self._db.executemany(insert, rows)
@@ -332,10 +329,6 @@ class FullText:
             self._db.rename([*there, (spare, self._name)])
             self._db.execute(next(each for each in self._schema if self._terms in each))
         self._drop(old)
-
-    def _pause(self) -> None:
-        self._db.relieve()
-        time.sleep(_PAUSE_S)
 
     def _exists(self, table: str) -> bool:
         return bool(self._db.fetch("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)))
@@ -350,13 +343,13 @@ class FullText:
         for part in (f"{table}_data", f"{table}_docsize"):
             with suppress(StoreError):  # a damaged one goes as a whole
                 while self._deleted(part):
-                    self._pause()
+                    pass
         with self._db.transaction():
             self._db.execute(f"DROP TABLE IF EXISTS {table}")
 
     def _deleted(self, table: str) -> bool:
         """Delete some rows; False when there are none."""
-        with self._db.transaction():
+        with self._db.part():
             rows = self._db.fetch(f"SELECT id FROM {table} WHERE id > {_HEADS} ORDER BY id LIMIT ?", (_DROPPED_ROWS,))
             if rows:
                 self._db.execute(f"DELETE FROM {table} WHERE id > {_HEADS} AND id <= ?", rows[-1])

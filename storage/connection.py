@@ -44,6 +44,7 @@ from .opened import (
     translate,
     without_room,
 )  # fmt: skip
+from .turns import TurnLock
 
 try:
     import fcntl
@@ -75,8 +76,8 @@ _LOG_BYTES = 4_096_000
 SPARE_PAGES = 16
 #: So many at once: nobody can write meanwhile.
 RETURNED_PAGES = 4000
-#: So many where many follow each other, with a pause in between, and so long where others are in the way.
-_RENEWED_PAGES, _PAUSE_S, _PATIENCE_S = 500, 0.005, 30.0
+#: So many where many follow each other. The pauses in between, and how long a step is tried while others are in the way.
+_RENEWED_PAGES, _PAUSE_S, _LONGEST_PAUSE_S, _PATIENCE_S = 500, 0.005, 0.5, 30.0
 _IN_STEPS = 2  # ``auto_vacuum`` of a file that gives pages back when it is told to
 #: Written anew in 30 ms of processor time.
 SMALL_FILE_BYTES = 2_000_000
@@ -116,8 +117,8 @@ class Database:
         self._clock = clock
         self._translated = Translated(self.path, moved=self._has_moved)
         self._translated_or_busy = Translated(self.path, self._saw_busy, moved=self._has_moved)
-        self._write_lock = threading.RLock()
-        self._read_lock = threading.RLock()
+        self._write_lock = TurnLock()
+        self._read_lock = TurnLock()
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._sealer: seals.Sealer | None = None
@@ -172,7 +173,7 @@ class Database:
             self._translated = Translated(file, moved=self._has_moved)
             self._translated_or_busy = Translated(file, self._saw_busy, moved=self._has_moved)
             self._long_reads.path = file
-            self._read_lock = self._write_lock if is_memory(file) else threading.RLock()
+            self._read_lock = self._write_lock if is_memory(file) else TurnLock()
 
     def rescue(self) -> None:
         """Save what the file that was left holds, where it was removed or replaced meanwhile. Raises StoreError."""
@@ -500,6 +501,20 @@ class Database:
                 self._depth = 0
 
     @contextmanager
+    def part(self) -> Iterator[None]:
+        """One of the many transactions of a long work; then others have a turn."""
+        with self.transaction():
+            began = time.monotonic()
+            yield
+        self.give_way(time.monotonic() - began)
+
+    def give_way(self, held_s: float) -> None:
+        """Fold a large log back, and pause twice as long as nobody else could write: who waits looks only now and then."""
+        if not self._depth:
+            self.relieve()
+            time.sleep(min(max(_PAUSE_S, 2 * held_s), _LONGEST_PAUSE_S))
+
+    @contextmanager
     def _nested(self) -> Iterator[None]:
         """A part of the open transaction that is all or nothing by itself, for callers that survive its failure."""
         connection = self._in_transaction()
@@ -738,8 +753,6 @@ class Database:
             while (left := self._patiently(self._give_back)) > 0:
                 total = max(total, left)
                 progress("giving back free pages", total - left, total)
-                self.relieve()
-                time.sleep(_PAUSE_S)
         else:
             progress("writing the file anew", 0, 0)
             with self._write_lock, self._translated:
@@ -767,10 +780,11 @@ class Database:
     def _give_back(self) -> int:
         """Some free pages go; how many there were."""
         with self._hurried() as connection:
-            free = _pragma(connection, "freelist_count")
+            began, free = time.monotonic(), _pragma(connection, "freelist_count")
             if free:  # ``execute`` would give one page back
                 connection.executescript(f"PRAGMA incremental_vacuum({_RENEWED_PAGES});")
-            return free
+        self.give_way(time.monotonic() - began)
+        return free
 
     def _empty_log(self) -> None:
         self._fold_beside(0)

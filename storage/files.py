@@ -602,7 +602,7 @@ def rewrite_texts(db: Database, change: Callable[[str], str], progress: Progress
         for rows in db.iterate(sql):
             found = [(new, *row) for row in rows if (new := changed(row[-1])) != row[-1]]
             for at in range(0, len(found), _AT_ONCE):
-                with db.transaction():
+                with db.part():
                     db.executemany(update, found[at : at + _AT_ONCE])
             count += len(found)
     return count

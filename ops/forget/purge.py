@@ -288,7 +288,7 @@ def empty(deps: Access, rows: Sequence[int], *, summaries: bool = True, progress
     done = 0
     with deps.db.secure():
         for part in _parts(rows):
-            with deps.db.transaction():
+            with deps.db.part():
                 for (node_id,) in deps.db.fetch(_ABOVE, (json.dumps(part),)):
                     if (made := texts.pop(node_id, None)) is not None:
                         _overwrite(deps, made)
