@@ -27,9 +27,9 @@ from ..text import content
 from ..text.redact import CATALOGUE, Redactor
 from . import render
 from .answers import FOUND, OK, Answer, Verb, Words
-from .doctor.repair import reindex
 from .explain import readable
 from .survey import Survey
+from .upkeep import reindex
 
 if TYPE_CHECKING:
     from ..recall.access import Access

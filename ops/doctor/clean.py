@@ -22,7 +22,7 @@ from ...storage.connection import Params
 from ...storage.files import Progress, silent
 from ...storage.meta import ADD, FORGET_ANSWERS, INDEXED_STILL
 from .. import backup
-from .repair import reindex
+from ..upkeep import reindex
 
 if TYPE_CHECKING:
     from ...recall.access import Access

@@ -29,8 +29,8 @@ from ...store import MessageStore
 from ...text import content, tokens
 from .. import backup
 from ..doctor import clean
-from ..doctor.repair import reindex
 from ..orders import Orders, Rotation
+from ..upkeep import reindex
 from . import holds, proof
 from .elsewhere import Others, Reach, Selection, Table
 

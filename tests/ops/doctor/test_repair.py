@@ -17,8 +17,7 @@ from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.ops.orders import Orders
 from hermes_lcm.ops.status import status
 from hermes_lcm.session import Session
-from hermes_lcm.storage import files
-from hermes_lcm.storage import connection
+from hermes_lcm.storage import connection, files
 from hermes_lcm.storage.connection import PAGE_BYTES, Database
 from hermes_lcm.store import MessageStore
 
