@@ -185,7 +185,7 @@ def _prices(deps: Access) -> costs.Prices:
     model, provider, _ = facts.configured_model()
     main = facts.token_prices(model, provider) if model else None
     summariser = facts.token_prices(deps.config.summary_model) if deps.config.summary_model else main
-    return costs.Prices(costs.whole(main), costs.whole(summariser or main), "the host's" if main else "stated")
+    return costs.Prices(costs.full(main), costs.full(summariser or main), "the host's" if main else "stated")
 
 
 def _replayed(deps: Access, trials: dict[str, dict[str, object]]) -> tuple[list[str], dict[str, object]]:

@@ -312,7 +312,7 @@ class Config:
     fresh_tail_count: int = knob(
         64, whole(1), "Newest messages that stay raw, as far as `tail_share` has room for them."
     )
-    tail_share: float = knob(0.06, share(), "Share of the threshold that the raw newest messages may take.")
+    tail_share: float = knob(0.03, share(), "Share of the threshold that the raw newest messages may take.")
     prefix_share: float = knob(0.25, share(), "Share of the threshold that the summaries may take.")
     low_water: float = knob(
         0.35, share(), "A compaction goes on until the prompt is down to this share of the threshold."

@@ -493,14 +493,15 @@ class LCMEngine(ContextEngine):
         force = force or rotation
         due = threshold * self._due(runtime) // max(1, limit)
         narrow = not force and (current or 0) < due and bool(runtime.rewrites.unshown(self.session_id))
+        session = runtime.session(self.session_id)
         request = Request(
             *seen, threshold, current, force, focus, memory, until, given_up, narrow=narrow, critical=critical, due=due,
-            config=self.config,
+            settled=lambda: runtime.preparer.settled(session.conversation_id, until), config=self.config,
         )  # fmt: skip
+        runtime.preparer.give_up(session.conversation_id)
         with runtime.db.steady():
-            outcome = runtime.compress_pass.compact(runtime.session(self.session_id), request)
+            outcome = runtime.compress_pass.compact(session, request)
         if runtime.rewrites.watched(self.session_id):
-            session = runtime.session(self.session_id)
             runtime.rewrites.compacted(session, *seen, progress=outcome.messages is not None)
         if rotation:
             runtime.orders.rotated(self.session_id)

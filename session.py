@@ -242,7 +242,7 @@ class Sessions:
 
     def shares(self, session: Session) -> bool:
         """Does a conversation inherit messages of another principal?"""
-        ancestors = [each for each, _ in self.lineage(session.conversation_id)[:-1]]
+        ancestors = [each for each, _ in self.ancestry(session.conversation_id)[:-1]]
         if not ancestors:
             return False
         sql = "SELECT 1 FROM conversations WHERE conversation_id IN (SELECT value FROM json_each(?)) AND principal <> ? LIMIT 1"
@@ -254,7 +254,7 @@ class Sessions:
         Noted for every ancestor, so that nothing that they take back later changes the branch.
         """
         with self._db.transaction():
-            before = self.lineage(conversation_id)[:-1]
+            before = self.ancestry(conversation_id)[:-1]
             known = self._meta.value(_INHERITS.format(conversation_id)) or {}
             full = known.get("full") or [(c, *(end or Cut())) for c, end in before]
             # Its own rows count on from all that it ever inherited: taken back and shown again, that keeps its place.
@@ -275,7 +275,7 @@ class Sessions:
         cut = Cut(pos=math.nextafter(pos, -math.inf))
         with self._db.transaction():
             known = self._meta.value(_INHERITS.format(conversation_id)) or {"without": []}
-            before = self.lineage(conversation_id)[:-1]
+            before = self.ancestry(conversation_id)[:-1]
             cuts = [(c, *(end or cut).within(cut)) for c, end in before]
             full = known.get("full") or [(c, *(end or Cut())) for c, end in before]
             gone = known.get("gone", known["without"])
@@ -366,7 +366,7 @@ class Sessions:
         """Nonces that conversations had in other files."""
         return self._meta.under(_ALSO.format(""))
 
-    def lineage(self, conversation_id: int) -> list[tuple[int, Cut | None]]:
+    def ancestry(self, conversation_id: int) -> list[tuple[int, Cut | None]]:
         """(conversation, how much of it counts) from the oldest ancestor to the conversation itself (None: all of it)."""
         known = self._meta.value(_INHERITS.format(conversation_id))
         if known:
@@ -377,7 +377,7 @@ class Sessions:
         if row is None or row[0] is None or row[0] >= conversation_id:  # a parent is older than its branch: no circles
             return [(conversation_id, None)]
         cut = Cut() if row[1] is None else Cut(row[1])
-        return [*((c, (end or cut).within(cut)) for c, end in self.lineage(row[0])), (conversation_id, None)]
+        return [*((c, (end or cut).within(cut)) for c, end in self.ancestry(row[0])), (conversation_id, None)]
 
     def of_conversation(self, conversation_id: int) -> list[Session]:
         """All sessions of a conversation, oldest first."""

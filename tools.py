@@ -81,7 +81,7 @@ def call(caller: Access, name: str, args: Args) -> Called:
             guess = arguments.nearest(name, TOOLS)
             raise BadRequest(f"there is no tool {arguments.shown(name)}; {f'did you mean {guess}?' if guess else 'see'} "
                              f"{', '.join(TOOLS)}")  # fmt: skip
-        read = arguments.read(tool, args)
+        read = arguments.parsed(tool, args)
         answer = _ANSWERS[name](caller, read)
         return Called(_LINES[name](answer) if read.get("format") == "text" else dumps(answer))
     except StoreError as exc:

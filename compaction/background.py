@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..config import Config
@@ -55,6 +55,7 @@ class _Job:
     request: Request
     context: contextvars.Context
     look: Look | None = None
+    given_up: threading.Event = field(default_factory=threading.Event)  # a pass has begun since: its list is an old one
 
 
 class Preparer:
@@ -80,7 +81,7 @@ class Preparer:
         self._wake = threading.Condition(self._lock)
         self._jobs: dict[str, _Job] = {}  # oldest first: a newer state of a session takes the place of the older one
         self._seen: dict[str, int] = {}
-        self._working: set[int] = set()  # conversations
+        self._working: dict[int, _Job] = {}  # by conversation
         self._threads = self._waiting = 0
         self._tidying = threading.Lock()
         self._stopped = False
@@ -114,6 +115,22 @@ class Preparer:
             return None
         fold, at = planned
         return replace(fold, due=min(threshold, threshold * fold.due // max(1, at)))
+
+    def give_up(self, conversation_id: int) -> None:
+        """A pass begins: nothing more is written for the list before it. What a model is writing already is kept."""
+        with self._wake:
+            for key in [k for k, job in self._jobs.items() if job.session.conversation_id == conversation_id]:
+                del self._jobs[key]
+            if conversation_id in self._working:
+                self._working[conversation_id].given_up.set()
+
+    def settled(self, conversation_id: int, deadline: float) -> bool:
+        """Wait for what is being written for a conversation, half of the time at most. False: nothing was, or it took longer."""
+        timeout_s = max(0.0, deadline - self._monotonic()) / 2
+        with self._wake:
+            if conversation_id not in self._working:
+                return False
+            return self._wake.wait_for(lambda: conversation_id not in self._working, timeout_s)
 
     def stop(self) -> None:
         """Take nothing new and give up what is running at its next step."""
@@ -161,7 +178,7 @@ class Preparer:
             if self._stopped or key is None:
                 return None
             job = self._jobs.pop(key)
-            self._working.add(job.session.conversation_id)
+            self._working[job.session.conversation_id] = job
             return job
 
     def _due(self) -> str | None:
@@ -185,8 +202,8 @@ class Preparer:
             raise
         finally:
             with self._wake:
-                self._working.discard(job.session.conversation_id)
-                if unfinished and not self._stopped:
+                self._working.pop(job.session.conversation_id, None)
+                if unfinished and not self._stopped and not job.given_up.is_set():
                     self._jobs.setdefault(job.session.session_id, job)
                 self._wake.notify_all()
 
@@ -194,13 +211,17 @@ class Preparer:
         """Leaves for the backlog, then better nodes for provisional ones. True: its share is used up, and more is to be done."""
         session = job.session
         SESSION.set(session.session_id)
-        request = replace(job.request, deadline=self._monotonic() + _JOB_S, cancelled=self._between_steps, ahead=True)
+        request = replace(
+            job.request, deadline=self._monotonic() + _JOB_S, cancelled=lambda: self._between_steps(job), ahead=True
+        )
         if session.session_id not in self._folds:  # until then it would be folded at its threshold only
             self._planned(session, self._compactor.under(request).view(session, request), request)
-        self._between_steps()
+        if request.cancelled():
+            return False
         if job.look is not None:
             job.look(session, request.messages, request.lineage)
-            self._between_steps()
+            if request.cancelled():
+                return False
         self._measured(session.session_id, request.messages, request.current_tokens)
         view = self._compactor.under(request).view(session, request)
         fold = self._planned(session, view, request)
@@ -227,12 +248,18 @@ class Preparer:
                 self._tidying.release()
         return False
 
-    def _between_steps(self) -> bool:
-        """Let host calls go first. True: the process ends, or the host has loaded the plugin anew: no step is to follow."""
+    def _between_steps(self, job: _Job | None = None) -> bool:
+        """Let host calls go first. True: no step is to follow.
+
+        The process ends, the host has loaded the plugin anew, or a pass has begun that the job was for.
+        """
         self._stopped = self._stopped or getattr(sys.modules.get(__name__), "Preparer", None) is not Preparer
-        if not self._stopped:
+        if not self._ends(job):
             self._foreground.give_way()
-        return self._stopped
+        return self._ends(job)
+
+    def _ends(self, job: _Job | None) -> bool:
+        return self._stopped or (job is not None and job.given_up.is_set())
 
     def _prepare(self, session: Session, view: View, request: Request, lease: str) -> bool:
         """The work itself, while this process has the conversation's lease. False: its share is used up before its end."""

@@ -79,6 +79,7 @@ class Request:
     due: int = 0  # where the planner lets a pass begin before the threshold; 0: at the threshold
     window: int = 0  # of the model, in the host's estimates; 0: not told
     prices: Callable[[], plan.Prices] = lambda: plan.DEFAULT  # may ask the host, which may ask the network
+    settled: Callable[[], bool] = lambda: False  # waits for what is being written ahead of time; False: nothing was
     config: Config | None = None  # the settings for this model and platform; None: the general ones
 
     @property

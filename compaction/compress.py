@@ -32,6 +32,7 @@ from .compactor import ENOUGH, Compactor, Request, View
 from .plan import TINY_TOKENS
 
 _CROWDED = 1.5
+_LEFT_RAW = 0.08  # of the threshold: what may stay raw because no summary of it is ready
 #: Stubs to try, largest results first: characters to keep, and the least tokens of a result that is worth one. The last are for
 #: a call of hundreds of tools at once.
 _STUBS = ((6000, 600), (1500, 600), (300, 600), (60, 150))
@@ -111,6 +112,9 @@ class CompressPass:
                 *self._compactor.under(request).archive_nodes(session, view),
             ]
             prepared = self._prepared(session, view, roots, request)
+            # What a model is writing already comes sooner than what it would be asked for now, and costs nothing more.
+            if prepared is None and request.settled():
+                prepared = self._prepared(session, view, roots, request)
             if prepared is not None:
                 view, fresh = prepared
             else:
@@ -135,7 +139,8 @@ class CompressPass:
     ) -> tuple[View, list[Node]] | None:
         """Make do with the leaves that are ready, if that frees enough: then no model is asked while the user waits.
 
-        What is not prepared yet stays raw in front of the tail, and is covered next time.
+        What is not prepared yet stays raw in front of the tail, and is covered next time. More than a little of it is carried
+        along by hundreds of requests, and the next fold is due so much earlier.
         """
         if request.force or request.focus or request.narrow or request.critical:
             return None
@@ -150,7 +155,7 @@ class CompressPass:
             ready.append(node)
             taken.update(chunk.ids)
         kept = _keeping(view, taken)
-        if not ready or kept is None:
+        if not ready or kept is None or kept.tail.tokens - view.tail.tokens > view.budget.threshold * _LEFT_RAW:
             return None
         prefix = min(context_message.prefix_tokens([*roots, *ready]), view.budget.prefix)
         if kept.tail.tokens + prefix + view.budget.overhead > view.budget.threshold * ENOUGH:
@@ -293,7 +298,7 @@ class CompressPass:
 
     def _present(self, session: Session, tail_ids: Sequence[int], room_tokens: int) -> str:
         """The block of present state, for prompts that cover anything."""
-        segments = [Segment(*item) for item in self._sessions.lineage(session.conversation_id)]
+        segments = [Segment(*item) for item in self._sessions.ancestry(session.conversation_id)]
         return self._state.block(segments, shown=tail_ids, room_tokens=room_tokens)
 
     def _stubs(

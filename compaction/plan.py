@@ -83,7 +83,7 @@ def budget(
     limit = max(int(low) - overhead, int(base * 0.15), 256)
     share = tail_share if not force else min(tail_share, 0.3)
     prefix = max(128, min(int(threshold * prefix_share), int(limit * _PREFIX_OF_LIMIT)))
-    least = min(_LEAST_TAIL, int(base * min(_LEAST_TAIL_SHARE, 4 * share)))
+    least = min(_LEAST_TAIL, int(base * min(_LEAST_TAIL_SHARE, 8 * share)))
     tail = max(128, min(max(int(base * share), least), limit - min(prefix, limit // 3)))
     return Budget(due, overhead, limit, tail, prefix)
 

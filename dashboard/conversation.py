@@ -71,7 +71,7 @@ def _title(look: Look, conversation_id: int) -> str:
 
 
 def _segments(look: Look, conversation_id: int) -> list[Segment]:
-    return [Segment(*each) for each in look.deps.sessions.lineage(conversation_id)]
+    return [Segment(*each) for each in look.deps.sessions.ancestry(conversation_id)]
 
 
 # -- the graph -----------------------------------------------------------------------------------------

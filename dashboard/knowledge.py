@@ -32,7 +32,7 @@ def exam(look: Look) -> Answer:
 
 def ledger(look: Look) -> Answer:
     """Facts that were stated, pinned ones first, then the newest, struck ones last; without texts only how many."""
-    found, seen = stated.read(look.deps)
+    found, seen = stated.entries(look.deps)
     out: Answer = {
         "session_id": look.session.session_id,
         "kinds": dict(Counter(entry.fact.kind for entry in found)),

@@ -88,7 +88,7 @@ def _window(look: Look, threshold: int) -> tuple[list[Answer], list[Stored], int
         size = prefix_tokens(group) - prefix_tokens([])
         parts.append({"kind": "summaries", "depth": depth, "count": len(group), "tokens": size})
     if assembly is not None:
-        segments = [Segment(*each) for each in deps.sessions.lineage(session.conversation_id)]
+        segments = [Segment(*each) for each in deps.sessions.ancestry(session.conversation_id)]
         state = PresentState(deps.store, deps.ledger, deps.sessions).block(
             segments, shown=[head.store_id for head in raw], room_tokens=state_tokens(threshold, roots)
         )
@@ -111,7 +111,7 @@ def _by_depth(nodes: Sequence[Node]) -> dict[int, list[Node]]:
 def _raw(look: Look, assembly: Assembly | None) -> list[Stored]:
     """Messages that stand in the prompt as they are, in order."""
     store = look.deps.store
-    segments = [Segment(*each) for each in look.deps.sessions.lineage(look.session.conversation_id)]
+    segments = [Segment(*each) for each in look.deps.sessions.ancestry(look.session.conversation_id)]
     if assembly is None:
         found = store.heads(segments)
     else:

@@ -97,7 +97,7 @@ def _shown_ids(look: Look, assembly: Assembly | None, until: int | None) -> list
         return kept
     end = Cut() if until is None else Cut(until)
     segments = [Segment(each, (cut or end).within(end)) for each, cut in
-                look.deps.sessions.lineage(look.session.conversation_id)]  # fmt: skip
+                look.deps.sessions.ancestry(look.session.conversation_id)]  # fmt: skip
     if assembly is None:
         behind = look.deps.store.heads(segments)
     else:
@@ -120,7 +120,7 @@ def _rebuilt(look: Look, assembly: Assembly, roots: Sequence[Node]) -> tuple[str
     deps = look.deps
     end = Cut(assembly.last_seq)
     segments = [
-        Segment(each, (cut or end).within(end)) for each, cut in deps.sessions.lineage(assembly.conversation_id)
+        Segment(each, (cut or end).within(end)) for each, cut in deps.sessions.ancestry(assembly.conversation_id)
     ]
     room = state_tokens(window(deps)[1], roots)
     state = PresentState(deps.store, deps.ledger, deps.sessions).block(

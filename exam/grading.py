@@ -90,7 +90,7 @@ def exam(deps: Access) -> dict[str, Any]:
 
 
 def _rows(deps: Access, session: Session) -> list[Row]:
-    segments = [Segment(*each) for each in deps.sessions.lineage(session.conversation_id)]
+    segments = [Segment(*each) for each in deps.sessions.ancestry(session.conversation_id)]
     ids = [head.store_id for head in deps.store.heads(segments) if not head.flags & Flag.RETRACTED]
     return deps.store.legible(ids[-_MOST_ROWS:])[0]
 
@@ -107,7 +107,7 @@ def _record(deps: Access, session: Session, assembly: Assembly) -> tuple[str, st
     """(the context message, its present state, is it the very text that was built?)."""
     end = Cut(assembly.last_seq)
     segments = [
-        Segment(each, (cut or end).within(end)) for each, cut in deps.sessions.lineage(assembly.conversation_id)
+        Segment(each, (cut or end).within(end)) for each, cut in deps.sessions.ancestry(assembly.conversation_id)
     ]
     roots = in_order(deps.dag.nodes(assembly.roots))
     room = state_tokens(window(deps)[1], roots)

@@ -20,7 +20,7 @@ from ..store import MessageStore
 from ..text import content
 from . import copies
 from .member import Member, member_of
-from .objects import objects_of, whole
+from .objects import fetched, objects_of
 from .outbox import State
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Purging:
     def _said(self, server: Connection[tuple[Any, ...]], numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
         """Messages of the server as JSON."""
         sql = "SELECT id, envelope FROM lcm.messages WHERE id = ANY(%(part)s::bigint[])"
-        return ((number, unpack(whole(self._objects, envelope))) for number, envelope in _of(server, sql, numbers))
+        return ((number, unpack(fetched(self._objects, envelope))) for number, envelope in _of(server, sql, numbers))
 
     def settle(self) -> None:
         """Send the summaries that were made again."""
@@ -170,7 +170,7 @@ class Purging:
         return out
 
     def _text(self, value: Any) -> str:
-        return value if isinstance(value, str) else unpack(whole(self._objects, value))
+        return value if isinstance(value, str) else unpack(fetched(self._objects, value))
 
 
 def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> int:

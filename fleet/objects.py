@@ -141,7 +141,7 @@ def is_elsewhere(envelope: bytes) -> bool:
     return envelope[:1] == _ELSEWHERE
 
 
-def whole(objects: Objects | None, envelope: bytes) -> bytes:
+def fetched(objects: Objects | None, envelope: bytes) -> bytes:
     """An envelope as it was packed, wherever it lies."""
     if not is_elsewhere(envelope):
         return envelope

@@ -18,7 +18,7 @@ from ..archive.ranges import ARCHIVED, Archive
 from ..importers.adopt import parts_on
 from ..importers.merge import merge
 from ..storage.connection import Database
-from .objects import objects_of, whole
+from .objects import fetched, objects_of
 from .outbox import BLOCK, NUMBERED, Outbox, State
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Puller:
         objects = objects_of(self._deps.config.fleet_objects)
         if not self._lacks(tables, keys):
             return
-        tables["messages"] = [(*row[:16], whole(objects, row[16])) for row in tables["messages"]]
+        tables["messages"] = [(*row[:16], fetched(objects, row[16])) for row in tables["messages"]]
         self._make_room(tables)
         with tempfile.TemporaryDirectory(prefix="lcm-pull-") as folder:
             other = Database(Path(folder) / "pulled.db")

@@ -151,7 +151,7 @@ def _file_stem(session_id: str) -> str:
 def incomplete(deps: Access, session: Session, lost: frozenset[int]) -> list[int]:
     """Messages of a conversation that show a payload file which cannot be read."""
     found: list[int] = []
-    for conversation, cut in deps.sessions.lineage(session.conversation_id):
+    for conversation, cut in deps.sessions.ancestry(session.conversation_id):
         ids = [row[0] for row in deps.db.query(_WITH_FILES, (conversation, (cut or Cut()).seq)) if row[0] not in lost]
         rows = ((row.store_id, deps.payloads.whole(row)) for row in deps.store.legible(ids)[0])
         found += [number for number, row in rows if any(blobs.refs(content.encode(row.envelope)[0]))]
@@ -175,7 +175,7 @@ def _session(deps: Access, session_id: str | None) -> Session:
 def _unreadable(deps: Access, session: Session) -> frozenset[int]:
     """Which messages of a conversation, and of those that it branched off from, cannot be read."""
     lost: list[int] = []
-    for conversation, cut in deps.sessions.lineage(session.conversation_id):
+    for conversation, cut in deps.sessions.ancestry(session.conversation_id):
         seq = 0
         while rows := deps.db.query(_PAGE, (conversation, seq, (cut or Cut()).seq)):
             lost += deps.store.legible([row[0] for row in rows])[1]
@@ -185,7 +185,7 @@ def _unreadable(deps: Access, session: Session) -> frozenset[int]:
 
 def header(deps: Access, session: Session, lost: frozenset[int] = frozenset()) -> dict[str, Any]:
     """First line of an export: a conversation and its ancestors, beside their messages but the ``lost`` ones."""
-    lineage = [(c, cut) for c, cut in deps.sessions.lineage(session.conversation_id)]
+    lineage = [(c, cut) for c, cut in deps.sessions.ancestry(session.conversation_id)]
     about = []
     for n, (conversation, cut) in enumerate(lineage):
         sessions = deps.sessions.of_conversation(conversation)
@@ -204,7 +204,7 @@ def _inherits(deps: Access, conversation: int) -> dict[str, Any]:
     gone = deps.sessions.taken_back(conversation)
     if gone is None:
         return {}
-    cut = deps.sessions.lineage(conversation)[-2][1] or Cut()
+    cut = deps.sessions.ancestry(conversation)[-2][1] or Cut()
     return {"cut": [cut.seq, min(cut.pos, 2.0**62)], "without": sorted(gone)}
 
 
@@ -240,7 +240,7 @@ def _jsonl(deps: Access, session: Session, file: IO[str], progress: Progress, lo
         head["incomplete"] = gaps
     file.write(json.dumps(head, ensure_ascii=False) + "\n")
     count = 0
-    for conversation, cut in deps.sessions.lineage(session.conversation_id):
+    for conversation, cut in deps.sessions.ancestry(session.conversation_id):
         for line in lines(deps, conversation, (cut or Cut()).seq, lost):
             file.write(line + "\n")
             count += 1

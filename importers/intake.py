@@ -229,7 +229,7 @@ class Intake:
     ) -> _Verdict:
         """Where each row goes in a conversation that has rows of others already."""
         deps, verdict = self._deps, _Verdict()
-        heads = deps.store.heads([Segment(*item) for item in deps.sessions.lineage(session.conversation_id)])
+        heads = deps.store.heads([Segment(*item) for item in deps.sessions.ancestry(session.conversation_id)])
         brought = {self.known[key] for key in scan.keys if key in self.known}
         if session.parent_id is None and all(head.store_id in brought for head in heads):
             return verdict

@@ -213,7 +213,7 @@ class Ingest:
 
         ``roomy``: what could be respaced was.
         """
-        lineage = self._transcripts.lineage(session)
+        lineage = self._transcripts.conversations(session)
         first_message = self._first_messages.read(session, messages, lineage) if window is None else FirstMessage()
         if window is not None:
             shown = window.lineage
@@ -247,7 +247,8 @@ class Ingest:
         plan.retracted = self._transcripts.own_rows(session, plan.retracted)
         entries = [Entry(read.ids, read.digest, read.own) for read in reads]
         last_known = next((entry.ids[-1] for entry in reversed(head) if entry.ids), 0)
-        changes = _Changes(messages[known:], theirs, plan, unaligned, last_known, first_message.kind == "unknown")
+        changes = _Changes(messages[known:], theirs, plan, unaligned, last_known, first_message.kind == "unknown",
+                           assembly)  # fmt: skip
         stored = self._store_new(session, changes, entries, last_seq, source)
         return Lineage(head.followed_by(entries), assembly, last_seq + stored, stored), plan.leftover
 
@@ -485,13 +486,20 @@ class Ingest:
     def _through_door(self, message: Mapping[str, Any], read: Message) -> Message | None:
         return read if self._filters is None else self._filters(message, read)
 
+    def _behind(self, assembly: Assembly | None, rows: Sequence[Stored]) -> Sequence[Stored]:
+        """Those of the rows that a list with this prompt can show again: not what lies under its summaries."""
+        if assembly is None or not rows:
+            return rows
+        covered = max((node.last_pos for node in self._dag.nodes(assembly.roots)), default=0.0)
+        return [row for row in rows if row.pos > covered or row.store_id in assembly.tail_ids]
+
     def _brought_back(self, session: Session, changes: _Changes) -> tuple[list[int], list[Place]]:
         """Rows that the user had taken back and that are shown again are not new."""
         places = list(changes.plan.places)
         new = {n for n, place in enumerate(places) if place.new and not place.ids and place.rest is None}
         if not new:
             return [], places
-        retracted = self._transcripts.taken_back(session)
+        retracted = self._behind(changes.assembly, self._transcripts.taken_back(session))
         if not retracted:
             return [], places
         heads = self._store.heads_of([*(i for place in places for i in place.ids), changes.last_known])
@@ -526,6 +534,7 @@ class _Changes:
     unaligned: bool
     last_known: int  # the row in front of this part, 0 if there is none
     unknown_record: bool = False  # the first message is a record of ours that no prompt explains
+    assembly: Assembly | None = None  # the prompt that the list begins with
 
     def flags(self, n: int) -> int:
         """How the row of message ``n`` is marked."""

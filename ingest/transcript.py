@@ -26,11 +26,11 @@ class Transcripts:
         self._store = store
         self._sessions = sessions
 
-    def lineage(self, session: Session) -> frozenset[int]:
+    def conversations(self, session: Session) -> frozenset[int]:
         """The conversations whose text of ours may stand in this session's list."""
         if session.parent_id is None:
             return frozenset((session.conversation_id,))
-        return frozenset(item[0] for item in self._sessions.lineage(session.conversation_id))
+        return frozenset(item[0] for item in self._sessions.ancestry(session.conversation_id))
 
     def expected(self, session: Session, assembly: Assembly | None) -> list[Expected]:
         """The expected transcript: from the conversation's start, or from the tail that an assembly recorded.
@@ -41,7 +41,7 @@ class Transcripts:
         gone = self._sessions.taken_back(own) if session.parent_id is not None else None
         if session.parent_id is not None and gone is None:  # it has not begun: it shows what its parent shows
             own, gone = session.parent_id, self._sessions.taken_back(session.parent_id)
-        segments = [Segment(*item) for item in self._sessions.lineage(session.conversation_id)]
+        segments = [Segment(*item) for item in self._sessions.ancestry(session.conversation_id)]
         if assembly is None:
             return _thread(self._store.heads(segments), own, gone)
         rows = {row.store_id: row for row in self._store.heads_of(assembly.tail_ids).values()}
@@ -107,7 +107,7 @@ class Transcripts:
 
     def inherited_between(self, session: Session, whole: int) -> list[float]:
         """Positions between ``whole`` and the next whole one that rows of ancestors hold."""
-        segments = [Segment(*item) for item in self._sessions.lineage(session.conversation_id)[:-1]]
+        segments = [Segment(*item) for item in self._sessions.ancestry(session.conversation_id)[:-1]]
         heads = self._store.heads(segments) if segments else []
         return sorted({row.pos for row in heads if whole < row.pos < whole + 1})
 

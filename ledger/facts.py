@@ -173,7 +173,7 @@ class Fact:
 
 def stated(text: str) -> tuple[Fact, ...]:
     """The facts of what a user typed, in order."""
-    if markers.whole(text):
+    if markers.host_block(text):
         return ()
     said = _CODE.sub("\n", markers.by_speaker(markers.typed(text), named=False)[:_READ_CHARS])
     return tuple(islice(_found(said), _OF_A_MESSAGE))

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from ..records import SourceLine, SummaryTask, ToolCall
 from ..search import documents
 from ..text import salience
+from .quotes import without_quotes
 
 #: So much of a conversation is read, so much at least of a short one, and of one tool result never more than that.
 READ_SHARE: Final = 0.35
@@ -165,13 +166,18 @@ def _titles(lines: Iterable[SourceLine]) -> Iterator[str]:
 # ----------------------------------------------------------------------------------------------------- fair shares
 def room_of(lines: Sequence[SourceLine]) -> int:
     """Characters of a conversation that are read of it, and all of records."""
-    chars = sum(len(line.text) for line in lines)
+    chars = sum(len(read_of(line)) for line in lines)
     return chars if any(line.role == "summary" for line in lines) else max(LEAST_READ_CHARS, int(chars * READ_SHARE))
+
+
+def read_of(line: SourceLine) -> str:
+    """What of a line is shown where there is room: of a record no quotations, which go into the next one as they are."""
+    return without_quotes(line.text) if line.role == "summary" else line.text
 
 
 def shares(lines: Sequence[SourceLine], max_chars: int) -> tuple[int, ...]:
     """How many characters of each line are shown: all that is above a common level gives way, weighed by its speaker."""
-    sizes = [min(len(line.text), RESULT_CHARS) if line.role == "tool" else len(line.text) for line in lines]
+    sizes = [min(len(line.text), RESULT_CHARS) if line.role == "tool" else len(read_of(line)) for line in lines]
     low, high = float(_LEAST_SHARE_CHARS), float(max(sizes, default=0)) + 1.0
     if sum(sizes) <= max_chars:
         return tuple(sizes)
@@ -267,11 +273,6 @@ def _choose(segments: list[str], room: int) -> set[int]:
     return chosen | picked
 
 
-def elide(line: SourceLine, room: int) -> str:
-    """The text of ``line`` within about ``room`` characters; each gap says how much is missing, and of what."""
-    return shortened(line.text, room)
-
-
 def shortened(text: str, room: int) -> str:
     """A text within about ``room`` characters: its beginning, its end, and the lines between them that tell most."""
     if len(text) <= room:
@@ -360,7 +361,7 @@ def build(
     told = sum(len(title) + len(fence) + _LINE_FRAME_CHARS for title in titles)
     for line, title, room in zip(lines, titles, shares(lines, max(max_chars - told, max_chars // 2)), strict=True):
         left_out += max(0, len(line.text) - room)
-        source.append(f"{fence} {title}\n{elide(line, room)}")
+        source.append(f"{fence} {title}\n{shortened(read_of(line), room)}")
     parts = [
         instruction,
         *_context(task, custom_instructions, fence),

@@ -23,6 +23,8 @@ WORDS: Final = "The user's words"
 ERRORS: Final = "Error lines"
 DONE: Final = "Done"
 REFUSED: Final = "Said not to be possible"
+_TITLES: Final = frozenset(f"{title}:" for title in (WORDS, ERRORS, DONE, REFUSED))
+_LISTS: Final = (f"{FILES}: ", "Anchors: ")
 _LINE_CHARS: Final = 280
 _ERROR_CHARS: Final = 120
 _ERRORS_OF_ONE: Final = 3
@@ -77,6 +79,17 @@ def quotes(source: Source, said: str, *, room: int, count: Count) -> str:
             out.append("\n".join([f"{title}:", *(f"- {line.text}" for line in chosen)]))
             room -= sum(count(line.text) + 2 for line in chosen) + 6
     return "\n".join(out)
+
+
+def without_quotes(record: str) -> str:
+    """A record's own sentences: its quotations and anchors are handed on as they are, so no model need read them again."""
+    out: list[str] = []
+    inside = False
+    for line in record.splitlines():
+        inside = line in _TITLES or (inside and line.startswith("- "))
+        if not inside and not line.startswith(_LISTS):
+            out.append(line)
+    return "\n".join(out).strip() or record
 
 
 def said_tokens(lines: Iterable[SourceLine], count: Count) -> int:

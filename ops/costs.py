@@ -90,7 +90,7 @@ class Prices(NamedTuple):
     source: str = "stated"
 
 
-def whole(known: tuple[float, float | None, float] | None) -> tuple[float, float, float]:
+def full(known: tuple[float, float | None, float] | None) -> tuple[float, float, float]:
     """A host's prices; where it tells none for cached tokens, a tenth; the stated ones where it knows nothing."""
     if known is None:
         return STATED

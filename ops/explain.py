@@ -201,7 +201,7 @@ def _assembly(deps: Access, conversation: int) -> Assembly | None:
     """The prompt that an address of a conversation is looked for in: that of the session asked from if it shows that
     conversation (a branch shows its parent's messages), else the newest of the conversation itself."""
     session = deps.session
-    if session is not None and conversation in {each for each, _ in deps.sessions.lineage(session.conversation_id)}:
+    if session is not None and conversation in {each for each, _ in deps.sessions.ancestry(session.conversation_id)}:
         return deps.assembly()
     return deps.dag.latest_assembly(conversation)
 

@@ -201,7 +201,7 @@ class Metrics:
     def _merge(self, totals: Mapping[Key, float], gauges: Mapping[Key, float]) -> None:
         assert self.path is not None
         try:
-            before = read(self.path.read_text(encoding="utf-8"))
+            before = samples_in(self.path.read_text(encoding="utf-8"))
         except (FileNotFoundError, UnicodeDecodeError):
             before = {}
         mine = ("database", self._database)
@@ -301,7 +301,7 @@ def _cumulative(metric: Metric, found: Mapping[Key, float]) -> Iterator[tuple[Ke
         yield (f"{metric.name}_count", labels), total
 
 
-def read(said: str) -> dict[Key, float]:
+def samples_in(said: str) -> dict[Key, float]:
     """Samples of a file of ours; buckets apart again. Lines that are not ours are left out."""
     out: dict[Key, float] = {}
     for line in said.split("\n"):

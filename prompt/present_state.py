@@ -19,7 +19,7 @@ from ..ledger.table import CORRECTED, PINNED, STRUCK, Entry, Ledger
 from ..records import Flag, Row
 from ..session import Sessions
 from ..store import MessageStore, Segment
-from ..text import markers
+from ..text import markers, salience
 from . import work_log
 from .context_message import stamp
 from .work_log import Closed
@@ -174,7 +174,7 @@ class PresentState:
 
     def _requests(self, read: _Read, closed: Mapping[int, Closed]) -> list[str]:
         """The first request while it is not finished, and the latest."""
-        first, latest = read.first, read.users[-1] if read.users else None
+        first, latest = read.first, _in_force(read, closed)
         lines = []
         if first is not None and first.store_id not in read.raw and first.store_id not in closed:
             lines.append(_request("first", first, read))
@@ -348,15 +348,24 @@ def _beside(read: _Read, closed: Mapping[int, Closed], room: int, *, busy: bool)
     return lines
 
 
+def _in_force(read: _Read, closed: Mapping[int, Closed]) -> Row | None:
+    """The latest request: a "go on" belongs to the one before it, while that is not finished."""
+    asks = (row for row in reversed(read.users) if not salience.is_acknowledgement(markers.typed(row.text)))
+    asked = next(asks, None)
+    newest = read.users[-1] if read.users else None
+    return newest if asked is None or asked.store_id in closed else asked
+
+
 def _words(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
-    """The newest messages of the user that nothing finished, but for those that stand among the rules."""
-    ruled = {rule.row.store_id for rule in work_log.rules(read.users, read.speakers)}
+    """The newest messages of the user that nothing finished, but for those that stand elsewhere: requests and rules."""
+    named = {rule.row.store_id for rule in work_log.rules(read.users, read.speakers)}
+    named |= {row.store_id for row in (read.first, _in_force(read, closed)) if row is not None}
     since = read.replies[0].store_id if read.replies else 0
     open_ = work_log.unfinished(read.covered(row for row in read.users if row.store_id > since), closed)
     return [
         f"- {_who(read, row)} wrote {_day(row)}: {work_log.quoted(markers.typed(row.text), _WORDS_CHARS)}"
         for row in open_
-        if row.store_id not in ruled and (read.first is None or row.store_id != read.first.store_id)
+        if row.store_id not in named
     ]
 
 

@@ -48,7 +48,7 @@ class Address:
         return f"{self.kind}_{self.number}{end}"
 
 
-def read(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
+def parsed(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     """All arguments of a tool by their own names, defaults filled in; ``typed``: the names as given. Raises BadRequest."""
     known = {name: param for param in tool.params for name in (param.name, *param.aliases)}
     values: dict[str, Any] = {param.name: param.default for param in tool.params}

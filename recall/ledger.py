@@ -20,7 +20,7 @@ _LOOKS_S: Final = 3.0
 _WORTH_KEEPING: Final = 200  # messages looked at
 
 
-def read(caller: Access) -> tuple[list[Entry], Look]:
+def entries(caller: Access) -> tuple[list[Entry], Look]:
     """The entries of the current conversation, oldest first, and what was looked at for them."""
     scope = caller.current()
     conversations = scope.conversations or ()
@@ -32,7 +32,7 @@ def read(caller: Access) -> tuple[list[Entry], Look]:
 
 def find(caller: Access, name: str) -> Entry:
     """The entry of a name. Raises NotFound."""
-    for entry in read(caller)[0]:
+    for entry in entries(caller)[0]:
         if entry.name == name.strip("[]"):
             return entry
     raise NotFound(f"the ledger of this conversation has no entry {name!r}; `/lcm ledger` lists them")
@@ -43,7 +43,7 @@ def view(caller: Access, words: str, start: int, room: Room, *, keep: bool = Fal
 
     ``keep``: what took long to find is not looked for again.
     """
-    found, look = read(caller)
+    found, look = entries(caller)
     if keep and look.looked >= _WORTH_KEEPING:
         with suppress(StoreError):  # a cache: who cannot write it now looks again the next time
             caller.ledger.keep(look)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ..text import alike
+from ..text import alike, tokens
 from .paging import Answer, dumps
 
 _OURS: Final = re.compile("(^|[\n\r\x0b\x0c\x85\u2028\u2029])([ \t]*)(?=(?:msg|sum|file)_|lcm)", re.IGNORECASE)
@@ -283,9 +283,9 @@ def status(answer: Answer) -> str:
         f"lcm: stored: {here:,} messages here, {everywhere:,} in all; {summaries}; database {answer['database']['state']}",
     ]
     if archive := answer.get("archive"):
-        out.append(f"lcm: archive: {_flat(archive)}"[:_MOST_VALUE])
+        out.append(f"lcm: archive: {_flat(archive)}"[:_STATE_CHARS])
     if refused := answer.get("refused_settings"):
-        out.append(f"lcm: refused settings: {_value(refused)}"[:_MOST_VALUE])
+        out.append(f"lcm: refused settings: {_value(refused)}"[:_STATE_CHARS])
     return _with_findings(
         out, answer.get("problems", ()), lambda each: f"{each['topic']}: {each['message']}; {each['remedy']}"
     )
@@ -305,10 +305,17 @@ def doctor(answer: Answer) -> str:
     )
 
 
-_MOST_FINDINGS, _FINDING_CHARS = 3, 260
+_MOST_FINDINGS, _FINDING_CHARS, _STATE_CHARS = 3, 260, 200
+STATE_TOKENS: Final = 300  # of an answer about the engine itself
 
 
 def _with_findings(out: list[str], found: Sequence[Mapping[str, Any]], said: Callable[[Mapping[str, Any]], str]) -> str:
-    out += [f"lcm: {quoted(' '.join(said(each).split()))[:_FINDING_CHARS]}" for each in found[:_MOST_FINDINGS]]
-    more = f"{len(found) - _MOST_FINDINGS} more findings and " if len(found) > _MOST_FINDINGS else ""
-    return "\n".join([*out, f'lcm: {more}all details: format="json"'])
+    """The lines with the first findings, as many as there is room for."""
+    text = ""
+    for most in range(_MOST_FINDINGS, 0, -1):
+        shown = [f"lcm: {quoted(' '.join(said(each).split()))[:_FINDING_CHARS]}" for each in found[:most]]
+        more = f"{len(found) - most} more findings and " if len(found) > most else ""
+        text = "\n".join([*out, *shown, f'lcm: {more}all details: format="json"'])
+        if tokens.count(text) <= STATE_TOKENS:
+            break
+    return text

@@ -40,6 +40,8 @@ _FRAME = re.compile(
     |(?:以下|下列|下面)哪一?[个项种](?:[^，。？?]{0,8}(?:描述|说法|选项|答案))?""",
     re.IGNORECASE | re.VERBOSE,
 )
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")  # Thai, Lao, Burmese, Khmer: written without blanks
+_PIECE = 3  # letters of a piece of theirs
 _MAX_FRAMED = 2000  # a pasted page is no question
 _SENTENCE_END = re.compile(r"(?<=[。！？])|(?<=[.!?])\s+|\n+")
 _ASKED = re.compile(r"[?？][\"'”’」』）)]*$")
@@ -148,7 +150,7 @@ def parse(query: str) -> Query:
     loose = _distinct([*required, *(a for i in words for a in _loose(i.text))])
     sequence = " ".join(i.text for i in plain)
     phrase = _sequence(sequence) if len(plain) > 1 and len(plain) <= _MAX_PHRASE and not excluded else ""
-    one_name = len(plain) == 1 and _is_compound(plain[0].text) and not ONE_CJK.search(plain[0].text)
+    one_name = len(plain) == 1 and _is_compound(plain[0].text) and not _is_unbroken(plain[0].text)
     return Query(
         raw,
         literal,
@@ -286,6 +288,11 @@ def _is_compound(text: str) -> bool:
     return len(_WORD.findall(text)) > 1 or bool(ONE_CJK.search(text))
 
 
+def _is_unbroken(text: str) -> bool:
+    """Whether words follow each other in it without blanks, so that it may be a whole question."""
+    return bool(ONE_CJK.search(text) or _UNSPACED.search(text))
+
+
 def _clean(word: str) -> str:
     return _ENGLISH_TAIL.sub("", word.strip(_EDGES))
 
@@ -355,6 +362,7 @@ def _loose(word: str) -> Iterator[Atom]:
         base = CJK_RUN.sub(without_particles, normal(base)) if ONE_CJK.search(base) else base
         parts = base.split() or [word]
         yield from (Atom(_spellings(part), stems(part), _is_stop(part)) for part in parts)
+        yield from (piece for part in parts if _UNSPACED.search(part) for piece in _pieces(part))
         tokens = [token for part in parts for token in _WORD.findall(CJK_RUN.sub(_query_bigrams, normal(part)))]
     else:
         yield Atom(_spellings(word), stems(base), _is_stop(base))
@@ -363,6 +371,16 @@ def _loose(word: str) -> Iterator[Atom]:
         for token in tokens:
             if len(token) > 1 or ONE_CJK.match(token):
                 yield Atom(_sequence(token), stems(token), token.lower() in STOP_WORDS)
+
+
+def _pieces(text: str) -> Iterator[Atom]:
+    """Beginnings of what FTS5 takes for words where no blanks are written: it ends them at vowel signs, and nowhere else."""
+    tokens = _WORD.findall(text)
+    for first, then in pairwise(tokens):
+        yield Atom(f'"{first} {then[:_PIECE]}"*', (first, then[:_PIECE]))
+    for token in tokens:
+        if len(token) > _PIECE:
+            yield Atom(f'"{token[:_PIECE]}"*', (token[:_PIECE],))
 
 
 def _distinct(atoms: list[Atom]) -> tuple[Atom, ...]:

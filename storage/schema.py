@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from ..records import Flag
@@ -19,6 +20,8 @@ APPLICATION_ID: Final = 0x6C636D31
 #: ``user_version`` of version 1. Development versions of the schema counted 1 to 7 there, and refuse what is greater as too new:
 #: no file of the one kind is taken for the other.
 VERSION: Final = 101
+#: A fact of a file in which all that was ever deleted was overwritten at once, but for whole pages.
+OVERWRITTEN: Final = "overwritten"
 
 # A message names its session by the number of the session's row: the host's id would be most of what its row needs beside the
 # envelope. An index ends with the row's own number: messages_by_session gives a session's rows in order.
@@ -276,6 +279,7 @@ def statements() -> Iterator[tuple[str, str]]:
                 yield _SUBJECT.match(text)[1], text  # type: ignore[index] # the schema above is all there is
 
 
+_INDEX: Final = re.compile(r"CREATE (?:UNIQUE )?INDEX (\w+)")
 TABLES: Final = frozenset(table for table, _ in statements())
 
 
@@ -294,6 +298,7 @@ def create(connection: sqlite3.Connection) -> None:
             for _, statement in statements():
                 connection.execute(statement)
             mark(connection)
+            connection.execute("INSERT INTO meta(key, value) VALUES (?, 'true')", (OVERWRITTEN,))
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -305,3 +310,12 @@ def mark(connection: sqlite3.Connection) -> None:
     """Note in a file's header whose it is and which schema it has, inside the caller's transaction."""
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={VERSION}")
+
+
+def mend(connection: sqlite3.Connection) -> None:
+    """Make indexes again that another program dropped: statements name them, and nothing of what is stored is in them alone."""
+    there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    for table, statement in statements():
+        if (index := _INDEX.match(statement)) and index[1] not in there and table in there:
+            with suppress(sqlite3.IntegrityError):  # rows that it would not have let in: the doctor tells of them
+                connection.execute(statement)

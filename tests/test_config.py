@@ -199,7 +199,7 @@ def test_shares_that_leave_no_room_are_refused_together() -> None:
     """Tail and summaries cannot both have most of the threshold."""
     read = load({"LCM_TAIL_SHARE": "0.8", "LCM_PREFIX_SHARE": "0.5"})
 
-    assert (read.tail_share, read.prefix_share, len(read.problems)) == (0.06, 0.25, 1)
+    assert (read.tail_share, read.prefix_share, len(read.problems)) == (0.03, 0.25, 1)
 
 
 @pytest.mark.parametrize(("enabled", "problems"), [("true", 1), ("false", 0)])

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "text tools",
     "engine": "archive compaction config errors host llm records runtime schemas search session tools",
     "tools": "command errors ops ops.doctor recall records runtime schemas search",
-    "command": "config errors exam fleet host importers ops ops.doctor ops.forget recall runtime search session storage text",
+    "command": "config errors exam fleet host importers ops ops.doctor ops.forget recall runtime search session text",
     "exam": "compaction errors ops prompt recall records session storage store text",
     "runtime": "archive compaction config dag errors fleet host importers ingest ledger llm ops ops.forget prompt recall records "
     "search session storage store text",

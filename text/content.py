@@ -188,7 +188,7 @@ def is_host_note(role: str, text: str, message: Mapping[str, Any]) -> bool:
         return False
     if any(key.endswith("_synthetic") and message[key] for key in message if isinstance(key, str) and key[:1] == "_"):
         return True
-    return bool(markers.whole(text))
+    return bool(markers.host_block(text))
 
 
 def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | None = None) -> Message:

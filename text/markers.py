@@ -209,7 +209,7 @@ def _skill(text: str) -> tuple[Piece, ...]:
     return tuple(piece for piece in out if piece.text.strip())
 
 
-def whole(text: str) -> str:
+def host_block(text: str) -> str:
     """The kind of block that a user message is; "" when any word of it is the user's."""
     found = pieces(text)
     return found[0].kind if all(piece.kind for piece in found) else ""
@@ -236,7 +236,7 @@ _SPEAKER = re.compile(
 
 def by_speaker(text: str, *, named: bool) -> str:
     """What the one who speaks said of a message: without what others said before in the channel, and the name in front of it."""
-    found = _SPEAKER.match(text) if named and "[" in text[:20_000] and not whole(text) else None
+    found = _SPEAKER.match(text) if named and "[" in text[:20_000] and not host_block(text) else None
     if found:
         return text[found.end() :]
     at = text.rfind(_NEW_MESSAGE, 0, 20_000 + len(_NEW_MESSAGE))
@@ -245,7 +245,7 @@ def by_speaker(text: str, *, named: bool) -> str:
 
 def speaker(text: str) -> tuple[str, str]:
     """(name, id) of who said a message of a shared chat, as the gateway wrote them in front of it; "" for what it did not."""
-    found = _SPEAKER.match(text) if "[" in text[:20_000] and not whole(text) else None
+    found = _SPEAKER.match(text) if "[" in text[:20_000] and not host_block(text) else None
     return (found["name"].strip(), found["id"] or "") if found else ("", "")
 
 

@@ -113,7 +113,7 @@ def _uncovered(deps: Access, session: Session, assembly: Assembly) -> tuple[set[
 
     A revision stands where the row it revises stood, so a summary over the one covers the other.
     """
-    heads = deps.store.heads([Segment(*item) for item in deps.sessions.lineage(session.conversation_id)])
+    heads = deps.store.heads([Segment(*item) for item in deps.sessions.ancestry(session.conversation_id)])
     first: dict[int, int] = {}
     for row in heads:
         first[row.store_id] = first.get(row.revises, row.revises) if row.revises is not None else row.store_id

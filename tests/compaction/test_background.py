@@ -104,22 +104,83 @@ def test_a_compaction_adopts_what_is_prepared(tmp_path: Path) -> None:
     assert world.gaps(compacted) == ([], [])
 
 
+def read_on(messages: Chat, tokens: int) -> None:
+    """More files are read until the list has so many tokens."""
+    while tokens_of(messages) <= tokens:
+        n = len(messages)
+        messages.calls(f"c{n}", arguments=f'{{"path": "{n}"}}').results(
+            f"c{n}", text=f"file {n}: " + "river stone " * 300
+        )
+
+
 def test_results_that_fit_beside_what_is_prepared_stay_whole(tmp_path: Path) -> None:
     """A little that came behind what is ready is not asked for while the user waits, and nothing that fits is a reference."""
     world = small(tmp_path)
     messages = chat().turns(80)
     prepared(world, messages)
     asked, before = len(world.model.tasks), tokens_of(messages)
-    while tokens_of(messages) <= before + 4000:
-        n = len(messages)
-        messages.calls(f"c{n}", arguments=f'{{"path": "{n}"}}').results(
-            f"c{n}", text=f"file {n}: " + "river stone " * 300
-        )
+    read_on(messages, before + 300)
     compacted = world.compact(messages, threshold=tokens_of(messages))
 
     assert len(world.model.tasks) == asked  # only what was ready left the prompt
-    assert 4000 < tokens_of(compacted) <= 0.6 * tokens_of(messages)
+    assert 300 < tokens_of(compacted) <= 0.6 * tokens_of(messages)
     assert not any("[lcm:stub" in str(message["content"]) for message in compacted)
+
+
+def test_much_that_is_not_prepared_is_asked_for_at_the_compaction(tmp_path: Path) -> None:
+    """Hundreds of requests would carry it along; what is ready is not asked for again."""
+    world = small(tmp_path)
+    messages = chat().turns(80)
+    prepared(world, messages)
+    asked, before = len(world.model.tasks), tokens_of(messages)
+    read_on(messages, before + 4000)
+    compacted = world.compact(messages, threshold=tokens_of(messages))
+
+    lines = [line.address for task in world.model.tasks for line in task.lines]
+    assert len(world.model.tasks) == asked + 1
+    assert len(lines) == len(set(lines))
+    assert tokens_of(compacted) <= 0.35 * tokens_of(messages)
+
+
+def test_nothing_is_written_for_a_list_that_a_compaction_has_folded(tmp_path: Path) -> None:
+    """What still waits when a pass begins is out of date: it would buy the same messages a second time."""
+    world = small(tmp_path)
+    messages = long_chat()
+    with world.runtime.foreground:  # the worker lets the host go first
+        turn_ends(world, messages)
+        world.preparer.give_up(world.session().conversation_id)
+        world.compact(messages, threshold=4000)
+    asked = len(world.model.tasks)
+    assert world.preparer.idle(PATIENCE_S)
+
+    assert asked
+    assert len(world.model.tasks) == asked
+
+
+def test_what_is_being_written_is_waited_for_and_used(tmp_path: Path) -> None:
+    """It comes sooner than an answer that is asked for now, and is paid for already."""
+    world = small(tmp_path)
+    model, held = world.model, threading.Event()
+    write = model.__call__
+
+    def slow(task: SummaryTask, **wishes: Any) -> Summary:
+        held.wait(PATIENCE_S)
+        return write(task, **wishes)
+
+    world.runtime.compactor._summarise = slow
+    messages = long_chat()
+    turn_ends(world, messages)
+    conversation = world.session().conversation_id
+    assert until(lambda: conversation in world.preparer._working)
+    threading.Timer(0.3, held.set).start()
+    world.preparer.give_up(conversation)
+    compacted = world.compact(
+        messages, threshold=4000, settled=lambda: world.preparer.settled(conversation, time.monotonic() + PATIENCE_S)
+    )
+
+    lines = [line.address for task in model.tasks for line in task.lines]
+    assert len(lines) == len(set(lines))
+    assert world.gaps(compacted) == ([], [])
 
 
 def test_what_is_prepared_is_not_written_again(tmp_path: Path) -> None:

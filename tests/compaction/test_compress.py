@@ -618,6 +618,26 @@ def test_undo_of_all_that_a_compaction_left_raw(world: World, restarted: bool) -
     assert world.ingest.unaligned == 0
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_words_behind_a_record_are_not_those_taken_back_before_it(world: World, restarted: bool) -> None:
+    """What was undone lies under the summaries: the same word said now, with nothing raw in front of it, is a new message."""
+    first = chat().turns(10).user("yes").says("which one?")
+    world.take(first)
+    rest = Chat(first[:-2]).turns(20, first=50)
+    world.take(rest)
+    compacted = world.compact(rest.user("WRONG WAY").rounds(30))
+    world.take(compacted)
+    asked = next(n for n, message in enumerate(compacted) if message["content"] == "WRONG WAY")
+    world = world.restart() if restarted else world
+    live = Chat(compacted[:asked]).user("yes").says("done")
+    lineage = world.take(live)
+    said = [row for rows in world.store.every() for row in rows if row.text == "yes"]
+
+    assert [bool(row.head.flags & Flag.RETRACTED) for row in said] == [True, False]
+    assert [entry.ids for entry in lineage.entries][-2] == (said[1].store_id,)
+    assert world.gaps(live) == ([], [])
+
+
 def test_a_request_glued_behind_the_context_stays_alone(world: World) -> None:
     """The host joined the user's request to our context message: later prompts show the request, not the old record."""
     compacted = world.compact(chat().turns(30))

@@ -587,7 +587,7 @@ def test_leaving_out_is_linear_and_bounded(text):
     """Whatever the result looks like."""
 
     def elide(text):
-        return prompts.elide(SourceLine("msg_1", "tool", text), 10_000)
+        return prompts.shortened(text, 10_000)
 
     assert len(elide(text)) < 14_000
     assert linear.excess(elide, text[: len(text) // 5], text) <= linear.LIMIT

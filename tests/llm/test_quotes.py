@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hermes_lcm.llm import prompts
 from hermes_lcm.llm.quotes import DONE, ERRORS, FILES, REFUSED, WORDS, quotes
 from hermes_lcm.llm.source import Source
 from hermes_lcm.records import SourceLine, SummaryTask
@@ -71,6 +72,20 @@ def test_records_hand_their_quotations_on():
     assert [line for line in text.splitlines() if not line.endswith(":")] == [
         f"{FILES}: a.py, b.py", "- fatal: no remote", "- Never touch the backups.", "- Prefer tabs.",
     ]  # fmt: skip
+
+
+def test_a_model_that_condenses_reads_no_quotations():
+    """They go into the new record as they are; what else the records say is read whole."""
+    record = "\n".join(
+        ["The parser was rewritten.", f"{FILES}: a.py, b.py", f"{ERRORS}:", "- fatal: no remote", f"{WORDS}:",
+         "- Never touch the backups.", "Then the release was cut:", "- on Monday", "Anchors: v1.2, main"]
+    )  # fmt: skip
+    line = SourceLine("part_1", "summary", record)
+    task = SummaryTask(1, (line,), source_tokens=200, target_tokens=100)
+    read = prompts.build(task, max_chars=prompts.room_of(task.lines)).text
+
+    assert "The parser was rewritten.\nThen the release was cut:\n- on Monday" in read
+    assert not any(part in read for part in ("a.py", "fatal: no remote", "Never touch the backups.", "v1.2"))
 
 
 def test_without_room_nothing_is_quoted():

@@ -20,7 +20,7 @@ from hermes_lcm import command
 from hermes_lcm.config import load
 from hermes_lcm.importers import export
 from hermes_lcm.ops import status
-from hermes_lcm.ops.metrics import BUCKETS_S, METRICS, PREFIX, Metrics, read, text
+from hermes_lcm.ops.metrics import BUCKETS_S, METRICS, PREFIX, Metrics, samples_in, text
 
 # The grammar of the text format 0.0.4, written from its description and not from our writer.
 _VALUE = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|[+-]Inf|NaN"
@@ -122,7 +122,7 @@ def test_any_label_is_escaped_and_read_back(label: str, value: float) -> None:
     said = text(samples)
 
     assert len(parsed(said)) == 1
-    assert read(said) == pytest.approx(samples)
+    assert samples_in(said) == pytest.approx(samples)
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=30))
@@ -142,7 +142,7 @@ def test_buckets_are_cumulative(seconds: list[float]) -> None:
     ]
     assert buckets["+Inf"] == len(seconds) == samples[f"{PREFIX}ingest_seconds_count", 'database="d"']
     assert samples[f"{PREFIX}ingest_seconds_sum", 'database="d"'] == pytest.approx(sum(seconds))
-    again = read(text(process._totals))
+    again = samples_in(text(process._totals))
     assert {key: again.get(key) for key in process._totals} == pytest.approx(process._totals)
     assert not any(again[key] for key in again if key not in process._totals)
 

@@ -118,6 +118,22 @@ def test_a_rule_that_a_message_below_replaces_is_said_to_be_out_of_force(world: 
     )
 
 
+def test_the_request_in_force_is_the_one_before_a_go_on(world: World) -> None:
+    """Verbatim, and once; a finished one is not brought back by thanks."""
+    ask = "Port the parser to Rust and keep all the tests green while you do it."
+    messages = chat().user("hello").says("hi").user(ask).says("I begin. " + "work " * 900)
+    for _ in range(6):
+        messages.user("ok, go on").says("more " * 900)
+    lines = block(world, messages)
+    assert f"“{ask}”" in line(lines, "the user's latest request [msg_3")
+    assert sum(ask in each for each in lines) == 1
+
+    done = chat().user("hello").says("hi").user(ask).says("Done. I ported the parser. " + "work " * 900)
+    for _ in range(6):
+        done.user("thanks").says("more " * 900)
+    assert ask not in line(block(world, done), "the user's latest request")
+
+
 GROUP: Any = {"platform": "telegram", "host_key": "agent:main:telegram:group:-5"}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from worlds.recall import NOW, Archive, calls, result, says, user
 
+from hermes_lcm.recall import lines
 from hermes_lcm.text import tokens
 
 HIT = re.compile(r"^msg_(\d+) (user|assistant|tool)", re.MULTILINE)
@@ -357,3 +358,27 @@ def test_a_long_summary_of_many_messages_is_described_to_its_end(archive: Archiv
 
     assert read == text
     assert listed == set(range(1, 81))
+
+
+def test_state_and_checks_are_short_however_much_is_wrong() -> None:
+    """They are asked in the middle of work; JSON has the rest."""
+    told = (
+        "the database file of this profile cannot be written because the disk is full, so messages wait in memory; " * 3
+    )
+    remedy = "make room on the disk, then run hermes lcm doctor; what waits is stored then"
+    state = {
+        "effective_context_length": 200_000, "last_prompt_tokens": 123_456, "threshold_tokens": 100_000,
+        "session_id": "20260101_000000_abcdef12", "compression_count": 12, "database": {"state": "ok"},
+        "store": {"conversation_messages": 123_456, "total_messages": 1_234_567}, "dag": {"nodes": 1234, "provisional": 3},
+        "archive": {f"number {n}": "a value" for n in range(60)},
+        "refused_settings": {f"LCM_SETTING_{n}": "is not a number" for n in range(30)},
+        "problems": [{"topic": f"topic {n}", "message": told, "remedy": remedy} for n in range(6)],
+    }  # fmt: skip
+    checks = [
+        {"status": "fail", "check": f"check_{n}", "detail": told, "meaning": "messages may be lost", "remedy": remedy}
+        for n in range(7)
+    ]
+
+    for text in (lines.status(state), lines.doctor({"overall": "fail", "counts": {"fail": 7}, "checks": checks})):
+        assert tokens.count(text) <= 300
+        assert "more findings" in text

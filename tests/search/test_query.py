@@ -375,3 +375,16 @@ def test_the_question_that_ends_a_speech_is_asked_apart_from_it() -> None:
         "What a day! The garden is in full bloom. The cat slept. Now what I ask is: how is the shopping mall nearby?"
     )
     assert words.questions(speech) == ("how is the shopping mall nearby?", speech)
+
+
+def test_a_question_in_thai_is_no_name() -> None:
+    """It is one run without blanks, yet of many words: what begins as they do is found."""
+    assert not words.parse("ลูกสาวแพ้อะไร").strict
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE VIRTUAL TABLE said USING fts5(text, tokenize='porter unicode61 remove_diacritics 2')")
+    db.execute("INSERT INTO said VALUES (?)", (documents.index_text("ลูกสาวของฉันแพ้ถั่วลิสง"),))
+
+    match = " OR ".join(atom.match for atom in words.parse("ลูกสาวแพ้อะไร").any)
+
+    assert db.execute("SELECT count(*) FROM said WHERE said MATCH ?", (match,)).fetchone() == (1,)
+    db.close()

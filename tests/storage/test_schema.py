@@ -119,3 +119,12 @@ def test_the_doctor_names_lost_tables(tmp_path: Path) -> None:
     found = file.schema(world.deps(), False)
 
     assert (found.status, found.data["missing"]) == ("fail", ["assemblies"])
+
+
+def test_an_index_that_was_dropped_is_made_again(db: Database) -> None:
+    """Statements that store summaries name one; without it no list would ever be compacted again."""
+    with db.transaction():
+        db.execute("DROP INDEX nodes_by_source")
+    db.close()
+
+    assert db.query("SELECT count(*) FROM sqlite_master WHERE name = 'nodes_by_source'") == [(1,)]

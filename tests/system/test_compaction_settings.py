@@ -64,19 +64,19 @@ def test_pressure_is_measured_against_the_window(ratio: str, used: int, critical
     assert load({"LCM_CRITICAL_BUDGET_PRESSURE_RATIO": ratio}).is_critical(used, 100_000) is critical
 
 
-def half_prepared(folder: Path) -> tuple[World, Chat]:
-    """A conversation of which the older half is prepared."""
+def nearly_prepared(folder: Path) -> tuple[World, Chat]:
+    """A conversation of which nearly all is prepared."""
     world = World(folder, Script("ok"), leaf_chunk_tokens=4000, fresh_tail_count=8, condensation_fanin=50)
     messages = chat().turns(80)
     world.preparer.after_turn(world.session(), world.request(messages, threshold=tokens_of(messages)))
     assert world.preparer.idle(PATIENCE_S)
-    return world, messages.turns(20, first=300)
+    return world, messages.turns(3, first=300)
 
 
 @pytest.mark.parametrize("critical", [False, True])
 def test_under_critical_pressure_nothing_is_put_off(tmp_path: Path, critical: bool) -> None:
     """What is not prepared is summarised in the turn, which otherwise makes do with what is ready."""
-    world, messages = half_prepared(tmp_path)
+    world, messages = nearly_prepared(tmp_path)
     asked = len(world.model.tasks)
     compacted = Chat(world.swapped(messages, threshold=12_000, critical=critical).messages or [])
 

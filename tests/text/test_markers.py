@@ -55,8 +55,8 @@ ALONE = {
 @pytest.mark.parametrize("kind", ALONE)
 def test_a_block_by_itself_is_the_hosts(kind: str) -> None:
     """No word of such a message is the user's."""
-    assert markers.whole(ALONE[kind]) == kind
-    assert markers.whole(f"{ALONE[kind]}\n") == kind
+    assert markers.host_block(ALONE[kind]) == kind
+    assert markers.host_block(f"{ALONE[kind]}\n") == kind
 
 
 @pytest.mark.parametrize("note", [SWITCH, RESUMED, RELOADED, f"{SWITCH}\n\n{RELOADED}"])
@@ -65,7 +65,7 @@ def test_words_behind_a_note_are_the_users(note: str) -> None:
     assert [p.text for p in markers.pieces(f"{note}\n\nfix [the] parser\n\nplease") if not p.kind] == [
         "fix [the] parser\n\nplease"
     ]
-    assert markers.whole(f"{note}\n\nfix it") == ""
+    assert markers.host_block(f"{note}\n\nfix it") == ""
     assert "self-identification" not in markers.typed(f"{note}\n\nfix it")
 
 
@@ -159,7 +159,7 @@ def test_the_instruction_behind_a_skill_is_the_users(behind: str) -> None:
 def test_what_merely_resembles_a_block_is_the_users(text: str) -> None:
     """Nothing of it is taken away."""
     assert markers.typed(text) == text
-    assert markers.whole(text) == ""
+    assert markers.host_block(text) == ""
 
 
 @given(
@@ -248,7 +248,7 @@ def test_the_installed_host_writes_what_is_recognised(kind: str, module: str, ma
     except AttributeError as exc:
         pytest.skip(f"this host has no such text: {exc}")
 
-    assert markers.whole(text) == kind, text
+    assert markers.host_block(text) == kind, text
 
 
 def test_any_number_of_notes_is_taken_apart_in_linear_time() -> None:

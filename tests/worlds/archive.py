@@ -51,7 +51,7 @@ class Agent:
 
     def call(self, messages: Sequence[dict[str, Any]], operation: str, room: int = 8000, **args: Any) -> dict[str, Any]:
         """The answer of one operation; raises what the tool would put into words."""
-        checked = arguments.read(TOOLS["lcm_archive"], {"operation": operation, **args})
+        checked = arguments.parsed(TOOLS["lcm_archive"], {"operation": operation, **args})
         return archive.answer(self.caller(messages), checked, Room.of(room))
 
     def store(self, messages: Sequence[dict[str, Any]], first: int, last: int, **args: Any) -> str:
