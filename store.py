@@ -40,7 +40,7 @@ _LONGEST_TURN = 2000  # messages in which the end of a turn is looked for
 _ENDS = 256  # conversations of which it is remembered how their newest row ends
 #: A larger message is indexed behind its turn (5 MB take a fifth of a second), or by the first search if that comes before.
 LATER_CHARS = 250_000
-_INDEXED_AT_ONCE = 256  # messages: nobody else can write for some 30 ms
+_INDEXED_AT_ONCE = 100  # messages: nobody else can write for some 10 ms
 SEARCH_WAITS_S = 5.0  # ... which waits no longer than that: many may have come at once, by an import
 
 

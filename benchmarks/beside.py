@@ -34,7 +34,8 @@ LOOKING = (
     "redact preview", "retention", "search river17 bridge4", "sessions", "exam", "backup", "backup drill", "restore latest",
     "export all",
 )  # fmt: skip
-CHANGING = ("doctor clean apply", "doctor repair apply")
+PURGED = "purge session 20260101_00005000_bench apply"
+CHANGING = ("doctor clean apply", "doctor repair apply", "redact apply", PURGED, "retention apply")
 LOCKS = ("_write_lock", "_read_lock")
 LIMIT_MS = 50.0
 EVERY_S = 0.005
@@ -156,11 +157,14 @@ def main() -> int:
         args.where or Path(tempfile.gettempdir()),
         ignore_session_patterns="*00015000*",
         doctor_clean_apply_enabled="true",
+        retention="*00010000*:1d=purge",
     ) as folder:
         (folder / "config.yaml").write_text("context:\n  engine: lcm\n", encoding="utf-8")
         operator = Operator()
         fill(operator.runtime, count)
         operator.runtime.save_states()
+        with operator.runtime.db.transaction():  # the policy of retention is about old sessions
+            operator.runtime.db.execute("UPDATE sessions SET started_at = 1.7e9")
         wanted = [word.strip() for word in args.only.split(",") if word.strip()] or [*LOOKING, *CHANGING]
         rows: list[list[object]] = []
         with Turn(operator.runtime.db) as alone:
@@ -180,6 +184,8 @@ def main() -> int:
         for words in wanted:
             if words == "doctor repair apply":
                 _break(operator.runtime)
+            elif words == "redact apply":
+                _tell_secrets(operator.runtime)
             figures, place = beside(operator.runtime, lambda words=words: operator.does(words))  # type: ignore[misc]
             rows.append([words, *figures])
             print(f"{rows[-1]} {place}", file=sys.stderr, flush=True)
@@ -207,6 +213,18 @@ def _break(runtime: Any) -> None:
     """Take a row out of the search index, so that a repair makes it anew."""
     with runtime.db.transaction():
         runtime.db.execute("DELETE FROM message_index_docsize WHERE id = (SELECT max(id) FROM message_index_docsize)")
+
+
+def _tell_secrets(runtime: Any) -> None:
+    """A session in which each message says a password."""
+    from hermes_lcm.store import NewRow
+    from hermes_lcm.text import content
+
+    runtime.announce("20260102_secrets", platform="cli", model="m")
+    said = ({"role": "user", "content": f"the login: password = Xk9_{n}qZ7w{n}v, and more words"} for n in range(3000))
+    rows = [NewRow(content.read(each), None, None, 0) for each in said]
+    session = runtime.session("20260102_secrets")
+    runtime.store.append(session.conversation_id, "20260102_secrets", 0, rows, source="cli", now=1.7e9)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pathlib import Path
 import kit
 from kit import SPREAD, Report, home, spread
 
+HOOKS = ("pre_llm_call", "pre_api_request", "post_llm_call")
 sys.path.insert(0, str(kit.ROOT / "tests"))  # before this folder: both have a `recall`
 
 
@@ -49,13 +50,22 @@ def main() -> int:
     wrong = [each for talker in talkers for each in talker.wrong]
     by: dict[str, list[float]] = defaultdict(list)
     for talker in talkers:
-        for took, name in talker.hooks:
-            by[name].append(took)
+        for wait in talker.hooks:
+            by[wait.name].append(wait.took)
         by["compress"] += talker.compactions
     report.table(
         "Waits",
         ("", *SPREAD, "most ms"),
         [[name, *spread(each), round(1000 * max(each), 1)] for name, each in by.items() if each],
+    )
+    late = sorted((wait for talker in talkers for wait in talker.hooks if wait.name in HOOKS), reverse=True)[:12]
+    report.table(
+        "Where the slowest hooks were",
+        ("", "ms", "at work", "for a processor", "for our locks", "for the interpreter or the disk"),
+        [
+            [wait.name, *(round(1000 * n, 1) for n in (wait.took, *wait[2:], wait.took - sum(wait[2:])))]
+            for wait in late
+        ],
     )
     rows = [
         ["sessions", sum(len(talker.said) for talker in talkers)], ["turns", sum(talker.turns for talker in talkers)],
@@ -67,8 +77,10 @@ def main() -> int:
         report.budget(f"{promise}: what was wrong", sum(each.startswith(promise) for each in wrong), 0)
     for each in wrong[:20]:
         report.note(each)
-    for name in ("pre_llm_call", "pre_api_request", "post_llm_call"):
+    for name in HOOKS:
         report.budget(f"{name}: ms, the slowest", 1000 * max(by[name], default=0.0), 500)
+    ours = [wait.worked + wait.locked for wait in late]
+    report.budget("of it at work and for our locks: ms, the most", 1000 * max(ours, default=0.0), 500)
     return report.finish(args.json)
 
 

@@ -34,11 +34,12 @@ class Live:
         self.talk = Talk(seed)
         self.messages = self.talk.history(count)
         self.again = again
+        self.held: list[list[Chat]] = []
 
     def fire(self, *names: str, messages: list[Chat] | None = None) -> None:
         from hermes_lcm.plugin import hooks
 
-        runtime.ENGINES.used = True  # hooks store where an agent of the process has the engine
+        hooks.ENGINES.used = True  # hooks store where an agent of the process has the engine
         shown = self.messages if messages is None else messages
         for name in names:
             hooks.HOOKS[name](session_id=self.session_id, conversation_history=shown, platform="cli", model="m")
@@ -48,7 +49,9 @@ class Live:
         return bool(runtime().store.count(self.session_id) == len(self.messages))
 
     def _seen(self) -> list[Chat]:
-        return reloaded(self.messages) if self.again else list(self.messages)
+        """The list as the host shows it now. Its agent holds the one of the turn before until this turn is over."""
+        self.held = [*self.held[-1:], reloaded(self.messages) if self.again else list(self.messages)]
+        return self.held[-1]
 
     def request(self) -> float:
         """A tool round: a call and its result are new when the next request is made. One transaction."""

@@ -46,6 +46,8 @@ class Question:
     counted: Any  # candidates that are messages of the set, not what was put between them
     before: list[bool]
     wanted: int
+    asked: str = ""
+    texts: tuple[str, ...] = ()  # of the candidates
 
 
 def ask_all(name: str, case: recall.Case, where: Path, out: list[Question], numpy: Any) -> None:
@@ -54,6 +56,7 @@ def ask_all(name: str, case: recall.Case, where: Path, out: list[Question], nump
 
     conversation, docs, asked = case
     chat, places = recall.as_chat(docs)
+    said = {doc.name: doc.text for doc in docs}
     seen: dict[str, Any] = {}
     rerank = ranking.Pool.rerank
 
@@ -81,6 +84,7 @@ def ask_all(name: str, case: recall.Case, where: Path, out: list[Question], nump
                     numpy.array([float(found in each.evidence) for found in names]),
                     numpy.array([found is not None for found in names]),
                     [found in each.evidence for found in dict.fromkeys(hits) if found is not None], len(each.evidence),
+                    each.question, tuple(said.get(found or "", "") for found in names),
                 )
             )  # fmt: skip
         agent.close()

@@ -440,7 +440,7 @@ class Window:
         new = Columns.of(messages[known:])
         self.size += _size(new.contents) - _size(self.columns.contents[known:])
         self.objects[known:] = messages[known:]
-        self.columns.replace(known, len(self.columns.contents), new)
+        self.columns.replace(known, new)
         self.missed = self.shown().intersection(item.store_id for item in pending) if pending else frozenset()
         self.lineage, self.pending, self.hand, self.unknown = lineage, pending, None, False
         self.version += 1
@@ -470,11 +470,11 @@ class Window:
         while at < size:
             stop = min(size, at + _AT_ONCE)
             shown = messages[at:stop]
-            rows = Columns.of(shown)
+            rows = Columns(*(column(shown, name) for name in _COUNTS))
             alike = self.columns.common(rows, at)
             # Other objects come again, and those that are held in their place are nobody's any more.
             self.objects[at:alike] = shown[: alike - at]
-            self.columns.replace(at, alike, rows)
+            self.columns.share(at, alike, rows)
             if alike < stop:
                 return alike
             at = stop
@@ -498,7 +498,7 @@ class Window:
         return old if _alike(self.objects, messages) or same(self.objects[:old], messages[:old]) else 0
 
     def _says_the_same(self, messages: Messages, size: int) -> bool:
-        """Have so many messages the roles and the contents that they had?"""
+        """Have so many messages the roles and contents that they had? Calls are written into while they are new, if at all."""
         for at in range(0, size, _AT_ONCE):
             stop = min(size, at + _AT_ONCE)
             shown = messages[at:stop]
@@ -551,6 +551,8 @@ UNSEEN = Recognised()
 
 # -- a live list, column by column -----------------------------------------------------------------------
 _PLAIN = {str, type(None)}
+_DEEP = 4  # levels that are copied: a list of calls, a call, its function, its arguments
+_COUNTS = ("content", "role", "tool_calls", "tool_call_id")
 _NEARLY_ALWAYS = {name: itemgetter(name) for name in ("content", "role")}
 
 
@@ -565,11 +567,11 @@ class Columns:
 
     @classmethod
     def of(cls, messages: Sequence[Mapping[str, Any]]) -> Columns:
-        """Contents that can change in place are copied."""
+        """Contents and calls that can change in place are copied."""
         return cls(
             _copied(column(messages, "content")),
             column(messages, "role"),
-            column(messages, "tool_calls"),
+            _copied(column(messages, "tool_calls")),
             column(messages, "tool_call_id"),
         )
 
@@ -585,10 +587,17 @@ class Columns:
                 size = next((n for n in range(size) if not same(mine[start + n], theirs[n])), size)
         return start + size
 
-    def replace(self, start: int, stop: int, other: Columns) -> None:
-        """In the place of these rows come the first of ``other``: as many, or all of it at the end."""
+    def replace(self, start: int, other: Columns) -> None:
+        """From this row on comes the other one."""
         for mine, theirs in zip(self.all(), other.all(), strict=True):
-            mine[start:stop] = theirs if stop == len(mine) else theirs[: stop - start]
+            mine[start:] = theirs
+
+    def share(self, start: int, stop: int, equal: Columns) -> None:
+        """Hold the texts of a list that says the same: to find them again takes no look inside."""
+        for mine, theirs in ((self.contents, equal.contents), (self.roles, equal.roles)):
+            new = theirs[: stop - start]
+            if set(map(type, new)) <= _PLAIN:
+                mine[start:stop] = new
 
 
 def same(one: Any, other: Any) -> bool:
@@ -611,11 +620,13 @@ def column(messages: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
 
 
 def _copied(items: list[Any]) -> list[Any]:
-    """Contents; those that can change in place as copies."""
-    return items if set(map(type, items)) <= _PLAIN else [_snapshot(item) for item in items]
+    """Contents, or calls; those that can change in place as copies."""
+    return items if set(map(type, items)) <= _PLAIN else [_copy(item) for item in items]
 
 
-def _snapshot(item: Any) -> Any:
-    if isinstance(item, list):
-        return [dict(part) if isinstance(part, dict) else part for part in item]
-    return dict(item) if isinstance(item, dict) else item
+def _copy(item: Any, deep: int = _DEEP) -> Any:
+    if isinstance(item, list) and deep:
+        return [_copy(part, deep - 1) for part in item]
+    if isinstance(item, dict) and deep:
+        return {name: _copy(part, deep - 1) for name, part in item.items()}
+    return item

@@ -29,6 +29,7 @@ from . import render
 from .answers import FOUND, OK, Answer, Verb, Words
 from .explain import readable
 from .survey import Survey
+from .upkeep import reindex
 
 if TYPE_CHECKING:
     from ..recall.access import Access
@@ -39,6 +40,7 @@ _SAMPLES: Final = 3
 _ADDRESSES: Final = 20
 _AROUND: Final = 24
 _LEAST_SEARCHED: Final = 8  # characters: shorter ones stand in any file by chance
+_AT_ONCE: Final = 50  # rows of one transaction
 _PART_BYTES, _OVERLAP_BYTES = 4_000_000, 8_000
 #: A secret inside base64: what stands for it is encoded too, so that its kind is not seen.
 ENCODED: Final = "encoded"
@@ -184,26 +186,48 @@ class Applied:
 
 
 def apply(deps: Access, names: Sequence[str], progress: Progress) -> Applied:
-    """Take secrets out of everything that is stored, as one transaction; then write indexes and file anew, and look."""
+    """Take secrets out of everything that is stored; then write indexes and log anew, and look.
+
+    Some rows a transaction, so that nobody waits. Killed, the same command goes on: what is clean stays as it is.
+    """
     redactor, out = _redactor(deps, names), Applied()
     redactor.seen = set()
+    total, read = Survey(deps.db).total("messages", "store_id"), 0
     stems: set[str] = set()
-    with deps.db.transaction():
-        for rows in deps.store.every(damaged=out.unread):
-            changed = [each for row in rows if (each := _without(deps, row, redactor, stems, out)) is not None]
-            deps.store.rewrite(changed)
-            out.messages += len(changed)
-            progress("reading", rows[-1].store_id, 0)
-        out.texts = files.rewrite_texts(deps.db, redactor.text)
-    deps.index.rebuild(deps.store.index_rows())
-    deps.node_index.rebuild(deps.dag.index_rows())
+    with deps.db.secure():
+        for rows in deps.store.every(size=_AT_ONCE, damaged=out.unread):
+            if found := [row.store_id for row in rows if _holds_secret(deps, row, redactor)]:
+                out.messages += _clean(deps, found, redactor, stems, out)
+            read += len(rows)
+            progress("reading", min(read, total), total)
+        out.texts = files.rewrite_texts(deps.db, redactor.text, progress)
     stems |= {path.stem for path, text in deps.payloads.each() if redactor.text(text) != text}
     deps.payloads.remove(stems)
-    progress("writing the file anew", 0, 0)
-    deps.db.renew()
+    reindex(deps, progress)
+    with deps.db.secure():
+        deps.db.renew(progress)
     out.secrets = len(redactor.seen)
     out.holding, out.backups = _proof(deps, redactor, progress)
     return out
+
+
+def _holds_secret(deps: Access, row: Row, redactor: Redactor) -> bool:
+    """Would this row change, or can it not be told?"""
+    if deps.payloads.lacks(row):
+        return True
+    read = content.read(deps.payloads.whole(row).envelope)
+    return redacted(read, redactor) is not read
+
+
+def _clean(deps: Access, found: Sequence[int], redactor: Redactor, stems: set[str], out: Applied) -> int:
+    """Rewrite rows without their secrets, as they are by now; how many."""
+    gone: set[str] = set()
+    with deps.db.part():
+        rows, _ = deps.store.legible(found)
+        changed = [each for row in rows if (each := _without(deps, row, redactor, gone, out)) is not None]
+        deps.store.rewrite(changed)
+    stems |= gone
+    return len(changed)
 
 
 def _without(

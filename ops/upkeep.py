@@ -8,14 +8,21 @@ of small files and the folding back of the write-ahead log. What is interrupted 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..storage import seals
 from ..storage.connection import WORTH_LOG_BYTES, Database
+from ..storage.files import Progress, silent
 from ..storage.meta import Health, Meta
 from ..store import MessageStore
 from .collect import Collector
+from .survey import Survey
+
+if TYPE_CHECKING:
+    from ..recall.access import Access
+
+Row = TypeVar("Row")
 
 #: The newest rows are read at every compaction: they stay as they are until their session ends.
 HOT_ROWS: Final = 200
@@ -105,3 +112,22 @@ class Upkeep:
             _, self._looked_at = self._collector.collect(after=self._looked_at)
             if not self._looked_at:
                 return
+
+
+def reindex(deps: Access, progress: Progress = silent) -> None:
+    """Build both search indexes anew from what is stored."""
+    total = Survey(deps.db).total("messages", "store_id")
+    progress("indexing messages", 0, total)
+    deps.index.rebuild(_watched(deps.store.index_rows(), "indexing messages", total, progress))
+    progress("indexing summaries", 0, 0)
+    deps.node_index.rebuild(deps.dag.index_rows())
+    deps.health.resolved("search index")
+
+
+def _watched(batches: Iterable[list[Row]], what: str, total: int, progress: Progress) -> Iterator[list[Row]]:
+    """The same batches, with a word about each that was used."""
+    done = 0
+    for batch in batches:
+        yield batch
+        done += len(batch)
+        progress(what, min(done, total), total)

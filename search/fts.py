@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -28,9 +27,8 @@ _CHARS = 6  # where there are more: how long it is
 _PIECE_CHARS, _USUAL_CHARS = 600, 300
 _CONTEXT_SHARE = 0.3  # of a word that stands in front of a message, as the table's rank has it
 _PARTS = ("data", "idx", "docsize", "config")  # the tables in which FTS5 keeps a contentless one
-_PAUSE_S = 0.005  # between two transactions of a rebuild: others have a turn
 _HEADS = 10  # the last of the records without which FTS5 cannot open a table, not even to drop it
-_DROPPED_ROWS = 500  # of a table that goes
+_DROPPED_ROWS = 250  # of a table that goes
 _INFLECTED = 16  # words of a query
 _LEAST_UNKNOWN = 6  # letters of a word that stands nowhere, in a question whose language nothing tells
 _COMMON = 20_000  # rows of a word that are worth remembering, until the index is so much smaller or larger
@@ -122,13 +120,30 @@ class FullText:
 
     def _newest_first(self, expression: str, where: Where, first: int, most: int) -> list[tuple[Any, ...]]:
         """Matching rows by falling number, read in the spans only."""
-        sql = f"{self._newest} AND f.rowid BETWEEN ? AND ? AND {where.sql} ORDER BY f.rowid DESC LIMIT ?"
         out: list[tuple[Any, ...]] = []
         for low, high in reversed(where.spans or ((where.first, where.last),)):
             if most < 0 or len(out) < most:
-                bounds = (expression, max(first, low), min(high, where.last))
-                out += self._db.query(sql, (*bounds, *where.params, most if most < 0 else most - len(out)))
+                left = most if most < 0 else most - len(out)
+                out += self._within(expression, where, max(first, low), min(high, where.last), left)
         return out
+
+    def _within(self, expression: str, where: Where, low: int, high: int, most: int) -> list[tuple[Any, ...]]:
+        """The newest matching rows of a range.
+
+        FTS5 goes on behind the end of a range until the next match, through all of the index for a phrase of common words: so it
+        reads towards the end of the index that is nearer. The older rows come first then, and count if they are all.
+        """
+        params = (expression, low, high, *where.params)
+        sql = f"{self._newest} AND f.rowid BETWEEN ? AND ? AND {where.sql} ORDER BY f.rowid"
+        if self._last() - high <= low:
+            rows = self._db.query(f"{sql} LIMIT ?", (*params, most + 1 if most >= 0 else -1))
+            if most < 0 or len(rows) <= most:
+                return rows[::-1]
+        return self._db.query(f"{sql} DESC LIMIT ?", (*params, most))
+
+    def _last(self) -> int:
+        """The number of the newest row."""
+        return int(self._db.query(f"SELECT coalesce(max(id), 0) FROM {self._name}_docsize")[0][0])
 
     def _occurs(self, expression: str, where: Where) -> bool:
         return bool(self._newest_first(expression, where, where.first, 1))
@@ -192,11 +207,11 @@ class FullText:
             return self._plan_apart(query, where)
         frequency = self.frequencies(query.any)
         total = max(self.rows(), 1)
-        newest = self._db.query_one(f"SELECT max(rowid) FROM {self._name}")
-        last = min(where.last, (newest[0] if newest else 0) or 0)
+        newest = self._last()
+        last = min(where.last, newest)
         # Of the addresses of the whole archive: an old scope is not charged with what others said since.
         inside = sum(min(high, last) - low + 1 for low, high in where.spans or ((where.first, last),) if low <= last)
-        share = min(1.0, inside / max((newest[0] if newest else 0) or 1, 1))
+        share = min(1.0, inside / max(newest, 1))
 
         def cost(atom: Atom) -> float:
             if atom.match.endswith("*"):
@@ -243,11 +258,11 @@ class FullText:
         if not where.whole and any(len(found[a]) == MAX_POSTINGS for a in kept):
             notes.append(f"very common words: only the newest {MAX_POSTINGS:,} places were searched")
         weights = {a: _rarity(max(where.size, 1), len({row[_ID] for row in found[a]})) for a in kept}
-        own = {a: f"{self._own}({a.match})" for a in kept} if self._own else {}
+        own = {a: f"{self._own}({a.match})" for a in kept if found[a]} if self._own else {}
         read = {expression: self._read(expression, where, where.first) for expression in own.values()}
         scores: dict[int, float] = {}
         for atom in kept:
-            inside = {row[0] for row in read[own[atom]]} if own else None
+            inside = {row[0] for row in read[own[atom]]} if atom in own else None
             for row in found[atom]:
                 share = 1.0 if inside is None or row[0] in inside else _CONTEXT_SHARE
                 scores[row[0]] = scores.get(row[0], 0.0) + max(weights[atom], _LEAST_WEIGHT) * share * _brevity(row)
@@ -303,9 +318,8 @@ class FullText:
             for statement in self._schema:
                 self._db.execute(statement.replace(self._terms, terms).replace(self._name, spare))
         for rows in itertools.takewhile(bool, rest):
-            with self._db.transaction():
+            with self._db.part():
                 self._db.executemany(insert, rows)
-            self._pause()
         with self._db.transaction():
             for rows in itertools.takewhile(bool, rest):
                 self._db.executemany(insert, rows)
@@ -315,10 +329,6 @@ class FullText:
             self._db.rename([*there, (spare, self._name)])
             self._db.execute(next(each for each in self._schema if self._terms in each))
         self._drop(old)
-
-    def _pause(self) -> None:
-        self._db.relieve()
-        time.sleep(_PAUSE_S)
 
     def _exists(self, table: str) -> bool:
         return bool(self._db.fetch("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)))
@@ -333,13 +343,13 @@ class FullText:
         for part in (f"{table}_data", f"{table}_docsize"):
             with suppress(StoreError):  # a damaged one goes as a whole
                 while self._deleted(part):
-                    self._pause()
+                    pass
         with self._db.transaction():
             self._db.execute(f"DROP TABLE IF EXISTS {table}")
 
     def _deleted(self, table: str) -> bool:
         """Delete some rows; False when there are none."""
-        with self._db.transaction():
+        with self._db.part():
             rows = self._db.fetch(f"SELECT id FROM {table} WHERE id > {_HEADS} ORDER BY id LIMIT ?", (_DROPPED_ROWS,))
             if rows:
                 self._db.execute(f"DELETE FROM {table} WHERE id > {_HEADS} AND id <= ?", rows[-1])

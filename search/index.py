@@ -439,7 +439,7 @@ class MessageIndex:
         satisfied = any(rows for *_, rows in strict)
         best = 0.0
         if plan.any and query.loosens and not (satisfied and (query.strict or newest)):
-            best = pool.take("any", self._fts.match(plan.any, where, CANDIDATES, plan=plan), limit=CANDIDATES)
+            best = pool.take("any", self._loose(plan, where), limit=CANDIDATES)
             pool.notes.extend(plan.notes)
             if pool.found and query.strict:
                 pool.notes.append(_LOOSER)
@@ -453,6 +453,13 @@ class MessageIndex:
             pool.take(rung, rows, best=best, bonus=bonus, limit=CANDIDATES)
         if query.phrase_lost and pool.found:
             pool.notes.append(_LOOSER)
+
+    def _loose(self, plan: Plan, where: Where) -> list[tuple[Any, ...]]:
+        """Rows with any of the words; of one that is too common to search all of, which says nothing, the newest."""
+        if plan.first == where.first or where.apart:
+            return self._fts.match(plan.any, where, CANDIDATES, plan=plan)
+        rows = self._fts.match(plan.any, where, CANDIDATES, newest=True, plan=plan)
+        return [(row[0], 1.0, *row[2:]) for row in rows]
 
     def _recall(self, pool: Pool, plan: Plan, where: Where, when: When) -> None:
         """Where there are more matches than candidates: also the best of the times that the query names."""
@@ -572,15 +579,19 @@ class MessageIndex:
         timeout_s: float,
         limit: int,
     ) -> tuple[list[tuple[Place, int]], int]:
-        """Rows whose text has a match, with its offset; the oldest message that was looked at, 0 when none is left."""
+        """Rows whose text has a match, with its offset; the oldest message that was looked at, 0 when none is left.
+
+        What the first page brings is looked at in any case: finding it may have taken all of the time.
+        """
         deadline = time.monotonic() + timeout_s
         found: list[tuple[Place, int]] = []
         reached = 0
-        for rows in pages:
+        for number, rows in enumerate(pages):
             known = texts([row.store_id for row in rows])
             for row in rows:
                 left = deadline - time.monotonic()
-                if (left <= 0 and reached) or len(found) >= limit:
+                over = left <= 0 and (number > 0 or row.store_id not in known)
+                if (over and reached) or len(found) >= limit:
                     return found, reached
                 try:
                     at = find(known.get(row.store_id, ""), max(left, LEAST_SCAN_S))

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import (
     Exchanged,
@@ -44,12 +44,14 @@ from .opened import (
     translate,
     without_room,
 )  # fmt: skip
+from .turns import TurnLock
 
 try:
     import fcntl
 except ImportError:  # no such locks there
     fcntl = None  # type: ignore[assignment]
 
+T = TypeVar("T")
 Params = Sequence[Any] | dict[str, Any]
 
 BUSY_TIMEOUT_MS = 2000
@@ -74,6 +76,9 @@ _LOG_BYTES = 4_096_000
 SPARE_PAGES = 16
 #: So many at once: nobody can write meanwhile.
 RETURNED_PAGES = 4000
+#: So many where many follow each other. The pauses in between, and how long a step is tried while others are in the way.
+_RENEWED_PAGES, _PAUSE_S, _LONGEST_PAUSE_S, _PATIENCE_S = 500, 0.005, 0.5, 30.0
+_IN_STEPS = 2  # ``auto_vacuum`` of a file that gives pages back when it is told to
 #: Written anew in 30 ms of processor time.
 SMALL_FILE_BYTES = 2_000_000
 
@@ -112,8 +117,8 @@ class Database:
         self._clock = clock
         self._translated = Translated(self.path, moved=self._has_moved)
         self._translated_or_busy = Translated(self.path, self._saw_busy, moved=self._has_moved)
-        self._write_lock = threading.RLock()
-        self._read_lock = threading.RLock()
+        self._write_lock = TurnLock()
+        self._read_lock = TurnLock()
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._sealer: seals.Sealer | None = None
@@ -168,7 +173,7 @@ class Database:
             self._translated = Translated(file, moved=self._has_moved)
             self._translated_or_busy = Translated(file, self._saw_busy, moved=self._has_moved)
             self._long_reads.path = file
-            self._read_lock = self._write_lock if is_memory(file) else threading.RLock()
+            self._read_lock = self._write_lock if is_memory(file) else TurnLock()
 
     def rescue(self) -> None:
         """Save what the file that was left holds, where it was removed or replaced meanwhile. Raises StoreError."""
@@ -437,6 +442,8 @@ class Database:
         connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_BYTES // _pragma(connection, 'page_size')}")
         connection.execute(f"PRAGMA journal_size_limit={WORTH_LOG_BYTES}")
         connection.execute("PRAGMA temp_store=MEMORY")
+        if not _pragma(connection, "secure_delete"):
+            connection.execute("PRAGMA secure_delete=FAST")
         schema.create(connection)
         schema.mend(connection)
         seals.ensure(connection)
@@ -492,6 +499,20 @@ class Database:
                 raise
             finally:
                 self._depth = 0
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """One of the many transactions of a long work; then others have a turn."""
+        with self.transaction():
+            began = time.monotonic()
+            yield
+        self.give_way(time.monotonic() - began)
+
+    def give_way(self, held_s: float) -> None:
+        """Fold a large log back, and pause twice as long as nobody else could write: who waits looks only now and then."""
+        if not self._depth:
+            self.relieve()
+            time.sleep(min(max(_PAUSE_S, 2 * held_s), _LONGEST_PAUSE_S))
 
     @contextmanager
     def _nested(self) -> Iterator[None]:
@@ -719,13 +740,55 @@ class Database:
             yield
         finally:
             with self._write_lock, self._translated:
-                self._connected().execute(f"PRAGMA secure_delete={before}").fetchall()
+                self._connected().execute(f"PRAGMA secure_delete={before if before < 2 else 'FAST'}").fetchall()
 
-    def renew(self) -> None:
-        """Write the whole file anew and empty its log: neither holds what was deleted. Raises StoreBusy where somebody reads."""
-        with self._write_lock, self._translated:
-            connection = self._connected()
-            connection.execute("VACUUM")
+    def renew(self, progress: Callable[[str, int, int], None] = lambda *_: None) -> None:
+        """Leave nothing of what was deleted in file and log, in steps between which others write. Raises StoreBusy.
+
+        Within pages it was overwritten when it was deleted, so free pages are given back. A file that was not always written so,
+        or that cannot give pages back, is written anew as a whole.
+        """
+        if self._overwritten():
+            total = left = 0
+            while (left := self._patiently(self._give_back)) > 0:
+                total = max(total, left)
+                progress("giving back free pages", total - left, total)
+        else:
+            progress("writing the file anew", 0, 0)
+            with self._write_lock, self._translated:
+                self._connected().execute("VACUUM")
+                self._connected().execute(
+                    "INSERT OR REPLACE INTO meta(key, value) VALUES (?, 'true')", (schema.OVERWRITTEN,)
+                )
+        self._patiently(self._empty_log)
+
+    def _overwritten(self) -> bool:
+        marked = self.query_one("SELECT 1 FROM meta WHERE key = ?", (schema.OVERWRITTEN,))
+        return marked is not None and self.query("PRAGMA auto_vacuum")[0][0] == _IN_STEPS
+
+    def _patiently(self, step: Callable[[], T]) -> T:
+        """A step that waits for nobody, again and again for a while."""
+        end = self._clock() + _PATIENCE_S
+        while True:
+            try:
+                return step()
+            except StoreBusy:
+                if self._clock() > end:
+                    raise
+            time.sleep(BUSY_AGAIN_MS / 1000)
+
+    def _give_back(self) -> int:
+        """Some free pages go; how many there were."""
+        with self._hurried() as connection:
+            began, free = time.monotonic(), _pragma(connection, "freelist_count")
+            if free:  # ``execute`` would give one page back
+                connection.executescript(f"PRAGMA incremental_vacuum({_RENEWED_PAGES});")
+        self.give_way(time.monotonic() - began)
+        return free
+
+    def _empty_log(self) -> None:
+        self._fold_beside(0)
+        with self._hurried() as connection:
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 raise StoreBusy(f"{self.file}: another process reads it, so its log still holds what was deleted")
 

@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -249,7 +250,10 @@ def _how_to_read(path: Path) -> str:
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, timeout=2.0, isolation_level=None)
+    connection = sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, timeout=2.0, isolation_level=None)
+    if how == "mode=rw":
+        connection.execute("PRAGMA secure_delete=ON")  # what a file no longer says is nowhere in it
+    return connection
 
 
 @contextmanager
@@ -583,25 +587,33 @@ def _count_gaps(new: sqlite3.Connection, last: dict[str, int], out: Salvage) -> 
 
 
 _UNREADABLE = (zlib.error, ValueError, KeyError, IndexError, TypeError, json.JSONDecodeError)
-_TEXTS = "SELECT DISTINCT {column} FROM {table} WHERE typeof({column}) = 'text'"
+_AT_ONCE = 100  # rows of one transaction
 
 
-def rewrite_texts(db: Database, change: Callable[[str], str]) -> int:
-    """Change every text of every table but the indexes, inside the caller's transaction; how many differ now."""
-    count = 0
-    for table, column in _columns(db):
-        values = [row[0] for row in db.fetch(_TEXTS.format(table=table, column=column))]
-        changed = [(new, old) for old in values if (new := change(old)) != old]
-        db.executemany(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", changed)
-        count += len(changed)
+def rewrite_texts(db: Database, change: Callable[[str], str], progress: Progress = silent) -> int:
+    """Change every text of every table but the indexes, some rows a transaction; how many differ now."""
+    count, columns = 0, [*_columns(db)]
+    changed = lru_cache(maxsize=_AT_ONCE**2)(change)  # names and roles come again and again
+    for n, (table, column, keys) in enumerate(columns):
+        progress("reading other texts", n, len(columns))
+        same = " AND ".join(f"{key} IS ?" for key in keys)
+        update = f"UPDATE {table} SET {column} = ? WHERE {same} AND {column} = ?"
+        sql = f"SELECT {', '.join(keys)}, {column} FROM {table} WHERE typeof({column}) = 'text'"
+        for rows in db.iterate(sql):
+            found = [(new, *row) for row in rows if (new := changed(row[-1])) != row[-1]]
+            for at in range(0, len(found), _AT_ONCE):
+                with db.part():
+                    db.executemany(update, found[at : at + _AT_ONCE])
+            count += len(found)
     return count
 
 
-def _columns(db: Database) -> Iterator[tuple[str, str]]:
+def _columns(db: Database) -> Iterator[tuple[str, str, list[str]]]:
+    """(table, column of texts, columns by which a row is found)."""
     for table in sorted(TABLES):
-        for row in db.fetch(f"PRAGMA table_info({table})"):
-            if str(row[2]).upper() == "TEXT":
-                yield table, str(row[1])
+        info = db.query(f"PRAGMA table_info({table})")
+        keys = [str(row[1]) for row in info if row[5]] or ["rowid"]
+        yield from ((table, str(row[1]), keys) for row in info if str(row[2]).upper() == "TEXT")
 
 
 def texts_of(path: Path) -> Iterator[str]:

@@ -20,6 +20,8 @@ APPLICATION_ID: Final = 0x6C636D31
 #: ``user_version`` of version 1. Development versions of the schema counted 1 to 7 there, and refuse what is greater as too new:
 #: no file of the one kind is taken for the other.
 VERSION: Final = 101
+#: A fact of a file in which all that was ever deleted was overwritten at once, but for whole pages.
+OVERWRITTEN: Final = "overwritten"
 
 # A message names its session by the number of the session's row: the host's id would be most of what its row needs beside the
 # envelope. An index ends with the row's own number: messages_by_session gives a session's rows in order.
@@ -296,6 +298,7 @@ def create(connection: sqlite3.Connection) -> None:
             for _, statement in statements():
                 connection.execute(statement)
             mark(connection)
+            connection.execute("INSERT INTO meta(key, value) VALUES (?, 'true')", (OVERWRITTEN,))
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -22,7 +22,7 @@ from ...storage.connection import Params
 from ...storage.files import Progress, silent
 from ...storage.meta import ADD, FORGET_ANSWERS, INDEXED_STILL
 from .. import backup
-from .repair import reindex
+from ..upkeep import reindex
 
 if TYPE_CHECKING:
     from ...recall.access import Access
@@ -59,8 +59,7 @@ DELETE FROM messages WHERE store_id IN (
        SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY seq DESC LIMIT ?)
 """
 _NODES = "SELECT count(*) FROM nodes WHERE conversation_id = ?"
-_AT_ONCE = 500  # messages, or nodes: nobody else can write for some 10 ms
-_PAUSE_S = 0.005
+_AT_ONCE = 250  # messages, or nodes: nobody else can write for some 5 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +133,11 @@ def remove(deps: Access, sizes: Sequence[tuple[int, int]], progress: Progress = 
     done, total = 0, sum(count for _, count in sizes)
     progress("removing", 0, total)
     for statements, count in _steps(deps, sizes):
+        began = time.monotonic()
         files.rewrite(deps.db.path, statements)
         done += count
         progress("removing", done, total)
-        deps.db.relieve()
-        time.sleep(_PAUSE_S)  # others have a turn
+        deps.db.give_way(time.monotonic() - began)
     deps.db.close()
 
 

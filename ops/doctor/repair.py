@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ...errors import BadRequest, StoreCorrupt, StoreError
 from ...session import LOST_ID
@@ -23,6 +23,7 @@ from ...storage.meta import COUNT_REMOVED, Meta
 from .. import backup
 from ..render import counted
 from ..survey import RECENT_ROWS, Survey, readable
+from ..upkeep import reindex
 from . import leftovers
 from .content import index_damage, left_words
 from .file import QUICK_BYTES, damages
@@ -32,7 +33,6 @@ from .owners import Guess, give, guesses
 if TYPE_CHECKING:
     from ...recall.access import Access
 
-Row = TypeVar("Row")
 
 #: Messages that a glance at a large file reads.
 _NEWEST_OF_MANY = 2_000
@@ -215,25 +215,6 @@ def _swept(deps: Access) -> tuple[str, ...]:
     """Payload files that belong to no message are removed."""
     gone = deps.payloads.sweep(spare=backup.named_payloads(deps.db.path)) if deps.db.path.exists() else 0
     return (f"removed, because no message shows them: {counted(gone, 'payload file')}",) if gone else ()
-
-
-def reindex(deps: Access, progress: Progress = silent) -> None:
-    """Build both search indexes anew from what is stored."""
-    total = Survey(deps.db).total("messages", "store_id")
-    progress("indexing messages", 0, total)
-    deps.index.rebuild(_watched(deps.store.index_rows(), "indexing messages", total, progress))
-    progress("indexing summaries", 0, 0)
-    deps.node_index.rebuild(deps.dag.index_rows())
-    deps.health.resolved("search index")
-
-
-def _watched(batches: Iterable[list[Row]], what: str, total: int, progress: Progress) -> Iterator[list[Row]]:
-    """The same batches, with a word about each that was used."""
-    done = 0
-    for batch in batches:
-        yield batch
-        done += len(batch)
-        progress(what, min(done, total), total)
 
 
 # -- damaged files ---------------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ from ...store import MessageStore
 from ...text import content, tokens
 from .. import backup
 from ..doctor import clean
-from ..doctor.repair import reindex
 from ..orders import Orders, Rotation
+from ..upkeep import reindex
 from . import holds, proof
 from .elsewhere import Others, Reach, Selection, Table
 
@@ -41,7 +41,7 @@ TOPIC: Final = "purge"
 RUNG: Final = "purged"
 _GONE: Final = "[redacted:purged:{:012x}]"  # one of its own for each row: a list that shows several is still told apart
 _KEPT_KEYS: Final = ("role", "name", "tool_name", "tool_call_id", "timestamp", "message_uid", "message_id")
-_AT_ONCE: Final = 200  # rows of one transaction
+_AT_ONCE: Final = 50  # rows of one transaction
 _SELECT: Final = f"""
 SELECT m.store_id FROM messages m JOIN sessions s USING(session_key)
   JOIN conversations c ON c.conversation_id = m.conversation_id
@@ -288,7 +288,7 @@ def empty(deps: Access, rows: Sequence[int], *, summaries: bool = True, progress
     done = 0
     with deps.db.secure():
         for part in _parts(rows):
-            with deps.db.transaction():
+            with deps.db.part():
                 for (node_id,) in deps.db.fetch(_ABOVE, (json.dumps(part),)):
                     if (made := texts.pop(node_id, None)) is not None:
                         _overwrite(deps, made)
@@ -394,9 +394,8 @@ def sweep(deps: Access, progress: Progress) -> int:
     """Overwrite what is left in indexes, free pages and log; conversations of which nothing is left go: how many."""
     count = _without_rows(deps)
     reindex(deps, progress)
-    progress("writing the file anew", 0, 0)
     with deps.db.secure():
-        deps.db.renew()
+        deps.db.renew(progress)
     return count
 
 

@@ -104,6 +104,26 @@ def test_what_was_learned_is_known(old: Chat, new: Chat, newer: Chat, same_objec
         assert held.columns == window(live).columns
 
 
+@pytest.mark.parametrize("thorough", [False, True], ids=["quick", "thorough"])
+def test_calls_that_change_in_place_change_the_message(thorough: bool) -> None:
+    """The host may write other arguments into the list of calls that it has shown."""
+    live: Chat = [{"role": "assistant", "content": "", "tool_calls": copy.deepcopy(CALLS)} for _ in range(5)]
+    held = window(live)
+    live[4]["tool_calls"][0]["function"]["arguments"] = '{"path": "a"}'
+
+    assert held.recognise(live, thorough=thorough) == 4
+
+
+def test_what_the_host_notes_beside_a_message_makes_it_no_other() -> None:
+    """A list that comes back with other notes is known, and so is the next one with the same notes."""
+    live: Chat = [{"role": "user", "content": str(n)} for n in range(9)]
+    held = window(live)
+    noted = [{**message, "timestamp": n} for n, message in enumerate(live)]
+
+    assert [held.recognise(copy.deepcopy(noted), thorough=True) for _ in range(2)] == [9, 9]
+    assert held.objects == noted
+
+
 def test_what_was_recognised_counts_as_long_as_the_window_is_what_it_was() -> None:
     """Another list may be taken in between the look and its use."""
     live: Chat = [{"role": "user", "content": str(n)} for n in range(5)]

@@ -16,6 +16,7 @@ from worlds.process import Chat, chat
 from hermes_lcm import command
 from hermes_lcm.archive.ranges import Archive
 from hermes_lcm.command import OK, REFUSED, run
+from hermes_lcm.ops import redaction
 from hermes_lcm.ops.redaction import ENCODED, preview
 from hermes_lcm.records import Flag, NewNode
 from hermes_lcm.runtime import RUNTIMES
@@ -310,6 +311,24 @@ def test_what_is_stored_loses_its_secrets(tmp_path: Path) -> None:
     assert [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new] == [7, 8, 60]
     assert not any(secret in answer.text + json.dumps(answer.data) for secret in KEPT)
     assert (answer.code, answer.data["messages"]) == (OK, 3)
+
+
+def test_a_redaction_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows lose their secrets in parts. The same command takes out what is left, and everything that was made of it."""
+    home = full_home(tmp_path / "home")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(redaction, "reindex", killed)
+        patch.setattr(redaction, "_AT_ONCE", 1)
+        with pytest.raises(KeyboardInterrupt):
+            command.answer("redact apply", home.deps(None, trusted=True))
+    answer = command.answer("redact apply", home.deps(None, trusted=True))
+
+    assert answer.data["still_in"] == [], answer.text
+    assert not [secret for secret in KEPT if secret.lower() in everything(home).lower()]
 
 
 def test_backups_that_still_hold_a_secret_are_named(tmp_path: Path) -> None:

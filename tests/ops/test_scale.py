@@ -11,7 +11,7 @@ from worlds.home import Home
 from worlds.linear import LIMIT, excess
 
 from hermes_lcm.ops.doctor import clean
-from hermes_lcm.ops.doctor.repair import reindex
+from hermes_lcm.ops.upkeep import reindex
 from hermes_lcm.storage.connection import Database
 
 

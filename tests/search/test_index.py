@@ -633,6 +633,29 @@ def test_a_pattern_of_several_words_is_looked_up_before_anything_is_read(crowded
     assert found.total_is_bound
 
 
+def test_what_the_index_found_is_looked_at_when_the_search_for_it_took_all_the_time(crowded, monkeypatch):
+    """A newer message that says nearly the same hides nothing, on however busy a machine."""
+    monkeypatch.setattr(search_module, "SCANNED_BY_WORD", 10)
+    crowded.say("the schema of deploy and others", conversation=2, at=4000)
+    found = crowded.scan(r"schema\s+of\s+deploy\s+and\s+fail", timeout_s=0.0)
+
+    assert [hit.store_id for hit in found.hits] == [crowded.phrase]
+
+
+@pytest.mark.parametrize("most", [3, 1000], ids=["fewer than there are", "all"])
+@pytest.mark.parametrize(
+    "span", [(1, 140), (300, 600), (760, 900)], ids=["near the start", "in the middle", "near the end"]
+)
+def test_the_newest_come_first_from_whichever_end_the_index_is_read(world, span, most):
+    """The direction in which FTS5 goes through a range is a matter of its cost alone."""
+    ids = world.say_all([("user", f"river {n}" if n % 3 else "hill") for n in range(900)])
+    where = fts.Where("m.store_id BETWEEN ? AND ?", span, *documents.rows_of(*span))
+    rows = world.index._fts.match('"river"', where, most, own=True, newest=True)
+    wanted = [store_id for n, store_id in enumerate(ids) if n % 3 and span[0] <= store_id <= span[1]][::-1]
+
+    assert [row[2] for row in rows][:most] == wanted[:most]
+
+
 def test_messages_side_by_side_are_read_at_once(crowded):
     """FTS5 looks for a phrase from the end of the whole index on, each time that it is asked."""
     neighbours = [documents.rows_of(n, n) for n in range(1, 3000)]

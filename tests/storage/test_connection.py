@@ -46,7 +46,8 @@ def note(db: Database, key: str, value: str = "x") -> None:
 
 
 def notes(db: Database) -> list[str]:
-    return [key for (key,) in db.query("SELECT key FROM meta WHERE key NOT IN ('identity', 'sealed') ORDER BY key")]
+    own = ("identity", "sealed", "overwritten")
+    return [key for (key,) in db.query("SELECT key FROM meta WHERE key NOT IN (?, ?, ?) ORDER BY key", own)]
 
 
 def test_two_databases_in_memory_see_nothing_of_each_other() -> None:
@@ -773,3 +774,53 @@ def test_tables_get_other_names_while_no_trigger_is_read_again(tmp_path: Path) -
     assert max(dropped) < min(named) <= max(named) < min(made)
     assert world.db._writer.execute(triggers).fetchall() == before
     assert seals.broken(world.db) == []
+
+
+# -- nothing is left of what was deleted -------------------------------------------------------------------------------
+def spilled(tmp_path: Path) -> Database:
+    """A database from which much was deleted, page by page."""
+    db = Database(tmp_path / "lcm.db")
+    with db.transaction():
+        rows = [(f"k{n}", f"quokka {n} " * 200) for n in range(60)]
+        db.executemany("INSERT INTO meta(key, value) VALUES (?, ?)", rows)
+    with db.transaction():
+        db.execute("DELETE FROM meta WHERE key LIKE 'k%'")
+    return db
+
+
+def left_of(db: Database) -> bytes:
+    log = db.path.with_name(f"{db.path.name}-wal")
+    return db.path.read_bytes() + (log.read_bytes() if log.exists() else b"")
+
+
+def test_a_file_is_renewed_in_steps_between_which_others_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Free pages go by the dozen; file and log hold nothing of what was deleted, and what came meanwhile is there."""
+    monkeypatch.setattr(connection_module, "_RENEWED_PAGES", 12)
+    db, steps = spilled(tmp_path), list[tuple[str, int, int]]()
+    other = Database(db.path, busy_ms=0)
+
+    def progress(*step: Any) -> None:
+        steps.append(step)
+        note(other, f"meanwhile {len(steps)}")
+
+    db.renew(progress)
+    other.close()
+    free = db.query("PRAGMA freelist_count")[0][0]
+    there = notes(db)
+    db.close()
+
+    assert (b"quokka" in left_of(db), free, len(steps) > 5) == (False, 0, True)
+    assert len(there) == len(steps)
+    assert [done for _, done, _ in steps] == sorted(done for _, done, _ in steps)
+
+
+def test_a_file_that_was_not_always_written_so_is_renewed_as_a_whole(tmp_path: Path) -> None:
+    """Once: from then on it is known to hold nothing but what it says."""
+    db, told = spilled(tmp_path), list[str]()
+    with db.transaction():
+        db.execute("DELETE FROM meta WHERE key = 'overwritten'")
+    for _ in range(2):
+        db.renew(lambda what, *_: told.append(what))
+    db.close()
+
+    assert (told, b"quokka" in left_of(db)) == (["writing the file anew"], False)

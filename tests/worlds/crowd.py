@@ -11,13 +11,64 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from worlds.breaking import valid
 from worlds.gateway import Agent, Gateway
 from worlds.process import _prose, chat
 
 WINDOW = 12_000
+
+
+class Wait(NamedTuple):
+    """How long a call of ours took, in seconds, and what of it the thread worked, waited for a processor, and for a lock of ours.
+
+    The rest is the interpreter's lock, which the other threads of the process have, and the disk.
+    """
+
+    took: float
+    name: str
+    worked: float
+    queued: float
+    locked: float
+
+
+def queued() -> float:
+    """How long this thread has waited for a processor so far; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
+class Timed:
+    """A lock of the database that notes how long each thread waited for it."""
+
+    waits = threading.local()
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+
+    def acquire(self, *args: Any, **kwargs: Any) -> bool:
+        if self._lock.acquire(blocking=False):
+            return True
+        began = time.perf_counter()
+        got = bool(self._lock.acquire(*args, **kwargs))
+        self.waits.seconds = self.so_far() + time.perf_counter() - began
+        return got
+
+    @classmethod
+    def so_far(cls) -> float:
+        return float(getattr(cls.waits, "seconds", 0.0))
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 class Model:
@@ -56,7 +107,7 @@ class Talker:
         self._key = "" if self.platform == "cli" else f"agent:main:telegram:dm:{number}"
         self.said: dict[str, Counter[str]] = {}
         self.wrong: list[str] = []
-        self.hooks: list[tuple[float, str]] = []
+        self.hooks: list[Wait] = []
         self.compactions: list[float] = []
         self.searches = self.turns = self._count = 0
         self._begin()
@@ -76,9 +127,11 @@ class Talker:
         self.agent.live.extend(live)
 
     def _timed(self, name: str, does: Callable[[], Any]) -> Any:
-        began = time.perf_counter()
+        before = time.perf_counter(), time.thread_time(), queued(), Timed.so_far()
         out = does()
-        self.hooks.append((time.perf_counter() - began, name))
+        after = time.perf_counter(), time.thread_time(), queued(), Timed.so_far()
+        took, *shares = (late - early for early, late in zip(before, after, strict=True))
+        self.hooks.append(Wait(took, name, *shares))
         return out
 
     def _hook(self, name: str, **facts: Any) -> None:
@@ -182,6 +235,9 @@ class Talker:
 def crowd(home: Path, count: int, until: Callable[[Talker], bool]) -> tuple[Gateway, list[Talker]]:
     """So many chats, each in a thread until it has had enough; then all is compared with what was said."""
     world = Gateway(home)
+    db = world.runtime.db
+    db.open()
+    db._write_lock, db._read_lock = Timed(db._write_lock), Timed(db._read_lock)
     talkers = [Talker(world, n, count) for n in range(count)]
 
     def talk(talker: Talker) -> None:

@@ -17,7 +17,7 @@ from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.ops.orders import Orders
 from hermes_lcm.ops.status import status
 from hermes_lcm.session import Session
-from hermes_lcm.storage import files
+from hermes_lcm.storage import connection, files
 from hermes_lcm.storage.connection import PAGE_BYTES, Database
 from hermes_lcm.store import MessageStore
 
@@ -530,7 +530,7 @@ def test_a_killed_cleaning_goes_on(steps: int, noisy: Home, monkeypatch: pytest.
     """A large session goes in parts, its newest messages first: at no point is one missing in between."""
     noisy.say("other job", "well", session="job2", platform="cron")
     monkeypatch.setattr(clean, "_AT_ONCE", 1)
-    monkeypatch.setattr(clean, "_PAUSE_S", 0)
+    monkeypatch.setattr(connection, "_LONGEST_PAUSE_S", 0)
     plain, done = files.rewrite, []
 
     def rewrite(path: Path, statements: Any) -> int:
