@@ -204,7 +204,6 @@ def worker(number: int, folder: Path, seed: int, messages: int) -> None:
 
     import material
 
-    faulthandler.register(signal.SIGUSR1)
     if os.environ.get("OUTAGES_LOG"):
         logging.basicConfig(level=os.environ["OUTAGES_LOG"], format="%(asctime)s %(process)d %(message)s")
     shift = wired()
@@ -318,7 +317,7 @@ class Run:
     def step(self, count: float) -> None:
         """Let every chat say so many messages, and wait for the slowest one; no longer than a stuck one deserves."""
         self.board[0] = int(count)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 240  # a process that was killed begins anew, on a busy machine
         while any(self.board[1 + n] < int(count) for n in range(PROCESSES * CHATS)):
             if time.monotonic() > end:
                 for each in self.workers:
@@ -585,6 +584,7 @@ def judged(run: Run) -> dict[str, Any]:
 
 def main() -> int:
     if sys.argv[1:2] == ["--worker"]:
+        faulthandler.register(signal.SIGUSR1)
         number, folder, seed, messages = sys.argv[2:6]
         worker(int(number), Path(folder), int(seed), int(messages))
         return 0
@@ -611,14 +611,28 @@ def main() -> int:
             each.kill()
         if not given.keep:
             shutil.rmtree(folder, ignore_errors=True)
-    largest = max(each["largest"] for each in ends)
-    topics = sorted({topic for each in ends for topic in each["topics"]})
-    print(json.dumps({**found, "faults": dict(run.kinds), "met": dict(run.met),
-                      "invisible": dict(+run.invisible), "largest": largest, "topics": topics,
-                      "seconds": round(time.monotonic() - began)}, indent=1))  # fmt: skip
-    wrong = ("lost", "doubled", "doctor", "problems", "stand-ins left")
-    good = not any(found[each] for each in wrong) and largest <= WINDOW and not +run.invisible
-    return 0 if good else 1
+    report = kit.Report("outages", f"{sum(run.kinds.values())} faults, seed {given.seed}", given.quick)
+    reported(report, run, found, ends)
+    print(json.dumps({**found, "met": dict(run.met), "invisible": dict(+run.invisible)}), file=sys.stderr)
+    return report.finish(given.json) or int(any(not each["holds"] for each in report.budgets))
+
+
+def reported(report: kit.Report, run: Run, found: dict[str, Any], ends: Sequence[dict[str, Any]]) -> None:
+    """The faults, and what is there afterwards."""
+    told = [[name, n, run.met[name], run.invisible[name]] for name, n in sorted(run.kinds.items())]
+    note = f"Met: it hurt a process that may tell it. Harmless here, and left out: {', '.join(sorted(HARMLESS))}."
+    report.table("Faults", ("fault", "of it", "met", "not shown by any status"), told, note)
+    topics = sorted({topic.partition(" in ")[0] for each in ends for topic in each["topics"]})
+    report.note(f"{found['messages']:,} messages in {PROCESSES * CHATS} chats of {PROCESSES} processes; shown meanwhile: "
+                + ", ".join(topics))  # fmt: skip
+    report.note(f"chats out of order: {found['chats out of order']}")
+    for what in ("lost", "doubled"):
+        report.budget(f"messages {what}", found[what], 0)
+    report.budget("largest request, tokens", max(each["largest"] for each in ends), WINDOW)
+    report.budget("faults that no status showed", sum(run.invisible.values()), 0)
+    for what in ("problems", "doctor"):
+        report.budget(f"{what} afterwards", len(found[what]), 0)
+    report.budget("stand-ins left", found["stand-ins left"], 0)
 
 
 if __name__ == "__main__":

@@ -157,10 +157,11 @@ def _titles(lines: Iterable[SourceLine]) -> Iterator[str]:
     """Address, speaker, and the time where it is another one."""
     told: float | None = None
     for line in lines:
-        name = f" {' '.join(line.tool_name.split())[:_NAME_CHARS]}" if line.role == "tool" and line.tool_name else ""
+        who = f"{line.role} {line.tool_name}" if line.role == "tool" and line.tool_name else line.role
+        who = " ".join(who.split())[:_NAME_CHARS]
         fresh = line.said_at is not None and (told is None or abs(line.said_at - told) >= _SAME_TIME_S)
         told = line.said_at if fresh else told
-        yield " | ".join(part for part in (line.address, line.role + name, said_at(line) if fresh else "") if part)
+        yield " | ".join(part for part in (line.address, who, said_at(line) if fresh else "") if part)
 
 
 # ----------------------------------------------------------------------------------------------------- fair shares

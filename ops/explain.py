@@ -17,6 +17,7 @@ from ..search import query as words
 from ..search.documents import stored_index_row
 from ..search.scope import Scopes, own_scope
 from ..text.blobs import Ref
+from ..text.printable import one_line
 from .orders import Orders
 from .render import counted, moment
 
@@ -157,7 +158,7 @@ def _message(deps: Access, row: Row) -> dict[str, Any]:
     place, root = _message_place(deps, head)
     return {
         "address": f"msg_{head.store_id}",
-        "is": f"{head.role}{tool}, {counted(head.chars, 'character')}, about {counted(head.tokens, 'token')}",
+        "is": f"{one_line(head.role + tool)}, {counted(head.chars, 'character')}, about {counted(head.tokens, 'token')}",
         "session": f"{head.session_id}, conversation {head.conversation_id}, number {head.seq}",
         "said": moment(head.said_at) if head.said_at else "unknown",
         "stored": f"{moment(head.stored_at)} by {head.source or 'unknown'}",

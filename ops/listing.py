@@ -10,6 +10,7 @@ from ..errors import BadRequest, NotFound
 from ..search.scope import Scopes
 from ..session import KEY_OF, Session
 from ..text import content
+from ..text.printable import one_line
 from .answers import Answer, Words, at_most, one
 from .explain import file as file_of
 from .explain import parsed, readable
@@ -99,10 +100,10 @@ def show(deps: Access, words: Words) -> Answer:
 def _message(deps: Access, number: int) -> Answer:
     (row,) = deps.store.rows([number])
     whole = deps.payloads.whole(row)
-    tool = f" {row.head.tool_name}" if row.head.tool_name else ""
+    who = one_line(" ".join(filter(None, (row.head.role, row.head.tool_name))))
     when = moment(row.head.said_at or row.head.stored_at)
-    head = f"msg_{number}  {row.head.role}{tool}, {when}, session {row.head.session_id}"
-    calls = [f"calls {call.name}: {call.arguments}" for call in content.calls_of(whole.envelope)]
+    head = f"msg_{number}  {who}, {when}, session {one_line(row.head.session_id)}"
+    calls = [f"calls {one_line(call.name)}: {call.arguments}" for call in content.calls_of(whole.envelope)]
     text = "\n".join([head, "", whole.text, *calls])
     return Answer(text, {"address": f"msg_{number}", "session_id": row.head.session_id, "message": whole.envelope})
 

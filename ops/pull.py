@@ -12,6 +12,7 @@ from ..errors import NotFound
 from ..recall import lines
 from ..search.scope import Scopes
 from ..text import content
+from ..text.printable import one_line
 from .answers import Answer, Words, one
 from .explain import parsed, readable, search
 from .orders import Orders
@@ -55,8 +56,8 @@ def _message(store: MessageStore, number: int) -> tuple[str, str]:
     if not rows:
         return "a message", "[it cannot be read any more]"
     (row,) = rows
-    calls = [f"calls {call.name}: {call.arguments}" for call in content.calls_of(row.envelope)]
-    return f"{row.head.role}, {moment(row.head.said_at or row.head.stored_at)}", "\n".join([row.text, *calls])
+    calls = [f"calls {one_line(call.name)}: {call.arguments}" for call in content.calls_of(row.envelope)]
+    return f"{one_line(row.head.role)}, {moment(row.head.said_at or row.head.stored_at)}", "\n".join([row.text, *calls])
 
 
 def _summary(dag: SummaryDag, number: int) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from . import arguments
 from .access import Access, no_such
 from .arguments import Address
 from .grep import Ask, Search, searchable
-from .paging import LOST, Room, fit, iso, said, spans, spoken
+from .paging import LOST, Room, fit, iso, said, spans, who
 
 _HITS, _MORE_HITS = 12, 12  # with their turns; alone, around their match
 _READ_ON: Final = 4  # best hits whose turns are read as far as they themselves
@@ -309,7 +309,7 @@ class _Builder:
             if not text.strip() or head.flags & Flag.OWN_TOOL:
                 continue
             order = (head.conversation_id, head.pos, head.seq)
-            role = " ".join(filter(None, (head.role, head.tool_name, spoken(self._caller.speaker(row)))))
+            role = who(head, self._caller.speaker(row))
             if self._caller.taken_back(head):
                 role += ", taken back"
             at, stop = search.window(row, offset, _QUOTE_CHARS) if search is not None else (0, _QUOTE_CHARS)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ..text import alike, tokens
+from ..text.printable import one_line
 from .paging import Answer, dumps
 
 _OURS: Final = re.compile("(^|[\n\r\x0b\x0c\x85\u2028\u2029])([ \t]*)(?=(?:msg|sum|file)_|lcm)", re.IGNORECASE)
@@ -56,8 +57,8 @@ def moment(time: str | None, *, day: bool = True) -> str:
 
 
 def _who(item: Mapping[str, Any]) -> str:
-    tool = f" {item['tool_name']}" if item.get("tool_name") else ""
-    return f"{item['role']}{tool}{' ' + item['speaker'] if item.get('speaker') else ''}"
+    """Names are somebody's words too: on one line each."""
+    return one_line(" ".join(str(item[key]) for key in ("role", "tool_name", "speaker") if item.get(key)))
 
 
 def _marks(item: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ from .access import Access
 from .arguments import Address
 from .expand_query import TASK, owner_of
 from .grep import NOTE, Ask, Search, searchable
-from .paging import LOST, Answer, Room, iso, said, spans, spoken
+from .paging import LOST, Answer, Room, iso, said, spans, who
 
 _MOST_CHARS: Final = 24_000  # of one message that are read
 _ANSWER_TOKENS: Final = 300
@@ -252,8 +252,7 @@ def _told(job: _Job, rows: Sequence[Row], room: Room) -> Answer:
 
 def _head(caller: Access, row: Row) -> str:
     head = row.head
-    who = " ".join(filter(None, (head.role, head.tool_name, spoken(caller.speaker(row)))))
-    return f"msg_{head.store_id} | {who} | {iso(said(head))}"
+    return f"msg_{head.store_id} | {who(head, caller.speaker(row))} | {iso(said(head))}"
 
 
 def _name(*parts: str) -> str:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from ..errors import BadRequest
 from ..records import Flag, Node, Row, Stored, ToolCall
 from ..text import blobs, content, tokens
+from ..text.printable import one_line
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: Characters of one answer, whatever its tokens: the host cuts longer ones by itself.
@@ -33,7 +34,8 @@ _LEAST_TOKENS, _LEAST_CHARS = 16, 48
 _RENDERED_CHARS: Final = 2000
 _MOST_FILES: Final = 10
 _FILE_MESSAGES: Final = 20  # that show a file, in one answer
-_KEPT: Final = 32  # answers that were cut and may be continued
+_KEPT: Final = 32  # answers of one owner that were cut and may be continued
+_OWNERS: Final = 256
 _FLAGS: Final = {
     Flag.RETRACTED: "retracted", Flag.HOST_NOTE: "host_note", Flag.FILTERED: "filtered", Flag.UNALIGNED: "unaligned",
     Flag.PURGED: "purged", Flag.QUARANTINED: "quarantined", Flag.REDACTED: "redacted", Flag.DUPLICATE: "duplicate",
@@ -191,6 +193,11 @@ def spoken(speaker: tuple[str, str]) -> str:
     """A speaker as answers name them: name and id."""
     name, number = speaker
     return f"{name} ({number})" if number else name
+
+
+def who(head: Stored, speaker: tuple[str, str]) -> str:
+    """Role, tool and speaker of a message in front of its text, where no name may begin a line."""
+    return one_line(" ".join(filter(None, (head.role, head.tool_name, spoken(speaker)))))
 
 
 def show(row: Row, room: Room, part: Part = Part(), extra: Mapping[str, Any] | None = None) -> Shown:
@@ -417,7 +424,7 @@ class Readers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._busy: set[str] = set()
-        self._kept: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._kept: OrderedDict[str, OrderedDict[str, str]] = OrderedDict()  # by owner: nobody pushes out another's
 
     def keep(self, owner: str, text: str) -> str:
         """Remember an answer that did not fit; the name under which its owner gets the rest."""
@@ -428,15 +435,19 @@ class Readers:
     def keep_as(self, owner: str, name: str, text: str) -> None:
         """Remember a text under a name."""
         with self._lock:
-            self._kept[owner, name] = text
-            self._kept.move_to_end((owner, name))
-            while len(self._kept) > _KEPT:
+            mine = self._kept.setdefault(owner, OrderedDict())
+            mine[name] = text
+            mine.move_to_end(name)
+            self._kept.move_to_end(owner)
+            while len(mine) > _KEPT:
+                mine.popitem(last=False)
+            while len(self._kept) > _OWNERS:
                 self._kept.popitem(last=False)
 
     def kept(self, owner: str, name: str) -> str | None:
         """An answer of this owner, or None."""
         with self._lock:
-            return self._kept.get((owner, name))
+            return self._kept[owner].get(name) if owner in self._kept else None
 
     @contextmanager
     def only(self, session_id: str) -> Iterator[bool]:

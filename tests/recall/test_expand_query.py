@@ -16,6 +16,7 @@ from worlds.recall import Archive, Model, calls, result, says, user, wants
 from hermes_lcm.errors import SummaryTooLong, SummaryUnavailable
 from hermes_lcm.llm import replies
 from hermes_lcm.llm.client import Reply
+from hermes_lcm.recall.paging import Readers
 from hermes_lcm.text import tokens
 
 QUESTION = "How often does the database password rotate?"
@@ -491,3 +492,17 @@ def test_a_value_that_was_not_read_is_named(archive: Archive, value: str, told: 
     answer = ask(archive, answered(f"It has {value}.", f"msg_{store_id}"), prompt="Which port has the gateway zebra?")
 
     assert answer.get("not_in_the_record", []) == told
+
+
+def test_nobody_pushes_out_what_another_has_not_read_to_its_end() -> None:
+    """Long answers are kept for each asker; of their own the newest ones."""
+    readers = Readers()
+    name = readers.keep("mine", "a long answer")
+    for n in range(200):
+        readers.keep("theirs", f"answer {n}")
+
+    assert readers.kept("mine", name) == "a long answer"
+    assert readers.kept("theirs", name) is None
+    for n in range(40):
+        readers.keep("mine", f"answer {n}")
+    assert readers.kept("mine", name) is None
