@@ -898,7 +898,7 @@ def _unknown(words: list[str]) -> str:
         near = difflib.get_close_matches(words[1].lower()[:60], follow, n=1, cutoff=0.6)
         meant = f" did you mean `/lcm {words[0].lower()} {near[0]}`?" if near else ""
         return f"`/lcm {words[0].lower()}` does not take {words[1]!r} (it takes: {', '.join(follow)});{meant}"
-    return f"{words[0]!r} is not a command of /lcm;{_nearest(words)}"
+    return f"{words[0]!r} is not a command of `/lcm`;{_nearest(words)}"
 
 
 def _nearest(words: list[str]) -> str:
