@@ -235,7 +235,7 @@ class Database:
 
     @property
     def identity(self) -> Identity | None:
-        """Which file is open; another one after a restore, though its path is the same."""
+        """Identity of the open file; another one after a restore, though its path is the same."""
         return self._opened
 
     @property
@@ -403,7 +403,7 @@ class Database:
             os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
     def _accepted(self, connection: sqlite3.Connection) -> int:
-        """Which schema the file has (0: it holds nothing yet). Raises a StoreError for a file that this release does not read."""
+        """Schema of the file (0: it holds nothing yet). Raises a StoreError for a file that this release does not read."""
         connection.execute("PRAGMA trusted_schema=OFF")
         tables, triggers = connection.execute("SELECT count(*), total(type = 'trigger') FROM sqlite_master").fetchone()
         # Read after the tables: a process that makes them meanwhile says in the same transaction whose they are.
