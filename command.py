@@ -38,6 +38,7 @@ from .ops import (
     pull,
     redaction,
     render,
+    replay,
     rotate,
     settings,
 )
@@ -68,7 +69,7 @@ _OF_WHAT_IS_STORED = frozenset((
     "doctor clean", "doctor accept", "doctor source", "doctor retention", "doctor duplicates", "export",
     "explain", "dissolve", "search", "cost", "sessions", "show", "journal", "notices", "recall", "redact", "redact preview",
     "redact apply", "purge", "pin", "retention",
-    "exam",
+    "exam", "ledger",
     "fleet status", "fleet push", "fleet verify", "fleet keep",
 ))  # fmt: skip
 
@@ -120,14 +121,18 @@ def _retention(deps: Access, words: Words) -> Answer:
         (month, f"{render.counted(count, 'message')}", f"{render.counted(sessions, 'session')}", render.size(size))
         for month, count, sessions, size in rows
     ]
-    head = "What is stored, by month (nothing is removed by age but by `/lcm retention apply`):"
+    head = "What is stored, by month (only `/lcm retention apply` removes anything by age):"
     return Answer("\n".join([head, *render.table(shown)]) if shown else "Nothing is stored yet.", {"months": data})
 
 
 def _explain(deps: Access, words: Words) -> Answer:
     address = one(words, "an address such as msg_12 or sum_3")
     found = explain.explain(deps, address)
-    said = {name: render.checks_said(text) if name.startswith("checks") else text for name, text in found.items()}
+    said = {
+        name: render.checks_said(text) if name.startswith("checks") else text
+        for name, text in found.items()
+        if text not in ("nothing", "none", "unknown") and (name, text) != ("dissolved", "no")
+    }
     data = {**explain.data(deps, address), "in_prompt": found["in the prompt"]}
     return Answer("\n".join(render.table(said.items(), indent="")), data)
 
@@ -143,10 +148,16 @@ def _search(deps: Access, words: Words) -> Answer:
         raise BadRequest("`/lcm search` needs words to look for")
     data = explain.search(deps, " ".join(words.rest), session_id=words.session, limit=words.limit)
     lines = [
-        f"{'  beside it: ' if each['near'] else ''}{each['address']}  {each['when']}  {each['session_id']}  "
-        f"{each['role']}: {each['excerpt']}"
+        line
         for each in data["results"]
+        if not each["near"]
+        for line in (
+            f"{each['address']}  {each['when']}  {each['session_id']}",
+            f"    {each['role']}: {each['excerpt']}",
+        )
     ]
+    beside = ", ".join(each["address"] for each in data["results"] if each["near"])
+    lines += [f"Beside them: {beside}"] if beside else []
     if not lines and (wrong := repair.glanced(deps)):
         raise StoreCorrupt(f"{deps.db.path}: {wrong.removeprefix(f'{deps.db.path}: ')}")
     notes = [f"({note})" for note in data["notes"]]
@@ -162,15 +173,26 @@ def _cost(deps: Access, words: Words) -> Answer:
         since = rest.pop(at + 1)
         rest.pop(at)
     if rest:
-        raise BadRequest(f"`/lcm cost` knows no {rest[0]!r}; write `/lcm cost since 7` or `since 2026-11-01`")
-    model, provider, size = facts.configured_model()
+        raise BadRequest(f"`/lcm cost` does not take {rest[0]!r}; write `/lcm cost since 7` or `since 2026-11-01`")
+    own = deps.session.session_id if deps.session is not None else "-"
+    window = deps.config.window(deps.engine.context_length or facts.configured_model()[2])
+    data = costs.report(deps.db, _prices(deps), since=since, session_id="" if deps.all else own, window=window)
+    return Answer(costs.text(data), data)
+
+
+def _prices(deps: Access) -> costs.Prices:
+    """Prices of the configured model and of its summariser, the stated ones where the host knows none."""
+    model, provider, _ = facts.configured_model()
     main = facts.token_prices(model, provider) if model else None
     summariser = facts.token_prices(deps.config.summary_model) if deps.config.summary_model else main
-    prices = costs.Prices(costs.full(main), costs.full(summariser or main), "the host's" if main else "stated")
-    own = deps.session.session_id if deps.session is not None else "-"
-    window = deps.config.window(deps.engine.context_length or size)
-    data = costs.report(deps.db, prices, since=since, session_id="" if deps.all else own, window=window)
-    return Answer(costs.text(data), data)
+    return costs.Prices(costs.full(main), costs.full(summariser or main), "the host's" if main else "stated")
+
+
+def _replayed(deps: Access, trials: dict[str, dict[str, object]]) -> tuple[list[str], dict[str, object]]:
+    """What each trial of some values would have made of the archive's newest day: lines, data."""
+    configs = {name: replay.tried(deps.config, values) for name, values in trials.items()}
+    data = replay.compared(deps, configs, _prices(deps)) if deps.db.exists else {}
+    return ["", *replay.text(data)], {"replay": data}
 
 
 def _notices(deps: Access, words: Words) -> Answer:
@@ -208,7 +230,8 @@ def _preset_show(deps: Access, words: Words) -> Answer:
         "windows": [preset.low, preset.high],
         **presets.described(preset, deps.config),
     }
-    return Answer(render.preset_text(said), said)
+    lines, day = _replayed(deps, {preset.name: presets.taking_over(preset, deps.config).changes})
+    return Answer("\n".join([render.preset_text(said), *lines]), {**said, **day})
 
 
 def _preset_choice(name: str, deps: Access, words: Words) -> Answer:
@@ -221,14 +244,12 @@ def _preset_suggest(deps: Access, _words: Words) -> Answer:
     data = presets.suggestion(
         deps.config, context_length=facts.context_length, model=facts.model, provider=facts.provider
     )
-    turns = deps.store.turn_sizes(deps.session.session_id) if deps.session is not None else []
-    cost = presets.would_have_cost(turns, deps.config.window(facts.context_length), costs.STATED)
-    data = {**data, "would_have_cost": cost}
-    shown = ", ".join(f"{name} {dollars:.3f}" for name, dollars in cost.items())
-    foot = f"The prompts of this session's {len(turns)} turns, in dollars at stated prices, would have cost about: {shown}."
-    if data["preset"] is None:
-        return Answer(f"No preset is suggested: {data['reason']}.\n{foot}", data)
-    return Answer(f"{render.preset_text(data)}\n{foot}", data)
+    lines, day = _replayed(
+        deps, {each.name: presets.taking_over(each, deps.config).changes for each in presets.CHOICES}
+    )
+    data = {**data, **day}
+    head = render.preset_text(data) if data["preset"] else f"No preset is suggested: {data['reason']}."
+    return Answer("\n".join([head, *lines]), data)
 
 
 def _preset_apply(deps: Access, words: Words) -> Answer:
@@ -272,6 +293,21 @@ def _preset_use(deps: Access, words: Words) -> Answer:
         if why:
             raise BadRequest(f"Hermes did not write {name}: {why}")
     return Answer("\n".join([*lines, "Written to config.yaml. Agents take it up at their next start."]), data)
+
+
+def _config_explain(deps: Access, words: Words) -> Answer:
+    """One setting; with a value also what that would have made of the archive's newest day."""
+    at_most(words, 2, "a setting, and a value to try")
+    said = settings.explain(deps, replace(words, rest=words.rest[:1]))
+    name, tried = str(said.data["name"]), words.rest[1:]
+    if not tried:
+        return said
+    value = settings.read(KNOBS[name], tried[0])
+    if name not in replay.REACHED:
+        note = f"A replay cannot show what another {name} changes: it shows when messages are folded, and how many."
+        return Answer(f"{said.text}\n\n{note}", {**said.data, "replay": None})
+    lines, day = _replayed(deps, {f"with {shown(value)}": {name: value}})
+    return Answer("\n".join([said.text, *lines]), {**said.data, **day})
 
 
 def _config_set(deps: Access, words: Words) -> Answer:
@@ -339,7 +375,7 @@ def _clean(deps: Access, words: Words) -> Answer:
     ]
     lines = ["Sessions that LCM_IGNORE_SESSION_PATTERNS names:", *(render.table(rows) or ["  none"])]
     if found.spared:
-        lines.append(f"Kept, because they are in use or others rest on them: {', '.join(found.spared[:20])}")
+        lines.append(f"Kept, because they are in use or other sessions need them: {', '.join(found.spared[:20])}")
     if found.small:
         lines.append(
             f"Ended with two messages or fewer (kept; worth a look): {', '.join(row[0] for row in found.small[:20])}"
@@ -396,7 +432,7 @@ def _repair(deps: Access, words: Words) -> Answer:
             said
             for said, needed in (
                 ("saves what is readable into a new file and keeps the damaged one", found.damaged),
-                ("builds the indexes anew", found.indexes),
+                ("rebuilds the indexes", found.indexes),
                 ("mends what earlier versions left behind", found.leftovers.said),
                 ("gives conversations to their owners", found.guesses),
             )
@@ -408,7 +444,7 @@ def _repair(deps: Access, words: Words) -> Answer:
         lines.append("Saved: " + ", ".join(f"{count} {name}" for name, count in done.saved.items() if count))
         lines.append("Unreadable: " + (", ".join(f"{count} {name}" for name, count in done.lost.items()) or "no row"))
     lines += [f"  {note}" for note in done.notes]
-    lines += ["The search indexes were built anew."] if done.indexed or found.damaged else []
+    lines += ["The search indexes were rebuilt."] if done.indexed or found.damaged else []
     lines += [f"Given to their owners: {render.counted(len(found.guesses), 'conversation')}."] if found.guesses else []
     return Answer("\n".join(lines), data)
 
@@ -418,7 +454,7 @@ def _accept(deps: Access, words: Words) -> Answer:
     data = {"losses": losses, "not_losses": others, "applied": words.apply and bool(losses) and not others}
     if others:
         first = others[0]
-        said = f"this has to be solved first: {first['check']}: {first['detail']}"
+        said = f"solve this first: {first['check']}: {first['detail']}"
         return Answer(f"Not done: {said}\nWhat to do: {first.get('remedy')}", {**data, "error": said}, FAILED)
     if not losses:
         return Answer("Nothing to accept: `doctor deep` finds no loss.", data)
@@ -450,7 +486,7 @@ def _backup(deps: Access, words: Words) -> Answer:
     folder = Path(words.rest[0]).expanduser() if words.rest else None
     if folder is not None and not folder.is_absolute():
         raise BadRequest(
-            f"{words.rest[0]!r} is no folder from the root; a second copy goes to, say, /mnt/disk/lcm; `/lcm help` says more"
+            f"{words.rest[0]!r} is not an absolute path; name a folder such as /mnt/disk/lcm, `/lcm help backup` says more"
         )
     if folder is not None and not deps.trusted:
         raise BadRequest(
@@ -564,7 +600,7 @@ def _restorable(deps: Access) -> Answer:
     mine = backup.backups(deps)[::-1]
     others = [each for each in backup.all_backups(deps.db.path)[::-1] if each not in mine]
     lines = ["Name the backup to put back, or `latest`:", *(f"  {each}" for each in mine)]
-    lines += ["  none yet"] if not mine else []
+    lines = lines if mine else ["There is no backup of this database yet; `/lcm backup` makes one."]
     aside = backup.set_aside(deps.db.path)
     lines += (
         ["Set aside by a restore, a repair or a rotation; delete them when you need them no more:"] if aside else []
@@ -808,10 +844,10 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "config explain",
-        settings.explain,
-        "a setting: value, where it comes from, what it does",
-        "<name>",
-        example="fold_early",
+        _config_explain,
+        "a setting: value, source, meaning; with a value: what it would have changed yesterday",
+        "<name> [<value>]",
+        example="context_threshold 0.5",
     ),
     Verb(
         "notices",
@@ -861,8 +897,8 @@ def _unknown(words: list[str]) -> str:
     if follow:
         near = difflib.get_close_matches(words[1].lower()[:60], follow, n=1, cutoff=0.6)
         meant = f" did you mean `/lcm {words[0].lower()} {near[0]}`?" if near else ""
-        return f"`/lcm {words[0].lower()}` takes no {words[1]!r} (what there is: {', '.join(follow)});{meant}"
-    return f"/lcm knows no {words[0]!r};{_nearest(words)}"
+        return f"`/lcm {words[0].lower()}` does not take {words[1]!r} (it takes: {', '.join(follow)});{meant}"
+    return f"{words[0]!r} is not a command of /lcm;{_nearest(words)}"
 
 
 def _nearest(words: list[str]) -> str:
@@ -919,10 +955,10 @@ def _no_use(verb: Verb, word: str) -> str:
     """A refusal of words that a verb does not know, with those that it takes."""
     known = [each.name.removeprefix(f"{verb.name} ") for each in VERBS if each.name.startswith(f"{verb.name} ")]
     known += re.findall(r"\[(\w+)\]", verb.usage)
-    said = f" (what there is: {', '.join(known)})" if known else ""
+    said = f" (it takes: {', '.join(known)})" if known else ""
     near = difflib.get_close_matches(word.lower()[:60], known, n=1, cutoff=0.6)
     meant = f" did you mean `/lcm {verb.name} {near[0]}`?" if near else ""
-    return f"`/lcm {verb.name}` takes no {word!r}{said};{meant} `/lcm help` lists everything"
+    return f"`/lcm {verb.name}` does not take {word!r}{said};{meant} `/lcm help {verb.name}` says more"
 
 
 # -- running --------------------------------------------------------------------------------------------

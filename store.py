@@ -419,17 +419,6 @@ class MessageStore:
             )
         ]
 
-    def turn_sizes(self, session_id: str) -> list[int]:
-        """Tokens of each turn of a host session: what a user said and all that followed."""
-        out: list[int] = []
-        for role, tokens in self._db.query(
-            f"SELECT role, tokens FROM messages WHERE {_IN_SESSION} ORDER BY store_id", (session_id,)
-        ):
-            if role == "user" or not out:
-                out.append(0)
-            out[-1] += int(tokens)
-        return out
-
     def said_after(self, conversation_id: int, seq: int, *, role: str, limit: int) -> list[Row]:
         """The next messages of a role behind a sequence number, in the order they were stored; huge and damaged ones left out."""
         rows = self._db.query(

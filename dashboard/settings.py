@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ..config import KNOBS, shown
 from ..ops import presets
+from ..ops.replay import REACHED
 from ..ops.status import telling
 from .look import Answer, Look
 
@@ -22,7 +23,7 @@ def settings(look: Look) -> Answer:
     return {
         "settings": [
             {"name": name, "env": knob.env, "source": config.provenance(name), "default": shown(knob.default),
-             "expected": knob.expected, "meaning": knob.meaning,
+             "expected": knob.expected, "meaning": knob.meaning, "replayed": name in REACHED,
              "value": shown(getattr(config, name)) if look.full or name not in _TELLING else None}
             for name, knob in KNOBS.items()
         ],

@@ -9,24 +9,23 @@ from typing import Any, Final
 
 from ..ops.render import counted, table
 
-_BAR: Final = 40
+_BAR: Final = 24
 _SIGNS: Final = {"prompt": "#", "look": "+", "lost": "."}
 _LOST: Final = 8  # lost ones that are named
 
 
 def text(data: Mapping[str, Any]) -> str:
     """The report for a terminal; the data has every probe."""
-    head = (
-        f"What the agent still knows of {data['session_id']}: {counted(data['all']['n'], 'probe')}, by rule, no model."
-    )
+    count = counted(data["all"]["n"], "question")
+    head = f"What the agent still knows of {data['session_id']}: {count}, made by rule; no model is asked."
     rows = {**data["kinds"], "all": data["all"], "no longer raw": data["covered"]}
-    shown = [("", "probes", "prompt", "one look", "lost", "")]
+    shown = [("", "questions", "prompt", "one look", "lost", "")]
     shown += [(name, str(each["n"]), *_shares(each), _bar(each)) for name, each in rows.items() if each["n"]]
     out = [head, *table(shown), "# in the prompt   + one look with lcm_grep away   . lost"]
     if data["finished_shown_as_open"]:
         out.append(f"Finished requests that the prompt shows as open: {data['finished_shown_as_open']}")
     if not data["prompt_exact"]:
-        out.append("The prompt was built with other settings than now: what it shows is nearly, not exactly, this.")
+        out.append("The prompt was built with other settings than now, so these figures are close, not exact.")
     lost = [each for each in data["probes"] if each["grade"] == "lost"]
     out += [f"lost: {each['question']} {each['address']}: {each['answer']}" for each in lost[:_LOST]]
     if len(lost) > _LOST:

@@ -211,7 +211,7 @@ def _tell(deps: Access, held: Sequence[int], unswept: bool) -> None:
     if unswept:
         deps.health.degraded(
             _UNSWEPT, "what the fleet purged may be left in free pages of the file", severity="warning",
-            remedy="run `hermes lcm fleet pull` while Hermes does not run: it writes the file anew",
+            remedy="run `hermes lcm fleet pull` while Hermes does not run: it rewrites the file",
         )  # fmt: skip
     else:
         deps.health.resolved(_UNSWEPT)

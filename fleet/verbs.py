@@ -46,7 +46,9 @@ def _init(deps: Access, words: Words) -> Answer:
 def _add(member: Member, connection: Any, name: str, realm: str, principals: list[str], path: Path) -> None:
     for what in filter(None, (name, realm)):
         if not _NAME.fullmatch(what):
-            raise BadRequest(f"{what!r} is no name for a host or a realm: lower-case letters, digits and _, 40 at most")
+            raise BadRequest(
+                f"{what!r} is not a valid name for a host or a realm; use lower-case letters, digits and _, 40 at most"
+            )
     role, password = f"lcm_{name}", secrets.token_urlsafe(24)
     like = tuple(_like(each) for each in principals) if realm else ()
     add_host(connection, role, password, realm or f"{PRIVATE}{role}", like)

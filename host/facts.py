@@ -68,7 +68,7 @@ def profile(name: str) -> Iterator[Path]:
         from hermes_cli.profiles import get_profile_dir, normalize_profile_name, validate_profile_name
         from hermes_constants import reset_hermes_home_override, set_hermes_home_override
     except ImportError:
-        raise NotFound(f"this host knows no profiles, so none is called {name!r}") from None
+        raise NotFound(f"this host has no profiles, so there is none called {name!r}") from None
     try:
         canon = normalize_profile_name(name)
         validate_profile_name(canon)
@@ -120,7 +120,7 @@ def unset_setting(key: str) -> str:
     try:
         from hermes_cli.config import unset_config_value
     except ImportError:
-        return "this host takes no setting out of config.yaml; do it by hand"
+        return "this host cannot remove a setting from config.yaml; do it by hand"
     return _quietly(lambda: unset_config_value(key))
 
 

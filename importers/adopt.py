@@ -142,14 +142,14 @@ def _adopted_already(deps: Access) -> Adoption:
                 return Adoption(
                     deps.db.path, True, source.about.get("version"), found, taken, nodes, kept=kept, finished=True
                 )
-    what = "is no database of the earlier hermes-lcm plugin" if deps.db.path.exists() else "does not exist"
+    what = "is not a database of the earlier hermes-lcm plugin" if deps.db.path.exists() else "does not exist"
     raise BadRequest(f"{deps.db.path} {what}; name a database of that plugin: hermes lcm adopt <file>")
 
 
 def _opened(source: Foreign, payloads: str | None) -> Earlier:
     if source.kind.name != EARLIER:
         raise BadRequest(
-            f"{source.path} is no database of the earlier hermes-lcm plugin (it looks like: {source.kind.name})"
+            f"{source.path} is not a database of the earlier hermes-lcm plugin (it looks like: {source.kind.name})"
         )
     named = [Path(payloads).expanduser()] if payloads else []
     if named and not named[0].is_dir():

@@ -90,7 +90,7 @@ class Earlier:
 
     def __init__(self, source: Foreign, payloads: OldPayloads) -> None:
         if source.kind.name != EARLIER:
-            raise BadRequest(f"{source.path} is no database of the earlier hermes-lcm plugin ({source.kind.name})")
+            raise BadRequest(f"{source.path} is not a database of the earlier hermes-lcm plugin ({source.kind.name})")
         self._db = source
         self.payloads = payloads
         self._spans: dict[str, tuple[int, int]] = {}

@@ -166,7 +166,7 @@ def _session(deps: Access, session_id: str | None) -> Session:
         if not session_id:
             raise NotFound("no conversation is stored yet that may be read here")
         raise NotFound(
-            f"{session_id!r} is no format (there are {', '.join(KINDS)}), and nothing that may be read here is stored under "
+            f"{session_id!r} is not a format (formats: {', '.join(KINDS)}), and you may read nothing under "
             f"a session {session_id!r}{there}"
         )
     return found

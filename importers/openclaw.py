@@ -71,7 +71,7 @@ def run(deps: Access, path: Path, mapped: Mapped, *, apply: bool, progress: Prog
             raise BadRequest(f"{name} {value!r}: expected a word without blanks and colons")
     with Foreign(path) as source:
         if source.kind.name != OPENCLAW:
-            raise BadRequest(f"{path} is no lossless-claw database (it looks like: {source.kind.name})")
+            raise BadRequest(f"{path} is not a lossless-claw database (it looks like: {source.kind.name})")
         return _Claw(deps, source, mapped, progress).run(apply=apply)
 
 
@@ -145,15 +145,22 @@ class _Claw:
         names = {row["conversation_id"]: name for name, rows in self._groups.items() for row in rows}
         rows = self._source.rows("SELECT * FROM summaries ORDER BY created_at, summary_id")
         below = self._links("summary_messages", "message_id")
-        above = self._links("summary_parents", "parent_summary_id")
+        above = self._links("summary_parents", "parent_summary_id") or self._links(
+            "summary_parents", "child_id", "parent_id"
+        )
         return [self._node(row, names.get(row["conversation_id"], ""), below, above) for row in rows]
 
-    def _links(self, table: str, column: str) -> dict[str, list[str]]:
-        """Sources of each summary, in order. A condensed summary calls what it was made of its parents."""
+    def _links(self, table: str, column: str, of: str = "summary_id") -> dict[str, list[str]]:
+        """Sources of each summary, in order. A condensed summary calls what it was made of its parents.
+
+        The port to Hermes (lossless-hermes-py) keeps no order, and calls the condensed one the parent.
+        """
         out: dict[str, list[str]] = {}
-        if {"summary_id", column} <= self._source.columns(table):
-            for row in self._source.rows(f"SELECT * FROM {table} ORDER BY summary_id, ordinal"):
-                out.setdefault(str(row["summary_id"]), []).append(str(row[column]))
+        columns = self._source.columns(table)
+        if {of, column} <= columns:
+            order = "ordinal" if "ordinal" in columns else "rowid"
+            for row in self._source.rows(f"SELECT * FROM {table} ORDER BY {of}, {order}"):
+                out.setdefault(str(row[of]), []).append(str(row[column]))
         return out
 
     def _node(self, row: Row, session: str, below: Mapping[str, list[str]], above: Mapping[str, list[str]]) -> NodeItem:

@@ -125,7 +125,9 @@ def _messages(path: Path, loaded: Any, where: str) -> list[dict[str, Any]]:
 
 def _message(item: Any, where: str) -> dict[str, Any]:
     if not isinstance(item, dict) or not isinstance(item.get("role"), str) or not item["role"]:
-        raise BadRequest(f"{where}: {_short(json.dumps(item, ensure_ascii=False))} is no message; expected {_WANTED}")
+        raise BadRequest(
+            f"{where}: {_short(json.dumps(item, ensure_ascii=False))} is not a message; expected {_WANTED}"
+        )
     return item
 
 
@@ -189,4 +191,4 @@ def _line(path: Path, number: int, raw: str) -> Line:
             item["source"], item["flags"], item["store_id"], item["revises"], item.get("repeats"),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as exc:
-        raise BadRequest(f"{path}, line {number}: {_short(raw)} is no line of an export ({exc})") from exc
+        raise BadRequest(f"{path}, line {number}: {_short(raw)} is not a line of an export ({exc})") from exc

@@ -16,7 +16,7 @@ from ..ops import render
 from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most, one
 from ..ops.render import counted
 from ..storage.files import Progress, header, silent
-from ..storage.foreign import EARLIER, OPENCLAW, OURS, Foreign
+from ..storage.foreign import EARLIER, HOST, OPENCLAW, OURS, Foreign
 from . import adopt, duplicates, export, host_sessions, importer, openclaw, rescue
 
 if TYPE_CHECKING:
@@ -74,8 +74,9 @@ def _written(made: export.Exported) -> Answer:
 
 def _import(deps: Access, words: Words) -> Answer:
     path = Path(one(words, "a file of messages, such as talk.jsonl")).expanduser()
-    if deps.trusted:
-        _refuse_database(deps, path)
+    if deps.trusted and _of_lossless_claw(deps, path):
+        mapped = openclaw.Mapped(summaries=True)
+        return lossless_claw(deps, path, mapped, apply=words.apply, progress=words.progress)
     done = importer.take_in(deps, path, words.progress) if words.apply else importer.plan(deps, path)[1]
     kind = "an export of this plugin, taken in exactly" if done.exact else "a transcript"
     lines = [f"{path}: {kind}; {'session' if len(done.sessions) == 1 else 'sessions'} {', '.join(done.sessions)}"]
@@ -92,28 +93,31 @@ def _import(deps: Access, words: Words) -> Answer:
     )
 
 
-def _refuse_database(deps: Access, path: Path) -> None:
-    """A database is no transcript; which command takes it in."""
+def _of_lossless_claw(deps: Access, path: Path) -> bool:
+    """Is the file a database of lossless-claw? Raises BadRequest for another database: which command takes it in."""
     if not path.is_file():
-        return
+        return False
     if deps.db.path.exists() and path.samefile(deps.db.path):
         raise BadRequest(f"{path} is the archive itself; there is nothing to import from it")
     try:
         if not header(path).sqlite:
-            return
+            return False
     except StoreError:
-        return  # it cannot be read: whoever reads it as a transcript says so
+        return False  # it cannot be read: whoever reads it as a transcript says so
     with Foreign(path) as source:
         kind = source.kind.name
+    if kind == OPENCLAW:
+        return True
     typed = quoted(str(path))
     ways = {
         OURS: f"`hermes lcm restore {typed}` puts it in the place of the present one; what is to be added to that one has to be "
         "exported from it first",
         EARLIER: f"`hermes lcm adopt {typed}` takes it in",
-        OPENCLAW: f"`python scripts/import_lossless_claw.py --source-db {typed} --target-db {quoted(str(deps.db.path))}` takes "
-        "it in",
+        HOST: "`hermes lcm import host` takes in what Hermes itself keeps",
     }
-    raise BadRequest(f"{path} is a database ({kind}), no file of messages; {ways.get(kind, 'nothing here reads it')}")
+    raise BadRequest(
+        f"{path} is a database ({kind}), not a file of messages; {ways.get(kind, 'nothing here reads it')}"
+    )
 
 
 def _adopt(deps: Access, words: Words) -> Answer:
@@ -126,7 +130,7 @@ def _adopt(deps: Access, words: Words) -> Answer:
     counts += f", {counted(found['nodes'], 'summary')}"
     lines = [f"{done.path}: the earlier hermes-lcm plugin{version}; {counts}"]
     verb = "taken in" if words.apply or done.finished else "to take in"
-    lines.append(f"{counted(taken.added, 'row')} {verb}, {taken.present:,} there already")
+    lines.append(f"{counted(taken.added, 'row')} {verb}, {taken.present:,} already here")
     if taken.copies:
         lines.append(
             f"{taken.copies:,} rows repeat others, because that plugin stored them again: kept, marked, and left out of "
@@ -134,12 +138,10 @@ def _adopt(deps: Access, words: Words) -> Answer:
         )
     if taken.doubtful:
         lines.append(f"{taken.doubtful:,} rows look like others without proof; they are left as they are")
-    lines.append(
-        f"{counted(nodes.added, 'summary')} {verb}, {nodes.present:,} there already (provisional: not verified here)"
-    )
+    lines.append(f"{counted(nodes.added, 'summary')} {verb}, {nodes.present:,} already here (not verified)")
     if nodes.relinked or nodes.homeless:
         lines.append(
-            f"of {counted(nodes.relinked + nodes.homeless, 'summary')} the sources are gone: they point at messages of their time"
+            f"{counted(nodes.relinked + nodes.homeless, 'summary')} had lost their sources: they point at messages of that time"
         )
     if done.payloads or done.unused_payloads:
         lines.append(
@@ -185,7 +187,7 @@ def _import_host(deps: Access, words: Words) -> Answer:
         f"{counted(taken.added, 'message')} {'added' if words.apply else 'to add, at most'}, {taken.present:,} already here"
     )
     if taken.copies:
-        lines.append(f"{taken.copies:,} rows are what compactions of the host wrote again; they come over once")
+        lines.append(f"{taken.copies:,} rows were written again by compactions of the host; each is imported once")
     if taken.own:
         lines.append(f"Skipped: {taken.own:,} rows that this plugin wrote into prompts itself")
     if done.skipped:
@@ -208,7 +210,7 @@ def _import_host(deps: Access, words: Words) -> Answer:
 def lossless_claw(
     deps: Access, path: Path, mapped: openclaw.Mapped, *, apply: bool, progress: Progress = silent
 ) -> Answer:
-    """The answer of ``scripts/import_lossless_claw.py``."""
+    """Take in a database of lossless-claw: for ``import`` and ``scripts/import_lossless_claw.py``."""
     done = openclaw.run(deps, path, mapped, apply=apply, progress=progress)
     taken, nodes = done.taken, done.nodes
     lines = [
@@ -216,7 +218,7 @@ def lossless_claw(
         f"as {counted(len(done.sessions), 'session')}",
         *(f"  {name}" for name in done.sessions[:10]),
         *([f"  and {len(done.sessions) - 10:,} more"] if len(done.sessions) > 10 else []),
-        f"{counted(taken.added, 'message')} {'added' if apply else 'to add'}, {taken.present:,} there already",
+        f"{counted(taken.added, 'message')} {'added' if apply else 'to add'}, {taken.present:,} already here",
         f"import id: {done.import_id}",
     ]
     if taken.copies:
@@ -225,12 +227,12 @@ def lossless_claw(
         )
     if mapped.summaries:
         lines.append(
-            f"{counted(nodes.added, 'summary')} {'added' if apply else 'to add'}, {nodes.present:,} there already (provisional)"
+            f"{counted(nodes.added, 'summary')} {'added' if apply else 'to add'}, {nodes.present:,} already here (not verified)"
         )
     if done.backup:
         lines.append(f"backup: {done.backup}")
     if not apply:
-        lines.append("Dry run: nothing was changed. --apply backs the target up and does it.")
+        lines.append("Dry run: nothing was changed. With --apply it makes a backup and does it.")
     data = {
         "source": str(done.path), "target": str(deps.db.path), "import_id": done.import_id, "sessions": list(done.sessions),
         "rows": taken.rows, "added": taken.added, "present": taken.present, "duplicates": taken.copies,

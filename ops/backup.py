@@ -129,7 +129,7 @@ def all_backups(database: Path, folder: Path | None = None) -> list[Backup]:
     except OSError as exc:
         if isinstance(exc, FileNotFoundError | NotADirectoryError) and not folder.exists():
             return []
-        closed = StoreError(f"{folder}: {exc.strerror or exc}; which backups there are cannot be told")
+        closed = StoreError(f"{folder}: {exc.strerror or exc}; the list of backups cannot be read")
         closed.remedy = f"make {folder} a folder that the account Hermes runs as may read"
         raise closed from exc
     known = [_looked_at(path, name) for path, name in found if name and not name["of"].endswith(_OTHERS)]
@@ -575,7 +575,7 @@ def plan_restore(deps: Access, name: str) -> Restore:
 def _planned(deps: Access, source: Path, copy: Path, notes: tuple[str, ...]) -> Restore:
     verdict = files.verify(copy)
     if not verdict.sound:
-        damaged = StoreCorrupt(f"{source} is no sound backup: {'; '.join(verdict.problems[:3])}")
+        damaged = StoreCorrupt(f"{source} is not a sound backup: {'; '.join(verdict.problems[:3])}")
         damaged.remedy = "name another backup: `/lcm restore` lists them; nothing was changed"
         raise damaged
     head = files.header(copy)

@@ -246,11 +246,11 @@ def text(data: Mapping[str, Any]) -> str:
     """The report for people."""
     total = data["total"]
     if not total["requests"] and not total["summaries"]:
-        return "Nothing was counted yet: costs are added up from the next request on."
+        return "Nothing is counted yet: counting begins with the next request."
     lines = [
         f"{row['day']}  {row['session'] or '(no session)'}: {counted(row['requests'], 'request')}, "
         f"{counted(row['compactions'], 'compaction')}, "
-        f"{row['cached']:,} tokens from the cache, {row['uncached']:,} read anew, {row['written']:,} written; "
+        f"{row['cached']:,} tokens from the cache, {row['uncached']:,} not from it, {row['written']:,} written; "
         f"{_summaries(row)}; "
         f"{row['money']:.3f} dollars ({row['summary_money']:.3f} of them for summaries)"
         for row in data["days"]

@@ -195,9 +195,7 @@ def _below(deps: Access, node_id: int, root: Node) -> bool:
 
 
 def _origin(node: Node) -> str:
-    return (
-        f"{node.address}, {node.quality}, depth {node.depth}, by {node.model or 'no model'}, rung {node.rung or 'none'}"
-    )
+    return f"{node.address}, {_said(node)}, depth {node.depth}, by {node.model or 'no model'}"
 
 
 def _assembly(deps: Access, conversation: int) -> Assembly | None:
@@ -233,19 +231,23 @@ def _node(deps: Access, node: Node) -> dict[str, Any]:
     kind = "msg" if node.depth == 0 else "sum"
     return {
         "address": node.address,
-        "is": f"{node.quality} summary of depth {node.depth}, {counted(node.tokens, 'token')} for {node.source_tokens:,}",
+        "is": f"summary of depth {node.depth}, {_said(node)}: {counted(node.source_tokens, 'token')} became {node.tokens:,}",
         "conversation": node.conversation_id,
         "covers": f"{counted(node.message_count, 'message')}, msg_{node.first_store_id} to msg_{node.last_store_id}",
         "times": f"{moment(node.earliest_at)} to {moment(node.latest_at)}",
         "sources": ", ".join(f"{kind}_{each}" for each in sources[:20]) + (" ..." if len(sources) > 20 else ""),
         "condensed into": ", ".join(f"sum_{each}" for each in deps.dag.parents(node.node_id)) or "nothing",
         "replaces": f"sum_{node.replaces}" if node.replaces else "nothing",
-        "written": f"{moment(node.created_at)} by {node.model or 'no model'}, rung {node.rung or 'none'}",
+        "written": f"{moment(node.created_at)} by {node.model or 'no model'}",
         "checks": node.checks,
         "in the prompt": _node_place(deps, node),
         "dissolved": "yes" if node.node_id in Orders(deps.db).dissolved() else "no",
         "text": _short(node.text, _TEXT_CHARS),
     }
+
+
+def _said(node: Node) -> str:
+    return "not verified" if node.quality == "provisional" else node.quality
 
 
 def _node_place(deps: Access, node: Node) -> str:
@@ -258,11 +260,11 @@ def _node_place(deps: Access, node: Node) -> str:
     roots = deps.dag.nodes(assembly.roots) if assembly is not None else []
     above = next((root for root in roots if root.depth > node.depth and _below(deps, node.node_id, root)), None)
     if above is not None:
-        return f"not as a root of the newest prompt: it is part of {above.address}"
+        return f"no, but it is part of {above.address}"
     better = next((root for root in roots if root.replaces == node.node_id), None)
     if better is not None:
-        return f"not as a root of the newest prompt: {better.address} replaced it"
-    return "not as a root of the newest prompt"
+        return f"no: {better.address} replaced it"
+    return "no"
 
 
 def _short(text: str, chars: int) -> str:

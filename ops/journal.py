@@ -39,9 +39,7 @@ def journal(deps: Access, words: Words) -> Answer:
     lines = table([(moment(each["at"]), each["words"], each["said"]) for each in found[:limit]], indent="")
     if len(found) > limit:
         lines.append(f"These are the newest {limit}; `/lcm journal --limit {5 * limit}` shows more.")
-    return Answer(
-        "\n".join(lines or ["Nothing was changed so far."]), {"entries": found[:limit], "more": len(found) > limit}
-    )
+    return Answer("\n".join(lines or ["No changes yet."]), {"entries": found[:limit], "more": len(found) > limit})
 
 
 def entries(db: Database) -> list[dict[str, Any]]:

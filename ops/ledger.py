@@ -24,7 +24,8 @@ _TOKENS = 6000
 def _list(deps: Access, words: Words) -> Answer:
     readable(deps)  # refuses who is known to own nothing
     data = ledger.view(deps, " ".join(words.rest), 0, Room.of(_TOKENS))
-    lines = [f"{counted(data['total'], 'fact')} stated in this conversation, pinned ones and the newest first:"]
+    found = f"{counted(data['total'], 'fact')} stated in this conversation, pinned ones and the newest first:"
+    lines = [found if data["total"] else "No fact was stated in this conversation yet."]
     for each in data["entries"]:
         became = [f"{name.replace('_', ' ')} {each[name]}" for name in _BECAME if name in each]
         lines.append(f"{each['entry']}  {each['what']}  {each['at'][:10]}  {each['said_by']}: {each['quote']}")

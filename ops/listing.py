@@ -88,7 +88,8 @@ def show(deps: Access, words: Words) -> Answer:
     if kind == "msg" and scopes.messages([number], scope):
         return _message(deps, number)
     if kind == "sum" and scopes.nodes([number], scope) and (node := deps.dag.node(number)) is not None:
-        head = f"sum_{number}  {node.quality} summary of {counted(node.message_count, 'message')}, depth {node.depth}"
+        quality = "unverified" if node.quality == "provisional" else node.quality
+        head = f"sum_{number}  {quality} summary of {counted(node.message_count, 'message')}, depth {node.depth}"
         foot = f"It covers msg_{node.first_store_id} to msg_{node.last_store_id}."
         return Answer(
             f"{head}\n\n{node.text}\n\n{foot}", {"address": address, "text": node.text, "quality": node.quality}

@@ -7,7 +7,6 @@ Never applied by the plugin itself: a preset is a suggestion with its provenance
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -174,22 +173,6 @@ def named(name: str) -> Preset:
         if preset.name == name:
             return preset
     raise NotFound(f"there is no preset {name!r}; there are: {', '.join(each.name for each in EVERY)}")
-
-
-def would_have_cost(turns: Sequence[int], window: int, prices: tuple[float, float, float]) -> dict[str, float]:
-    """Dollars for the prompts of a conversation of turns of so many tokens under each choice, by arithmetic."""
-    read, cached, written = prices
-    out = {}
-    for name, begins, keeps in (("economy", 0.25, 0.08), ("balanced", 0.3, 0.1), ("memory", 0.75, 0.35)):
-        prompt, spent = 0.0, 0.0
-        for tokens in turns:
-            if prompt + tokens > begins * window:
-                folded, prompt = prompt - keeps * window, keeps * window
-                spent += prompt * (read - cached) + max(0.0, folded) * (0.4 * read + 0.04 * written)
-            spent += prompt * cached + tokens * read
-            prompt += tokens
-        out[name] = round(spent / 1e6, 3)
-    return out
 
 
 def suggestion(config: Config, *, context_length: int, model: str = "", provider: str = "") -> dict[str, Any]:

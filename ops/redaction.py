@@ -300,7 +300,7 @@ def _redact(deps: Access, words: Words) -> Answer:
     lines = [
         f"{render.counted(done.secrets, 'secret')} taken out of {counts[0]} and {counts[1]} (summaries, archives, names)."
     ]
-    lines.append("Indexes and file were written anew.")
+    lines.append("Indexes and file were rewritten.")
     if not deps.config.sensitive_patterns_enabled:
         lines.append("Redaction is off: set LCM_SENSITIVE_PATTERNS_ENABLED=true, or the next ones are stored again.")
     if done.unread:

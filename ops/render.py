@@ -64,9 +64,9 @@ def table(rows: Iterable[Sequence[object]], indent: str = "  ") -> list[str]:
 
 #: How a session began, and what is done with it, for people.
 _ORIGINS = {
-    "start": "began a conversation",
-    "rotation": "goes on with a conversation after a compaction of the host",
-    "branch": "branched off another conversation",
+    "start": "new conversation",
+    "rotation": "continued after a compaction of the host",
+    "branch": "branch of another conversation",
     "subagent": "delegated by another session",
 }
 _MODES = {
@@ -145,9 +145,9 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     life = data.get("lifecycle") or {}
     if life:
         began, kept = _ORIGINS.get(life["origin"], life["origin"]), _MODES.get(life["mode"], life["mode"])
-        rows.append(("lifecycle", f"{began}; {kept}; {'ended' if life['ended_at'] else 'not ended'}"))
-    rows.append(("last_rotate_at", moment(data["last_rotate_at"])))
+        rows.append(("lifecycle", f"{began}; {kept}; {'ended' if life['ended_at'] else 'active'}"))
     if data["last_rotate_at"] is not None:
+        rows.append(("last_rotate_at", moment(data["last_rotate_at"])))
         rows.append(("rotate backup", data["rotate_backup_path"]))
     if life.get("rotate_ordered"):
         rows.append(("rotate", "ordered; it happens at the next message"))
@@ -167,7 +167,7 @@ def exam_line(last: Mapping[str, Any]) -> str:
     counts = last["all"]
     prompt, look, lost = (f"{counts[grade] / max(1, counts['n']):.0%}" for grade in ("prompt", "look", "lost"))
     when = moment(last["at"])
-    return f"{prompt} in the prompt, {look} one look away, {lost} lost of {counted(counts['n'], 'probe')} ({when})"
+    return f"{prompt} in the prompt, {look} one look away, {lost} lost of {counted(counts['n'], 'question')} ({when})"
 
 
 def _named(data: Mapping[str, Any]) -> str:
@@ -211,7 +211,9 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
                 ("messages", f"{store['session_messages']:,} of this session, {store['total_messages']:,} in all")
             )
             depths = ", ".join(f"d{depth}: {sum(each.values())}" for depth, each in dag["by_depth"].items())
-            rows.append(("summaries", f"{dag['nodes']} ({depths or 'none'}), {dag['provisional']} provisional"))
+            rows.append(
+                ("summaries", f"{dag['nodes']} ({depths or 'none'}), {dag['provisional'] or 'none'} not verified")
+            )
         else:
             rows += [("messages", f"{store['total_messages']:,}"), ("summaries", f"{dag['total_nodes']:,}")]
     if data.get("lcm_map"):
@@ -231,7 +233,8 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         if schedule := retention["schedule"]:
             rows.append(("retention by itself", scheduled(schedule)))
     filters = data["session_filters"]
-    rows.append(("ignored messages", f"{filters['ignored_message_count']} since the start of this process"))
+    if filters["ignored_message_count"]:
+        rows.append(("ignored messages", f"{filters['ignored_message_count']} since the start of this process"))
     return rows
 
 
@@ -349,7 +352,8 @@ def doctor_text(data: Mapping[str, Any], *, verbose: bool = False) -> str:
         about = f"the newest of {data['sessions']:,} sessions; `hermes lcm doctor --session ID` looks at another one"
         lines.append(f"  Prompt and session checks are about {data['session_id']}, {about}.")
     if data.get("not_checked"):
-        lines.append(f"  not checked without a readable database: {', '.join(data['not_checked'])}")
+        count = counted(len(data["not_checked"]), "more check")
+        lines.append(f"  {count} need a database that can be read.")
     if not data["deep"]:
         lines.append("  `/lcm doctor deep` also reads the whole file and its indexes.")
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from ..config import ENV_PREFIX, KNOBS, Config, Knob, shown
 from ..errors import BadRequest
 from .answers import Answer, Words, at_most, one
 from .render import table
+from .replay import REACHED
 
 if TYPE_CHECKING:
     from ..recall.access import Access
@@ -24,7 +25,7 @@ def named(word: str) -> Knob:
     if name not in KNOBS:
         near = difflib.get_close_matches(name[:60], list(KNOBS), n=1, cutoff=0.6)
         meant = f"; did you mean {near[0]}?" if near else ""
-        raise BadRequest(f"there is no setting {word!r}{meant} `/lcm config get all` lists them")
+        raise BadRequest(f"there is no setting {word!r}{meant}; `/lcm config get all` lists them")
     return KNOBS[name]
 
 
@@ -54,7 +55,10 @@ def get(deps: Access, words: Words) -> Answer:
 
 
 def _listed(config: Config, knobs: list[Knob]) -> Answer:
-    rows = [(knob.name, shown(getattr(config, knob.name)), config.provenance(knob.name)) for knob in knobs]
+    rows = []
+    for knob in knobs:
+        source = config.provenance(knob.name)
+        rows.append((knob.name, shown(getattr(config, knob.name)) + (f"  ({source})" if source != "default" else "")))
     foot = "`/lcm config explain NAME` says what one of them does; `/lcm config get all` lists them all."
     head = table(rows, indent="") or ["Every setting has its default."]
     return Answer("\n".join([*head, foot]), {"settings": [data_of(config, knob) for knob in knobs]})
@@ -70,8 +74,17 @@ def explain(deps: Access, words: Words) -> Answer:
         ("default", shown(knob.default)), ("accepts", knob.expected), ("variable", f"{knob.env} (it wins over config.yaml)"),
         *(("not accepted", each) for each in refused),
     ]  # fmt: skip
-    foot = f"`hermes lcm config set {knob.name} VALUE` changes it."
-    return Answer("\n".join([*table(rows, indent=""), foot]), {**data, "refused": refused})
+    trial = f"`hermes lcm config explain {knob.name} VALUE` tries a value on the archive's newest day.\n"
+    foot = f"{trial if knob.name in REACHED else ''}`hermes lcm config set {knob.name} VALUE` changes it."
+    return Answer("\n".join(table(rows, indent="")), {**data, "refused": refused}, foot=foot)
+
+
+def read(knob: Knob, value: str) -> object:
+    """A value as the setting takes it. Raises BadRequest for one that it does not take."""
+    try:
+        return knob.read(value)
+    except ValueError as exc:
+        raise BadRequest(f"{knob.name}={value!r}: expected {knob.expected}") from exc
 
 
 def accepted(config: Config, words: Words) -> tuple[Knob, str]:
@@ -80,10 +93,7 @@ def accepted(config: Config, words: Words) -> tuple[Knob, str]:
         raise BadRequest("`/lcm config set` needs a setting and its value, such as `fresh_tail_count 24`")
     at_most(words, 2, "one setting and one value; put quotes around a value with blanks")
     knob, value = named(words.rest[0]), words.rest[1]
-    try:
-        knob.read(value)
-    except ValueError as exc:
-        raise BadRequest(f"{knob.name}={value!r}: expected {knob.expected}") from exc
+    read(knob, value)
     if config.provenance(knob.name) == "env":
         raise BadRequest(f"{knob.env} is set in the environment and wins over config.yaml; change or unset it there")
     return knob, value

@@ -187,7 +187,7 @@ def _program(runtime: Runtime, deps: Access, words: Words, args: argparse.Namesp
 
 def _stopped(name: str, far: str) -> Answer:
     """Ctrl-C: what was committed stays, and nothing is half-made."""
-    said = f"Stopped{far}. What `hermes lcm {name}` had finished stays; the same command goes on, or begins anew."
+    said = f"Stopped{far}. What `hermes lcm {name}` had finished is kept. Run the same command again to go on."
     return Answer(said, {"error": said, "kind": "KeyboardInterrupt"}, 130)
 
 
@@ -210,7 +210,7 @@ def _with_options(verb: Verb, rest: list[str], args: argparse.Namespace) -> tupl
     limit = ["--limit", args.limit] if args.limit is not None else []
     if args.output is not None and verb.name != "export":
         raise BadRequest(
-            f"`/lcm {verb.name}` writes no file, so it takes no --output; `/lcm help {verb.name}` says more"
+            f"`/lcm {verb.name}` writes no file, so it does not take --output; `/lcm help {verb.name}` says more"
         )
     words = flagged(verb, [*rest, *limit], [flag for flag, on in given.items() if on])
     return verb, replace(words, output=args.output or "")

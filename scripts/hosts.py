@@ -143,7 +143,9 @@ def table(results: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append(f"| {host} | {' | '.join(cells)} |")
     days = sorted({str(result["on"]) for result in results.values()})
     span = " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "never"
-    return "\n".join([*lines, "", f"Tests that passed, run {span} by `scripts/test --hosts`."])
+    return "\n".join(
+        [*lines, "", f"Tried {span} by `scripts/test --hosts`; the numbers are in `tests/host/results.json`."]
+    )
 
 
 def _cell(factor: str, result: Mapping[str, Any] | None) -> str:
@@ -151,8 +153,8 @@ def _cell(factor: str, result: Mapping[str, Any] | None) -> str:
         return "not run"
     if result["failed"] or result["exit"]:
         return f"**{result['failed'] or 'all'} failed**"
-    skipped = f", {result['skipped']} skipped" if result["skipped"] else ""
-    return f"refused, in words ({result['passed']})" if factor == REFUSED else f"{result['passed']}{skipped}"
+    skipped = f" ({result['skipped']} test skipped)" if result["skipped"] else ""
+    return "no, and it says so" if factor == REFUSED else f"yes{skipped}"
 
 
 def written(text: str, results: Mapping[str, Mapping[str, Any]]) -> str:

@@ -263,7 +263,7 @@ def _failures(path: Path) -> Iterator[None]:
     except sqlite3.Error as exc:
         raise translate(exc, path) from exc
     except UnicodeDecodeError as exc:
-        raise StoreCorrupt(f"{path}: text in it is no UTF-8 ({exc.reason})") from exc
+        raise StoreCorrupt(f"{path}: text in it is not UTF-8 ({exc.reason})") from exc
     except OSError as exc:
         raise StoreError(f"{path}: {exc.strerror or exc}") from exc
 

@@ -81,7 +81,7 @@ class Translated:
             return
         if isinstance(exc, sqlite3.Error) and self._moved():
             raise Exchanged(
-                f"{self._path} or its log was exchanged while it was in use ({exc}); it is read anew"
+                f"{self._path} or its log was exchanged while it was in use ({exc}); it is read again"
             ) from exc
         if isinstance(exc, sqlite3.Error):
             error = translate(exc, self._path)
@@ -90,7 +90,7 @@ class Translated:
             raise error from exc
         if isinstance(exc, UnicodeDecodeError):  # of the list of tables, or of a row
             raise StoreCorrupt(
-                f"{self._path}: text in it is no UTF-8 ({exc.reason} {exc.object[exc.start]:#x})"
+                f"{self._path}: text in it is not UTF-8 ({exc.reason} {exc.object[exc.start]:#x})"
             ) from exc
         if isinstance(exc, (UnicodeEncodeError, OverflowError)):
             raise StoreError(f"{self._path}: a value that SQLite cannot hold ({exc})") from exc

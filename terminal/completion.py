@@ -68,15 +68,15 @@ end
 
 
 def script(shell: str, options: Sequence[str]) -> str:
-    """A shell's script that completes our words. Raises BadRequest for a shell that we know not."""
+    """A shell's script that completes our words. Raises BadRequest for another shell."""
     makers = {"bash": _bash, "zsh": _zsh, "fish": _fish}
     if shell not in makers:
-        raise BadRequest(f"`/lcm completion` knows no shell {shell!r}; there are {', '.join(makers)}")
+        raise BadRequest(f"`/lcm completion` does not know the shell {shell!r}; it knows {', '.join(makers)}")
     return makers[shell](sorted(options))
 
 
 def _families() -> dict[str, tuple[str, list[str]]]:
-    """First words, each with its help and the words that may follow."""
+    """First words of verbs, each with its help and the words that may follow."""
     out: dict[str, tuple[str, list[str]]] = {}
     for verb in VERBS:
         first, _, second = verb.name.partition(" ")

@@ -49,7 +49,7 @@ function Picture({ found, place, go, profile, w }) {
   const canvas = useRef(null);
   const drag = useRef(null);
   const chosen = Number(place.sum) || 0;
-  const words = useMemo(() => ({ time: w.time, number: w.number, depth: (n) => w.say("depth", { n }) }), [w]);
+  const words = useMemo(() => ({ time: w.time, clock: w.clock, number: w.number, depth: (n) => w.say("depth", { n }) }), [w]);
 
   useEffect(() => {
     const watch = new ResizeObserver(() => setWidth(canvas.current ? canvas.current.clientWidth : 0));

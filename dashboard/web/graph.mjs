@@ -5,6 +5,7 @@ const ROW = 26; // pixels of a row of summaries
 const GAP = 15; // holds the name of the depth below
 const LINE = 64; // of the line of messages
 const LABEL = 18;
+const DAY = 86400; // seconds
 export const STATES = ["verified", "condensed", "extract", "verbatim", "archived"];
 
 /** Rows by depth, each in the order of positions, so that what a view shows is found by bisection. */
@@ -101,7 +102,7 @@ export function draw(canvas, m, view, line, chosen, words) {
 }
 
 function summary(c, at, node, chosen, colour) {
-  c.globalAlpha = node.dissolved ? 0.35 : node.shown || chosen ? 1 : 0.72;
+  c.globalAlpha = node.dissolved ? 0.35 : node.shown || chosen ? 1 : 0.86;
   c.fillStyle = colour(node.state);
   c.fillRect(at.left + 0.5, at.top, Math.max(1, at.width - 1), at.height);
   c.globalAlpha = 1;
@@ -170,10 +171,15 @@ function messages(c, m, view, width, tall, line, colour, words) {
   }
   c.fillStyle = colour("ink-quiet");
   const steps = Math.max(2, Math.floor(width / 150));
+  const times = line ? line.bars.filter((each) => each.at && each.to >= view.low && each.from <= view.high).map((each) => each.at) : [];
+  const when = times.length && times[times.length - 1] - times[0] < DAY ? words.clock : words.time;
+  let before = "";
   for (let n = 0; n < steps; n += 1) {
     const pos = positionAt(view, width, ((n + 0.02) * width) / steps);
     const bar = line && line.bars.find((each) => each.to >= pos);
-    c.fillText(bar && bar.at ? words.time(bar.at) : words.number(Math.round(pos)), (n * width) / steps + 2, tall - 4, width / steps - 6);
+    const text = bar && bar.at ? when(bar.at) : words.number(Math.round(pos));
+    if (text !== before) c.fillText(text, (n * width) / steps + 2, tall - 4, width / steps - 6);
+    before = text;
   }
 }
 

@@ -26,8 +26,8 @@ function Plot({ days, w }) {
   const most = Math.max(...days.map((day) => day.money), 1e-9);
   const wide = 720 / days.length;
   const bar = (day, n) => {
-    const tall = (150 * day.money) / most;
-    const summaries = (150 * day.summary_money) / most;
+    const tall = (135 * day.money) / most;
+    const summaries = (135 * day.summary_money) / most;
     return h("g", { key: day.day },
       h("title", null, `${day.day}: ${w.say("dollars", { n: w.money(day.money) })}`),
       h("rect", { x: n * wide + 1, y: 160 - tall, width: Math.max(1, Math.min(60, wide - 2)), height: tall - summaries, className: "plot-requests" }),
@@ -36,7 +36,7 @@ function Plot({ days, w }) {
   return h("div", null,
     h("svg", { viewBox: "0 0 720 180", className: "lcm-plot", role: "img", "aria-label": w.say("money.plot", { n: days.length, most: w.money(most) }) },
       days.map(bar),
-      h("text", { x: 2, y: 176 }, days[0].day), h("text", { x: 718, y: 176, textAnchor: "end" }, days.length > 1 ? days[days.length - 1].day : ""), h("text", { x: 718, y: 12, textAnchor: "end" }, w.say("dollars", { n: w.money(most) }))),
+      h("text", { x: 2, y: 176 }, days[0].day), h("text", { x: 718, y: 176, textAnchor: "end" }, days.length > 1 ? days[days.length - 1].day : ""), h("text", { x: 2, y: 14 }, w.say("dollars", { n: w.money(most) }))),
     h("p", { className: "lcm-legend" }, h("span", null, h("i", { className: "lcm-key plot-requests" }), w.say("money.requests")), h("span", null, h("i", { className: "lcm-key plot-summaries" }), w.say("money.summaries"))),
     h("div", { className: "lcm-scroll" }, h("table", { className: "lcm-table" },
       h("thead", null, h("tr", null, ["money.day", "money.count", "money.cached", "money.uncached", "money.cost"].map((key) => h("th", { key, scope: "col" }, w.say(key))))),

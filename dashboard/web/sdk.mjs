@@ -86,6 +86,7 @@ function worded(texts, locale) {
   const cents = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
   const small = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 4 });
   const times = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
+  const clock = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
   const say = (key, values) => {
     const text = texts[key] === undefined ? key : texts[key];
     return text.replace(/\{(\w+)\}/g, (whole, name) => (values && name in values ? String(values[name]) : whole));
@@ -95,7 +96,8 @@ function worded(texts, locale) {
     /** So many things: the form of the word that the language has for that number. */
     many: (key, count) => say(`${key}.${texts[`${key}.${plural.select(count)}`] ? plural.select(count) : "other"}`, { n: numbers.format(count) }),
     number: (value) => numbers.format(value || 0),
-    money: (value) => (Math.abs(value) < 1 ? small : cents).format(value || 0),
+    money: (value) => (Math.abs(value) < 0.1 ? small : cents).format(value || 0),
+    clock: (seconds) => clock.format(new Date(seconds * 1000)),
     time: (seconds) => (seconds ? times.format(new Date(seconds * 1000)) : "–"),
   };
 }
@@ -167,6 +169,9 @@ export function Facts({ rows }) {
     ),
   );
 }
+
+/** A text in which names stand between backticks. */
+export const coded = (text) => text.split("`").map((part, n) => (n % 2 ? h("code", { key: n }, part) : part));
 
 /** A text in which some terms are marked. */
 export function Marked({ text, terms }) {

@@ -1,6 +1,6 @@
 // Settings: what each is, where its value comes from, what it does; and what a preset would set.
 
-import { Act, Button, Facts, Loaded, Notice, Panel, h, useData, useState, useWords } from "./sdk.mjs";
+import { Act, Button, Facts, Loaded, Notice, Panel, coded, h, useData, useState, useWords } from "./sdk.mjs";
 
 export function Settings({ place, mode, profile }) {
   const w = useWords();
@@ -19,6 +19,7 @@ export function Settings({ place, mode, profile }) {
           h("select", { value: preset, onChange: (event) => setPreset(event.target.value) },
             h("option", { value: "" }, "…"), said.presets.map((each) => h("option", { key: each.name, value: each.name }, each.name)))),
         preset ? h("p", { className: "lcm-quiet" }, said.presets.find((each) => each.name === preset).summary) : null,
+        preset && mode === "full" ? h(Act, { key: `show ${preset}`, words: `preset show ${preset}`, profile, session: place.session, open: true }) : null,
         preset ? h(Act, { key: preset, words: mode === "full" ? `preset use ${preset}` : `preset show ${preset}`, profile, session: place.session, done: list.again, open: true }) : null),
       h(Panel, { title: w.say("view.settings") },
         h("p", { className: "lcm-quiet" }, w.say("settings.how")),
@@ -28,7 +29,7 @@ export function Settings({ place, mode, profile }) {
           h("span", { className: "lcm-quiet", role: "status" }, w.say("of", { a: w.number(shown.length ? 1 : 0), b: w.number(shown.length), n: w.number(said.settings.length) }))),
         h("ul", { className: "lcm-list" }, shown.map((each) => h("li", { key: each.name },
           h("strong", null, each.name), " = ", each.value === null ? w.say("settings.hidden") : h("code", null, each.value),
-          h("div", null, each.meaning),
+          h("div", null, coded(each.meaning)),
           h(Facts, { rows: [
             [w.say("settings.source"), each.source === "default" ? w.say("settings.default") : each.source],
             [w.say("settings.expected"), each.expected],
@@ -46,7 +47,7 @@ function Change({ each, profile, session, done, w }) {
   const [words, setWords] = useState("");
   const send = (event) => {
     event.preventDefault();
-    setWords(`config set ${each.name} "${value.trim().replace(/["\\]/g, "\\$&")}"`);
+    setWords(`${each.name} "${value.trim().replace(/["\\]/g, "\\$&")}"`);
   };
   if (!open) return h(Button, { onClick: () => setOpen(true) }, w.say("settings.change"));
   return h("div", null,
@@ -54,5 +55,6 @@ function Change({ each, profile, session, done, w }) {
       h("input", { value, "aria-label": w.say("settings.value", { name: each.name }), placeholder: each.expected, onChange: (event) => { setValue(event.target.value); setWords(""); } }),
       h("button", { type: "submit", className: "lcm-button", disabled: !value.trim() }, w.say("look")),
       h(Button, { onClick: () => { setOpen(false); setWords(""); } }, w.say("leave"))),
-    words ? h(Act, { key: words, words, profile, session, done, open: true }) : null);
+    words && each.replayed ? h(Act, { key: `explain ${words}`, words: `config explain ${words}`, profile, session, open: true }) : null,
+    words ? h(Act, { key: words, words: `config set ${words}`, profile, session, done, open: true }) : null);
 }

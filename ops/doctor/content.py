@@ -63,7 +63,7 @@ def search_index(deps: Access, deep: bool) -> Finding:
         return warn(
             "; ".join(left),
             meaning="nothing finds them, but who reads the file can read these words",
-            remedy="build the index anew from the stored messages",
+            remedy="rebuild the index from the stored messages",
             command="/lcm doctor repair apply",
         )
     if not said:
@@ -78,7 +78,7 @@ def search_index(deps: Access, deep: bool) -> Finding:
     return fail(
         "; ".join(said[:5]),
         meaning="searches miss stored messages; nothing is lost",
-        remedy="build the indexes anew from the stored messages",
+        remedy="rebuild the indexes from the stored messages",
         command="/lcm doctor repair apply",
     )
 
@@ -90,7 +90,7 @@ def links(deps: Access, _deep: bool) -> Finding:
         return ok("every row points at something that exists")
     return fail(
         ", ".join(_some(count, name) for name, count in broken.items()),
-        meaning="the file was damaged or changed by another program; a salvage brings over rows whose counterpart was unreadable",
+        meaning="the file was damaged, or another program changed it; after a repair some rows lack what they point at",
         remedy=f"{way_back(deps)}; or accept the loss: `/lcm doctor accept`",
         command="/lcm doctor accept",
         **{name.replace(" ", "_"): count for name, count in broken.items()},
@@ -109,7 +109,7 @@ def gaps(deps: Access, _deep: bool) -> Finding:
         return ok("no sequence number is missing")
     return fail(
         f"missing: {counted(sum(count for _, count in found), 'message')} in {counted(len(found), 'conversation')}",
-        meaning="rows were removed from outside, or a salvage could not read them",
+        meaning="another program removed rows, or a repair could not read them",
         remedy=f"what the host keeps of the session is taken in again when it goes on; {way_back(deps)}; or accept the loss: "
         "`/lcm doctor accept`",
         command="/lcm doctor accept",
@@ -141,7 +141,7 @@ def provisional(deps: Access, _deep: bool) -> Finding:
     reasons = Counter(_reason(rung, checks) for _, _, rung, checks in found)
     more = " or more" if len(found) == 200 else ""
     return warn(
-        f"{len(found)}{more} provisional summaries: "
+        f"{len(found)}{more} summaries are extracts or not verified: "
         + ", ".join(f"{why} ({count})" for why, count in reasons.most_common(5)),
         meaning="they hold extracts instead of a summary; their messages are complete and can be expanded",
         remedy="the background worker replaces them once a model answers; see the checks summary_routes and background",

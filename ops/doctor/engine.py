@@ -254,7 +254,7 @@ def routes(deps: Access, _deep: bool) -> Finding:
     )
     return warn(
         f"not called for now: {said}",
-        meaning="summaries become provisional extracts until the model answers again",
+        meaning="extracts stand in for summaries until the model answers again",
         remedy="check the model of `auxiliary.compression` (or LCM_SUMMARY_MODEL); it is tried again by itself",
         routes={name: dict(state) for name, state in shut.items()},
     )
@@ -269,7 +269,7 @@ def spending(deps: Access, _deep: bool) -> Finding:
         return ok(said, **used)
     return warn(
         f"{said}; {counted(chats, 'chat')} at the limit of {used['max_calls_of_a_chat']}",
-        meaning="no model is called for them until the window moves on; their summaries are provisional extracts meanwhile",
+        meaning="no model is called for them until the window moves on; until then extracts stand in for their summaries",
         remedy="wait, or raise the limit",
         command=f"export LCM_SUMMARY_SPEND_MAX_CALLS={int(used['max_calls_of_a_chat']) * 2}",
         **used,

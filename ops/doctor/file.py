@@ -139,7 +139,7 @@ def schema(deps: Access, _deep: bool) -> Finding:
     return fail(
         f"tables are missing: {', '.join(missing)}",
         meaning="the file is damaged or was changed by another program",
-        remedy="salvage what is readable into a new file, or restore a backup",
+        remedy="save what is readable into a new file, or restore a backup",
         command="/lcm doctor repair",
         missing=missing,
     )
@@ -241,7 +241,7 @@ def backups(deps: Access, _deep: bool) -> Finding:
     if lost := _larger(deps, everything):
         return fail(
             f"{deps.db.path.name} holds fewer messages than {lost}",
-            meaning="the file was lost or replaced, and began anew",
+            meaning="the file was lost or replaced, and a new one was begun",
             remedy="put that backup back (what is newer here stays in the file that is kept), or accept what is here: "
             "`/lcm doctor accept`",
             command=f"/lcm restore {lost.path.name}",

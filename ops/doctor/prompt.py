@@ -148,7 +148,7 @@ def cache_prefix(deps: Access, deep: bool) -> Finding:
         return warn(
             f"of the summaries at the beginning {mean:.0%} stayed, on average of "
             f"{counted(len(kept), 'compaction')} ({_said(causes)}){among}",
-            meaning="the provider's cache begins anew after most compactions, which costs money and time",
+            meaning="the provider's cache starts over after most compactions, which costs money and time",
             **_way_out(causes),
             kept=round(mean, 3),
             **data,

@@ -73,7 +73,8 @@ def _hold(deps: Access, name: str, *, undo: bool, dry: bool) -> None:
 
 def _list(deps: Access) -> Answer:
     named, single = sessions(deps), [f"msg_{row[0]}" for row in deps.db.query(_PINNED)]
-    said = f"held: {counted(len(named), 'session')}, {counted(len(single), 'message')}"
+    held = f"Held: {counted(len(named), 'session')}, {counted(len(single), 'message')}."
+    said = held if named or single else "Nothing is held; `/lcm pin msg_12` holds a message."
     return Answer(
         "\n".join([said, *(f"  {each}" for each in [*named, *single[:50]])]), {"sessions": named, "messages": single}
     )

@@ -113,7 +113,7 @@ class Done:
 def plan(deps: Access, asked: Selection, progress: Progress = silent, others: Others | None = None) -> Plan:
     """Name everything that a purge of these messages would remove. Changes nothing."""
     if not any((asked.ids, asked.session, asked.principal, asked.before, asked.matching)):
-        raise BadRequest("a purge has to be told of what: --messages, --session, --principal, --before or --matching")
+        raise BadRequest("say what to purge: --messages, --session, --principal, --before or --matching")
     chosen = _chosen(deps, asked, progress)
     there = others.reach(asked, chosen, progress) if others is not None else None
     held = holds.held(deps, chosen) | frozenset(there.held if there else ())

@@ -49,7 +49,7 @@ def selection(words: Words) -> Selection:
         kind = rest.pop(0).lower()
         if kind not in _KINDS or not rest:
             raise BadRequest(
-                f"`/lcm {words.name}` knows no {kind!r} (what there is: {', '.join(_KINDS)}, each with its value)"
+                f"`/lcm {words.name}` does not take {kind!r} (it takes: {', '.join(_KINDS)}, each with its value)"
             )
         said[kind] = rest.pop(0)
         while kind == "messages" and rest and rest[0].lower().startswith("msg_"):
@@ -57,9 +57,9 @@ def selection(words: Words) -> Selection:
     named = [each for each in said.get("messages", "").replace(",", " ").split() if each]
     addresses = [parsed(each) for each in named]
     if wrong := next((name for name, (kind, _) in zip(named, addresses, strict=True) if kind != "msg"), ""):
-        raise BadRequest(f"{wrong} is a summary; messages are purged, and what rests on them follows")
+        raise BadRequest(f"{wrong} is a summary; name messages to purge, and their summaries go too")
     if "matching" in said and not said["matching"].strip():
-        raise BadRequest("an empty text matches everything; --principal or --before says that, if that is meant")
+        raise BadRequest("an empty text matches everything; if you mean that, use --principal or --before")
     return Selection(
         tuple(number for _, number in addresses), said.get("session"), said.get("principal"),
         _moment(said["before"]) if "before" in said else None, said.get("matching", ""),
@@ -70,7 +70,7 @@ def _moment(text: str) -> float:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise BadRequest(f"--before {text!r} is no date like 2026-11-01") from None
+        raise BadRequest(f"--before {text!r} is not a date like 2026-11-01") from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
@@ -229,7 +229,7 @@ def _certified(done: purge.Done, certificate: dict[str, Any]) -> list[str]:
         *_searched_there(done),
     ]
     if done.short:
-        lines.append(f"  {counted(done.short, 'message')} too short to be told from others: not looked for")
+        lines.append(f"  {counted(done.short, 'message')} too short to tell from others: not looked for")
     if done.still:
         named: Sequence[str] = done.still[:_SHOWN]
         lines.append(f"  STILL SAID in {', '.join(named)}: other messages that repeat it; purge them too")
@@ -263,7 +263,7 @@ def _retention(deps: Access, words: Words) -> Answer:
     if not deps.trusted:
         raise BadRequest("retention removes what was said, so it is done at the terminal: `hermes lcm retention`")
     if not deps.config.retention:
-        return Answer("No policy is set, so nothing is ever removed by age: LCM_RETENTION sets one.", {"policy": []})
+        return Answer("Nothing is removed by age, because no policy is set. LCM_RETENTION sets one.", {"policy": []})
     done = (retention.apply if words.apply else retention.plan)(deps, words.progress)
     verb = "removed" if words.apply else "would remove"
     what = {"payloads": "payload files of", "summaries": "texts (summaries stay) of", "purge": "all of"}

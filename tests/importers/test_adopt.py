@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.earlier import PAYLOADS, SUMMARY, EarlierPlugin, talk, used
+from worlds.earlier import LCM_X, PAYLOADS, SUMMARY, EarlierPlugin, talk, used
 from worlds.home import ROOT, Holder, Home, digest, healthy
 
 from hermes_lcm.command import OK, REFUSED, VERBS, Words
@@ -171,6 +171,24 @@ def test_summaries_are_nodes_that_say_that_they_were_not_verified(tmp_path: Path
     assert json.loads(leaf.checks)["verified"] is False
 
 
+def test_a_database_of_lcm_x_is_adopted_with_what_only_it_has(tmp_path: Path) -> None:
+    """It keeps the same schema 5; its columns stay with each message."""
+    old = EarlierPlugin(tmp_path)
+    old.db.executescript(LCM_X)
+    said = talk(4)
+    old.node("s1", old.store("s1", said), "what was said")
+    old.close()
+    deps = terminal(tmp_path)
+    done = adopt.adopt(deps, None, None)
+    rows = thread(deps)
+
+    assert (done.found["messages"], done.found["nodes"]) == (len(said), 1)
+    assert [row.head.role for row in rows] == [each["role"] for each in said]
+    kept = rows[0].envelope["hermes_lcm"]
+    assert isinstance(kept, dict)
+    assert (kept["conversation_id"], kept["observed_at_source"]) == ("c1", "host")
+
+
 def test_a_session_that_goes_on_stores_only_what_is_new(tmp_path: Path) -> None:
     """The host's list begins with that plugin's summary; then with the messages themselves."""
     plugin, messages = used(tmp_path)
@@ -210,7 +228,7 @@ def test_adopting_twice_is_adopting_once(tmp_path: Path) -> None:
 def test_nothing_to_adopt_is_said(tmp_path: Path) -> None:
     """Our own database, or none."""
     healthy(tmp_path).close()
-    for home, said in ((tmp_path, "no database of the earlier"), (tmp_path / "empty", "does not exist")):
+    for home, said in ((tmp_path, "not a database of the earlier"), (tmp_path / "empty", "does not exist")):
         with pytest.raises(BadRequest, match=f"lcm.db .*{said}"):
             adopt.adopt(terminal(home), None, None)
 
@@ -221,7 +239,7 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
         db.execute("CREATE TABLE notes(text)")
     db.close()
 
-    with pytest.raises(BadRequest, match="no database of the earlier"):
+    with pytest.raises(BadRequest, match="not a database of the earlier"):
         adopt.adopt(terminal(tmp_path), None, None)
 
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 import pytest
 from worlds.home import ROOT, Home, digest
 
-from hermes_lcm.command import REFUSED
+from hermes_lcm.command import REFUSED, run
 from hermes_lcm.ops.doctor.checks import doctor
 
 SCRIPT = ROOT / "scripts" / "import_lossless_claw.py"
@@ -213,11 +213,26 @@ def test_what_is_no_such_database_is_refused(source: Path, tmp_path: Path) -> No
         assert said in answer["error"]
 
 
-def test_the_general_import_says_which_command_reads_a_database(source: Path, tmp_path: Path) -> None:
-    """A database is no transcript."""
-    from hermes_lcm.command import answer
+def test_a_file_of_the_port_to_hermes_comes_over_with_its_tree(source: Path, tmp_path: Path) -> None:
+    """lossless-hermes-py names the links of its summaries otherwise, and keeps no order of them."""
+    with closing(sqlite3.connect(source, isolation_level=None)) as db:
+        for table, own, other in (("messages", "summary_id", "message_id"), ("parents", "parent_id", "child_id")):
+            of = "message_id" if table == "messages" else "parent_summary_id"
+            db.executescript(
+                f"CREATE TABLE t({own} TEXT, {other} TEXT); INSERT INTO t SELECT summary_id, {of} FROM summary_{table};"
+                f"DROP TABLE summary_{table}; ALTER TABLE t RENAME TO summary_{table};"
+            )
+    world = Home(tmp_path / "home")
+    script(source, world.path, "--summaries", "--apply")
+    top = world.runtime.dag.node(3)
 
-    said = answer(f"import {source}", Home(tmp_path / "home").deps(None, trusted=True))
+    assert top is not None
+    assert (top.depth, top.message_count) == (1, 4)
 
-    assert said.code == REFUSED
-    assert "scripts/import_lossless_claw.py" in said.text
+
+def test_the_verb_takes_a_database_of_lossless_claw_in(source: Path, tmp_path: Path) -> None:
+    """With its summaries: one command for whoever switches."""
+    deps = Home(tmp_path / "home").deps(None, trusted=True)
+
+    assert "Dry run" in run(f"import {source}", deps)
+    assert "8 messages added" in run(f"import {source} apply", deps)

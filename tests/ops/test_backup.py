@@ -366,7 +366,7 @@ def test_a_damaged_backup_is_refused(world: Home) -> None:
     made = backup.back_up(world.deps()).path
     made.write_bytes(made.read_bytes()[:5000])
 
-    with pytest.raises(StoreCorrupt, match="no sound backup") as refused:
+    with pytest.raises(StoreCorrupt, match="not a sound backup") as refused:
         backup.restore(world.deps(), made.name)
     assert "name another backup" in refused.value.remedy  # the database is well: nothing is to be repaired
     assert world.runtime.store.count() == 100
@@ -413,7 +413,7 @@ def test_the_backups_of_another_account_are_no_empty_folder(tmp_path: Path) -> N
     finally:
         shutil.rmtree(home)
     assert (
-        "Permission denied" if os.geteuid() == 0 else "none yet"
+        "Permission denied" if os.geteuid() == 0 else "no backup of this database yet"
     ) in said  # of somebody who is not root, it is their own
 
 

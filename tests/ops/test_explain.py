@@ -83,9 +83,7 @@ def test_a_condensed_leaf_says_what_it_is_part_of(tmp_path: Path) -> None:
     first = world.dag.messages_below([deep.node_id])[0]
     leaf = world.dag.covering(first)[0]
 
-    assert told(world, f"sum_{leaf}", "s")["in the prompt"] == (
-        f"not as a root of the newest prompt: it is part of {deep.address}"
-    )
+    assert told(world, f"sum_{leaf}", "s")["in the prompt"] == (f"no, but it is part of {deep.address}")
     said = told(world, f"msg_{first}", "s")
     assert said["shown by"].startswith(f"{deep.address}, verified, depth {deep.depth}")
     assert said["leaf over it"].startswith(f"sum_{leaf}, ")

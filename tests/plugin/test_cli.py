@@ -282,7 +282,7 @@ def test_a_verb_that_is_mistyped_gets_the_nearest_name(
     [
         ("preset", "`/lcm preset show NAME` says what one of them sets"),
         ("redact nonsense", "nonsense: no kind of secret"),
-        ("status dep", "`/lcm status` takes no 'dep' (what there is: deep);"),
+        ("status dep", "`/lcm status` does not take 'dep' (it takes: deep);"),
         ("doctor claen", "retention, duplicates, deep, verbose);"),
         ("import /no/such/file", "at the terminal"),
     ],
@@ -295,12 +295,12 @@ def test_what_is_incomplete_or_too_much_is_told_what_fits(typed: str, said: str,
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("status --apply", "`hermes lcm status` takes no 'apply' (what there is: deep);"),
-        ("backup --dry-run", "`hermes lcm backup` takes no '--dry-run' (what there is: drill);"),
-        ("backup dry-run", "`hermes lcm backup` takes no '--dry-run' (what there is: drill);"),
-        ("export --apply", "`hermes lcm export` takes no 'apply'"),
-        ("search --deep zebra", "`hermes lcm search` takes no 'deep'"),
-        ("doctor repair deep", "`hermes lcm doctor repair` takes no 'deep' (what there is: apply);"),
+        ("status --apply", "`hermes lcm status` does not take 'apply' (it takes: deep);"),
+        ("backup --dry-run", "`hermes lcm backup` does not take '--dry-run' (it takes: drill);"),
+        ("backup dry-run", "`hermes lcm backup` does not take '--dry-run' (it takes: drill);"),
+        ("export --apply", "`hermes lcm export` does not take 'apply'"),
+        ("search --deep zebra", "`hermes lcm search` does not take 'deep'"),
+        ("doctor repair deep", "`hermes lcm doctor repair` does not take 'deep' (it takes: apply);"),
     ],
 )
 def test_a_flag_that_a_verb_has_no_use_for_is_refused(
@@ -327,10 +327,10 @@ def test_a_flag_that_a_verb_has_no_use_for_is_refused(
         ),
         ("adopt a b c", "'c' is one word too many: `hermes lcm adopt` takes a database file"),
         ("restore latest x", "'x' is one word too many: `hermes lcm restore` takes one backup"),
-        ("redact preview apply", "`hermes lcm redact preview` takes no 'apply'"),
+        ("redact preview apply", "`hermes lcm redact preview` does not take 'apply'"),
         ("preset sugest", "did you mean `hermes lcm preset suggest`?"),
         ("export nope", "under a session 'nope'; the newest, newest first: s1"),
-        ("export pdf", "'pdf' is no format (there are jsonl, markdown), and nothing"),
+        ("export pdf", "'pdf' is not a format (formats: jsonl, markdown), and you may read nothing"),
         ("status --session nope", "under a session 'nope'; the newest, newest first: s1"),
     ],
 )
@@ -619,7 +619,7 @@ def test_a_verb_has_help_of_its_own(words: list[str], world: Home, capsys: pytes
 def test_help_for_nonsense_is_refused(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """A typing error is no reason to print everything."""
     assert call(world, "help", "nonsense") == REFUSED
-    assert "knows no 'nonsense'" in shown_by(capsys)
+    assert "'nonsense' is not a command" in shown_by(capsys)
 
 
 # -- what a newcomer meets -----------------------------------------------------------------------------
@@ -789,7 +789,7 @@ def full(world: Home) -> Iterator[Home]:
         (("explain", "sum_1"), "sum_1"),
         (("export", "-o", "-"), "message 2 about"),
         (("status",), "nothing new is stored in the file"),
-        (("ledger",), "facts"),
+        (("ledger",), "fact"),
     ],
     ids=lambda each: "" if isinstance(each, str) else each[0],
 )

@@ -144,12 +144,13 @@ def test_every_page_can_be_found() -> None:
     assert sorted(path.name for path in set(DOCS.glob("*.md")) - seen) == []
 
 
-PROMISES = re.findall(r"^\| (P\d+) \w+ \|.*\| (.+) \|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+PROMISES = re.findall(r"^\| (P\d+) \w+ \|.*\| (.+) \|$", DESIGN, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("promise", "shown_by"), PROMISES, ids=[name for name, _ in PROMISES])
 def test_a_promise_is_shown_by_tests_that_say_so(promise: str, shown_by: str) -> None:
-    """Every file that the README's table names begins with which promises it is about, or names them at its tests."""
+    """Every file that the design's table names begins with which promises it is about, or names them at its tests."""
     paths = [path for path in re.findall(r"`(tests/[^`]+)`", shown_by) if path.endswith(".py")]
     silent = [path for path in paths if not re.search(rf"\b{promise}\b", (ROOT / path).read_text(encoding="utf-8"))]
 

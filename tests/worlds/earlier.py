@@ -62,6 +62,23 @@ CREATE TABLE lcm_lifecycle_state(
   updated_at REAL
 );
 """
+#: What LCM-X 0.23 adds to the same schema 5 (its `store.py`): columns of times, an index of word stems, side tables.
+LCM_X = """
+ALTER TABLE messages ADD COLUMN conversation_id TEXT DEFAULT '';
+ALTER TABLE messages ADD COLUMN ingested_at REAL;
+ALTER TABLE messages ADD COLUMN observed_at REAL;
+ALTER TABLE messages ADD COLUMN observed_at_source TEXT;
+CREATE VIRTUAL TABLE messages_fts_stem USING fts5(
+  content, content='messages', content_rowid='store_id', tokenize='porter unicode61'
+);
+CREATE TRIGGER msg_fts_stem_insert AFTER INSERT ON messages BEGIN
+  INSERT INTO messages_fts_stem(rowid, content) VALUES (new.store_id, new.content);
+  UPDATE messages SET conversation_id = 'c1', ingested_at = new.timestamp, observed_at = new.timestamp - 5,
+    observed_at_source = 'host' WHERE store_id = new.store_id;
+END;
+CREATE TABLE message_relations(store_id INTEGER, related_store_id INTEGER);
+CREATE TABLE host_uid_bindings(store_id INTEGER, uid TEXT);
+"""
 PAYLOADS = "lcm-large-outputs"
 SUMMARY = (
     "[Note: This conversation uses Lossless Context Management (LCM).]\n[Recent Summary (d0, node 1)]\nwhat was before"

@@ -76,7 +76,7 @@ def test_without_a_policy_nothing_is_ever_due(tmp_path):
     home.say("old", "older")
     age(home, 4000)
 
-    assert ask(home, "retention apply").text.startswith("No policy is set")
+    assert ask(home, "retention apply").text.startswith("Nothing is removed by age")
     assert home.runtime.store.text(1) == "old"
 
 

@@ -1,0 +1,95 @@
+"""Replay: what settings would have made of the archive's newest day."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from worlds.home import Home
+
+from hermes_lcm import command
+from hermes_lcm.compaction import plan
+from hermes_lcm.config import load
+from hermes_lcm.ops import replay
+from hermes_lcm.ops.replay import Said
+from hermes_lcm.search.scope import OWN_SESSION
+
+PRICES = plan.DEFAULT
+
+
+def talk(requests: int, tokens: int = 1_000) -> list[Said]:
+    """A user's question and an answer, so often."""
+    return [Said(role, tokens, True) for _ in range(requests) for role in ("user", "assistant")]
+
+
+def day(requests: int, beside: int = 0, **settings: object) -> replay.Replayed:
+    config = replay.tried(load({}), settings)
+    return replay.replay([talk(requests)], config, window=100_000, prices=PRICES, beside=beside)
+
+
+def test_a_lower_threshold_compacts_more_often_and_sends_less() -> None:
+    low, high = day(200, context_threshold=0.3), day(200, context_threshold=0.9)
+
+    assert low.compactions > high.compactions > 0
+    assert low.largest <= 30_000 < high.largest <= 90_000
+    assert low.mean < high.mean
+
+
+def test_a_longer_tail_leaves_more_messages_as_they_are() -> None:
+    assert day(200, tail_share=0.3, context_threshold=0.5).kept > day(200, context_threshold=0.5).kept
+
+
+def test_smaller_chunks_are_more_summaries() -> None:
+    assert day(200, leaf_chunk_tokens=5_000).summaries > day(200).summaries
+
+
+def test_a_short_conversation_comes_to_the_same_whatever_is_set() -> None:
+    assert day(5, context_threshold=0.3) == day(5)
+
+
+def test_messages_before_the_day_are_in_the_prompt_and_not_in_the_figures() -> None:
+    old = [Said(each.role, each.tokens, False) for each in talk(4)]
+    found = replay.replay([[*old, *talk(1)]], load({}), window=100_000, prices=PRICES)
+
+    assert found.requests == 1
+    assert found.largest == 9_000
+
+
+def test_what_comes_with_each_request_is_fitted_to_what_was_measured() -> None:
+    talks, config = [talk(30)], load({})
+    without = replay.replay(talks, config, window=100_000, prices=PRICES).mean
+    beside = replay.beside_messages(talks, config, window=100_000, prices=PRICES, measured=without + 9_000)
+
+    again = replay.replay(talks, config, window=100_000, prices=PRICES, beside=beside).mean
+
+    assert again == pytest.approx(without + 9_000, rel=0.05)
+
+
+def test_a_setting_is_explained_with_what_another_value_would_have_changed(tmp_path: Path) -> None:
+    world = Home(tmp_path)
+    world.say(*["word " * 400] * 40)
+    deps = world.deps(trusted=True, context_length=20_000)
+    said = command.answer("config explain context_threshold 0.4", deps)
+    days = said.data["replay"]["days"]
+
+    assert days["with 0.4"]["largest_prompt"] < days["now"]["largest_prompt"]
+    assert "with 0.4" in said.text
+    assert "40 messages in 1 conversation" in said.text
+
+
+def test_a_value_that_is_not_accepted_is_refused_and_one_without_a_fold_says_so(tmp_path: Path) -> None:
+    deps = Home(tmp_path).deps(None, trusted=True)
+
+    assert "expected a fraction" in command.run("config explain context_threshold much", deps)
+    assert "cannot show" in command.run("config explain dashboard off", deps)
+    assert "Nothing is stored yet" in command.run("config explain context_threshold 0.5", deps)
+
+
+def test_a_chat_replays_its_own_conversation_only(tmp_path: Path) -> None:
+    world = Home(tmp_path)
+    world.say(*["mine"] * 4, session="s1")
+    world.say(*["theirs"] * 6, session="s2")
+    said = command.answer("preset suggest", replace(world.deps("s1"), rights=OWN_SESSION))
+
+    assert said.data["replay"]["messages"] == 4
