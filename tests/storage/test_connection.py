@@ -592,7 +592,8 @@ def test_a_newer_file_is_not_touched(db: Database) -> None:
 
 def test_many_processes_may_be_the_first(tmp_path: Path) -> None:
     """Processes that all create the file at once agree on it."""
-    code = "import sys, pathlib, world; world.World(pathlib.Path(sys.argv[1])).take(world.chat().turns(2), sys.argv[2])"
+    code = "import sys, pathlib; from worlds.process import World, chat; "
+    code += "World(pathlib.Path(sys.argv[1])).take(chat().turns(2), sys.argv[2])"
     paths = os.pathsep.join([str(HERE), str(HERE.parent / ".lcm-path")])
     command = [sys.executable, "-P", "-c", code, str(tmp_path)]
     workers = [subprocess.Popen([*command, name], env={**os.environ, "PYTHONPATH": paths}) for name in "abcd"]
