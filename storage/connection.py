@@ -605,8 +605,8 @@ class Database:
         if (own := self._own_reader()) is not None:
             with self._translated:
                 return own.rows(sql, params)
-        with self._read_lock, self._translated:
-            return self._reading().execute(sql, params).fetchall()
+        with self._reading() as reader:
+            return reader.execute(sql, params).fetchall()
 
     def query_one(self, sql: str, params: Params = ()) -> tuple[Any, ...] | None:
         """The first row, or None."""
@@ -614,9 +614,8 @@ class Database:
         if (own := self._own_reader()) is not None:
             with self._translated:
                 return own.first(sql, params)
-        with self._read_lock, self._translated:
-            with closing(self._reading().execute(sql, params)) as cursor:  # a statement that is not read to its end
-                row: tuple[Any, ...] | None = cursor.fetchone()
+        with self._reading() as reader, closing(reader.execute(sql, params)) as cursor:
+            row: tuple[Any, ...] | None = cursor.fetchone()  # the statement is not read to its end
             return row
 
     def iterate(self, sql: str, params: Params = (), *, size: int = 500) -> Iterator[list[tuple[Any, ...]]]:
@@ -647,8 +646,8 @@ class Database:
         return None if is_memory(self.file) else getattr(self._apart, "reader", None)
 
     def _connect_for_long_read(self) -> sqlite3.Connection:
-        self._reading()  # raises where another thread has just closed the file
-        return self._connect_reader()
+        with self._reading():
+            return self._connect_reader()
 
     def _ready(self) -> None:
         """Open if need be, under the write lock and before the read lock is taken: the order in which ``close`` takes them."""
@@ -656,10 +655,15 @@ class Database:
             with self._write_lock:
                 self._connected()
 
-    def _reading(self) -> sqlite3.Connection:
-        if self._reader is None:
-            raise Exchanged(f"{self.file}: closed by another thread just now; the same call works again")
-        return self._reader
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection of short reads. Where another thread closed the file in this moment it is opened again."""
+        while True:
+            with self._read_lock, self._translated:
+                if self._reader is not None:
+                    yield self._reader
+                    return
+            self._ready()
 
     # -- maintenance --------------------------------------------------------------------------------
     def backup(self, target: Path, progress: Callable[[str, int, int], None] = lambda *_: None) -> None:
