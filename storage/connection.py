@@ -44,7 +44,6 @@ from .opened import (
     translate,
     without_room,
 )  # fmt: skip
-from .turns import TurnLock
 
 try:
     import fcntl
@@ -117,8 +116,8 @@ class Database:
         self._clock = clock
         self._translated = Translated(self.path, moved=self._has_moved)
         self._translated_or_busy = Translated(self.path, self._saw_busy, moved=self._has_moved)
-        self._write_lock = TurnLock()
-        self._read_lock = TurnLock()
+        self._write_lock = threading.RLock()
+        self._read_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._sealer: seals.Sealer | None = None
@@ -173,7 +172,7 @@ class Database:
             self._translated = Translated(file, moved=self._has_moved)
             self._translated_or_busy = Translated(file, self._saw_busy, moved=self._has_moved)
             self._long_reads.path = file
-            self._read_lock = self._write_lock if is_memory(file) else TurnLock()
+            self._read_lock = self._write_lock if is_memory(file) else threading.RLock()
 
     def rescue(self) -> None:
         """Save what the file that was left holds, where it was removed or replaced meanwhile. Raises StoreError."""
