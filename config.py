@@ -293,7 +293,7 @@ class Override:
 
     @property
     def rank(self) -> tuple[bool, bool, int]:
-        """How specific it is: a rule that names the platform and a longer name of a model comes last, and wins."""
+        """Rank of a rule: one that names the platform and a longer name of a model comes last, and wins."""
         glob, at, _ = self.rule.partition("@")
         return bool(at and glob), bool(glob), len(glob)
 
@@ -495,7 +495,7 @@ class Config:
     sources: tuple[tuple[str, str], ...] = ()  # pairs, not a mapping: engines are deep-copied and configs compared
 
     def provenance(self, name: str) -> str:
-        """Where the value of a setting came from: ``default``, ``env``, ``config.yaml``, a rule of overrides, the host."""
+        """Source of a setting's value: ``default``, ``env``, ``config.yaml``, a rule of overrides, the host."""
         if name not in KNOBS:
             raise KeyError(f"no setting is called {name!r}")
         return dict(self.sources).get(name, "default")

@@ -290,7 +290,7 @@ class SummaryDag:
         return out
 
     def passed_over(self, leaves: Sequence[Node], shown: Collection[int]) -> int:
-        """How many leaves of a model begin among the messages of these, and stand neither in the prompt nor below a summary."""
+        """Number of a model's leaves that begin among these messages, and stand neither in the prompt nor below a summary."""
         if not leaves:
             return 0
         first, last = min(leaf.first_store_id for leaf in leaves), max(leaf.last_store_id for leaf in leaves)
@@ -317,7 +317,7 @@ class SummaryDag:
         return [row[0] for row in rows]
 
     def summarised(self, store_ids: Sequence[int]) -> set[int]:
-        """Which of these messages a summary covers that a model wrote."""
+        """Messages among these that a model's summary covers."""
         wanted = padded(store_ids)
         rows = self._db.query(
             "SELECT DISTINCT s.store_id FROM node_sources s JOIN nodes n USING(node_id) "
@@ -387,7 +387,7 @@ class SummaryDag:
         return sorted(out, key=lambda node: node.first_pos)
 
     def by_depth(self, conversation_id: int | None = None) -> dict[tuple[int, str], int]:
-        """How many nodes there are by (depth, quality); what an agent archived is no missing summary."""
+        """Number of nodes by (depth, quality); what an agent archived is no missing summary."""
         where, params = ("WHERE conversation_id = ?", (conversation_id,)) if conversation_id is not None else ("", ())
         kind = f"CASE rung WHEN '{ARCHIVE_RUNG}' THEN 'archived' ELSE quality END"
         rows = self._db.query(f"SELECT depth, {kind}, count(*) FROM nodes {where} GROUP BY 1, 2 ORDER BY 1, 2", params)

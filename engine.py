@@ -195,7 +195,7 @@ class LCMEngine(ContextEngine):
         return fold.due if fold is not None else self.threshold_tokens
 
     def _factor(self, runtime: Runtime) -> Factor:
-        """How far the host's estimates of this agent's requests are from what its provider counts."""
+        """Factor between the host's estimates of this agent's requests and its provider's counts."""
         return lambda request: runtime.calibration.factor(self.model, self.session_id, request=request)
 
     def _rotation_waits(self, runtime: Runtime) -> bool:
@@ -593,7 +593,7 @@ class LCMEngine(ContextEngine):
             self._tell(line)
 
     def _where(self) -> str:
-        """How this user can look at what was folded."""
+        """The user's way to look at what was folded."""
         if self.runtime.config.enable_slash_command:
             return "/lcm shows them"
         return "`hermes lcm` shows them" if self.platform in LOCAL_PLATFORMS else ""

@@ -249,7 +249,7 @@ class SummaryTask:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which rows a caller may read and wants to read.
+    """Rows that a caller may read and wants to read.
 
     ``principal`` None: everything (the local operator). ``conversations`` None: all readable ones. ``session_id`` narrows
     to one host session. ``cuts`` and ``without``: of a branch, how much of its ancestors it inherits (conversation, last

@@ -527,7 +527,7 @@ class Runtime:
         return carried_text(session.nonce, nodes, _CARRIED_TOKENS)
 
     def delegated(self, engine: LiveEngine, session_id: str, seen: Transcript) -> str:
-        """Where the records of the sub-agents are whose result the newest message is; "" for any other message."""
+        """Addresses of the records of the sub-agents whose result the newest message is; "" for any other message."""
         session, newest = self.known(session_id), seen.lineage.entries[-1:]
         if session is None or not newest or not newest[0].ids:
             return ""

@@ -69,7 +69,7 @@ class Session:
 
 
 class Cut(NamedTuple):
-    """How much of an ancestor a branch inherits: rows up to a sequence number that stand no further than a position."""
+    """The part of an ancestor that a branch inherits: rows up to a sequence number that stand no further than a position."""
 
     seq: int = 2**62
     pos: float = math.inf
@@ -80,7 +80,7 @@ class Cut(NamedTuple):
 
 
 def principal_of(platform: str, host_key: str | None, session_id: str = "") -> str:
-    """Whom a new session belongs to. A gateway names its chat in the session key; without one a session is alone.
+    """Principal of a new session. A gateway names its chat in the session key; without one a session is alone.
 
     Clients of the API server choose their key: no choice makes them the terminal's user or a chat of another platform.
     """

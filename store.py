@@ -164,7 +164,7 @@ class MessageStore:
         )
 
     def _end_of(self, conversation_id: int, newest: tuple[int, bytes, int] | None) -> str:
-        """How the row in front of the new ones ends: the index lends that to its successor. "" for a huge or damaged one."""
+        """End of the row in front of the new ones: the index lends it to its successor. "" for a huge or damaged one."""
         if newest is None:
             return ""
         known, end = self._ends.get(conversation_id, (None, ""))
@@ -173,7 +173,7 @@ class MessageStore:
         return self._ended(self._db.fetch(_ENDING, (newest[0], _NEIGHBOUR_CHARS)))
 
     def end_of(self, store_id: int) -> str:
-        """How a row ends; "" for a huge or damaged one."""
+        """End of a row; "" for a huge or damaged one."""
         return self._ended(self._db.query(_ENDING, (store_id, _NEIGHBOUR_CHARS)))
 
     def _ended(self, rows: Sequence[tuple[Any, ...]]) -> str:
@@ -488,7 +488,7 @@ class MessageStore:
         return out
 
     def _undamaged(self, rows: Sequence[Sequence[Any]], damaged: list[int] | None = None) -> list[Row]:
-        """Those that can be read; the ids of the others go into ``damaged``, and the doctor tells of them."""
+        """Rows that can be read; the ids of the others go into ``damaged``, and the doctor tells of them."""
         out: list[Row] = []
         for row in rows:
             try:

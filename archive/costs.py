@@ -23,7 +23,7 @@ _LOW, _HIGH = 0.25, 4.0
 
 
 def length(message: Mapping[str, Any]) -> int:
-    """How long a message is in a request, in characters."""
+    """Length of a message in a request, in characters."""
     sent = as_sent(message)
     calls = sent.get("tool_calls")
     said = len(content.text_of(sent.get("content"))) + len(str(sent.get("reasoning_content") or ""))

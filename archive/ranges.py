@@ -101,7 +101,7 @@ class Archives:
         self._adopted: set[int] = set()
 
     def of(self, session: Session) -> list[Archive]:
-        """Those of a session's conversation that were not pruned, oldest first."""
+        """Archives of a session's conversation that were not pruned, oldest first."""
         if session.parent_id is not None and session.conversation_id not in self._adopted:
             self._adopt(session.conversation_id)
         return [_archive(row) for row in self._db.query(_OF, (session.conversation_id,))]
@@ -187,7 +187,7 @@ class Archives:
             )
 
     def states(self, conversation_id: int) -> dict[str, int]:
-        """How many a conversation has, by state. Only reads."""
+        """Number of archives of a conversation, by state. Only reads."""
         sql = "SELECT state, count(*) FROM archives WHERE conversation_id = ? AND state <> 'pruned' GROUP BY state"
         return {str(state): int(count) for state, count in self._db.query(sql, (conversation_id,))}
 
@@ -252,7 +252,7 @@ def handle_of(node: Node) -> str:
 
 
 def latest_request(messages: Sequence[Message], entries: Sequence[Entry]) -> int | None:
-    """Where the user's latest request stands; text that the host or we wrote in the user's name does not count."""
+    """Place of the user's latest request; text that the host or we wrote in the user's name does not count."""
     for n in range(min(len(messages), len(entries)) - 1, -1, -1):
         message = messages[n]
         if message.get("role") != "user" or (entries[n].own and not entries[n].ids):
@@ -363,7 +363,7 @@ class ArchivedRanges:
 
     # -- what a request shows ---------------------------------------------------------------------------
     def replacements(self, session: Session, messages: Sequence[Message], lineage: Lineage) -> list[Replacement]:
-        """How a request differs from the list."""
+        """Replacements by which a request differs from the list."""
         archives = self.of(session, lineage)
         if not archives:
             return []
@@ -457,7 +457,7 @@ def given(summary: str) -> str:
 
 
 def preview(lines: list[tuple[str, str]], most_chars: int) -> str:
-    """How the range begins: role and words, at most so many characters."""
+    """Preview of the range: role and first words, at most so many characters."""
     most = max(LEAST_PREVIEW, min(MOST_PREVIEW, most_chars))
     text = " ".join(f"{role.capitalize()}: {line(said[: most + 20])}" for role, said in lines if said.strip())
     return text if len(text) <= most else text[:most] + _CUT

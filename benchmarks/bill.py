@@ -9,12 +9,16 @@ preparation is finished between turns, so that every number follows from the set
 longest common beginning with the request before it counts as cached. Dollars: 3.00 / 0.30 / 15.00 for a million tokens read,
 read from the cache, written; summaries at the same prices. Tokens are characters / 4, so only ratios mean something.
 
+Least: what a compaction would cost that is free and leaves nothing, of a prompt that grows to the same size: no settings
+cost less at that threshold.
+
 Shown at the end: of the user's messages those of which at least 80 % of the longer words stand in the last request, and of the
 error lines of tool results those that stand in it.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -31,7 +35,7 @@ from driving import Agent
 from kit import Chat, InstantModel, Report, home
 
 COLUMNS = ("compactions", "mean_request", "uncached_k", "cached_k", "summaries", "summary_in_k", "read_per_folded", "dollars",
-           "of_defaults_off", "asks", "errors")  # fmt: skip
+           "of_defaults_off", "least_dollars", "asks", "errors")  # fmt: skip
 #: Settings beside the defaults.
 CHOICES: dict[str, dict[str, object]] = {
     "at the threshold only": {"fold_early": "off"},
@@ -120,15 +124,29 @@ def drive(turns: Sequence[Sequence[Chat]], window: int, where: Path, settings: d
     asks, errors = known(turns, meter.shown)
     return [
         many, statistics.fmean(meter.sizes), *tokens, round(model.chars / 4 / folded, 3) if folded else 0.0, money, 0.0,
-        round(asks, 3), round(errors, 3),
+        least(meter.sizes, written(turns)), round(asks, 3), round(errors, 3),
     ]  # fmt: skip
+
+
+def written(turns: Sequence[Sequence[Chat]]) -> int:
+    """Characters that the model answered with."""
+    return sum(len(json.dumps(m.get("tool_calls") or "")) + len(str(m.get("content") or ""))
+               for turn in turns for m in turn if m["role"] == "assistant")  # fmt: skip
+
+
+def least(sizes: Sequence[int], characters: int) -> float:
+    """Dollars of a prompt that grows as this one did and falls to nothing, for nothing, where this one was largest."""
+    grown = [max(0, size - before) for before, size in itertools.pairwise([0, *sizes])]
+    size, read = 0, 0
+    for growth in grown:
+        size = growth if size + growth > max(sizes) else size + growth
+        read += size - growth
+    return round((sum(grown) * _READ + read * _CACHED + characters / 4 * _WRITTEN) / 1e6, 3)
 
 
 def dollars(turns: Sequence[Sequence[Chat]], meter: Meter, model: InstantModel) -> list[Any]:
     """Thousands of tokens uncached and cached, summaries and what they read, and the bill."""
-    written = sum(len(json.dumps(m.get("tool_calls") or "")) + len(str(m.get("content") or ""))
-                  for turn in turns for m in turn if m["role"] == "assistant")  # fmt: skip
-    money = (meter.uncached * _READ + meter.cached * _CACHED + written * _WRITTEN) / 4e6
+    money = (meter.uncached * _READ + meter.cached * _CACHED + written(turns) * _WRITTEN) / 4e6
     money += (model.chars * _READ + model.written * _WRITTEN) / 4e6
     return [meter.uncached // 4000, meter.cached // 4000, model.calls, model.chars // 4000, round(money, 3)]
 
@@ -158,6 +176,10 @@ def main() -> int:
                      [[choice, round(statistics.fmean(of), 3)] for choice, of in shares.items()])  # fmt: skip
     report.note(
         "the model here writes at once and keeps names and figures; a real one writes other summaries of like size"
+    )
+    report.note(
+        "least_dollars: a prompt that grows to the same size and falls to nothing, for nothing; no engine costs less at that "
+        "threshold"
     )
     return report.finish(args.json)
 

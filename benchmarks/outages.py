@@ -600,6 +600,7 @@ def main() -> int:
     messages = given.messages or (640 if given.quick else 20_000)
     folder = Path(tempfile.mkdtemp(prefix="outages-", dir=given.where))
     began = time.monotonic()
+    report = kit.Report("outages", f"{faults} faults, seed {given.seed}", given.quick)
     run = Run(folder, faults, messages, given.seed)
     run.trace = given.trace
     try:
@@ -611,7 +612,6 @@ def main() -> int:
             each.kill()
         if not given.keep:
             shutil.rmtree(folder, ignore_errors=True)
-    report = kit.Report("outages", f"{sum(run.kinds.values())} faults, seed {given.seed}", given.quick)
     reported(report, run, found, ends)
     print(json.dumps({**found, "met": dict(run.met), "invisible": dict(+run.invisible)}), file=sys.stderr)
     return report.finish(given.json) or int(any(not each["holds"] for each in report.budgets))
@@ -625,7 +625,9 @@ def reported(report: kit.Report, run: Run, found: dict[str, Any], ends: Sequence
     topics = sorted({topic.partition(" in ")[0] for each in ends for topic in each["topics"]})
     report.note(f"{found['messages']:,} messages in {PROCESSES * CHATS} chats of {PROCESSES} processes; shown meanwhile: "
                 + ", ".join(topics))  # fmt: skip
-    report.note(f"chats out of order: {found['chats out of order']}")
+    report.note(
+        f"chats out of order: {found['chats out of order']}; problems afterwards: {', '.join(found['problems']) or 'none'}"
+    )
     for what in ("lost", "doubled"):
         report.budget(f"messages {what}", found[what], 0)
     report.budget("largest request, tokens", max(each["largest"] for each in ends), WINDOW)

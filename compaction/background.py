@@ -321,7 +321,7 @@ class Preparer:
             self._health.counters["nodes_repaired"] += 1
 
     def _planned(self, session: Session, view: View, request: Request) -> plan.Fold:
-        """When the next fold is due, and what for."""
+        """The next fold: when it is due, and what for."""
         roots = self._compactor.under(request).roots(session, request)
         used = max(view.before_tokens, request.current_tokens or 0)
         backlog = sum(unit.tokens for unit in view.backlog)

@@ -76,7 +76,7 @@ class Backoff(Generic[Key]):
         return missed.occasions >= 2 ** (missed.failures - 1) or self._monotonic() >= missed.at + _FORGIVEN_S
 
     def failures(self, key: Key) -> int:
-        """How often it failed without an answer between."""
+        """Number of failures without an answer between."""
         missed = self._missed.get(key)
         return missed.failures if missed is not None else 0
 

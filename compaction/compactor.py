@@ -305,7 +305,7 @@ class Compactor:
         )  # fmt: skip
 
     def _target(self, source_tokens: int, depth: int) -> int:
-        """How long a summary should be."""
+        """Target length of a summary."""
         return target_tokens(source_tokens, depth, self._extracts)
 
     @property

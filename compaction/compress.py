@@ -289,7 +289,7 @@ class CompressPass:
         return out
 
     def _last_pos(self, session: Session, roots: Sequence[Node], tail_ids: Sequence[int]) -> float:
-        """How far into its own conversation the new prompt reaches."""
+        """Last position of the conversation that the new prompt reaches."""
         tail = self._store.heads_of(tail_ids).values()
         own = [row.pos for row in tail if row.conversation_id == session.conversation_id]
         return max(

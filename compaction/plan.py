@@ -130,7 +130,7 @@ def settled(backlog: Sequence[Unit], request: int | None, floor_tokens: int) -> 
 
 
 def chunk_tokens(floor: int, backlog: int, *, dynamic: bool, dynamic_max: int) -> int:
-    """How large a chunk may be: the leaf floor within what summarisers handle well.
+    """Size of a chunk: the leaf floor within what summarisers handle well.
 
     ``dynamic``: the floor is where chunks begin; they grow with the backlog, up to a bound that the operator answers for.
     """
@@ -202,7 +202,7 @@ def _even(run: Sequence[Unit], size: int) -> list[Chunk]:
 
 
 def _cut(run: Sequence[Unit], at: int, left: int, size: int) -> int:
-    """Where the chunk that begins at ``at`` ends. ``left``: the tokens from there on."""
+    """End of the chunk that begins at ``at``. ``left``: the tokens from there on."""
     if left <= size:
         return len(run)
     count = max(2, math.ceil(left / (size * _GOAL_OF_SIZE)))
@@ -342,7 +342,7 @@ class Fold:
 
 
 def next_fold(prices: Prices, prompt: Prompt, ready: int, expected: float) -> Fold:
-    """When to fold. ``ready``: tokens of the backlog that are summarised already; ``expected``: requests to come."""
+    """The next fold. ``ready``: tokens of the backlog that are summarised already; ``expected``: requests to come."""
     latest = min(prompt.threshold, prompt.window)
     late = saving(prices, prompt, latest, ready, expected)
     if prompt.exact:

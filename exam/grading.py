@@ -145,14 +145,14 @@ def _count(graded: Sequence[tuple[Probe, str]], kind: str = "") -> dict[str, int
 
 
 def _reopened(rows: Sequence[Row], state: str) -> int:
-    """How many finished requests stand among the words that still hold."""
+    """Number of finished requests among the words that still hold."""
     page = Page(state.partition(HOLDS_HEAD)[2])
     asked = [each for each in finished_requests(rows) if len(set(words_of(each))) > _FEW_WORDS]
     return sum(page.says(verbatim("", "", 0, each[:200])) for each in asked)
 
 
 def _kept(deps: Access, data: Mapping[str, Any]) -> dict[str, Any]:
-    """When it was graded; the grade is kept for the status, where the database may be written."""
+    """Time of the grade; it is kept for the status, where the database may be written."""
     at = deps.clock()
     try:
         Meta(deps.db).note(LAST, {"at": at, **{name: data[name] for name in ("session_id", "all", "kinds")}})

@@ -84,7 +84,7 @@ class Member:
         self._alone_until = 0.0
 
     def behind(self) -> int:
-        """How many rows the server lacks."""
+        """Number of rows that the server lacks."""
         return self._outbox.behind()
 
     @contextmanager

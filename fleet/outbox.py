@@ -196,7 +196,7 @@ class Outbox:
         return False
 
     def behind(self) -> int:
-        """How many rows the server lacks."""
+        """Number of rows that the server lacks."""
         state = self.state()
         if state is None:
             return sum(int(self._db.query(f"SELECT count(*) FROM {kind}")[0][0]) for kind in KINDS)

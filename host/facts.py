@@ -204,7 +204,7 @@ def is_local(base_url: str) -> bool:
 
 
 def selected_engine() -> str | None:
-    """Which context engine the host's configuration names, or None when that cannot be read."""
+    """Name of the context engine in the host's configuration, or None when that cannot be read."""
     try:
         from hermes_cli.config import load_config
     except ImportError:
@@ -263,7 +263,7 @@ def current_session_id() -> str:
 
 
 def tiktoken_cache() -> Path | None:
-    """Where ``tiktoken`` keeps its tables; None when it was told to keep none."""
+    """Folder of ``tiktoken``'s tables; None when it was told to keep none."""
     for name in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
         if name in os.environ:
             return Path(os.environ[name]) if os.environ[name] else None

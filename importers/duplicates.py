@@ -80,7 +80,7 @@ def mark(deps: Access, progress: Progress = silent) -> Cleaned:
 
 
 def _conversations(deps: Access, imported: bool) -> list[int]:
-    """Those with rows that may be marked at all."""
+    """Conversations with rows that may be marked at all."""
     rows = deps.db.query("SELECT DISTINCT conversation_id FROM messages WHERE flags & ?", (Flag.UNALIGNED,))
     ids = {int(row[0]) for row in rows}
     if imported:

@@ -301,7 +301,7 @@ def _are_parts(value: Any) -> bool:
 
 
 def _spellings(value: Any) -> set[str]:
-    """How a program writes a value as JSON: only then is reading it no loss."""
+    """Spellings of a value as JSON by programs: only then is reading it no loss."""
     return {
         json.dumps(value, ensure_ascii=ascii_only, sort_keys=ordered, separators=separators)
         for ascii_only in (True, False)

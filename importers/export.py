@@ -120,7 +120,7 @@ def _fill(deps: Access, session: Session, kind: str, file: IO[str], progress: Pr
 
 
 def default_path(deps: Access, session: Session, kind: str) -> Path:
-    """Where an export goes that names no file."""
+    """Path of an export that names no file."""
     return deps.db.path.parent / FOLDER / file_name(session.session_id, kind)
 
 
@@ -173,7 +173,7 @@ def _session(deps: Access, session_id: str | None) -> Session:
 
 
 def _unreadable(deps: Access, session: Session) -> frozenset[int]:
-    """Which messages of a conversation, and of those that it branched off from, cannot be read."""
+    """Messages of a conversation, and of those that it branched off from, that cannot be read."""
     lost: list[int] = []
     for conversation, cut in deps.sessions.ancestry(session.conversation_id):
         seq = 0
@@ -200,7 +200,7 @@ def header(deps: Access, session: Session, lost: frozenset[int] = frozenset()) -
 
 
 def _inherits(deps: Access, conversation: int) -> dict[str, Any]:
-    """How much of its parent a branch that has begun inherits, and which rows were gone by then."""
+    """The part of its parent that a branch which has begun inherits, and rows that were gone by then."""
     gone = deps.sessions.taken_back(conversation)
     if gone is None:
         return {}

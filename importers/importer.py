@@ -88,7 +88,7 @@ def _about(found: File) -> tuple[tuple[str, str], ...]:
 
 
 def _present(deps: Access, conversation: Conversation, *, whole: bool) -> int:
-    """How many of the file's messages are here. An ancestor of a branch may have gone on here; the branch itself may not."""
+    """Number of the file's messages that are here. An ancestor of a branch may have gone on here; the branch itself may not."""
     name = str(conversation.sessions[0]["session_id"])
     session = deps.sessions.find(name) if deps.db.exists else None
     if session is None:

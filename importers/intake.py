@@ -227,7 +227,7 @@ class Intake:
     def _placed(
         self, session: Session, batches: Batches, scan: _Scan, found: Replays, *, fork: bool = False
     ) -> _Verdict:
-        """Where each row goes in a conversation that has rows of others already."""
+        """Places of rows in a conversation that has rows of others already."""
         deps, verdict = self._deps, _Verdict()
         heads = deps.store.heads([Segment(*item) for item in deps.sessions.ancestry(session.conversation_id)])
         brought = {self.known[key] for key in scan.keys if key in self.known}
@@ -253,7 +253,7 @@ class Intake:
         return verdict
 
     def _by_time(self, heads: Sequence[Stored], scan: _Scan) -> _Verdict:
-        """Where each row of another database of ours goes: by when it was stored, there and here."""
+        """Places of rows of another database of ours: by when they were stored, there and here."""
         verdict = _Verdict()
         rows = [n for n in range(len(scan.keys)) if n not in scan.own]
         mine = {head.store_id: Mark(head.digest, head.stored_at) for head in heads}
@@ -284,7 +284,7 @@ class Intake:
     def _forms(
         self, rows: Sequence[int], scan: _Scan, expected: Sequence[Expected], messages: Mapping[str, Mapping[str, Any]]
     ) -> Forms:
-        """Which rows are here in another form. Reads only what is not on both sides."""
+        """Rows that are here in another form. Reads only what is not on both sides."""
         there, here = {scan.raw[n] for n in rows}, {item.digest for item in expected}
         odd = {n: content.said(messages[scan.keys[n]]) for n in rows if scan.raw[n] not in here}
         digests = {item.store_id: item.digest for item in expected if item.digest not in there}
@@ -556,7 +556,7 @@ class Forms:
 
 
 def forms(there: Mapping[int, content.Said], stored: Mapping[int, content.Said], known: Collection[bytes]) -> Forms:
-    """Which rows of the other store and which rows here are one message, the one whole and the other not.
+    """Pairs of a row of the other store and a row here that are one message, the one whole and the other not.
 
     Both without what is on both sides. ``known``: the digests of all rows there.
     """

@@ -92,7 +92,7 @@ def _rest(mine: Sequence[int], theirs: Sequence[int], copies: Mapping[int, int])
 
 
 def _steady(rows: Sequence[Mark]) -> list[float]:
-    """When rows were stored, no row before its predecessor.
+    """Times at which rows were stored, no row before its predecessor.
 
     One that was put between older ones, or stored by a clock that was wrong for a while, goes with the next that was not.
     """

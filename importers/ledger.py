@@ -78,7 +78,7 @@ class Ledger:
 
     # -- rows ---------------------------------------------------------------------------------------
     def note(self, source: Source, kind: str, rows: Iterable[tuple[str, int]]) -> None:
-        """Which rows here some rows of a source became; inside the transaction that wrote them."""
+        """Note the rows here that some rows of a source became; inside the transaction that wrote them."""
         with self._db.transaction():
             self._db.executemany(
                 "INSERT INTO imported(source_id, kind, key, here) VALUES (?,?,?,?) ON CONFLICT DO NOTHING",

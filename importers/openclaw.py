@@ -35,7 +35,7 @@ _NAME: Final = re.compile(r"[^\s:]+")
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """How conversations there become sessions here. ``import_id``: under this name nothing comes over twice."""
+    """Map from conversations there to sessions here. ``import_id``: under this name nothing comes over twice."""
 
     agent: str = ""
     namespace: str = NAMESPACE

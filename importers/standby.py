@@ -107,7 +107,7 @@ class Standby:
     # -- taking it ------------------------------------------------------------------------------------
     @property
     def file(self) -> object:
-        """Which file is in use; another one with the same name is another one."""
+        """The file in use; another one with the same name is another one."""
         return self._db.file, self._db.identity
 
     def takes_over(self, error: StoreError, was: object) -> bool:

@@ -456,7 +456,7 @@ class Window:
         return self.missed.union(store_id for entry in entries for store_id in entry.ids)
 
     def recognise(self, messages: Messages, *, thorough: bool, known: int = 0) -> int:
-        """How many leading messages are as they were; ``known`` of them are so for certain.
+        """Number of leading messages that are as they were; ``known`` of them are so for certain.
 
         A terminal hands over the same objects at every hook. What the host changes inside them is near the end of the list, so
         only a thorough look (once a turn) reads the texts of all of them.
@@ -491,7 +491,7 @@ class Window:
         self.hands = (left, *(hand for hand in self.hands if hand.entries is not left.entries))[:_HANDS]
 
     def _familiar(self, messages: Messages, size: int) -> int:
-        """How many messages need no look inside, because they are the objects of the list before; never the newest."""
+        """Number of messages that need no look inside: they are the objects of the list before; never the newest."""
         if size <= _NEWEST or messages[0] is not self.objects[0] or messages[size - 1] is not self.objects[size - 1]:
             return 0
         old = size - _NEWEST
@@ -534,14 +534,14 @@ def _alike(one: list[Mapping[str, Any]], other: Messages) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """How many leading messages of a list are known, as long as their window is what it was."""
+    """Number of leading messages of a list that are known, as long as their window is what it was."""
 
     count: int = 0
     window: Window | None = None
     version: int = 0
 
     def still(self, window: Window) -> int:
-        """How many are so for certain."""
+        """Number of messages that are known for certain."""
         return self.count if window is self.window and window.version == self.version else 0
 
 
@@ -580,7 +580,7 @@ class Columns:
         return self.contents, self.roles, self.calls, self.answers
 
     def common(self, other: Columns, start: int) -> int:
-        """How many leading rows are equal, where ``other`` begins at row ``start`` of this one."""
+        """Number of leading rows that are equal, where ``other`` begins at row ``start`` of this one."""
         size = min(len(self.contents) - start, len(other.contents))
         for mine, theirs in zip(self.all(), other.all(), strict=True):
             if not same(mine[start : start + size], theirs[:size]):

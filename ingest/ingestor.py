@@ -134,7 +134,7 @@ class Ingest:
             self.forget(session.session_id)
 
     def recognise(self, session_id: str, messages: Sequence[Mapping[str, Any]], *, thorough: bool) -> Recognised:
-        """How many leading messages are those of the session's last list; the rest may hold what is no message."""
+        """Number of leading messages that are those of the session's last list; the rest may hold what is no message."""
         if session_id not in self._windows:
             return UNSEEN
         with self._session_lock(session_id):
@@ -360,7 +360,7 @@ class Ingest:
         return content.digest(self._named(core.role), core.text, calls, answers)
 
     def _stored_as(self, answers: str | None) -> tuple[str | None, ...]:
-        """How the id of a call stands in a row: as it is or, once it was redacted, without its secret."""
+        """Id of a call as a row has it: as it is or, once it was redacted, without its secret."""
         return (content.storable(answers), content.storable(answers and self._named(answers)))
 
     def _live(self, read: _Read) -> Live:
@@ -471,7 +471,7 @@ class Ingest:
         return len(ids)
 
     def _end_before(self, n: int, entries: Sequence[Entry]) -> str | None:
-        """How the row in front of message ``n`` ends; None where that is not in this part.
+        """End of the row in front of message ``n``; None where that is not in this part.
 
         As it is stored: what the host shows may hold secrets, and what was never stored has no place in the index.
         """
@@ -487,7 +487,7 @@ class Ingest:
         return read if self._filters is None else self._filters(message, read)
 
     def _behind(self, assembly: Assembly | None, rows: Sequence[Stored]) -> Sequence[Stored]:
-        """Those of the rows that a list with this prompt can show again: not what lies under its summaries."""
+        """Rows that a list with this prompt can show again: not what lies under its summaries."""
         if assembly is None or not rows:
             return rows
         covered = max((node.last_pos for node in self._dag.nodes(assembly.roots)), default=0.0)
@@ -537,7 +537,7 @@ class _Changes:
     assembly: Assembly | None = None  # the prompt that the list begins with
 
     def flags(self, n: int) -> int:
-        """How the row of message ``n`` is marked."""
+        """Flags of the row of message ``n``."""
         if n == 0 and self.unknown_record:
             return Flag.IMPORTED
         return Flag.UNALIGNED if self.unaligned else Flag.NONE

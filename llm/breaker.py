@@ -1,5 +1,5 @@
 """
-When not to call a summary model: a circuit breaker per route, and a limit on what is spent.
+Circuit breaker of each route to a summary model, and a limit on what is spent.
 
 Owns the counting. The state goes in and out as a JSON-able dict, so that a restart does not forget an outage or a
 budget; who keeps it is the caller's business. The clock is wall time for the same reason. Safe to use from several
@@ -101,7 +101,7 @@ class Breaker:
                 state.probing = False
 
     def retry_at(self, route: str) -> float | None:
-        """When the route will be tried again; None while it is in use."""
+        """Time at which the route is tried again; None while it is in use."""
         with self._lock:
             state = self._routes.get(route)
             return state.retry_at if state and state.retry_at else None

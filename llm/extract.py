@@ -98,7 +98,7 @@ def _decides(text: str) -> bool:
 
 
 def _density(text: str) -> float:
-    """How much a sentence tells: by the names and numbers in it."""
+    """Density of a sentence: its names and numbers."""
     return 1.0 + min(len(salience.terms(text)), 6) / 3
 
 
@@ -249,7 +249,7 @@ _EXTRACT: Final = ((1 / 5, 160, 4000), (0.7, 200, 12_000))
 
 
 def target_tokens(source_tokens: int, depth: int, extractive: bool) -> int:
-    """How long a summary should be: of ``source_tokens`` of messages at depth 0, of records above."""
+    """Target length of a summary: of ``source_tokens`` of messages at depth 0, of records above."""
     share, least, most = (_EXTRACT if extractive else _MODEL)[min(depth, 1)]
     return max(least, min(most, int(source_tokens * share)))
 

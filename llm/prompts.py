@@ -172,12 +172,12 @@ def room_of(lines: Sequence[SourceLine]) -> int:
 
 
 def read_of(line: SourceLine) -> str:
-    """What of a line is shown where there is room: of a record no quotations, which go into the next one as they are."""
+    """The part of a line that is shown where there is room: of a record no quotations, which go into the next one as they are."""
     return without_quotes(line.text) if line.role == "summary" else line.text
 
 
 def shares(lines: Sequence[SourceLine], max_chars: int) -> tuple[int, ...]:
-    """How many characters of each line are shown: all that is above a common level gives way, weighed by its speaker."""
+    """Characters of each line that are shown: all that is above a common level gives way, weighed by its speaker."""
     sizes = [min(len(line.text), RESULT_CHARS) if line.role == "tool" else len(read_of(line)) for line in lines]
     low, high = float(_LEAST_SHARE_CHARS), float(max(sizes, default=0)) + 1.0
     if sum(sizes) <= max_chars:

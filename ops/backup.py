@@ -61,7 +61,7 @@ class Backup:
 
     @property
     def messages(self) -> int:
-        """How many it holds; 0 where that cannot be read."""
+        """Number of its messages; 0 where that cannot be read."""
         return self.facts.messages if self.facts is not None else 0
 
     @property
@@ -112,7 +112,7 @@ class Restore:
 
 # -- where they are --------------------------------------------------------------------------------------
 def backup_folder(database: Path) -> Path:
-    """Where the backups of a database are."""
+    """Folder of a database's backups."""
     return database.parent / BACKUPS
 
 
@@ -169,7 +169,7 @@ def backups(deps: Access) -> list[Backup]:
 
 
 def _identity(deps: Access) -> Facts | None:
-    """Which database this is; None where there is none that can be read."""
+    """Identity of a database; None where there is none that can be read."""
     try:
         return files.facts_of(deps.db) if deps.db.exists else None
     except StoreError:
@@ -531,7 +531,7 @@ def left_of(deps: Access) -> str:
 
 
 def _host_messages(path: Path) -> int:
-    """How many messages the host's own session database holds."""
+    """Number of messages in the host's own session database."""
     if not path.is_file():
         return 0
     try:

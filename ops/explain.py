@@ -172,7 +172,7 @@ def _message(deps: Access, row: Row) -> dict[str, Any]:
 
 
 def _shown_by(deps: Access, root: Node, store_id: int) -> dict[str, Any]:
-    """Which summary the prompt shows instead of a message, and the leaf over it: who wrote them, which checks they passed."""
+    """The summary that the prompt shows instead of a message, and the leaf over it: their authors and checks."""
     leaf = next((n for n in deps.dag.nodes(deps.dag.covering(store_id)) if _below(deps, n.node_id, root)), root)
     out = {"shown by": _origin(root), "checks": root.checks}
     return (
@@ -212,7 +212,7 @@ def _flags(bits: int) -> list[str]:
 
 
 def _message_place(deps: Access, head: Stored) -> tuple[str, Node | None]:
-    """Where the newest prompt has a message, and the summary that stands for it there."""
+    """Place of a message in the newest prompt, and of the summary that stands for it there."""
     assembly = _assembly(deps, head.conversation_id)
     if head.flags & Flag.RETRACTED:
         return "no: the user took it back", None

@@ -175,7 +175,7 @@ def _kinds(deps: Access, words: Words) -> list[str]:
 # -- taking it out -----------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Applied:
-    """How many messages and other texts lost a secret; which files still hold one, and which messages could not be read."""
+    """Number of messages and other texts that lost a secret; files that still hold one, and messages that could not be read."""
 
     messages: int = 0
     texts: int = 0

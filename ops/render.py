@@ -191,7 +191,7 @@ def _fleet(background: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _tokens(said: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How the host's estimates are corrected, and what of the last request no compaction makes smaller."""
+    """Corrections of the host's estimates, and the part of the last request that no compaction makes smaller."""
     if not said:
         return []
     ratios = ", ".join(f"{name} {ratio:g}" for name, ratio in said.get("ratios", {}).items())

@@ -115,7 +115,7 @@ def settle(db: Database, found: Iterable[Due]) -> None:
 
 
 def by_step(found: Iterable[Due]) -> dict[str, int]:
-    """How many sessions are due, by step."""
+    """Number of sessions that are due, by step."""
     out = dict.fromkeys(STEPS, 0)
     for each in found:
         out[each.step] += 1

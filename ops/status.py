@@ -174,7 +174,7 @@ def _runtime(deps: Access) -> dict[str, Any]:
 
 # -- database ------------------------------------------------------------------------------------------
 def database_state(deps: Access) -> dict[str, Any]:
-    """Where the database is and whether it answers. Asking creates nothing."""
+    """Place of the database, and whether it answers. Asking creates nothing."""
     out: dict[str, Any] = {"path": str(deps.db.path), "state": "ready"}
     if not deps.db.exists:
         out.update(state="empty", note="nothing has been stored yet; the file is made with the first message")
@@ -273,7 +273,7 @@ def _spent(deps: Access) -> dict[str, Any]:
 
 
 def _mapped(deps: Access) -> dict[str, Any]:
-    """How far a question is that is put to many messages, also after the process that began it."""
+    """Progress of a question that is put to many messages, also after the process that began it."""
     session = deps.session
     return {"lcm_map": mapping.progress(Meta(deps.db), session.session_id) if session is not None else ""}
 
@@ -322,7 +322,7 @@ def _settings(deps: Access) -> dict[str, Any]:
 
 
 def sensitive(config: Config) -> dict[str, Any]:
-    """Which secrets are redacted, and what stands in their place."""
+    """Kinds of secrets that are redacted, and what stands in their place."""
     return {
         "enabled": config.sensitive_patterns_enabled,
         "patterns": list(config.sensitive_patterns),
@@ -382,7 +382,7 @@ def spend(deps: Access) -> dict[str, Any]:
 
 
 def plugin(deps: Access) -> dict[str, Any]:
-    """Which release runs, from where, and at which commit as far as that can be read."""
+    """Release that runs, its place, and its commit as far as that can be read."""
     git = gitinfo.identity(PLUGIN)
     return {
         "plugin_version": version(),

@@ -157,7 +157,7 @@ class Survey:
         return int(self._db.query(sql, (conversation_id,))[0][0])
 
     def sources_of(self, session_id: str, *, newest: int) -> dict[str, int]:
-        """Where the newest messages of a session came from; "" counts as unknown."""
+        """Sources of the newest messages of a session; "" counts as unknown."""
         rows = self._db.query(
             "SELECT coalesce(nullif(trim(source), ''), 'unknown'), count(*) FROM (SELECT source FROM messages "
             f"WHERE session_key = {KEY_OF.format('?')} ORDER BY store_id DESC LIMIT ?) GROUP BY 1 ORDER BY 2 DESC, 1",

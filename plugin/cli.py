@@ -266,7 +266,7 @@ def _show(answer: Answer, *, as_json: bool, whole: bool = False) -> None:
 
 
 class Reached:
-    """How far the work is, for whoever stops it."""
+    """Progress of the work, for whoever stops it."""
 
     def __init__(self) -> None:
         self.what, self.done, self.total = "", 0, 0

@@ -66,7 +66,7 @@ def carried_text(nonce: str, nodes: Sequence[Node], room_tokens: int) -> str:
 
 
 def shortened(nodes: Sequence[Node], room_tokens: int) -> set[int]:
-    """Which nodes must be written as one line so that all of them fit. Deep nodes are the last to shrink."""
+    """Nodes that must be written as one line so that all of them fit. Deep nodes are the last to shrink."""
     need = prefix_tokens(nodes)
     short: set[int] = set()
     for node, saved in _savings(nodes):

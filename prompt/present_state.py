@@ -245,7 +245,7 @@ def _place(row: Row) -> str:
 
 
 def _who(read: _Read, row: Row) -> str:
-    """Who said a message: the user, or whom of several the host names."""
+    """Speaker of a message: the user, or whom of several the host names."""
     return read.speakers.get(row.store_id, "the user")
 
 

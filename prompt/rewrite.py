@@ -81,7 +81,7 @@ def shown(live: Sequence[Message], wire: Sequence[Message], replacements: Sequen
 
 
 def located(live: Sequence[Message], needed: int, wire: Sequence[Message]) -> list[int] | None:
-    """Where the first ``needed`` live messages stand in ``wire`` (-1: not sent, as it says nothing); None if not beyond doubt.
+    """Places of the first ``needed`` live messages in ``wire`` (-1: not sent, as it says nothing); None if not beyond doubt.
 
     The list ends with the place behind the last of them, where the next live message, if there is one, must stand.
     """
@@ -149,7 +149,7 @@ def _silent(message: Message) -> bool:
 
 
 def _span(places: Sequence[int], item: Instead) -> tuple[int, int]:
-    """Which part of the request a range is."""
+    """The part of the request that a range is."""
     sent = [place for place in places[item.first : item.stop] if place >= 0]
     if sent:
         return sent[0], sent[-1] + 1

@@ -158,7 +158,7 @@ class RequestRewrites:
         return state.saving if state is not None and not state.selected else 0
 
     def shape(self, session_id: str) -> object:
-        """Which replacements the last request showed, as something to compare."""
+        """Replacements that the last request showed, as something to compare."""
         state = self._states.get(session_id)
         return state.saving if state is not None else 0
 
@@ -170,5 +170,5 @@ class RequestRewrites:
 
 
 def _must(wanted: Sequence[Replacement]) -> tuple[Replacement, ...]:
-    """Those that somebody asked for. Another text for a message merely saves room: no compaction makes up for it."""
+    """Replacements that somebody asked for. Another text for a message merely saves room: no compaction makes up for it."""
     return tuple(item for item in wanted if isinstance(item, Instead))

@@ -390,7 +390,7 @@ _QUESTION_CHARS: Final = 100
 
 
 class Closed(NamedTuple):
-    """How a request ended: the reply that says so, and the sentence in which it does."""
+    """End of a request: the reply that says so, and the sentence in which it does."""
 
     store_id: int
     outcome: str

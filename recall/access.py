@@ -253,7 +253,7 @@ class Access:
 
     # -- content ------------------------------------------------------------------------------------
     def rows(self, store_ids: Sequence[int], scope: Scope | None = None) -> list[Row]:
-        """Those of the messages that may be read, in the order asked for."""
+        """Messages among these that may be read, in the order asked for."""
         readable = self.scopes.messages(store_ids, scope or self.everything())
         return self.shown([store_id for store_id in store_ids if store_id in readable])
 
@@ -272,7 +272,7 @@ class Access:
         return self.payloads.whole(found[0])
 
     def nodes(self, node_ids: Iterable[int], scope: Scope | None = None) -> list[Node]:
-        """Those of the nodes that may be read, in the order asked for."""
+        """Nodes among these that may be read, in the order asked for."""
         wanted = list(node_ids)
         readable = self.scopes.nodes(wanted, scope or self.everything())
         return self.dag.nodes([node_id for node_id in wanted if node_id in readable])

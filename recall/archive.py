@@ -53,7 +53,7 @@ class Live:
         return self.access.ranges.of(self.session, self.lineage)
 
     def runs(self) -> list[Run]:
-        """Where archived ranges are in the list."""
+        """Places of archived ranges in the list."""
         return self.access.ranges.runs(self.messages, self.lineage.entries, self.all())
 
     def nodes(self) -> dict[str, Node]:
@@ -304,7 +304,7 @@ def _found(caller: Access, handle: str) -> Archive:
 
 
 def _where(live: Live, archive: Archive) -> str:
-    """Where the messages of an archive are for the model now."""
+    """Place of an archive's messages for the model now."""
     run = next((run for run in live.runs() if run.archive.handle == archive.handle), None)
     node = live.nodes().get(archive.handle)
     if archive.state == RESTORED:
@@ -418,7 +418,7 @@ def prune(live: Live) -> Answer:
 
 # -------------------------------------------------------------------------------------------------------------- advice
 def pressure(caller: Access) -> Answer:
-    """How full the window is by the provider's count, and from 70 % on what to archive."""
+    """Fill of the window by the provider's count, and from 70 % on what to archive."""
     used, window = caller.engine.counted_tokens, caller.config.window(caller.engine.context_length)
     if caller.live is None or not used or not window:
         return {}

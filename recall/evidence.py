@@ -160,7 +160,7 @@ class Pack:
         return [{"address": item.address, "role": item.role, "time": item.time, "text": item.quote} for item in picked]
 
     def unrelated(self, wanted: Sequence[str], answer: str) -> set[str]:
-        """Those of the cited messages that share not one word or value with the answer."""
+        """Cited messages that share not one word or value with the answer."""
         said = set(query.stems(answer)) - STOP_WORDS
         return {
             item.address
@@ -171,7 +171,7 @@ class Pack:
         }
 
     def conversations(self) -> list[int]:
-        """Where the evidence is from, most of it first."""
+        """Conversations that the evidence is from, most of it first."""
         return [number for number, _ in Counter(item.conversation_id for item in self.items).most_common()]
 
 

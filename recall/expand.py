@@ -49,7 +49,7 @@ _MOST_NODES = 5000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Which page of which session."""
+    """A page of a session that is asked for."""
 
     session_id: str | None = None
     after: int = 0
@@ -60,7 +60,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Which piece of a text, and how much of it."""
+    """A piece of a text, and how much of it."""
 
     content_offset: int = 0
     arguments_offset: int = 0
@@ -71,7 +71,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Which sources of a summary."""
+    """Sources of a summary that are asked for."""
 
     offset: int = 0
     limit: int = 200
@@ -114,7 +114,7 @@ def load(caller: Access, ask: Load, room: Room) -> Answer:
 
 
 def _told(caller: Access, row: Row) -> Answer:
-    """Who said a message of a shared chat, and the records that a delegated result came out of."""
+    """Speaker of a message of a shared chat, and the records that a delegated result came out of."""
     who, below = spoken(caller.speaker(row)), subagents.of_result(caller, row)
     return {**({"speaker": who} if who else {}), **({"subagents": below} if below else {})}
 

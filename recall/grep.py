@@ -102,7 +102,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """Where the page before ended: hits shown, and the newest ids that took part."""
+    """End of the page before: hits shown, and the newest ids that took part."""
 
     messages: int = 0
     nodes: int = 0
@@ -229,7 +229,7 @@ class Search:
         return anchor.when(said(row.head), f"by msg_{row.store_id} of {(iso(said(row.head)) or '')[:10]}")
 
     def window(self, row: Row, offset: int, size: int) -> tuple[int, int]:
-        """Where the words of the query stand in a row's text, near ``offset``."""
+        """Places of the query's words in a row's text, near ``offset``."""
         return ranking.window(searchable(row), offset, size, self._stems)
 
     def summaries(self, limit: int) -> NodeHits:
@@ -500,7 +500,7 @@ class Search:
         return few and len(queue) >= _BROAD_HITS
 
     def _first_chars(self) -> int:
-        """How much of a first hit is shown: what the assistant said is long, and who asks for it asks for a part of it."""
+        """Characters of a first hit: what the assistant said is long, and who asks for it asks for a part of it."""
         return _REPLY_CHARS if ranking.asks_for_replies(self._ask.query) else _FIRST_CHARS
 
     def _decoded(self, store_ids: Sequence[int]) -> dict[int, Row]:
@@ -555,7 +555,7 @@ class Search:
             item.update(rounds.beside(self._caller, row, told.values()))
 
     def _closing(self, asked: Stored) -> Answer | None:
-        """How the work that a user asked for ended, where tools came in between: who asks about a request asks about this."""
+        """End of the work that a user asked for, where tools came in between: who asks about a request asks about this."""
         closing = self._caller.store.closing(asked)
         if closing is None:
             return None
@@ -582,7 +582,7 @@ class Search:
         }  # fmt: skip
 
     def _regions(self, out: Answer, rows: Sequence[Row]) -> None:
-        """Where many hits lie together: one call reads the stretch."""
+        """Regions where many hits lie together: one call reads the stretch."""
         regions: list[list[Row]] = []
         for row in sorted(rows, key=lambda r: (r.head.conversation_id, r.head.seq)):
             last = regions[-1][-1].head if regions else None
@@ -634,7 +634,7 @@ def _overlaps(node: Node, since: float | None, until: float | None) -> bool:
 
 
 def _user_stretch(size: int, first: bool) -> int:
-    """How much of a user's message of so many characters is shown in lines."""
+    """Characters of a user's message of that size that are shown in lines."""
     return max(_USER_STRETCH, min(int(size * _USER_SHARE), _MOST_OF_FIRST if first else _MOST_OF_USER))
 
 
@@ -667,7 +667,7 @@ def _marked(text: str, start: int, stop: int) -> str:
 
 
 def _place(row: Row, text: str, start: int, stop: int) -> Answer:
-    """How to read on from a snippet: the offset where it begins, if the message is longer than it."""
+    """Offset where a snippet begins, to read on from, if the message is longer than it."""
     if start == 0 and stop >= len(text):
         return {}
     out: Answer = {"chars": len(text)}

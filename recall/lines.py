@@ -90,7 +90,7 @@ def hit(item: Mapping[str, Any], *, day: bool = True) -> str:
 
 
 def records_of(item: Mapping[str, Any]) -> list[str]:
-    """Where the sub-agents' own records are, behind their result."""
+    """Addresses of the sub-agents' own records, behind their result."""
     told = item.get("subagents", ())
     return [f'lcm: record of the sub-agent "{quoted(each["task"])}": {call(each["read"])}' for each in told]
 

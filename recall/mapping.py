@@ -94,7 +94,7 @@ class _Notes:
 
 
 def progress(meta: Meta, session_id: str) -> str:
-    """How far the run of a session is that is not finished; "" without one."""
+    """Progress of a session's run that is not finished; "" without one."""
     run = meta.value(_RUN.format(session_id))
     if not isinstance(run, Mapping):
         return ""

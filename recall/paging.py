@@ -83,7 +83,7 @@ def file_facts(name: str, facts: Mapping[str, Any], start: int = 0) -> Answer:
 
 
 def said(head: Stored) -> float:
-    """When a message was said, as far as known."""
+    """Time at which a message was said, as far as known."""
     return head.said_at if head.said_at is not None else head.stored_at
 
 
@@ -121,7 +121,7 @@ class Room:
 
 
 def fit(text: str, start: int, stop: int, room: Room) -> int:
-    """Where a slice of ``text`` from ``start`` on must end to fit; always moves forward if there is text left."""
+    """End of a slice of ``text`` from ``start`` on that fits; always moves forward if there is text left."""
     low = min(stop, start + 1)
     high = min(stop, start + max(1, room.chars))
     if high <= low or room.holds(text[start:high]):
@@ -152,7 +152,7 @@ def as_json(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which piece of a text is wanted: from ``offset`` on, not beyond ``stop``, at most ``most_chars``."""
+    """A wanted piece of a text: from ``offset`` on, not beyond ``stop``, at most ``most_chars``."""
 
     offset: int = 0
     stop: int | None = None
@@ -251,7 +251,7 @@ def _text(out: Shown, text: str | None, part: Part, room: Room) -> None:
 
 
 def _files(item: Answer, row: Row) -> list[Answer]:
-    """Which stored files stand in a message; the first one also by itself, as that is what most have."""
+    """Stored files of a message; the first one also by itself, as that is what most have."""
     found = {ref.name: ref for _, _, ref in blobs.refs(content.encode(row.envelope)[0])}
     files = [{"externalized_ref": r.name, "kind": r.kind, "mime": r.mime, "bytes": r.bytes} for r in found.values()]
     if files:
@@ -262,7 +262,7 @@ def _files(item: Answer, row: Row) -> list[Answer]:
 
 
 def _before_file(out: Shown, text: str, start: int, limit: int) -> int:
-    """Where a text that holds placeholders ends on a page: in front of the first one. What follows is counted in the original."""
+    """End of a text with placeholders on a page: in front of the first one. What follows is counted in the original."""
     if "externalized" in out.item:
         return next((at for at, _, _ in blobs.refs(text) if start <= at < limit), limit)
     return limit

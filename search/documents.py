@@ -141,7 +141,7 @@ class Waiting:
         return _ids(self._db.query(_LIST, (_WAITING,)))
 
     def count(self) -> int:
-        """How many, inside the caller's transaction."""
+        """Number of waiting messages, inside the caller's transaction."""
         return len(self._now())
 
     def add(self, store_ids: Sequence[int]) -> None:
@@ -150,7 +150,7 @@ class Waiting:
             self._meta.note(_WAITING, sorted({*self._now(), *store_ids}))
 
     def take(self, store_ids: Sequence[int] | None) -> set[int]:
-        """Those of them (None: all) that still wait; they do no longer. Inside the caller's transaction."""
+        """Messages among these (None: all) that still wait; they do no longer. Inside the caller's transaction."""
         waiting = set(self._now())
         taken = waiting if store_ids is None else waiting & {*store_ids}
         if waiting - taken:
@@ -234,7 +234,7 @@ def chunk_id(store_id: int, chunk: int) -> int:
 
 
 def chunk_of(number: int) -> int:
-    """Which chunk of its message a row is."""
+    """Chunk of its message that a row is."""
     offset = number & (GROUP - 1)
     return offset & (_NEAR - 1) if offset >= _NEAR_FROM else _NEAR + offset % _FAR
 
@@ -334,7 +334,7 @@ def _border(text: str, low: int, high: int) -> int:
 # What most tools answer, and the arguments of calls. Only for what is indexed, and for finding it in the text: texts, offsets and
 # literals stay those of what is stored.
 def json_begins(text: str) -> int:
-    """Where JSON with escapes begins in a text (the output of most tools, the arguments of calls); its length if nowhere."""
+    """Begin of JSON with escapes in a text (the output of most tools, the arguments of calls); its length if nowhere."""
     found = _JSON.search(text) if "\\" in text else None
     return found.start() if found else len(text)
 
@@ -364,7 +364,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def border(text: str, low: int, high: int) -> int:
-    """Where to cut JSON without blanks: before a line end, a full stop or any escape, not within one; else at ``high``."""
+    """Border at which to cut JSON without blanks: before a line end, a full stop or any escape; else at ``high``."""
     for escape in ("\\n", "\\u3002", "\\"):
         at = text.rfind(escape, low, high)
         if at < 0:

@@ -36,7 +36,7 @@ def _cons(word: str, at: int) -> bool:
 
 
 def _measure(word: str) -> int:
-    """How many times a vowel run is followed by a consonant run."""
+    """Number of vowel runs that a consonant run follows."""
     count, previous = 0, True
     for at in range(len(word)):
         now = _cons(word, at)

@@ -37,7 +37,7 @@ _LEAST_WEIGHT = 0.01  # of a word that half of the rows contain: better than non
 
 
 class Where(NamedTuple):
-    """Which rows count. ``near`` is the part of it that may differ between rows of one conversation."""
+    """Rows that count. ``near`` is the part of it that may differ between rows of one conversation."""
 
     sql: str
     params: tuple[Any, ...]
@@ -154,7 +154,7 @@ class FullText:
         return min(((expression, known.get(word, 0)) for expression, word in expressions), key=lambda pair: pair[1])
 
     def rows(self) -> int:
-        """How many rows are indexed: the first number of FTS5's averages record."""
+        """Number of indexed rows: the first number of FTS5's averages record."""
         found = self._db.query_one(f"SELECT block FROM {self._name}_data WHERE id = 1")
         total = 0
         for byte in found[0] if found and found[0] else b"":
@@ -366,7 +366,7 @@ class FullText:
 
 
 def _brevity(row: Sequence[Any]) -> float:
-    """How much a match counts by the length of its piece of a message, as bm25 has it for one occurrence."""
+    """Weight of a match by the length of its piece of a message, as bm25 has it for one occurrence."""
     chars = min(row[_CHARS], _PIECE_CHARS) if len(row) > _CHARS else _USUAL_CHARS
     return 2.2 / (1.3 + 0.9 * chars / _USUAL_CHARS)
 

@@ -340,7 +340,7 @@ class MessageIndex:
         return [*problems, *(self._fts.damage() if deep else [])]
 
     def removed(self, *, deep: bool = False) -> int:
-        """How many messages that are gone left their words in the index, as it was noted; ``deep`` counts."""
+        """Number of messages that are gone and left their words in the index, as it was noted; ``deep`` counts."""
         return int(self._db.query(_GONE)[0][0] if deep else self._meta.value(INDEXED_STILL) or 0)
 
     # -- searching ----------------------------------------------------------------------------------
@@ -420,7 +420,7 @@ class MessageIndex:
         return where._replace(apart=True, whole=True, size=len(ids), spans=tuple(spans))
 
     def _late(self, scope: Scope) -> int:
-        """How many messages of a scope are not indexed yet."""
+        """Number of messages of a scope that are not indexed yet."""
         late = self._behind()
         return len(Scopes(self._db).messages(self.waiting.ids(), scope)) if late and scope.apart else late
 

@@ -181,7 +181,7 @@ def _parts(argument: Any) -> Iterator[Any]:
 
 
 def _repeats(tree: Any, source: str) -> int:
-    """How many unbounded repeats; BadRequest for what can explode in Python's ``re``."""
+    """Number of unbounded repeats; BadRequest for what can explode in Python's ``re``."""
     count = 0
     for name, argument, inside in _walk(tree):
         unbounded = name.endswith("REPEAT") and int(argument[1]) > _MANY

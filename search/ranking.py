@@ -122,7 +122,7 @@ def begins_word(text: str, at: int) -> bool:
 
 
 def _begun(text: str, sought: str) -> Iterator[int]:
-    """Where words of a text begin like this."""
+    """Places of words in a text that begin like this."""
     at = text.find(sought)
     while at >= 0:
         if begins_word(text, at):
@@ -162,7 +162,7 @@ class Asked:
         self.wants_replies = asks_for_replies(raw)
 
     def see(self, text: str, begin: int = 0) -> Seen:
-        """Where the question's words stand in a text, or in the part of it that begins here."""
+        """Places of the question's words in a text, or in the part of it that begins here."""
         lowered = documents.blanked(text, begin, begin + READ_CHARS).lower() if begin < len(text) else ""
         lowered = forms.plain(lowered)
         places: list[tuple[int, int]] = []
@@ -203,7 +203,7 @@ class Asked:
         return self.share(found), tuple(self._written[n] for n in left)
 
     def window(self, seen: Seen) -> int:
-        """Where the best sentence begins in the text."""
+        """Begin of the best sentence in the text."""
         return seen.begin + self.densest(seen, self._windows[1])[1]
 
     def _pairs(self, seen: Seen) -> float:
@@ -511,7 +511,7 @@ class Pool:
 
 
 def _part(text: str, chunk: int) -> int:
-    """Where to read a long text: some way before the chunk that matched."""
+    """Place to read a long text from: some way before the chunk that matched."""
     pieces = documents.chunks(text) if chunk else [(0, text)]
     return max(0, pieces[min(chunk, len(pieces) - 1)][0] - READ_CHARS // 3)
 
@@ -529,7 +529,7 @@ class Finder:
         self._pattern = re.compile("|".join(map(re.escape, parts))) if parts else None
 
     def offset(self, text: str, chunk: int) -> int:
-        """Where the first of the words stands in the given chunk; the chunk's begin when Python cannot find it."""
+        """Offset of the first of the words in the given chunk; the chunk's begin when Python cannot find it."""
         pieces = documents.chunks(text)
         begin, piece = pieces[min(chunk, len(pieces) - 1)]
         lowered = documents.blanked(text, begin, begin + len(piece)).lower()
@@ -601,14 +601,14 @@ def window(text: str, at: int, size: int, stems: Collection[str]) -> tuple[int, 
 
 
 def first(text: str, literal: str, stems: Collection[str]) -> int:
-    """Where to look first: at the words as they were typed, else at the first of their stems."""
+    """First place to look: at the words as they were typed, else at the first of their stems."""
     lowered = text.lower()
     at = lowered.find(literal.lower()) if literal else -1
     return at if at >= 0 else min((n for n in map(lowered.find, stems) if n >= 0), default=0)
 
 
 def _places(text: str, stems: Collection[str]) -> list[tuple[int, str]]:
-    """Where the words stand."""
+    """Places of the words."""
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text

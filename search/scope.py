@@ -77,7 +77,7 @@ class Evidence:
         return LOCAL if self.platform.lower() in LOCAL_PLATFORMS and not self.worker else None
 
     def owner(self) -> str | None:
-        """Whom the session belongs to, where everything that the host says agrees; else None."""
+        """Owner of the session, where everything that the host says agrees; else None."""
         row, mine = self.row, self.principal
         if row is not None and row.key:
             theirs = principal_of(row.source, row.key)
@@ -216,7 +216,7 @@ _NODE_SESSION = f""" AND EXISTS (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which messages of a session: filters of ``lcm_load_session``. ``since`` is included, ``until`` is not."""
+    """Messages wanted of a session: filters of ``lcm_load_session``. ``since`` is included, ``until`` is not."""
 
     roles: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -226,7 +226,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much a scope covers."""
+    """Numbers of a scope."""
 
     messages: int
     sessions: int
@@ -240,11 +240,11 @@ class Scopes:
         self._db = db
 
     def messages(self, store_ids: Iterable[int], scope: Scope) -> set[int]:
-        """Those of the messages that exist and may be read."""
+        """Messages among these that exist and may be read."""
         return set(self._ids(_AMONG_MESSAGES, scope, of="m", clause=_SESSION, ids=json.dumps(list(store_ids))))
 
     def nodes(self, node_ids: Iterable[int], scope: Scope) -> set[int]:
-        """Those of the nodes that exist and may be read."""
+        """Nodes among these that exist and may be read."""
         return set(self._ids(_AMONG_NODES, scope, of="n", clause=_NODE_SESSION, ids=json.dumps(list(node_ids))))
 
     def covering(self, store_ids: Iterable[int], scope: Scope) -> dict[int, int]:
@@ -254,11 +254,11 @@ class Scopes:
         return {row[0]: row[1] for row in self._db.query(f"{sql} GROUP BY s.store_id", wanted)}
 
     def conversations(self, ids: Iterable[int], scope: Scope) -> set[int]:
-        """Those of the conversations that exist and may be read."""
+        """Conversations among these that exist and may be read."""
         return set(self._ids(_AMONG_CONVERSATIONS, scope, ids=json.dumps(list(ids))))
 
     def counts(self, scope: Scope) -> Counts:
-        """How many messages, sessions and conversations a scope covers."""
+        """Number of messages, sessions and conversations in a scope."""
         messages = self._ids(_COUNT_MESSAGES, scope, of="m", clause=_SESSION)[0]
         sql, params = _within(_COUNT_SESSIONS, scope, clause=_SESSION.replace("m.", "s."))
         sessions, conversations = self._db.query(sql, params)[0]

@@ -44,7 +44,6 @@ from .opened import (
     translate,
     without_room,
 )  # fmt: skip
-from .turns import TurnLock
 
 try:
     import fcntl
@@ -117,8 +116,8 @@ class Database:
         self._clock = clock
         self._translated = Translated(self.path, moved=self._has_moved)
         self._translated_or_busy = Translated(self.path, self._saw_busy, moved=self._has_moved)
-        self._write_lock = TurnLock()
-        self._read_lock = TurnLock()
+        self._write_lock = threading.RLock()
+        self._read_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._sealer: seals.Sealer | None = None
@@ -173,7 +172,7 @@ class Database:
             self._translated = Translated(file, moved=self._has_moved)
             self._translated_or_busy = Translated(file, self._saw_busy, moved=self._has_moved)
             self._long_reads.path = file
-            self._read_lock = self._write_lock if is_memory(file) else TurnLock()
+            self._read_lock = self._write_lock if is_memory(file) else threading.RLock()
 
     def rescue(self) -> None:
         """Save what the file that was left holds, where it was removed or replaced meanwhile. Raises StoreError."""
@@ -235,7 +234,7 @@ class Database:
 
     @property
     def identity(self) -> Identity | None:
-        """Which file is open; another one after a restore, though its path is the same."""
+        """Identity of the open file; another one after a restore, though its path is the same."""
         return self._opened
 
     @property
@@ -403,7 +402,7 @@ class Database:
             os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
     def _accepted(self, connection: sqlite3.Connection) -> int:
-        """Which schema the file has (0: it holds nothing yet). Raises a StoreError for a file that this release does not read."""
+        """Schema of the file (0: it holds nothing yet). Raises a StoreError for a file that this release does not read."""
         connection.execute("PRAGMA trusted_schema=OFF")
         tables, triggers = connection.execute("SELECT count(*), total(type = 'trigger') FROM sqlite_master").fetchone()
         # Read after the tables: a process that makes them meanwhile says in the same transaction whose they are.
@@ -605,8 +604,8 @@ class Database:
         if (own := self._own_reader()) is not None:
             with self._translated:
                 return own.rows(sql, params)
-        with self._read_lock, self._translated:
-            return self._reading().execute(sql, params).fetchall()
+        with self._reading() as reader:
+            return reader.execute(sql, params).fetchall()
 
     def query_one(self, sql: str, params: Params = ()) -> tuple[Any, ...] | None:
         """The first row, or None."""
@@ -614,9 +613,8 @@ class Database:
         if (own := self._own_reader()) is not None:
             with self._translated:
                 return own.first(sql, params)
-        with self._read_lock, self._translated:
-            with closing(self._reading().execute(sql, params)) as cursor:  # a statement that is not read to its end
-                row: tuple[Any, ...] | None = cursor.fetchone()
+        with self._reading() as reader, closing(reader.execute(sql, params)) as cursor:
+            row: tuple[Any, ...] | None = cursor.fetchone()  # the statement is not read to its end
             return row
 
     def iterate(self, sql: str, params: Params = (), *, size: int = 500) -> Iterator[list[tuple[Any, ...]]]:
@@ -647,8 +645,8 @@ class Database:
         return None if is_memory(self.file) else getattr(self._apart, "reader", None)
 
     def _connect_for_long_read(self) -> sqlite3.Connection:
-        self._reading()  # raises where another thread has just closed the file
-        return self._connect_reader()
+        with self._reading():
+            return self._connect_reader()
 
     def _ready(self) -> None:
         """Open if need be, under the write lock and before the read lock is taken: the order in which ``close`` takes them."""
@@ -656,10 +654,15 @@ class Database:
             with self._write_lock:
                 self._connected()
 
-    def _reading(self) -> sqlite3.Connection:
-        if self._reader is None:
-            raise Exchanged(f"{self.file}: closed by another thread just now; the same call works again")
-        return self._reader
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection of short reads. Where another thread closed the file in this moment it is opened again."""
+        while True:
+            with self._read_lock, self._translated:
+                if self._reader is not None:
+                    yield self._reader
+                    return
+            self._ready()
 
     # -- maintenance --------------------------------------------------------------------------------
     def backup(self, target: Path, progress: Callable[[str, int, int], None] = lambda *_: None) -> None:

@@ -50,7 +50,7 @@ def no_room(folder: Path) -> str:
 
 
 def full_disk(folder: Path) -> str:
-    """How little is free on the disk of a folder; "" where it is enough, or not known."""
+    """Room on the disk of a folder, in words, where it is little; "" where it is enough, or not known."""
     try:
         free = shutil.disk_usage(folder).free
     except OSError:

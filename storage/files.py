@@ -105,7 +105,7 @@ NOTE: Final = "backup"  # in the ``meta`` of a copy: when it was made, and the p
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Which database a file is of, and how much it holds. ``nonce``: of its first conversation, where it has one."""
+    """Facts of a file: its database, and how much it holds. ``nonce``: of its first conversation, where it has one."""
 
     identity: str | None
     nonce: str | None
@@ -211,7 +211,7 @@ def _unsound(connection: sqlite3.Connection, most: int) -> list[str]:
 
 
 def counts(path: Path) -> dict[str, int]:
-    """How many rows each table has that is no cache."""
+    """Number of rows of each table that is no cache."""
     with reading(path) as connection:
         return {name: _count(connection, name) for name in tables(connection)}
 
@@ -559,7 +559,7 @@ def _aside(cell: leaves.Cell, shapes: dict[str, _Shape], last: dict[str, int], o
 
 
 def _told_apart(cell: leaves.Cell, shapes: dict[str, _Shape]) -> tuple[_Shape | None, tuple[leaves.Value, ...] | None]:
-    """Which table a cell is of, and its row: by its tree, otherwise by what it looks like."""
+    """Table and row of a cell: by its tree, otherwise by what it looks like."""
     if (shape := shapes.get(cell.of)) is not None:
         return shape, shape.row(cell)
     if cell.of in _OTHER_TREES or cell.of.startswith(("sqlite_", "message_index", "node_index")):

@@ -58,7 +58,7 @@ class Foreign:
 
     @property
     def kind(self) -> Kind:
-        """Which program wrote the file."""
+        """Program that wrote the file."""
         return _kind(self._tables, self._pragma("application_id"))
 
     def columns(self, table: str) -> frozenset[str]:

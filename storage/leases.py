@@ -125,7 +125,7 @@ def _lives(holder: str) -> bool | None:
 
 
 def _began(pid: int) -> str:
-    """When a process began, in ticks since the machine did; "" where nothing tells."""
+    """Begin of a process, in ticks since the machine's; "" where nothing tells."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
     except (OSError, IndexError):

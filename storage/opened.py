@@ -135,7 +135,7 @@ _TABLES = (
 
 
 class Identity(NamedTuple):
-    """Which file, which write-ahead log and which index of it a process has open; 0: none."""
+    """Identity of an open file, its write-ahead log and its index; 0: none."""
 
     process: int
     device: int

@@ -63,7 +63,7 @@ class Survey:
 
 
 def folder_of(database: Path) -> Path:
-    """Where the files of a database lie."""
+    """Folder of a database's files."""
     return database.with_name(f"{database.stem}-payloads")
 
 
@@ -109,7 +109,7 @@ class Payloads:
             self._db.executemany(_REFER, [(r.sha, digest) for r in each])
 
     def path(self, sha: str) -> Path:
-        """Where the file of a digest lies."""
+        """Path of a digest's file."""
         return self.folder / sha[:2] / f"{sha}.z"
 
     # -- reading ------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class Payloads:
         return out
 
     def let_go(self, shas: Iterable[str], read: Callable[[Sequence[int]], Iterable[Row]]) -> set[str]:
-        """Those of these files that no message shows any more. Inside the transaction in which others ceased to show them.
+        """Files among these that no message shows any more. Inside the transaction in which others ceased to show them.
 
         ``read`` gives messages as they are stored: equal digests may hide different files, so what each one shows is looked at.
         """

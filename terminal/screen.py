@@ -46,7 +46,7 @@ def _broken(line: str, width: int) -> list[str]:
 
 
 def _hang(line: str, width: int) -> int:
-    """Where the rest of a line begins: at its last column of a table in the first half, or a step behind its own begin."""
+    """Indent of a line's rest: its last column of a table in the first half, or a step behind its own begin."""
     gaps = [found.end() for found in _GAP.finditer(line) if found.end() <= width // 2]
     start = len(line) - len(line.lstrip())
     return gaps[-1] if gaps and gaps[-1] > start else min(start + 2, width // 2)

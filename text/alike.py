@@ -85,5 +85,5 @@ def begins(text: str, at: int, words: tuple[str, ...]) -> bool:
 
 
 def signs(text: str) -> Iterator[tuple[int, int]]:
-    """Where what looks like an opening bracket of a tag stands."""
+    """Places of what looks like an opening bracket of a tag."""
     yield from (found.span() for found in _SIGNS.finditer(text))

@@ -66,7 +66,7 @@ def _part_text(part: Any) -> str:
 
 
 def images_in(content: Any) -> int:
-    """How many image parts a content list holds."""
+    """Number of image parts in a content list."""
     if not isinstance(content, list):
         return 0
     return sum(1 for part in content if isinstance(part, Mapping) and part.get("type") in _IMAGES)
@@ -232,7 +232,7 @@ def _uid(message: Mapping[str, Any]) -> str | None:
 
 
 def said_at(message: Mapping[str, Any]) -> float | None:
-    """When a message was said, in seconds, as the host noted it; None where it says nothing that is a time."""
+    """Time of a message, in seconds, as the host noted it; None where it says nothing that is a time."""
     return _time(message.get("timestamp"))
 
 

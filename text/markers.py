@@ -162,7 +162,7 @@ def _may_recall(text: str) -> bool:
 
 
 def _recalled(text: str) -> Iterator[tuple[int, int]]:
-    """Where blocks of recalled memory stand, tags included; one that is not closed is none. Linear."""
+    """Places of blocks of recalled memory, tags included; one that is not closed is none. Linear."""
     at, open_ended = 0, set[str]()
     while _may_recall(text) and (head := _FENCE.search(text, at)):
         tag = (head[1] or head[2]).lower()
@@ -235,7 +235,7 @@ _SPEAKER = re.compile(
 
 
 def by_speaker(text: str, *, named: bool) -> str:
-    """What the one who speaks said of a message: without what others said before in the channel, and the name in front of it."""
+    """The speaker's own words in a message: without what others said before in the channel, and the name in front of it."""
     found = _SPEAKER.match(text) if named and "[" in text[:20_000] and not host_block(text) else None
     if found:
         return text[found.end() :]

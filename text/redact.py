@@ -477,7 +477,7 @@ class _View:
         self._width.append(width)
 
     def span(self, start: int, stop: int) -> Match:
-        """Where a stretch stands in the text itself."""
+        """Place of a stretch in the text itself."""
         first, last = bisect_right(self._here, start) - 1, bisect_right(self._here, stop - 1) - 1
         begin = self._there[first] + (0 if self._width[first] else start - self._here[first])
         return begin, self._there[last] + (self._width[last] or stop - self._here[last])
@@ -493,7 +493,7 @@ class _View:
         return len(broken) == max(map(len, lines)) and self._source[end : end + 1] not in ("=", ":", "(")
 
     def continued(self, start: int, stop: int, rule: Rule) -> int:
-        """Where a secret that goes over the ends of lines ends; ``start`` if it does not go over one.
+        """End of a secret that goes over the ends of lines; ``start`` if it does not go over one.
 
         The next line's first word is a part of it if it is as odd as one, or makes it as long as its kind is.
         """

@@ -130,7 +130,7 @@ ENCODINGS: Final = (
 
 
 def table_path(cache: Path, encoding: str) -> Path:
-    """Where ``tiktoken`` looks for a table."""
+    """Path of a table of ``tiktoken``."""
     return cache / sha1(_URL.format(encoding).encode(), usedforsecurity=False).hexdigest()
 
 
@@ -170,7 +170,7 @@ class Exact:
 
     @property
     def name(self) -> str:
-        """Which counts these are, for status."""
+        """Name of the counts, for status."""
         return f"tiktoken {self._encoding.name}" if self._encoding is not None else "estimate by byte class"
 
     def wait(self, timeout_s: float) -> None:

@@ -111,7 +111,7 @@ def doctor(deps: Access, deep: bool = False, progress: Progress = silent) -> dic
 
 
 def _sessions(deps: Access) -> int:
-    """How many sessions there are; 0 where that cannot be read, which a check of its own says."""
+    """Number of sessions; 0 where that cannot be read, which a check of its own says."""
     try:
         return Survey(deps.db).archive()[1]
     except LcmError:

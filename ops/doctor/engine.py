@@ -69,7 +69,7 @@ def settings(deps: Access, _deep: bool) -> Finding:
 
 
 def _written_at(name: str, deps: Access) -> str:
-    """Where in config.yaml a refused setting stands; the environment's need no place."""
+    """Place of a refused setting in config.yaml; the environment's need none."""
     if not name.startswith("lcm"):
         return " (environment)"
     path = deps.home / "config.yaml"

@@ -43,7 +43,7 @@ class Looked:
 
     @property
     def said(self) -> str:
-        """How many were looked at, where that is not this one alone."""
+        """Number of conversations that were looked at, where that is not this one alone."""
         return f"; {len(self.found)} of {self.of} conversations looked at, newest first" if self.of > 1 else ""
 
     @property

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which messages: those that fit all that is said. ``before``: Unix seconds; ``matching``: a text in any case."""
+    """Selection of messages that fit all that is said. ``before``: Unix seconds; ``matching``: a text in any case."""
 
     ids: tuple[int, ...] = ()
     session: str | None = None

@@ -30,7 +30,7 @@ _PINNED: Final = f"SELECT store_id FROM messages WHERE flags & {int(Flag.PINNED)
 
 
 def held(deps: Access, store_ids: Sequence[int]) -> frozenset[int]:
-    """Those of these messages that may not be purged."""
+    """Messages among these that may not be purged."""
 
     params = {"ids": json.dumps(list(store_ids)), "sessions": json.dumps(list(sessions(deps)))}
     return frozenset(row[0] for row in deps.db.query(_HELD, params))

@@ -185,7 +185,7 @@ def _sessions_of(deps: Access, rows: Sequence[int]) -> list[str]:
 
 
 def _known_to_host(deps: Access, names: Sequence[str]) -> list[str] | None:
-    """Those of these sessions of which the host's own database has messages; None where it cannot be asked."""
+    """Sessions among these of which the host's own database has messages; None where it cannot be asked."""
     path = deps.home / backup.HOST_FILE
     if not path.is_file():
         return None

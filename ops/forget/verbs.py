@@ -124,7 +124,7 @@ def _planned(planned: purge.Plan) -> list[str]:
 
 
 def _elsewhere(deps: Access, planned: purge.Plan) -> list[str]:
-    """Who else has it: a fleet, and Hermes itself."""
+    """Other holders of it: a fleet, and Hermes itself."""
     out = _there(planned.there) if planned.there else []
     if not planned.there and deps.db.query("SELECT 1 FROM sqlite_master WHERE name = 'fleet_outbox'"):
         out.append(_FLEET)

@@ -592,7 +592,8 @@ def test_a_newer_file_is_not_touched(db: Database) -> None:
 
 def test_many_processes_may_be_the_first(tmp_path: Path) -> None:
     """Processes that all create the file at once agree on it."""
-    code = "import sys, pathlib, world; world.World(pathlib.Path(sys.argv[1])).take(world.chat().turns(2), sys.argv[2])"
+    code = "import sys, pathlib; from worlds.process import World, chat; "
+    code += "World(pathlib.Path(sys.argv[1])).take(chat().turns(2), sys.argv[2])"
     paths = os.pathsep.join([str(HERE), str(HERE.parent / ".lcm-path")])
     command = [sys.executable, "-P", "-c", code, str(tmp_path)]
     workers = [subprocess.Popen([*command, name], env={**os.environ, "PYTHONPATH": paths}) for name in "abcd"]
@@ -824,3 +825,32 @@ def test_a_file_that_was_not_always_written_so_is_renewed_as_a_whole(tmp_path: P
     db.close()
 
     assert (told, b"quokka" in left_of(db)) == (["writing the file anew"], False)
+
+
+READS: dict[str, Callable[[Database, str], list[Any]]] = {
+    "all rows": lambda db, sql: db.query(sql),
+    "the first row": lambda db, sql: [db.query_one(sql)],
+    "batches": lambda db, sql: [row for rows in db.iterate(sql) for row in rows],
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_read_goes_on_where_another_thread_closes_the_file(
+    tmp_path: Path, read: Callable[[Database, str], list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator's purge closes it in the same process: an agent that searches is answered all the same."""
+    db = Database(tmp_path / "lcm.db")
+    note(db, "a")
+    plain, closed = Database._ready, list[bool]()
+
+    def ready(mine: Database) -> None:
+        plain(mine)
+        if not closed:
+            closed.append(True)
+            run(mine.close)
+
+    monkeypatch.setattr(Database, "_ready", ready)
+    found = read(db, "SELECT count(*) FROM meta WHERE key = 'a'")
+    db.close()
+
+    assert (closed, found) == ([True], [(1,)])
