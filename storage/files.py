@@ -597,13 +597,18 @@ def rewrite_texts(db: Database, change: Callable[[str], str], progress: Progress
     for n, (table, column, keys) in enumerate(columns):
         progress("reading other texts", n, len(columns))
         same = " AND ".join(f"{key} IS ?" for key in keys)
-        update = f"UPDATE {table} SET {column} = ? WHERE {same} AND {column} = ?"
+        these = f"WHERE {same} AND {column} = ?"
+        update, left = f"UPDATE OR IGNORE {table} SET {column} = ? {these}", f"SELECT 1 FROM {table} {these}"
         sql = f"SELECT {', '.join(keys)}, {column} FROM {table} WHERE typeof({column}) = 'text'"
         for rows in db.iterate(sql):
             found = [(new, *row) for row in rows if (new := changed(row[-1])) != row[-1]]
             for at in range(0, len(found), _AT_ONCE):
                 with db.part():
-                    db.executemany(update, found[at : at + _AT_ONCE])
+                    for new, *row in found[at : at + _AT_ONCE]:
+                        db.execute(update, (new, *row))
+                        while db.fetch(left, row):  # another row has that name now: what told them apart was the secret
+                            new += "_"
+                            db.execute(update, (new, *row))
             count += len(found)
     return count
 

@@ -318,4 +318,5 @@ def mend(connection: sqlite3.Connection) -> None:
     for table, statement in statements():
         if (index := _INDEX.match(statement)) and index[1] not in there and table in there:
             with suppress(sqlite3.IntegrityError):  # rows that it would not have let in: the doctor tells of them
-                connection.execute(statement)
+                # Another process may open the file at the same time, and make it first.
+                connection.execute(statement.replace(" INDEX ", " INDEX IF NOT EXISTS ", 1))

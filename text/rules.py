@@ -99,7 +99,10 @@ def replaces(later: str, earlier: str) -> bool:
         return False
     forbidden = _negative(later), _negative(earlier)
     if len(new & old) >= _SAME * max(len(new), len(old)):
-        return forbidden[0] != forbidden[1] or (not forbidden[0] and _CHANGE.search(later) is not None)
+        changes = _CHANGE.search(later) is not None
+        if forbidden[0] != forbidden[1]:  # "never in Python" says nothing of "always in Go"
+            return changes or new <= old or old <= new
+        return not forbidden[0] and changes
     gone = _INSTEAD_OF.search(later)
     return gone is not None and len(old) <= _FEW_WORDS and _plain(gone[1].casefold()) in old and not forbidden[1]
 

@@ -313,6 +313,18 @@ def test_what_is_stored_loses_its_secrets(tmp_path: Path) -> None:
     assert (answer.code, answer.data["messages"]) == (OK, 3)
 
 
+def test_sessions_that_only_their_secrets_told_apart_stay_apart(tmp_path: Path) -> None:
+    """Names are unique: of two that read alike now one has another end, and nothing is left undone."""
+    home = Home(tmp_path / "home")
+    for secret in SECRETS[:2]:
+        home.say("hello", session=f"chat?password={secret}")
+    done = [command.answer("redact apply", home.deps(None, trusted=True)) for _ in range(2)]
+    names = [name for (name,) in home.runtime.db.query("SELECT session_id FROM sessions ORDER BY 1")]
+
+    assert ([each.code for each in done], [each.data["texts"] > 0 for each in done]) == ([OK, OK], [True, False])
+    assert names == ["chat?password=[redacted:password_assignment]", "chat?password=[redacted:password_assignment]_"]
+
+
 def test_a_redaction_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows lose their secrets in parts. The same command takes out what is left, and everything that was made of it."""
     home = full_home(tmp_path / "home")

@@ -138,6 +138,8 @@ def test_a_rule_that_replaces_another_names_it(world: World, old: str, new: str)
         ("Never edit secrets.yaml.", "From now on never edit config.yaml."),
         ("Always make backups.", "Don't delete the backups."),
         ("Always run the tests before you commit.", "From now on, write the tests first."),
+        ("Always use tabs in Go files.", "Never use tabs in Python files."),
+        ("Always write tests for the billing module.", "Don't write tests for the legacy module."),
     ],
 )
 def test_a_rule_of_something_else_replaces_none(world: World, old: str, new: str) -> None:

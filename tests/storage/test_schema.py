@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from worlds.home import Home
@@ -11,6 +14,7 @@ from worlds.home import Home
 from hermes_lcm import errors
 from hermes_lcm.ops import explain
 from hermes_lcm.ops.doctor import file
+from hermes_lcm.storage import schema
 from hermes_lcm.storage.connection import Database
 from hermes_lcm.storage.schema import TABLES
 
@@ -128,3 +132,25 @@ def test_an_index_that_was_dropped_is_made_again(db: Database) -> None:
     db.close()
 
     assert db.query("SELECT count(*) FROM sqlite_master WHERE name = 'nodes_by_source'") == [(1,)]
+
+
+def test_two_processes_that_make_a_dropped_index_again_are_in_nobodys_way(db: Database) -> None:
+    """Both have seen that it is not there."""
+    with db.transaction():
+        db.execute("DROP INDEX nodes_by_source")
+    db.close()
+
+    class Slower(sqlite3.Connection):
+        """The other one makes it as soon as this one has looked."""
+
+        def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
+            found = super().execute(sql, *rest)
+            if "sqlite_master" in sql:
+                schema.mend(other)
+            return found
+
+    with closing(sqlite3.connect(db.path)) as other, closing(sqlite3.connect(db.path, factory=Slower)) as slower:
+        schema.mend(slower)
+        made = slower.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'nodes_by_source'").fetchall()
+
+    assert made == [(1,)]
