@@ -73,7 +73,7 @@ def _written(made: export.Exported) -> Answer:
 
 
 def _import(deps: Access, words: Words) -> Answer:
-    path = Path(one(words, "a file of messages, such as talk.jsonl")).expanduser()
+    path = Path(one(words, "one file of messages, such as talk.jsonl")).expanduser()
     if deps.trusted and _of_lossless_claw(deps, path):
         mapped = openclaw.Mapped(summaries=True)
         return lossless_claw(deps, path, mapped, apply=words.apply, progress=words.progress)

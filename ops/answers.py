@@ -91,7 +91,8 @@ def one(words: Words, what: str, most: int = 1) -> str:
 def at_most(words: Words, most: int, what: str) -> None:
     """Refuse a word too many, by what it is."""
     if len(words.rest) > most:
-        raise BadRequest(f"{words.rest[most]!r} is one word too many: `/lcm {words.name}` takes {what}")
+        hint = ". Put quotes around names with spaces" if most else ""
+        raise BadRequest(f"unexpected {words.rest[most]!r}: `/lcm {words.name}` takes {what}{hint}")
 
 
 def newest(sessions: Sessions) -> str:

@@ -120,12 +120,11 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     pressure = data["prompt_pressure"]
     live = data["agent_runs_here"]
     source = "" if live else f" (from {data['context_length_source']})"
-    note = data.get("context_length_note", "0").removeprefix("context length is ")
-    length = f"{data['context_length']:,}{source}" if known else note
+    length = f"{data['context_length']:,}{source}" if known else data.get("context_length_note", "unknown")
     uninitialised = not known and not data["bound"]
     rows = [
         ("session_id", _named(data)),
-        ("context_length", length),
+        ("context window", length),
         (
             "threshold_tokens",
             "(uninitialized)" if uninitialised else f"{data['threshold_tokens']:,} ({data['threshold_source']})",
@@ -134,7 +133,7 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
             "prompt pressure",
             f"{pressure['of_context']:.1%} of the window, {pressure['of_threshold']:.1%} of the threshold"
             if live
-            else "no agent runs here; known in a chat, after its first message",
+            else "known in a chat, after its first message",
         ),
         *([("last_prompt_tokens", f"{data['last_prompt_tokens']:,}")] if live else []),
         *_next_fold(data["background"]),

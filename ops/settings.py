@@ -91,7 +91,7 @@ def accepted(config: Config, words: Words) -> tuple[Knob, str]:
     """(setting, value) of a ``config set``. Raises BadRequest for a value that it does not take, and where a variable wins."""
     if len(words.rest) < 2:
         raise BadRequest("`/lcm config set` needs a setting and its value, such as `fresh_tail_count 24`")
-    at_most(words, 2, "one setting and one value; put quotes around a value with blanks")
+    at_most(words, 2, "one setting and one value")
     knob, value = named(words.rest[0]), words.rest[1]
     read(knob, value)
     if config.provenance(knob.name) == "env":

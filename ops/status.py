@@ -133,13 +133,7 @@ def context_note(deps: Access) -> str:
     facts = deps.engine
     if facts.context_length > 0 and not facts.fallback_context:
         return ""
-    why = (
-        "the host reported no context window"
-        if facts.live
-        else "no agent runs here, config.yaml names no window, and none was reported for this model yet"
-    )
-    assumed = deps.config.fallback_context_tokens
-    return f"context length is 0: {why}, so the fallback of {assumed:,} tokens is assumed (LCM_FALLBACK_CONTEXT_TOKENS)"
+    return f"unknown; using {deps.config.fallback_context_tokens:,} (set model.context_length)"
 
 
 def _runtime(deps: Access) -> dict[str, Any]:
@@ -524,9 +518,8 @@ def problems(deps: Access, database: Mapping[str, Any]) -> list[dict[str, Any]]:
         out.append({"topic": "disk", "severity": "error", "message": message, "remedy": StoreFull.remedy})
     note = context_note(deps)
     if note and deps.engine.live:
-        remedy = "set the model's context_length in config.yaml, or LCM_FALLBACK_CONTEXT_TOKENS"
-        message = note.removeprefix("context length is ")  # the topic says the rest
-        out.append({"topic": "context length", "severity": "warning", "message": message, "remedy": remedy})
+        remedy = "`hermes config set model.context_length TOKENS`, or LCM_FALLBACK_CONTEXT_TOKENS"
+        out.append({"topic": "context window", "severity": "warning", "message": note, "remedy": remedy})
     out.extend(
         {
             "topic": each.topic,

@@ -31,7 +31,7 @@ from host.model_server import ModelServer, Reply, Request, text_of  # noqa: E402
 TARGET = "docs/design.md"
 COMPACTIONS = 3
 DISTANCE = 100  # messages between the line and the question for it
-SAMPLE_LINES = 8
+SAMPLE_LINES = 4
 MOST_TURNS = 60
 ROUNDS = 5  # of tools in a turn
 PAGE = 160  # lines
@@ -318,8 +318,11 @@ class Demo:
         request = self.model.of_kind("chat")[-1]
         own = next((text_of(m) for m in request.messages if "sum_" in text_of(m) and m["role"] == "user"), "")
         check(own, "no summary stands in the prompt after a compaction")
-        self.screen.heading(f"What the model sees instead of the old messages (first lines of {len(own):,} characters)")
-        for line in [line for line in own.split("\n") if line.strip()][:SAMPLE_LINES]:
+        self.screen.heading(f"What the model sees instead of the old messages (parts of {len(own):,} characters)")
+        lines = [line for line in own.split("\n") if line.strip()]
+        first = next((n for n, line in enumerate(lines) if line.startswith("<summary ")), -1)
+        check(first > 0, "no summary begins with its tag")
+        for line in [*lines[:2], "...", *lines[first : first + SAMPLE_LINES]]:
             self.screen.say(f"  {line[:110]}{'…' if len(line) > 110 else ''}")
 
     def recover(self, host: Process) -> None:

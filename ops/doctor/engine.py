@@ -191,9 +191,9 @@ def context_length(deps: Access, _deep: bool) -> Finding:
         known = f" (from {facts.context_source})" if facts.context_source else ""
         return ok(f"{size:,} tokens{known}, compaction from {threshold:,}", **data)
     if not facts.live:
-        return ok(f"no agent runs here; with an unknown window {size:,} tokens are assumed as fallback", **data)
+        return ok(f"context window {note}", **data)
     return warn(
-        note,
+        f"context window {note}",
         meaning="compaction may come too late for a smaller model, or too early for a larger one",
         remedy="set the window of your model in config.yaml, then restart Hermes; or the fallback itself",
         command=f"hermes config set model.context_length {size}",
