@@ -64,7 +64,7 @@ class _Notes:
     """The answers of one run in the database, each in a transaction of its own, until it is finished."""
 
     def __init__(self, caller: Access, session_id: str, name: str) -> None:
-        self._meta = Meta(caller.db)
+        self._caller, self._meta = caller, Meta(caller.db)
         self._session, self._run = _RUN.format(session_id), f"{ANSWERS}{name}:"
         self.lost = ""  # why answers could not be noted
 
@@ -76,8 +76,14 @@ class _Notes:
         self._note(self._session, {"run": self._run, "asked": [row.store_id for row in rows]})
         return {int(store_id): kept["answer"] for store_id, kept in self._meta.under(self._run).items()}
 
-    def keep(self, store_id: int, answer: str, now: float) -> None:
-        self._note(f"{self._run}{store_id}", {"answer": answer, "at": now})
+    def keep(self, row: Row, answer: str, now: float) -> None:
+        """Note an answer; not that of a message which was rewritten or removed while the model read it."""
+        try:
+            with self._caller.db.transaction():
+                if [_version(each) for each in self._caller.rows([row.store_id])] == [_version(row)]:
+                    self._meta.note(f"{self._run}{row.store_id}", {"answer": answer, "at": now})
+        except StoreError as exc:
+            self.lost = str(exc)
 
     def finish(self) -> None:
         try:
@@ -155,7 +161,7 @@ class _Job:
         if found is not None:
             with self.lock:
                 said = self.answers[row.store_id] = "" if found.strip(" .\"'*").upper() == _NOTHING else found
-            self.notes.keep(row.store_id, said, self.caller.clock())
+            self.notes.keep(row, said, self.caller.clock())
 
 
 def answer(caller: Access, wanted: Wanted, room: Room) -> Answer:
@@ -172,11 +178,13 @@ def answer(caller: Access, wanted: Wanted, room: Room) -> Answer:
         now, config = caller.clock(), caller.config
         notes = _Notes(caller, session_id, name)
         finished = json.loads(caller.readers.kept(owner, name) or "{}")
-        known = {int(store_id): text for store_id, text in finished.items()} | notes.begin(rows, now)
+        versions = {row.store_id: _version(row) for row in rows}
+        known = {at: finished[each] for at, each in versions.items() if each in finished} | notes.begin(rows, now)
         deadline = now + config.expansion_timeout_ms / 1000
         job = _Job(caller, wanted.prompt, config.expansion_context_tokens, known, deadline, notes)
         _run(job, rows)
-        caller.readers.keep_as(owner, name, json.dumps(job.answers))
+        finished |= {versions[row.store_id]: job.answers[row.store_id] for row in rows if row.store_id in job.answers}
+        caller.readers.keep_as(owner, name, json.dumps(finished))
         return _told(job, rows, room)
 
 
@@ -253,6 +261,11 @@ def _told(job: _Job, rows: Sequence[Row], room: Room) -> Answer:
 def _head(caller: Access, row: Row) -> str:
     head = row.head
     return f"msg_{head.store_id} | {who(head, caller.speaker(row))} | {iso(said(head))}"
+
+
+def _version(row: Row) -> str:
+    """Name of a message with the words that it has now: answers made of other words are none of it."""
+    return f"{row.store_id}:{blake2b(searchable(row).encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
 
 
 def _name(*parts: str) -> str:

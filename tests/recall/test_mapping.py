@@ -134,6 +134,40 @@ def test_answers_go_when_a_message_is_rewritten(tmp_path: Path) -> None:
     assert found.db.query("SELECT key FROM meta WHERE key LIKE 'mapped:%'") == []
 
 
+def purged(found: Archive, address: str) -> None:
+    answer = command.answer(f"purge messages {address} apply", replace(found.deps(), trusted=True))
+    assert answer.code == command.OK, answer.text
+
+
+def test_an_answer_of_a_message_that_goes_meanwhile_is_not_noted(tmp_path: Path) -> None:
+    """The model has read it before the purge, and answers behind it."""
+    found = archive(tmp_path, *PRICES, expansion_context_tokens=800, summary_parallelism=1)
+
+    def slow(request: dict[str, Any]) -> str:
+        if "costs 200" in request["messages"][1]["content"]:
+            purged(found, "msg_2")
+        return reader(request)
+
+    found.model = Model(slow)
+    asked(found, store_ids=["msg_1..msg_6"])
+
+    kept = found.db.query("SELECT value FROM meta WHERE key LIKE 'mapped:%'")
+    assert kept
+    assert not any("200" in value for (value,) in kept)
+
+
+def test_answers_of_a_finished_run_go_with_the_words_of_their_messages(tmp_path: Path) -> None:
+    """They are kept in memory, where no purge looks."""
+    found = archive(tmp_path, *PRICES)
+    asked(found, store_ids=["msg_1..msg_6"])
+    purged(found, "msg_3")
+
+    answer = asked(found, store_ids=["msg_1..msg_6"])
+
+    assert [each["answer"] for each in answer["answers"]] == ["100", "200", "400", "500", "600"]
+    assert len(found.model.requests) == 6 + 1 + 1 + 1  # the emptied one again, and both ends
+
+
 def test_a_run_that_cannot_be_noted_is_answered_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says that it would begin anew."""
     found = archive(tmp_path, *PRICES)
