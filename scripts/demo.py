@@ -379,10 +379,11 @@ def summaries(status: dict[str, Any]) -> tuple[str, str]:
     """How many summaries there are and what was found of them, from what ``lcm_status`` says."""
     by_depth: dict[str, dict[str, int]] = status["dag"]["by_depth"]
     check(by_depth, "lcm_status shows no summary after a compaction")
-    checked = sum(counts.get("verified", 0) for counts in by_depth.values())
+    checked, verbatim = (sum(counts.get(each, 0) for counts in by_depth.values()) for each in ("verified", "verbatim"))
+    short = f"; {verbatim} quote a short message whole" if verbatim else ""
     return (
         "summaries written",
-        f"{sum(sum(counts.values()) for counts in by_depth.values())}, {checked} of them checked against their messages",
+        f"{sum(sum(counts.values()) for counts in by_depth.values())}, {checked} of them checked against their messages{short}",
     )
 
 

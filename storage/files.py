@@ -408,6 +408,9 @@ def reseal(path: Path) -> None:
 
 
 # -- salvage ---------------------------------------------------------------------------------------------
+#: Made anew: the seals, and the cache of messages that state facts, with how far it had come.
+_MADE_ANEW: Final = frozenset(("seals", "ledger"))
+_READ_OF_LEDGER: Final = "ledger:*"
 #: Of an unknown tree these rows look like those of an index.
 _AMBIGUOUS: Final = frozenset(("carried",))
 #: Their rows go only when an operator removes conversations.
@@ -487,8 +490,9 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
             new.execute("PRAGMA foreign_keys=OFF")
             new.execute("BEGIN")
             new.execute("DELETE FROM meta")  # what it has of its own: it gets that of the damaged one
-            shapes = {table: _Shape.of(new, table) for table in tables(new) if table != "seals"}
+            shapes = {table: _Shape.of(new, table) for table in tables(new) if table not in _MADE_ANEW}
             _copy(found, shapes, new, accept, out, progress)
+            new.execute("DELETE FROM meta WHERE key GLOB ?", (_READ_OF_LEDGER,))
             new.execute("COMMIT")
             known = set(found.names.values())
             if known and int.from_bytes(data[60:64], "big") != upgrade.DEVELOPMENT:

@@ -183,6 +183,24 @@ def test_messages_on_intact_pages_come_back(name: str, source: Path, tmp_path: P
     assert answer("doctor deep", world.deps(None)).code in (0, 1)
 
 
+@pytest.mark.parametrize("damage", [slice(0, 16), slice(0, 3 * PAGE - 72)], ids=["header", "map"])
+def test_the_ledger_of_a_saved_file_is_what_users_stated(damage: slice, source: Path, tmp_path: Path) -> None:
+    """Its cache is made anew: rows of an index look like its own, and what it had of lost pages would never be looked for."""
+    home = shutil.copytree(source, tmp_path / "home")
+    before = answer("ledger", Home(home).deps(None)).data
+    path = home / "lcm.db"
+    data = bytearray(path.read_bytes())
+    data[damage] = bytes(len(data[damage]))
+    path.write_bytes(data)
+
+    assert answer("doctor repair apply", Home(home).deps(None)).code == 0
+    with sqlite3.connect(path) as raw:
+        assert raw.execute("SELECT count(*) FROM ledger").fetchone() == (0,)
+        assert not raw.execute("SELECT key FROM meta WHERE key GLOB 'ledger:*'").fetchall()
+    raw.close()
+    assert answer("ledger", Home(home).deps(None)).data == before
+
+
 def test_a_conversation_that_lost_all_of_its_messages_is_named(source: Path, tmp_path: Path) -> None:
     """Until the loss is accepted: no number is missing where no row is left."""
     world = Home(shutil.copytree(source, tmp_path / "home"))
