@@ -43,6 +43,7 @@ from ..recall.access import Access
 from ..runtime import RUNTIMES, Runtime
 from ..session import Session
 from ..storage.files import Progress
+from ..terminal import screen  # here, because an uninstall removes the folder before its answer is shown
 from ..text.printable import printable, printable_json
 
 _Parse = Callable[..., tuple[argparse.Namespace, list[str]]]
@@ -252,8 +253,6 @@ def _show(answer: Answer, *, as_json: bool, whole: bool = False) -> None:
     if as_json:
         print(printable_json(json.dumps(answer.data, ensure_ascii=False, indent=2, default=str)), file=out)
         return
-    from ..terminal import screen
-
     text = answer.text if answer.file and not out.isatty() else printable(answer.whole)
     if out.isatty() and not whole:
         text = screen.fitted(text, shutil.get_terminal_size().columns)

@@ -97,3 +97,16 @@ def test_undo_and_retry_keep_what_was_said(tmp_path: Path) -> None:
     again = [row for row in rows if row["store_id"] not in {row["store_id"] for row in undone}]
     assert [row["content"] for row in again if row["role"] == "assistant"] == ["Reply 3."]
     assert [row["content"] for row in again if row["role"] == "user"] in ([], ["Three."])
+
+
+def test_the_plugin_leaves_by_its_own_command(tmp_path: Path) -> None:
+    """The link in the plugins folder is the folder that runs: it goes, and the answer is shown all the same."""
+    home = Home.make(tmp_path / "home", "http://127.0.0.1:9/v1")
+    link = home.path / "plugins" / "hermes-lcm"
+    assert link.is_symlink()
+    done = home.hermes("lcm", "uninstall", "--apply")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Restart Hermes." in done.stdout
+    assert not link.is_symlink()
+    assert "invalid choice: 'lcm'" in home.hermes("lcm", "status").stderr

@@ -187,7 +187,7 @@ def test_a_fact_is_struck_after_it_was_shown_and_taken_back(page: Browser) -> No
     page.sees("would be struck")
     page.click("button", "Do it")
     page.sees("struck")
-    page.click("button", "Take the mark back")
+    page.click("button", "Undo")
     page.sees("would be as it was said")
     page.click("button", "Do it")
     page.sees("is as it was said")
@@ -270,7 +270,7 @@ def test_a_conversation_of_the_real_agent_is_seen_as_it_was(tmp_path: Path) -> N
         browser.sees(r"System prompt, without tools\s+[1-9][\d,]* tokens")
         browser.sees("This conversation")
         browser.js("location.hash = 'view=prompt'")
-        browser.sees("This is the very text")
+        browser.sees("This is exactly what the model saw")
         browser.js("location.hash = 'view=settings'")
         browser.sees("context_threshold")
 
