@@ -375,8 +375,16 @@ def quoted(text: str, limit: int) -> str:
 
 _READ_CHARS: Final = 4000
 _RULES_OF_A_MESSAGE: Final = 8
-#: Code, and what somebody is quoted with.
-_NOT_TYPED: Final = re.compile(r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*$", re.DOTALL | re.MULTILINE)
+#: Code, and what somebody is quoted with; a document in tags; a mail, from its first line on.
+_NOT_TYPED: Final = re.compile(
+    r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*$|"
+    r"<(?P<tag>file|doc(?:ument)?|attachment|e?mail|message|page|article|content|context|log|output|result|tool_result|data|"
+    r"source|code|pre|quote|blockquote|transcript|html|text)(?:\s[^<>\n]*)?>.*?(?:</(?P=tag)>|\Z)|"
+    r"^[ \t]*(?:(?:-+ ?|begin )?(?:forwarded|original) message\b|"
+    r"(?:From|Von|De|Da|От|发件人|差出人): ?[^\n]*(?:@|\n[ \t]*[^\s:]{2,12}: )|"
+    r"(?:on|am|le|el) [^\n]{4,80} (?:wrote|schrieb|a écrit|escribió)[^\n]{0,60}:[ \t]*$).*\Z",
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
 _TAKEN_BACK: Final = re.compile(
     r"^\W*(?:actually|sorry|oh|no|ok|wait|hm+)?\W*(?:never ?mind|scratch that|"
     r"forget (?:it|that|about (?:it|that)|what i (?:just )?said)|"

@@ -58,12 +58,13 @@ _LEAST_CJK: Final = 6  # signs of a rule in a script without blanks
 _QUOTED: Final = lazy(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|「[^」\n]*」|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
 _NO_RULE: Final = lazy(
     r"^(?:error|warning|warn|fatal|info|debug|exception|note)\b ?[:\]]|"
-    r"\b(?:says|said|states?|stated|tells|told|claims?|mentions?|reads|according)\b[^.]{0,30}?"
+    r"\b(?:says|said|states?|stated|tells|told|claims?|mentions?|reads|wrote|warned|insisted|according)\b[^.]{0,30}?"
     r"(?:[:,]| that\b| to\b| never\b| always\b)|"
     r"\b(?:do not|don['’]?t|doesn['’]?t|needn['’]?t) (?:have|need) to\b|\bno need to\b|\bnot necessary\b|"
     r"\bdon['’]?t (?:worry|bother|hesitate|mind|panic)\b|\b(?:should|must) (?:never )?have been\b|\bshould never happen\b|"
     r"\bmust (?:have )?been?\b (?:the|a|an|some)\b|\bi (?:always|never) (?!want|need|prefer|expect)|"
-    r"他说|她说|据说|^(?:这|那)[^，。]{0,12}总是",
+    r"(?<!ich )\b(?:sagt|sagte|schreibt|schrieb|meint|meinte)\b[^.:]{0,20}:|\b(?:dijo|escribió|a dit|a écrit)\b[^.:]{0,20}:|"
+    r"(?<!я )\b(?:сказала?|написала?)\b[^.:]{0,20}:|他说|她说|据说|写道|^(?:这|那)[^，。]{0,12}总是",
     re.IGNORECASE,
 )
 _I_SAY: Final = lazy(r"\b(?:i|as i) (?:said|told|say)\b", re.IGNORECASE)
