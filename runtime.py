@@ -64,7 +64,9 @@ from .search import scope
 from .search.index import MESSAGES, NODES, MessageIndex, NodeIndex
 from .search.index import complete as indexes_complete
 from .search.index import prepare as prepare_indexes
+from .search.ranking import Cosines
 from .search.scope import OWN_SESSION, Evidence, HostRow, Rights, Scopes
+from .search.semantic import Semantic
 from .session import CLIENTS, Session, Sessions, alone, unclaimed
 from .storage.connection import Database, Databases
 from .storage.leases import Leases
@@ -94,6 +96,7 @@ _MOST_HELD = 8
 OWNERS = "owner of "
 _MOST_WINDOWS = 20
 _METRICS = "metrics file"
+_ENCODER = "ranking by meaning"
 _CARRIED_TOKENS = 1500  # that a first request may show of the conversation before it
 _TRIES = 4  # another file, a stand-in, memory
 _FILE = "database file"
@@ -122,7 +125,7 @@ class Runtime:
         self.path = path
         self.db: Database = databases.at(path, self._opened)
         self.health = Health(self.db)
-        self.index = MessageIndex(self.db, behind=self._index_waiting)
+        self.index = MessageIndex(self.db, behind=self._index_waiting, cosines=self._cosines())
         self.node_index = NodeIndex(self.db)
         self.payloads = Payloads(self.db, folder_of(path), self.health)
         self.filters = build_filters(config, self.payloads, self.health)
@@ -208,6 +211,17 @@ class Runtime:
         else:
             remedy = "LCM_METRICS_PATH must name a file in a folder that Hermes may write"
             self.health.degraded(_METRICS, error, severity="warning", remedy=remedy)
+
+    def _cosines(self) -> Cosines | None:
+        """Those of the encoder, where one is asked for."""
+        return Semantic(self._encoder_told).cosines if self.config.semantic else None
+
+    def _encoder_told(self, error: Exception | None) -> None:
+        if error is None:
+            self.health.resolved(_ENCODER)
+        else:
+            remedy = "run `pip install 'hermes-lcm[semantic]'` in Hermes' environment and restart it, or set LCM_SEMANTIC=false"
+            self.health.degraded(_ENCODER, error, severity="warning", remedy=remedy)
 
     def summarise(self, task: SummaryTask, **limits: Any) -> Summary:
         """The ladder, counted and timed."""

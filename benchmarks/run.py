@@ -33,7 +33,7 @@ TITLES = {
     "facts": "Facts of a long conversation", "exam": "What the agent still knows",
     "proactive": "Recall that nobody asked for",
     "languages": "Words in other forms",
-    "situations": "A small model before the tools", "semantic": "Embeddings, not built", "lookup": "Search",
+    "situations": "A small model before the tools", "semantic": "Ranking by meaning", "lookup": "Search",
     "loading": "Loading", "tokens": "Token estimate", "disk": "Disk", "scale": "From a thousand to a million messages",
     "soak": "A hundred thousand messages in one session", "adoption": "Taking over other archives",
     "operators": "Operators' commands", "beside": "Operators' commands beside a turn",

@@ -31,6 +31,7 @@ import recall
 STEPS, RATE = 150, 0.05
 DECAY = {"dialogue": 0.001, "work": 0.01, "diary": 0.003}  # few conversations of a kind: weights closer to nothing
 DEPTHS = (10, 20, 40)
+SEMANTIC_MARK = "#: Weight of how far a hit stands out by its meaning"  # from here on benchmarks/semantic.py writes
 TARGET = kit.ROOT / "search" / "weights.py"
 
 
@@ -47,7 +48,7 @@ class Question:
     before: list[bool]
     wanted: int
     asked: str = ""
-    texts: tuple[str, ...] = ()  # of the candidates
+    pieces: tuple[str, ...] = ()  # of the candidates' texts, as an encoder reads them
 
 
 def ask_all(name: str, case: recall.Case, where: Path, out: list[Question], numpy: Any) -> None:
@@ -56,13 +57,13 @@ def ask_all(name: str, case: recall.Case, where: Path, out: list[Question], nump
 
     conversation, docs, asked = case
     chat, places = recall.as_chat(docs)
-    said = {doc.name: doc.text for doc in docs}
     seen: dict[str, Any] = {}
     rerank = ranking.Pool.rerank
 
-    def record(pool: Any, question: Any, texts: Any, literals: Any, when: Any) -> None:
-        seen.update(examples=pool.examples(question, texts), kind=pool.kind)
-        rerank(pool, question, texts, literals, when)
+    def record(pool: Any, question: Any, texts: Any, *more: Any) -> None:
+        examples = pool.examples(question, texts)
+        seen.update(examples=examples, kind=pool.kind, pieces=[question.stretch(part) for _, part, _ in examples])
+        rerank(pool, question, texts, *more)
 
     with home(where), patch.object(ranking.Pool, "rerank", record):
         agent = Agent(f"20260101_{conversation}", 2_000_000)
@@ -84,7 +85,7 @@ def ask_all(name: str, case: recall.Case, where: Path, out: list[Question], nump
                     numpy.array([float(found in each.evidence) for found in names]),
                     numpy.array([found is not None for found in names]),
                     [found in each.evidence for found in dict.fromkeys(hits) if found is not None], len(each.evidence),
-                    each.question, tuple(said.get(found or "", "") for found in names),
+                    each.question, tuple(seen["pieces"]),
                 )
             )  # fmt: skip
         agent.close()
@@ -189,7 +190,8 @@ def written(weights: Mapping[str, Any], rows: list[list[Any]], questions: list[Q
             *(f"        {v:.4f},  # {name}" for v, name in zip(values, NAMES, strict=True)),
             "    ),",
         ]
-    return "\n".join([*lines, "}", ""])
+    _, mark, rest = TARGET.read_text(encoding="utf-8").partition(SEMANTIC_MARK)  # fit it anew after this
+    return "\n".join([*lines, "}", "", mark + rest])
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from .documents import IndexRow, Waiting, postings
 from .fts import FullText, Plan, Where
 from .pattern import compile_pattern
 from .query import Atom, Query
-from .ranking import ORDERS, Asked, Finder, Found, Place, Pool
+from .ranking import ORDERS, Asked, Cosines, Finder, Found, Place, Pool
 from .scope import Filters, Scopes, during, of_messages, of_nodes
 
 _BITS = 10  # of an address: stretches of 1,024
@@ -270,13 +270,13 @@ _COLUMNS = "m.store_id, m.conversation_id, m.seq, m.role, m.chars, coalesce(m.sa
 class MessageIndex:
     """The index of all messages of one database."""
 
-    def __init__(self, db: Database, *, behind: Callable[[], int] = lambda: 0) -> None:
-        """``behind``: indexes what waits and says how many messages wait still."""
+    def __init__(self, db: Database, *, behind: Callable[[], int] = lambda: 0, cosines: Cosines | None = None) -> None:
+        """``behind``: indexes what waits and says how many messages wait still. ``cosines``: of an encoder, if there is one."""
         self._db = db
         self._meta = Meta(db)
         self.waiting = Waiting(db)
         self._zones = Zones(db)
-        self._behind = behind
+        self._behind, self._cosines = behind, cosines
         join = "messages AS m ON m.store_id = " + documents.STORE_ID_SQL.format("f.rowid")
         self._fts = FullText(
             db, "message_index", SCHEMA, columns=_COLUMNS, join=join, own="{text} : ", group=documents.GROUP
@@ -502,7 +502,7 @@ class MessageIndex:
         pool.spread()
         if texts is not None and pool.found and (len(plan.weights) > 1 or query.literals):
             asked = Asked(query.raw, dict(sorted(plan.weights.items(), key=lambda pair: -pair[1])[:RANKED_WORDS]))
-            pool.rerank(asked, texts, [literal.casefold() for literal in query.literals], when)
+            pool.rerank(asked, texts, [literal.casefold() for literal in query.literals], when, self._cosines)
             pool.cover(asked, texts)
 
     def _learn_places(self, pool: Pool, where: Where) -> None:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from statistics import fmean, pstdev
 from typing import Any, Final, NamedTuple
 
 from . import documents, forms
@@ -24,13 +25,14 @@ from .dates import When
 from .documents import chunk_of
 from .forms import stem
 from .query import Atom
-from .weights import WEIGHTS
+from .weights import SEMANTIC, WEIGHTS
 
 READ_CHARS: Final = 6000  # of one message
 _OCCURRENCES: Final = 30  # of one word
 _WINDOWS: Final = {False: (55, 170), True: (14, 40)}  # characters: about 8 and 24 words, and as much Chinese
 _PAIR_CHARS: Final = {False: 30, True: 8}
 _STRETCH_BEFORE, _STRETCH_AFTER = 150, 350  # around the best window: where the kind of answer is looked for
+_PIECE_BEFORE, _PIECE_AFTER = 100, 300  # around it: what an encoder reads
 
 NAMES: Final = (
     "raw", "base", "logrank", "near", "prev", "next", "around", "local", "cov", "cov2", "cov3", "covp", "prevcov", "nextcov",
@@ -87,6 +89,7 @@ class Seen:
     places: tuple[tuple[int, int], ...]
     words: frozenset[int]
     begin: int = 0  # where the part that was read begins in the text
+    text: str = ""  # the whole text
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,7 @@ class Asked:
         self._names = capitalised - {"i", "i'm", "i've", "i'd"}
         self._numbers = _NUMBER.findall(raw)
         self._kinds = {name for name, (asked, _) in _KINDS.items() if asked.search(raw)}
+        self.raw = raw
         self.length = max(1, len(raw.split()) - 2)
         self.is_question = bool(_QUESTION.search(raw))
         self.wants_replies = asks_for_replies(raw)
@@ -173,7 +177,7 @@ class Asked:
             for sought in self._roots[number] or parts[:1]:
                 places += [(at, number) for at in itertools.islice(_begun(lowered, sought), most)]
         places.sort()
-        return Seen(lowered, tuple(places), frozenset(number for _, number in places), begin)
+        return Seen(lowered, tuple(places), frozenset(number for _, number in places), begin, text)
 
     def share(self, words: Collection[int]) -> float:
         """The rarity-weighted share of the question's words."""
@@ -205,6 +209,11 @@ class Asked:
     def window(self, seen: Seen) -> int:
         """Begin of the best sentence in the text."""
         return seen.begin + self.densest(seen, self._windows[1])[1]
+
+    def stretch(self, seen: Seen) -> str:
+        """The part of the text around its best sentence."""
+        at = self.window(seen)
+        return seen.text[max(0, at - _PIECE_BEFORE) : at + _PIECE_AFTER]
 
     def _pairs(self, seen: Seen) -> float:
         """Share of neighbours of the question that stand close together in their order."""
@@ -252,6 +261,20 @@ class Asked:
         return names, speaker, sum(number in text for number in self._numbers) / max(1, len(self._numbers))
 
 
+#: Cosines of texts to a question, or None.
+Cosines = Callable[[str, Sequence[str]], Sequence[float] | None]
+
+
+def meant(question: str, piece: Callable[[int], str], scores: Sequence[float], cosines: Cosines) -> dict[int, float]:
+    """How far each of the best stands out by its meaning, in standard deviations, by its number; empty without cosines."""
+    best = heapq.nlargest(ENCODED, range(len(scores)), key=scores.__getitem__)
+    found = cosines(question[:_ASKED_CHARS], [piece(n) for n in best])
+    if not found:
+        return {}
+    mean, apart = fmean(found), pstdev(found) + _ALIKE
+    return {n: (cosine - mean) / apart for n, cosine in zip(best, found, strict=True)}
+
+
 SPREAD = (0.25, 0.1, 0.05)  # share of a hit's score for the messages 1, 2, 3 places away
 SPREAD_FROM = 90  # best messages whose neighbours are looked at
 TRIVIAL_CHARS = 8  # "ok" is not worth showing for its neighbours' sake
@@ -266,6 +289,9 @@ TOOL_WEIGHT = 0.7  # of work with tools: what people said of it answers more que
 LONG_PENALTY = 0.2  # the best of many chunks is a bit lucky
 TIMELY = 2.0  # said when the query says: three times the score
 RERANKED = 120
+ENCODED = 30  # best of them that an encoder compares with the question
+_ASKED_CHARS = 1000  # of the question that it reads
+_ALIKE = 0.001  # cosines that differ no more say nothing
 # On the scale of the model, where 0.7 is twice as likely to be the answer:
 PHRASE_GAIN = 2.0  # the query as it stands, for each word of it from the third on
 LITERAL_GAIN = 1.5  # c++ as typed against any c
@@ -406,7 +432,12 @@ class Pool:
         return "dialogue" if len(others) * ALONE > len(users) else "diary"
 
     def rerank(
-        self, asked: Asked, texts: Callable[[list[int]], Mapping[int, str]], literals: Sequence[str], when: When | None
+        self,
+        asked: Asked,
+        texts: Callable[[list[int]], Mapping[int, str]],
+        literals: Sequence[str],
+        when: When | None,
+        cosines: Cosines | None = None,
     ) -> None:
         """Order the best by the learned model; the others stay behind them. Nothing was learned of work with tools."""
         self.wants_replies = asked.wants_replies
@@ -422,6 +453,10 @@ class Pool:
             score -= UNASKED_LOSS * (hit.rung == "near" and not asked.is_question)
             scores.append(score + (TIMELY_GAIN * when.share if when and when.covers(hit.place.at) else 0.0))
             hit.at = asked.window(seen) if seen.places else None
+        if cosines is not None and kind in SEMANTIC:
+            gains = meant(asked.raw, lambda n: asked.stretch(examples[n][1]), scores, cosines)
+            for n, gain in gains.items():
+                scores[n] += SEMANTIC[kind] * gain
         self.mean = [sum(column) / len(examples) for column in zip(*(hit.weighed for hit, *_ in examples), strict=True)]
         self._settle([hit for hit, *_ in examples], scores)
 

