@@ -11,7 +11,7 @@ from ..search.scope import Scopes
 from ..session import KEY_OF, Session
 from ..text import content
 from ..text.printable import one_line
-from .answers import Answer, Words, at_most, one
+from .answers import FOUND, Answer, Words, at_most, one
 from .explain import file as file_of
 from .explain import parsed, readable
 from .render import counted, moment, table
@@ -104,8 +104,13 @@ def _message(deps: Access, number: int) -> Answer:
     when = moment(row.head.said_at or row.head.stored_at)
     head = f"msg_{number}  {who}, {when}, session {one_line(row.head.session_id)}"
     calls = [f"calls {one_line(call.name)}: {call.arguments}" for call in content.calls_of(whole.envelope)]
+    gone = deps.payloads.missing(whole)
     text = "\n".join([head, "", whole.text, *calls])
-    return Answer(text, {"address": f"msg_{number}", "session_id": row.head.session_id, "message": whole.envelope})
+    data = {"address": f"msg_{number}", "session_id": row.head.session_id, "message": whole.envelope, "missing": gone}
+    if not gone:
+        return Answer(text, data)
+    text += f"\n\nPlaceholders stand for {', '.join(gone)}, which cannot be read: put them back into {deps.payloads.folder}."
+    return Answer(text, data, FOUND)
 
 
 def limit_of(text: str) -> int:

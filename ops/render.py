@@ -203,7 +203,8 @@ def _tokens(said: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     database, store, dag = data["database"], data.get("store"), data.get("dag")
-    rows = [("database", f"{database['path']} ({database['state']})")]
+    state = "no file yet" if database["state"] == "empty" else database["state"]
+    rows = [("database", f"{database['path']} ({state})")]
     if store is not None and dag is not None:
         if "session_messages" in store:
             rows.append(

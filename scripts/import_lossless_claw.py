@@ -5,7 +5,7 @@ Backfill messages of a lossless-claw (OpenClaw) database into the database of th
     python scripts/import_lossless_claw.py --source-db ~/.openclaw/path/to/lcm.db --target-db ~/.hermes/lcm.db --agent sammy
 
 shows what it would do; --apply does it, after a backup of the target. It is safe to repeat: under the same --import-id (by
-default the path of the source) nothing comes over twice, whatever the mapping. Use a new one for another mapping. --summaries
+default the path of the source) nothing is imported twice, whatever the mapping. Use a new one for another mapping. --summaries
 takes the summaries over too, marked as not verified. Best run while Hermes is stopped for that profile.
 """
 
@@ -46,7 +46,7 @@ def arguments() -> argparse.ArgumentParser:
         "--session-identity", default="session_id", choices=("session_id", "session_key"), help="what a session is"
     )
     parser.add_argument(
-        "--import-id", default="", help="under this name nothing comes over twice (default: from the source's path)"
+        "--import-id", default="", help="under this name nothing is imported twice (default: from the source's path)"
     )
     parser.add_argument("--summaries", action="store_true", help="the summaries too")
     parser.add_argument("--apply", action="store_true", help="do it, instead of showing what would be done")

@@ -177,3 +177,7 @@ def test_a_file_is_explained_and_shown_by_its_name(tmp_path: Path) -> None:
     assert "does not exist" in command.answer("explain file_0123456789abcdef", deps).text
     Path(told.data["path"]).unlink()
     assert "is missing" in command.answer(f"explain {name}", deps).text
+
+    shown = command.answer("show msg_2", Home(tmp_path / "home", **settings).deps("s1", trusted=True))
+    assert (shown.code, shown.data["missing"]) == (command.FOUND, [name])
+    assert f"Placeholders stand for {name}, which cannot be read" in shown.text
