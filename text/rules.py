@@ -63,6 +63,9 @@ _NO_RULE: Final = lazy(
     r"\b(?:do not|don['’]?t|doesn['’]?t|needn['’]?t) (?:have|need) to\b|\bno need to\b|\bnot necessary\b|"
     r"\bdon['’]?t (?:worry|bother|hesitate|mind|panic)\b|\b(?:should|must) (?:never )?have been\b|\bshould never happen\b|"
     r"\bmust (?:have )?been?\b (?:the|a|an|some)\b|\bi (?:always|never) (?!want|need|prefer|expect)|"
+    r"^(?:never|always) (?:seen|had|been|heard|nice)\b|"
+    r"^no (?:me |lo |la )?(?:entiendes|sabes|tienes|quieres|crees|creas|ves|dices)\b|^siempre (?:fallas|dices|haces)\b|"
+    r"^(?:ne |n['’])(?:marche|fonctionne|va|est|sait) pas\b|"
     r"(?<!ich )\b(?:sagt|sagte|schreibt|schrieb|meint|meinte)\b[^.:]{0,20}:|\b(?:dijo|escribió|a dit|a écrit)\b[^.:]{0,20}:|"
     r"(?<!я )\b(?:сказала?|написала?)\b[^.:]{0,20}:|他说|她说|据说|写道|^(?:这|那)[^，。]{0,12}总是",
     re.IGNORECASE,
