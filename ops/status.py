@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..archive.ranges import ARCHIVED, RESTORED, Archives
 from ..config import KNOBS, MODE_SETTINGS, Config, shown
-from ..errors import LcmError, StoreCorrupt, StoreError, StoreFull
+from ..errors import LcmError, StoreCorrupt, StoreError
 from ..recall import mapping
 from ..recall.access import Access
 from ..storage import durable
@@ -515,7 +515,7 @@ def problems(deps: Access, database: Mapping[str, Any]) -> list[dict[str, Any]]:
     folder = deps.db.path.parent
     if full := deps.db.only_read or (deps.db.exists and durable.full_disk(folder)):
         message = f"{folder}: {full}; what is stored can be read, nothing new is stored in the file"
-        out.append({"topic": "disk", "severity": "error", "message": message, "remedy": StoreFull.remedy})
+        out.append({"topic": "disk", "severity": "error", "message": message, "remedy": deps.db.way_to_write})
     note = context_note(deps)
     if note and deps.engine.live:
         remedy = "`hermes config set model.context_length TOKENS`, or LCM_FALLBACK_CONTEXT_TOKENS"

@@ -133,7 +133,7 @@ class Database:
         self._known = False  # was it ever open?
         #: Read the file as it is where the disk has no room for its side files; for processes that store nothing.
         self.reads_when_full = False
-        self._full: StoreFull | None = None  # why it is read so now
+        self._full: StoreFull | StoreReadOnly | None = None  # why it is read so now
         #: Takes secrets out of names and notes before they are written.
         self.clean: Callable[[str], str] = str
 
@@ -229,8 +229,13 @@ class Database:
 
     @property
     def only_read(self) -> str:
-        """Why the file is only read: its disk has no room, or a limit; "" where it is written, too."""
+        """Why the file is only read: its disk has no room, or a limit, or is read-only; "" where it is written, too."""
         return str(self._full or "")
+
+    @property
+    def way_to_write(self) -> str:
+        """Remedy for a file that is only read."""
+        return StoreFull.remedy if self._full is None else self._full.remedy
 
     @property
     def identity(self) -> Identity | None:
@@ -280,12 +285,12 @@ class Database:
     def _open(self) -> None:
         try:
             self._open_whole()
-        except StoreFull as exc:
+        except (StoreFull, StoreReadOnly) as exc:
             if not self.reads_when_full or not self.file.is_file():
                 raise
             self._open_still(exc)
 
-    def _open_still(self, full: StoreFull) -> None:
+    def _open_still(self, full: StoreFull | StoreReadOnly) -> None:
         """Read the file without making or growing a side file: as one that nobody changes, or with its log as it is."""
         self._full = full
         with self._translated:

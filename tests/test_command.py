@@ -167,6 +167,24 @@ def test_a_read_only_home_gets_clear_answers() -> None:
     assert digest(home / "lcm.db") == before
 
 
+def test_a_read_only_home_can_be_read_at_a_terminal() -> None:
+    """What is stored is shown without a side file; what would change it is refused with the way out."""
+    home = readable_home()
+    healthy(home).close()
+    make_read_only(home)
+
+    def ask() -> list[str]:
+        world = Home(home)
+        world.runtime.db.reads_when_full = True  # as `hermes lcm` does
+        return [run(words, world.deps()) for words in ("search zebra", "status", "backup")]
+
+    found, status, backup = unprivileged(ask)
+    assert "zebra deployment" in found
+    assert "nothing new is stored in the file" in status
+    assert "make the file and its folder writable" in status
+    assert "may write this file and its folder" in backup
+
+
 @pytest.fixture(scope="module")
 def million(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """One for all, for it takes minutes to make."""
