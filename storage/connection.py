@@ -629,7 +629,7 @@ class Database:
         see every commit. Raises StoreBusy when too many are going on and none of them ends in time.
         """
         self._ready()
-        with self._translated, self._long_reads.begun(self._connect_for_long_read) as read:
+        with self._translated, self._long_reads.begun(self._connect_for_long_read, self._ready) as read:
             while rows := read.rows(sql, params, size):
                 yield rows
 
@@ -639,7 +639,7 @@ class Database:
         if is_memory(self.file) or self._own_reader() is not None:
             yield
             return
-        with self._long_reads.own(self._connect_for_long_read) as reader:
+        with self._long_reads.own(self._connect_for_long_read, self._ready) as reader:
             self._apart.reader = reader
             try:
                 yield
@@ -649,9 +649,8 @@ class Database:
     def _own_reader(self) -> OwnReader | None:
         return None if is_memory(self.file) else getattr(self._apart, "reader", None)
 
-    def _connect_for_long_read(self) -> sqlite3.Connection:
-        with self._reading():
-            return self._connect_reader()
+    def _connect_for_long_read(self) -> sqlite3.Connection | None:
+        return None if self._reader is None else self._connect_reader()
 
     def _ready(self) -> None:
         """Open if need be, under the write lock and before the read lock is taken: the order in which ``close`` takes them."""
@@ -810,7 +809,7 @@ class Database:
         log = self.file.with_name(self.file.name + "-wal")
         if not log.exists() or log.stat().st_size <= above:
             return False
-        with self._translated, self._long_reads.begun(self._connect_beside) as beside:
+        with self._translated, self._long_reads.begun(self._connect_beside, self._ready) as beside:
             beside.rows("PRAGMA wal_checkpoint(PASSIVE)", (), 1)
         return True
 

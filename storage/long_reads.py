@@ -23,6 +23,8 @@ MOST: Final = 4
 WAIT_S: Final = 10.0
 
 Rows = list[tuple[Any, ...]]
+#: A connection; None where another thread has just closed the file. It is called under a lock that the closer waits for.
+Connect = Callable[[], sqlite3.Connection | None]
 
 
 class LongRead:
@@ -54,26 +56,31 @@ class LongRead:
 class OwnReader:
     """A connection for the short reads of one thread, made again when another thread has closed it: each sees the last commit."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, connect: Connect, ready: Callable[[], object]) -> None:
         self._connect = connect
+        self._ready = ready
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
 
     def rows(self, sql: str, params: Sequence[Any] | dict[str, Any]) -> Rows:
         """All rows of a reading statement."""
-        with self._lock:
-            if self._connection is None:
-                self._connection = self._connect()
-            return self._connection.execute(sql, params).fetchall()
+        rows: Rows = self._read(sql, params, sqlite3.Cursor.fetchall)
+        return rows
 
     def first(self, sql: str, params: Sequence[Any] | dict[str, Any]) -> tuple[Any, ...] | None:
         """The first row, or None."""
-        with self._lock:
-            if self._connection is None:
-                self._connection = self._connect()
-            with closing(self._connection.execute(sql, params)) as cursor:
-                row: tuple[Any, ...] | None = cursor.fetchone()
-            return row
+        row: tuple[Any, ...] | None = self._read(sql, params, sqlite3.Cursor.fetchone)
+        return row
+
+    def _read(self, sql: str, params: Sequence[Any] | dict[str, Any], fetch: Callable[[sqlite3.Cursor], Any]) -> Any:
+        while True:
+            with self._lock:
+                if self._connection is None:
+                    self._connection = self._connect()
+                if self._connection is not None:
+                    with closing(self._connection.execute(sql, params)) as cursor:
+                        return fetch(cursor)
+            self._ready()
 
     def close(self) -> None:
         """Close the connection, between two statements."""
@@ -96,14 +103,16 @@ class LongReads:
         self._own: set[OwnReader] = set()
 
     @contextmanager
-    def begun(self, connect: Callable[[], sqlite3.Connection]) -> Iterator[LongRead]:
-        """A long read over the connection that ``connect`` makes. Raises StoreBusy when there are too many for too long."""
+    def begun(self, connect: Connect, ready: Callable[[], object]) -> Iterator[LongRead]:
+        """A long read over the connection that ``connect`` makes; ``ready`` opens the file again where another thread closed it.
+
+        Raises StoreBusy when there are too many for too long.
+        """
         if not self._free.acquire(timeout=self._wait_s):
             raise StoreBusy(f"{self.path}: {self._most} long reads are going on; the same call works after one of them")
         try:
-            with self._lock:  # who closes them all waits until this one is among them
-                read = LongRead(self.path, connect())
-                self._going_on.add(read)
+            while (read := self._added(connect)) is None:
+                ready()
             try:
                 yield read
             finally:
@@ -112,10 +121,18 @@ class LongReads:
         finally:
             self._free.release()
 
+    def _added(self, connect: Connect) -> LongRead | None:
+        with self._lock:  # who closes them all waits until this one is among them
+            if (connection := connect()) is None:
+                return None
+            read = LongRead(self.path, connection)
+            self._going_on.add(read)
+            return read
+
     @contextmanager
-    def own(self, connect: Callable[[], sqlite3.Connection]) -> Iterator[OwnReader]:
+    def own(self, connect: Connect, ready: Callable[[], object]) -> Iterator[OwnReader]:
         """A reader for this thread, over connections that ``connect`` makes."""
-        reader = OwnReader(connect)
+        reader = OwnReader(connect, ready)
         with self._lock:
             self._own.add(reader)
         try:

@@ -827,10 +827,16 @@ def test_a_file_that_was_not_always_written_so_is_renewed_as_a_whole(tmp_path: P
     assert (told, b"quokka" in left_of(db)) == (["writing the file anew"], False)
 
 
+def apart(db: Database, sql: str) -> list[Any]:
+    with db.apart():
+        return db.query(sql)
+
+
 READS: dict[str, Callable[[Database, str], list[Any]]] = {
     "all rows": lambda db, sql: db.query(sql),
     "the first row": lambda db, sql: [db.query_one(sql)],
     "batches": lambda db, sql: [row for rows in db.iterate(sql) for row in rows],
+    "rows of a thread that reads apart": apart,
 }
 
 
