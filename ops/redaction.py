@@ -307,9 +307,10 @@ def _redact(deps: Access, words: Words) -> Answer:
         lines.append(f"not read, so not changed: {', '.join(f'msg_{n}' for n in sorted(set(done.unread))[:20])}")
     lines += [f"still in it: {path}" for path in done.holding]
     if not done.holding:
-        lines.append(
-            "Searched: the bytes of the database, its log and its payload files, and all that they unpack to: no secret."
-        )
+        searched = "all that the database, its log and its payload files unpack to"
+        if done.secrets:  # their bytes are known
+            searched = f"the bytes of the database, its log and its payload files, and {searched}"
+        lines.append(f"Searched: {searched}: no secret.")
     lines += [
         f"a backup or export that still holds one; remove it when you need it no more: {path}" for path in done.backups
     ]

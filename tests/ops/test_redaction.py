@@ -313,6 +313,16 @@ def test_what_is_stored_loses_its_secrets(tmp_path: Path) -> None:
     assert (answer.code, answer.data["messages"]) == (OK, 3)
 
 
+def test_it_claims_to_have_searched_what_it_searched(tmp_path: Path) -> None:
+    """Raw bytes are compared with the secrets that were taken out; where there were none, only texts were read."""
+    home = Home(tmp_path / "home")
+    home.say(f"use {SECRETS[2]}")
+    first, second = (command.answer("redact apply", home.deps(None, trusted=True)).text for _ in range(2))
+
+    assert "Searched: the bytes of the database" in first
+    assert "Searched: all that the database, its log and its payload files unpack to" in second
+
+
 def test_sessions_that_only_their_secrets_told_apart_stay_apart(tmp_path: Path) -> None:
     """Names are unique: of two that read alike now one has another end, and nothing is left undone."""
     home = Home(tmp_path / "home")
