@@ -78,7 +78,7 @@ class Watched:
 
 
 def _place() -> str:
-    """Who holds it, innermost first, above the storage layer."""
+    """Callers that hold it, innermost first, above the storage layer."""
     frames = (each for each in reversed(traceback.extract_stack()) if "hermes_lcm" in each.filename)
     above = (each for each in frames if "/storage/connection" not in each.filename)
     return " < ".join(f"{Path(each.filename).stem}.{each.name}:{each.lineno}" for each in islice(above, 3))

@@ -44,7 +44,7 @@ def links(home: Path) -> Sequence[Path]:
 
 
 def remove(home: Path) -> Path | None:
-    """Remove these links, and the folder if nothing else is in it. What is left there, or None."""
+    """Remove these links, and the folder if nothing else is in it. Returns the rest of it, or None."""
     folder = home / "plugins" / NAME
     for link in links(home):
         link.unlink()

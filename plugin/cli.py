@@ -265,7 +265,7 @@ def _show(answer: Answer, *, as_json: bool, whole: bool = False) -> None:
 
 
 class Reached:
-    """Progress of the work, for whoever stops it."""
+    """Progress of the work, for the line after Ctrl-C."""
 
     def __init__(self) -> None:
         self.what, self.done, self.total = "", 0, 0

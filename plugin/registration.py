@@ -100,7 +100,7 @@ def answer(raw_args: str = "") -> str:
 
 
 def _asked() -> Access | None:
-    """The archive with the rights of whoever types here; None where that is not known."""
+    """The archive with the rights of the person who types here; None where that is not known."""
     from ..command import chat, operator_access
     from ..runtime import RUNTIMES
     from ..search.scope import OWN_SESSION, Rights

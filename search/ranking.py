@@ -576,7 +576,7 @@ class Finder:
 
 
 def by_relevance(pool: Pool) -> list[Found]:
-    """Best first. Who asks for what the assistant said gets the replies to the first of what the user said behind them."""
+    """Best first. A question for the assistant's words gets the replies behind the user's best messages."""
     best = pool.best(len(pool.found))
     if not pool.wants_replies:
         return best

@@ -30,7 +30,7 @@ class Schedule:
         self._access, self._leases, self._give_way = access, leases, give_way
 
     def between_turns(self) -> None:
-        """A round, if one is due. What goes wrong is told, and is tried again at the next interval."""
+        """A round, if one is due. A failure is shown in status, and the next interval tries again."""
         deps = self._access()
         every = deps.config.retention_every_hours * HOUR_S
         if not every or not deps.config.retention:
