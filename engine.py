@@ -31,7 +31,7 @@ from .host import facts
 from .host.guard import Guard, count
 from .host.middleware import CHAT, REQUEST_MIDDLEWARE
 from .llm.client import keep_progress
-from .records import Lineage, Transcript
+from .records import StoredList, Transcript
 from .runtime import ENGINES, INGEST, RUNTIMES, Runtime, evidence
 from .schemas import SCHEMAS
 from .search.scope import LOCAL_PLATFORMS
@@ -347,7 +347,7 @@ class LCMEngine(ContextEngine):
             if seen is not None:
                 self.prepare(seen)
 
-    def prepare(self, seen: Transcript) -> None:
+    def prepare(self, seen: StoredList) -> None:
         """Let the worker look at the session."""
         runtime, session_id, tokens = self.runtime, self.session_id, self.pressure.estimated
         if self._nearly_full(tokens):
@@ -357,7 +357,7 @@ class LCMEngine(ContextEngine):
         route = (self.model, self.provider, self.base_url, self.api_key)
         cached = self.cache["cache_read_tokens"] / max(1, self.cache["prompt_tokens"]), self.cache["requests"]
         request = Request(
-            list(seen.messages), seen.lineage, threshold, tokens, critical=critical,
+            list(seen.messages), seen.transcript, threshold, tokens, critical=critical,
             window=threshold * self.context_length // max(1, self.threshold_tokens),
             prices=lambda: runtime.prices(*route, cached=cached), config=self.config,
         )  # fmt: skip
@@ -402,20 +402,20 @@ class LCMEngine(ContextEngine):
             return runtime.rewrites.request(session, request_messages, seen, selected=True)
         return None
 
-    def changed(self, messages: Sequence[Mapping[str, Any]], lineage: Lineage) -> None:
+    def changed(self, messages: Sequence[Mapping[str, Any]], transcript: Transcript) -> None:
         """Requests are to show something else of this list from now on."""
         self.watch()
         rewrites = self.runtime.rewrites
         if self.rewritable():
-            rewrites.expect(self.runtime.session(self.session_id), messages, lineage)
+            rewrites.expect(self.runtime.session(self.session_id), messages, transcript)
         else:
             rewrites.must_compact(self.session_id, f"requests to {self.api_mode} cannot be rewritten on this host")
 
-    def _resumed(self, messages: Sequence[Mapping[str, Any]], lineage: Lineage) -> None:
+    def _resumed(self, messages: Sequence[Mapping[str, Any]], transcript: Transcript) -> None:
         """The session is resumed with this list: know what its first request hides before the host measures it."""
         self.watch()
         if self.rewritable():
-            self.runtime.rewrites.expect(self.runtime.session(self.session_id), messages, lineage)
+            self.runtime.rewrites.expect(self.runtime.session(self.session_id), messages, transcript)
 
     def _handed(self, messages: Sequence[Mapping[str, Any]] | None) -> None:
         """The host goes on with the list of the last compaction, perhaps under another session id: know it before it is sent."""
@@ -629,12 +629,12 @@ class LCMEngine(ContextEngine):
         return said.text
 
     def _answer(self, name: str, args: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -> tools.Called:
-        messages, lineage = kwargs.get("messages"), None
+        messages, transcript = kwargs.get("messages"), None
         session_id = str(kwargs.get("session_id") or self.session_id)
         with self._guard(INGEST):
-            messages, lineage = self.runtime.observe(session_id, messages) or (messages, None)
+            messages, transcript = self.runtime.observe(session_id, messages) or (messages, None)
         try:
-            access = tools.tool_access(self, name, session_id, lineage, messages)
+            access = tools.tool_access(self, name, session_id, transcript, messages)
             said = tools.call(access, name, args if isinstance(args, Mapping) else {})
         except LcmError as exc:
             return tools.failed(str(exc), getattr(exc, "remedy", "run lcm_doctor"))

@@ -315,8 +315,8 @@ class Entries(Sequence[Entry]):
 
 
 @dataclass(frozen=True, slots=True)
-class Lineage:
-    """A live list and what its messages are. ``assembly``: the prompt of ours that it shows, if any.
+class Transcript:
+    """Rows, or text of ours, that the messages of a live list are. ``assembly``: the prompt of ours that it shows, if any.
 
     ``last_seq``: the newest row of the conversation then; ``stored``: how many rows this list added.
     """
@@ -327,11 +327,11 @@ class Lineage:
     stored: int = 0
 
 
-class Transcript(NamedTuple):
-    """A live list that is stored, without the notes of a gateway, and what its messages are."""
+class StoredList(NamedTuple):
+    """A live list that is stored, without the notes of a gateway, and its transcript."""
 
     messages: Sequence[Mapping[str, Any]]
-    lineage: Lineage
+    transcript: Transcript
 
 
 @dataclass(frozen=True, slots=True)

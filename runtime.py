@@ -59,7 +59,7 @@ from .prompt.stubs import Superseded
 from .recall import subagents
 from .recall.access import Access, EngineState, LiveList, Price
 from .recall.paging import Readers
-from .records import Lineage, Summary, SummaryTask, Transcript
+from .records import StoredList, Summary, SummaryTask, Transcript
 from .search import scope
 from .search.index import MESSAGES, NODES, MessageIndex, NodeIndex
 from .search.index import complete as indexes_complete
@@ -540,9 +540,9 @@ class Runtime:
             return ""
         return carried_text(session.nonce, nodes, _CARRIED_TOKENS)
 
-    def delegated(self, engine: LiveEngine, session_id: str, seen: Transcript) -> str:
+    def delegated(self, engine: LiveEngine, session_id: str, seen: StoredList) -> str:
         """Addresses of the records of the sub-agents whose result the newest message is; "" for any other message."""
-        session, newest = self.known(session_id), seen.lineage.entries[-1:]
+        session, newest = self.known(session_id), seen.transcript.entries[-1:]
         if session is None or not newest or not newest[0].ids:
             return ""
         access = self.access(session, rights_of(engine, session, session_id))
@@ -579,7 +579,7 @@ class Runtime:
         platform: str = "",
         thorough: bool = True,
         begins: bool = False,
-    ) -> Transcript | None:
+    ) -> StoredList | None:
         """Store what is new in a live list, if the list may be stored at all: what it says, and which rows that is.
 
         ``begins``: the conversation begins with it, whatever was stored before.
@@ -602,7 +602,7 @@ class Runtime:
         if begins and (known := self.stored(session_id)) is not None:
             self.outlasting(lambda: self.ingest.begin_anew(known))
             seen = UNSEEN
-        return Transcript(said, self.take(session_id, said, thorough=thorough, seen=seen))
+        return StoredList(said, self.take(session_id, said, thorough=thorough, seen=seen))
 
     def take(
         self,
@@ -612,7 +612,7 @@ class Runtime:
         source: str = "",
         thorough: bool = True,
         seen: Recognised = UNSEEN,
-    ) -> Lineage:
+    ) -> Transcript:
         """Ingest a live list; a success resolves what had been wrong. ``source``: the platform, if not the session's."""
         return self.outlasting(lambda: self._take(session_id, messages, source, thorough, seen))
 
@@ -637,7 +637,7 @@ class Runtime:
                     raise
         return work()
 
-    def _take(self, session_id: str, messages: Any, source: str, thorough: bool, seen: Recognised) -> Lineage:
+    def _take(self, session_id: str, messages: Any, source: str, thorough: bool, seen: Recognised) -> Transcript:
         self._note_past(session_id, messages)
         began = time.perf_counter()
         with self.db.steady():  # what is read, and what is written then, is of one file
@@ -650,12 +650,12 @@ class Runtime:
                 self._held.pop(session_id, None)
                 seen = UNSEEN
             only = not ENGINES.shared(session_id)
-            lineage = self.ingest.take(session, messages, source=source, thorough=thorough, seen=seen, alone=only)
+            transcript = self.ingest.take(session, messages, source=source, thorough=thorough, seen=seen, alone=only)
         self.metrics.observe("ingest_seconds", time.perf_counter() - began)
         self.health.counters["ingests"] += 1
-        self.health.counters["messages_stored"] += lineage.stored
+        self.health.counters["messages_stored"] += transcript.stored
         self.health.resolved("ingest")
-        if lineage.stored:
+        if transcript.stored:
             self.health.written()
             if self.fleet is not None:
                 self.fleet.wake()
@@ -667,12 +667,12 @@ class Runtime:
                 severity="warning",
             )
             self.ingest.unaligned = 0
-        elif lineage.stored:  # the rows keep their mark, which the doctor counts; the trouble itself is over
+        elif transcript.stored:  # the rows keep their mark, which the doctor counts; the trouble itself is over
             self.health.resolved("unaligned list")
-        self._note_unknown_record(f"unknown record in {session_id}", lineage)
-        return lineage
+        self._note_unknown_record(f"unknown record in {session_id}", transcript)
+        return transcript
 
-    def _note_unknown_record(self, topic: str, lineage: Lineage) -> None:
+    def _note_unknown_record(self, topic: str, transcript: Transcript) -> None:
         """A list began with a record of ours that no prompt explains; over as soon as a prompt of ours governs the session."""
         if self.ingest.unknown_records:
             self.health.degraded(
@@ -683,7 +683,7 @@ class Runtime:
                 remedy="nothing to do; the next compaction covers it",
             )
             self.ingest.unknown_records = 0
-        elif lineage.assembly is not None:
+        elif transcript.assembly is not None:
             self.health.resolved(topic)
 
     def saw_window(self, model: str, context_length: int) -> None:
@@ -934,7 +934,7 @@ class LiveEngine(Protocol):
     def counted_tokens(self) -> int:
         """The prompt as the provider counted it last."""
 
-    def prepare(self, seen: Transcript) -> None:
+    def prepare(self, seen: StoredList) -> None:
         """Let the worker look at the session."""
 
     def watch(self) -> None:
@@ -943,7 +943,7 @@ class LiveEngine(Protocol):
     def rewritable(self) -> bool:
         """Whether one request can be changed on this host, with this provider."""
 
-    def changed(self, messages: Sequence[Mapping[str, Any]], lineage: Lineage) -> None:
+    def changed(self, messages: Sequence[Mapping[str, Any]], transcript: Transcript) -> None:
         """Requests are to show something else of this list from now on."""
 
 

@@ -21,7 +21,7 @@ from .recall.arguments import Address
 from .recall.evidence import Question
 from .recall.expand_query import answer, go_on
 from .recall.paging import Answer, Room, dumps
-from .records import Lineage
+from .records import Transcript
 from .runtime import LiveEngine, rights_of
 from .schemas import TOOLS
 from .search.scope import Wanted
@@ -40,15 +40,15 @@ def tool_access(
     engine: LiveEngine,
     tool: str,
     session_id: str,
-    lineage: Lineage | None,
+    transcript: Transcript | None,
     messages: Sequence[Mapping[str, Any]] | None = None,
 ) -> Access:
     """The database with the rights of the session that a tool call comes from."""
     runtime = engine.runtime
     live = None
-    if lineage is not None and messages:
+    if transcript is not None and messages:
         costs = cache(lambda: engine.costs.of(messages))
-        live = LiveList(messages, lineage, costs, engine.rewritable, lambda: engine.changed(messages, lineage))
+        live = LiveList(messages, transcript, costs, engine.rewritable, lambda: engine.changed(messages, transcript))
     session = runtime.stored(session_id)
     state = command.engine_state(runtime, session, engine) if tool in _TELL_ALL else _numbers(engine)
     return runtime.access(session, rights_of(engine, session, session_id), engine=state, live=live, home=engine.home)

@@ -19,7 +19,7 @@ from typing import Any, Final
 from ..dag import SummaryDag, fingerprint
 from ..prompt import rewrite
 from ..prompt.rewrite import Instead, Replacement, Retold
-from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, Entry, Lineage, NewNode, Node, Unit, in_order
+from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, Entry, NewNode, Node, Transcript, Unit, in_order
 from ..search.scope import Scopes
 from ..session import CLIENTS, Session
 from ..storage.connection import Database
@@ -276,14 +276,14 @@ class ArchivedRanges:
         """Is there anything that a request might have to show otherwise?"""
         return bool(self._archives.of(session))
 
-    def of(self, session: Session, lineage: Lineage) -> list[Archive]:
+    def of(self, session: Session, transcript: Transcript) -> list[Archive]:
         """The archives that a list may have. Several people may share a session of the API server: those of its own history."""
         found = self._archives.of(session)
         if not found or session.platform.lower() != CLIENTS:
             return found
-        shown = {store_id for entry in lineage.entries for store_id in entry.ids}
-        if lineage.assembly is not None:
-            shown.update(self._dag.messages_below(lineage.assembly.roots))
+        shown = {store_id for entry in transcript.entries for store_id in entry.ids}
+        if transcript.assembly is not None:
+            shown.update(self._dag.messages_below(transcript.assembly.roots))
         return [archive for archive in found if self._archives.request(archive.handle) in shown]
 
     def runs(self, messages: Sequence[Message], entries: Sequence[Entry], archives: Sequence[Archive]) -> list[Run]:
@@ -317,23 +317,23 @@ class ArchivedRanges:
             ids.update(new)
         return frozenset(ids)
 
-    def restored(self, session: Session, lineage: Lineage) -> list[tuple[Archive, Node]]:
+    def restored(self, session: Session, transcript: Transcript) -> list[tuple[Archive, Node]]:
         """Archives that a compaction took over and that were restored since, with the nodes that stand for them."""
-        back = {archive.handle: archive for archive in self.of(session, lineage) if archive.state == RESTORED}
-        if not back or lineage.assembly is None:
+        back = {archive.handle: archive for archive in self.of(session, transcript) if archive.state == RESTORED}
+        if not back or transcript.assembly is None:
             return []
-        nodes = self._dag.nodes(lineage.assembly.roots)
+        nodes = self._dag.nodes(transcript.assembly.roots)
         return [(back[handle], node) for node in nodes if (handle := handle_of(node)) in back]
 
     # -- what a compaction leaves out -------------------------------------------------------------------
     def parted(
-        self, session: Session, lineage: Lineage, units: Sequence[Unit], asked: int | None
+        self, session: Session, transcript: Transcript, units: Sequence[Unit], asked: int | None
     ) -> tuple[list[Unit], tuple[Archived, ...]]:
         """(units that no archive stands for, what archives stand for). ``asked``: the unit of the latest request, never archived.
 
         Messages under a node that was restored come back as units: from now on they are covered like any other.
         """
-        live = [archive for archive in self.of(session, lineage) if archive.state == ARCHIVED]
+        live = [archive for archive in self.of(session, transcript) if archive.state == ARCHIVED]
         members = [(archive.handle, self.members(archive)) for archive in live]
         found: dict[str, list[Unit]] = {}
         kept: list[Unit] = []
@@ -350,26 +350,26 @@ class ArchivedRanges:
             for archive in live
             if (mine := found.get(archive.handle))
         )
-        back = self._units_back(session, lineage)
+        back = self._units_back(session, transcript)
         if back and kept:  # other nodes stand between them
             kept[0] = replace(kept[0], behind_gap=True)
         return [*back, *kept], archived
 
-    def _units_back(self, session: Session, lineage: Lineage) -> list[Unit]:
-        nodes = in_order(node for _, node in self.restored(session, lineage))
+    def _units_back(self, session: Session, transcript: Transcript) -> list[Unit]:
+        nodes = in_order(node for _, node in self.restored(session, transcript))
         ids = [i for node in nodes for i in self._dag.sources(node.node_id)]
         heads = self._store.heads_of(ids)
         return [Unit((i,), heads[i].tokens, heads[i].role, heads[i].said_at, -1, 0) for i in ids if i in heads]
 
     # -- what a request shows ---------------------------------------------------------------------------
-    def replacements(self, session: Session, messages: Sequence[Message], lineage: Lineage) -> list[Replacement]:
+    def replacements(self, session: Session, messages: Sequence[Message], transcript: Transcript) -> list[Replacement]:
         """Replacements by which a request differs from the list."""
-        archives = self.of(session, lineage)
+        archives = self.of(session, transcript)
         if not archives:
             return []
         out: list[Instead] = []
         before: Message | None = None
-        runs = self.runs(messages, lineage.entries, archives)
+        runs = self.runs(messages, transcript.entries, archives)
         for n, run in enumerate(runs):
             if not n or runs[n - 1].stop != run.first:
                 before = messages[run.first - 1] if run.first else None
@@ -378,17 +378,17 @@ class ArchivedRanges:
             mine = rewrite.placeholder(before, after, text_of(run.archive), session.nonce)
             out.append(Instead(run.first, run.stop, mine))
             before = mine[-1]
-        return [*out, *self._brought_back(session, messages, lineage, out)]
+        return [*out, *self._brought_back(session, messages, transcript, out)]
 
     def _brought_back(
-        self, session: Session, messages: Sequence[Message], lineage: Lineage, hidden: Sequence[Instead]
+        self, session: Session, messages: Sequence[Message], transcript: Transcript, hidden: Sequence[Instead]
     ) -> list[Replacement]:
         """Messages of restored nodes in their old place, and the record without their placeholders."""
         body = messages[0].get("content") if messages else None
         record = body if isinstance(body, str) else ""
         inserts: dict[int, list[dict[str, Any]]] = {}
-        for _, node in sorted(self.restored(session, lineage), key=lambda item: item[1].first_pos):
-            place = self._place(messages, lineage, node, hidden)
+        for _, node in sorted(self.restored(session, transcript), key=lambda item: item[1].first_pos):
+            place = self._place(messages, transcript, node, hidden)
             rows, damaged = self._store.legible(self._dag.sources(node.node_id))
             if place is None or damaged or pairs.unpaired(sent := [rewrite.as_sent(row.envelope) for row in rows]):
                 continue
@@ -403,10 +403,10 @@ class ArchivedRanges:
         return out
 
     def _place(
-        self, messages: Sequence[Message], lineage: Lineage, node: Node, hidden: Sequence[Instead]
+        self, messages: Sequence[Message], transcript: Transcript, node: Node, hidden: Sequence[Instead]
     ) -> int | None:
         """In front of which live message the messages of a node belong."""
-        entries = lineage.entries
+        entries = transcript.entries
         heads = self._store.heads_of([entry.ids[0] for entry in entries if entry.ids])
         for group in pairs.groups(messages[: len(entries)]):
             ids = entries[group.start].ids

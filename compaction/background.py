@@ -21,7 +21,7 @@ from ..dag import SummaryDag
 from ..errors import StoreError, SummaryError
 from ..llm.ladder import SESSION
 from ..prompt.context_message import prefix_tokens
-from ..records import Lineage, Node, in_order
+from ..records import Node, Transcript, in_order
 from ..session import Session
 from ..storage.leases import Claims
 from ..storage.meta import Health
@@ -46,7 +46,7 @@ _MOST_FOLDS = 1000
 _MOST_JOBS = 32  # chats that wait: each keeps its whole list in memory
 
 
-Look = Callable[[Session, Sequence[Mapping[str, Any]], Lineage], object]
+Look = Callable[[Session, Sequence[Mapping[str, Any]], Transcript], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,10 @@ class Preparer:
         if not self._config.background_compaction or session.mode != "full":
             return
         key = session.session_id
-        waiting = request.lineage.assembly is not None and any(
-            repairable(node) for node in self._dag.nodes(request.lineage.assembly.roots)
+        waiting = request.transcript.assembly is not None and any(
+            repairable(node) for node in self._dag.nodes(request.transcript.assembly.roots)
         )
-        if not waiting and request.lineage.last_seq < self._seen.get(key, 0) + _MIN_NEW_ROWS:
+        if not waiting and request.transcript.last_seq < self._seen.get(key, 0) + _MIN_NEW_ROWS:
             return
         with self._wake:
             if self._stopped or (key not in self._jobs and len(self._jobs) >= _MOST_JOBS):
@@ -219,7 +219,7 @@ class Preparer:
         if request.cancelled():
             return False
         if job.look is not None:
-            job.look(session, request.messages, request.lineage)
+            job.look(session, request.messages, request.transcript)
             if request.cancelled():
                 return False
         self._measured(session.session_id, request.messages, request.current_tokens)
@@ -238,7 +238,7 @@ class Preparer:
             if not self._prepare(session, view, request, lease):
                 return True
             # What was not done is no reason to wait for new rows.
-            self._seen[session.session_id] = request.lineage.last_seq
+            self._seen[session.session_id] = request.transcript.last_seq
         finally:
             self._leases.release(lease)
         if self._tidying.acquire(blocking=False):

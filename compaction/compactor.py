@@ -29,12 +29,12 @@ from ..records import (
     EXTRACT_RUNG,
     Assembly,
     Entry,
-    Lineage,
     NewNode,
     Node,
     SourceLine,
     Summary,
     SummaryTask,
+    Transcript,
     Unit,
 )
 from ..session import Session
@@ -64,7 +64,7 @@ class Request:
     """The host's wish for a compaction, and its limits."""
 
     messages: Sequence[Mapping[str, Any]]
-    lineage: Lineage
+    transcript: Transcript
     threshold: int
     current_tokens: int | None
     force: bool = False
@@ -148,7 +148,7 @@ class Compactor:
         archived: tuple[Archived, ...] = ()
         if self._archives is not None and self._archives.waits(session):
             asked = _latest_request(units, request.messages)
-            units, archived = self._archives.parted(session, request.lineage, units, asked)
+            units, archived = self._archives.parted(session, request.transcript, units, asked)
         before = self._rough(request.messages)
         messages, current = before, request.current_tokens
         if request.ahead:  # as it will be when the threshold is reached
@@ -180,8 +180,8 @@ class Compactor:
     # -- units ----------------------------------------------------------------------------------------
     def _units(self, session: Session, request: Request) -> list[Unit]:
         """Groups of the live list, and between them stored rows of the thread that the list lacks."""
-        messages, entries = request.messages, request.lineage.entries
-        expected = self._expected(session, request.lineage.assembly)
+        messages, entries = request.messages, request.transcript.entries
+        expected = self._expected(session, request.transcript.assembly)
         shown = {store_id for entry in entries for store_id in entry.ids}
         absent = _absent_before(expected, shown)
         rows = {item.store_id: item for item in expected}
@@ -326,8 +326,8 @@ class Compactor:
     # -- roots ----------------------------------------------------------------------------------------
     def roots(self, session: Session, request: Request) -> list[Node]:
         """The nodes that the live list shows, with those that an operator dissolved replaced by what they were made of."""
-        assembly = request.lineage.assembly
-        back = self._archives.restored(session, request.lineage) if self._archives is not None else []
+        assembly = request.transcript.assembly
+        back = self._archives.restored(session, request.transcript) if self._archives is not None else []
         shown = (
             [i for i in assembly.roots if i not in {node.node_id for _, node in back}] if assembly is not None else []
         )

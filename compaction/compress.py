@@ -1,7 +1,7 @@
 """
 Compress pass: one compaction from the host's list to the list it gets back.
 
-Composes ingest's lineage, the compactor's nodes and the assembly into a prompt that fits, and records it. Nothing takes effect
+Composes ingest's transcript, the compactor's nodes and the assembly into a prompt that fits, and records it. Nothing takes effect
 until the host shows that prompt back: an assembly governs only the lists that bear it.
 """
 
@@ -185,7 +185,7 @@ class CompressPass:
     def _without_own_text(self, request: Request) -> Request:
         """Where the host glued a message to our context or carrier, go on with that message alone."""
         glued = [
-            n for n, entry in enumerate(request.lineage.entries) if entry.own in ("context", "carrier") and entry.ids
+            n for n, entry in enumerate(request.transcript.entries) if entry.own in ("context", "carrier") and entry.ids
         ]
         if not glued:
             return request
@@ -193,7 +193,7 @@ class CompressPass:
         for n in glued:
             messages[n] = {
                 **messages[n],
-                "content": self._without_ours(messages[n], request.lineage.entries[n].ids[-1]),
+                "content": self._without_ours(messages[n], request.transcript.entries[n].ids[-1]),
             }
         return replace(request, messages=messages)
 
@@ -213,7 +213,7 @@ class CompressPass:
     def publish(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> Outcome:
         """Build the prompt that fits, record it as an assembly, hand it over; or nothing if it is no smaller."""
         carried = self._dag.nodes(self._sessions.carried(session.conversation_id))
-        messages, entries = request.messages, request.lineage.entries
+        messages, entries = request.messages, request.transcript.entries
         kept = [n for unit in view.units[view.tail.start :] if unit.index >= 0 for n in range(unit.index, unit.stop)]
         pinned = view.units[view.tail.request].index if view.tail.request is not None else None
         limit = max(256, view.budget.threshold - view.budget.overhead)
@@ -252,7 +252,7 @@ class CompressPass:
             self._unchanged(session, roots)
             assembly_id = self._dag.publish(
                 session.conversation_id, session.session_id, [node.node_id for node in roots], tail_ids,
-                last_seq=request.lineage.last_seq, last_pos=last_pos, now=self._clock(),
+                last_seq=request.transcript.last_seq, last_pos=last_pos, now=self._clock(),
             )  # fmt: skip
             if assembly_id != expected:  # another process has published meanwhile; the text bears the number
                 text, out, after = built(assembly_id)

@@ -34,7 +34,7 @@ from .earlier import PAYLOAD_FOLDERS, Earlier, OldPayloads
 from .host_sessions import known_sessions
 from .intake import Batches, Intake, Item, Taken
 from .ledger import MESSAGE, NODE, PRESENT, Ledger, Source
-from .lineages import Facts, by_conversation, chains, open_chain
+from .session_links import SessionLink, by_conversation, chains, open_chain
 from .summaries import NodesTaken, take_nodes
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _take_in(
 
 
 def _compare(
-    deps: Access, source: Source, old: Earlier, conversations: Sequence[Sequence[Facts]], progress: Progress
+    deps: Access, source: Source, old: Earlier, conversations: Sequence[Sequence[SessionLink]], progress: Progress
 ) -> None:
     """Every row of the original is here and says the same. Raises StoreCorrupt with the first that does not."""
     ledger = Ledger(deps.db)

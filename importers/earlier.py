@@ -18,7 +18,7 @@ from ..errors import BadRequest
 from ..records import Flag
 from ..storage.foreign import EARLIER, Foreign, Row
 from .intake import Item
-from .lineages import Facts
+from .session_links import SessionLink
 from .summaries import NodeItem
 
 #: Where that plugin keeps its payload files, beside its database.
@@ -118,7 +118,7 @@ class Earlier:
         return {"node_id", "summary"} <= self._db.columns("summary_nodes")
 
     # -- sessions -----------------------------------------------------------------------------------
-    def sessions(self, known: Mapping[str, Facts]) -> list[Facts]:
+    def sessions(self, known: Mapping[str, SessionLink]) -> list[SessionLink]:
         """Its sessions, oldest first. ``known``: what the host's own database knows of them."""
         source = "max(coalesce(source, ''))" if "source" in self._db.columns("messages") else "''"
         when = "min(timestamp)" if "timestamp" in self._db.columns("messages") else "NULL"
@@ -135,10 +135,10 @@ class Earlier:
             facts = known.get(name)
             if facts is None:
                 platform = str(row["source"] or "").strip() or "unknown"
-                facts = Facts(name, platform, keys.get(name, ""), started_at=_number(row["began"]))
+                facts = SessionLink(name, platform, keys.get(name, ""), started_at=_number(row["began"]))
             out.append(facts)
         orphans = sorted(self._node_sessions() - names)
-        return [*out, *(known.get(name) or Facts(name, "unknown", keys.get(name, "")) for name in orphans)]
+        return [*out, *(known.get(name) or SessionLink(name, "unknown", keys.get(name, "")) for name in orphans)]
 
     def _host_keys(self) -> dict[str, str]:
         """The gateway's key of a session, where the lifecycle tells one."""

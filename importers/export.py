@@ -185,9 +185,9 @@ def _unreadable(deps: Access, session: Session) -> frozenset[int]:
 
 def header(deps: Access, session: Session, lost: frozenset[int] = frozenset()) -> dict[str, Any]:
     """First line of an export: a conversation and its ancestors, beside their messages but the ``lost`` ones."""
-    lineage = [(c, cut) for c, cut in deps.sessions.ancestry(session.conversation_id)]
+    ancestry = [(c, cut) for c, cut in deps.sessions.ancestry(session.conversation_id)]
     about = []
-    for n, (conversation, cut) in enumerate(lineage):
+    for n, (conversation, cut) in enumerate(ancestry):
         sessions = deps.sessions.of_conversation(conversation)
         each = {
             "sessions": [{key: getattr(one, key) for key in _SESSION} for one in sessions],

@@ -28,7 +28,7 @@ from . import replays
 from .earlier import looks_like_summary
 from .intake import Batches, Intake, Item, Taken
 from .ledger import Ledger, Source
-from .lineages import Facts, by_conversation, chains, from_host, open_chain
+from .session_links import SessionLink, by_conversation, chains, from_host, open_chain
 
 if TYPE_CHECKING:
     from ..recall.access import Access
@@ -56,7 +56,7 @@ class HostImport:
     backup: Path | None = None
 
 
-def known_sessions(home: Path) -> Mapping[str, Facts]:
+def known_sessions(home: Path) -> Mapping[str, SessionLink]:
     """The host's sessions; nothing where it has no database, or one that cannot be read."""
     path = home / FILE
     if not path.is_file():
@@ -68,7 +68,7 @@ def known_sessions(home: Path) -> Mapping[str, Facts]:
         return {}  # who belongs to whom is then what the other database says
 
 
-def _facts(source: Foreign) -> list[Facts]:
+def _facts(source: Foreign) -> list[SessionLink]:
     rows = {str(row["id"]): row for row in source.rows("SELECT * FROM sessions ORDER BY started_at, id")}
     return [from_host(row, rows.get(str(row.get("parent_session_id") or ""))) for row in rows.values()]
 
@@ -124,10 +124,10 @@ class _Host:
         wanted = [[each for each in chain if not self._kept_out(each)] for chain in every]
         self._chains = [chain for chain in wanted if any(self._has(each) for each in chain)]
 
-    def _has(self, facts: Facts) -> bool:
+    def _has(self, facts: SessionLink) -> bool:
         return facts.session_id in self._counts
 
-    def _kept_out(self, facts: Facts) -> bool:
+    def _kept_out(self, facts: SessionLink) -> bool:
         config = self._deps.config
         patterns = (*config.ignore_session_patterns, *config.stateless_session_patterns)
         return matches_session(patterns, facts.session_id, facts.platform) is not None
@@ -216,7 +216,7 @@ class _Host:
         return {str(row["uid"]): bool(row["back"]) for row in self._source.rows(sql, tuple(names))}
 
 
-def _with_parents(chain: Sequence[Facts], every: Sequence[list[Facts]]) -> list[list[Facts]]:
+def _with_parents(chain: Sequence[SessionLink], every: Sequence[list[SessionLink]]) -> list[list[SessionLink]]:
     """A conversation and those that it branched off from, oldest first."""
     out = [list(chain)]
     while out[0][0].parent and len(out) <= len(every):

@@ -21,7 +21,7 @@ from ..storage.files import Progress, silent
 from ..storage.foreign import OPENCLAW, Foreign, Row
 from .intake import Batches, Intake, Item, Taken
 from .ledger import NODE, Ledger, Source
-from .lineages import Facts, open_chain
+from .session_links import SessionLink, open_chain
 from .summaries import NodeItem, NodesTaken, take_nodes
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class _Claw:
         source = ledger.begin(self._import_id, KIND, about, now=deps.clock())
         intake, taken = self._intake(source), Taken()
         for name, rows in self._groups.items():
-            facts = Facts(name, self._mapped.namespace, started_at=_moment(rows[0].get("created_at")))
+            facts = SessionLink(name, self._mapped.namespace, started_at=_moment(rows[0].get("created_at")))
             taken += intake.take(open_chain(deps, [facts]), self._batches(name, rows))
         done = take_nodes(deps, source, nodes, self._progress)
         ledger.finish(source, about, now=deps.clock())

@@ -23,7 +23,7 @@ from itertools import pairwise, takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from ..records import Entries, Lineage
+from ..records import Entries, Transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,13 +413,13 @@ class Window:
     """A live list as it was seen last, and the expected rows that it did not show (it may have been an old state).
 
     ``missed``: rows that no list of this process has shown, and that no other process can have written. ``hand``: which of the
-    agents that work at the session has the list that is shown now, where that is not the one of ``lineage``; ``unknown``: its
+    agents that work at the session has the list that is shown now, where that is not the one of ``transcript``; ``unknown``: its
     messages are other objects, and no such list was seen before.
     """
 
     objects: list[Mapping[str, Any]]
     columns: Columns
-    lineage: Lineage
+    transcript: Transcript
     pending: tuple[Expected, ...]
     missed: frozenset[int] = frozenset()
     hand: Hand | None = None
@@ -429,20 +429,22 @@ class Window:
     size: int = 0  # bytes that its messages take, about
 
     @classmethod
-    def of(cls, messages: Messages, lineage: Lineage, pending: tuple[Expected, ...], *, alone: bool = True) -> Window:
+    def of(
+        cls, messages: Messages, transcript: Transcript, pending: tuple[Expected, ...], *, alone: bool = True
+    ) -> Window:
         """A list that was taken in. ``alone``: no other process works at the session."""
         missed = frozenset(item.store_id for item in pending) if alone else frozenset[int]()
         columns = Columns.of(messages)
-        return cls(list(messages), columns, lineage, pending, missed, size=_size(columns.contents))
+        return cls(list(messages), columns, transcript, pending, missed, size=_size(columns.contents))
 
-    def learn(self, messages: Messages, known: int, lineage: Lineage, pending: tuple[Expected, ...]) -> None:
+    def learn(self, messages: Messages, known: int, transcript: Transcript, pending: tuple[Expected, ...]) -> None:
         """A list was taken in whose first ``known`` messages this window had recognised."""
         new = Columns.of(messages[known:])
         self.size += _size(new.contents) - _size(self.columns.contents[known:])
         self.objects[known:] = messages[known:]
         self.columns.replace(known, new)
         self.missed = self.shown().intersection(item.store_id for item in pending) if pending else frozenset()
-        self.lineage, self.pending, self.hand, self.unknown = lineage, pending, None, False
+        self.transcript, self.pending, self.hand, self.unknown = transcript, pending, None, False
         self.version += 1
 
     def shown(self, *, alone: bool = True) -> frozenset[int]:
@@ -452,7 +454,7 @@ class Window:
         """
         if self.unknown and not alone:
             return frozenset()
-        entries = self.hand.entries if self.hand is not None else self.lineage.entries
+        entries = self.hand.entries if self.hand is not None else self.transcript.entries
         return self.missed.union(store_id for entry in entries for store_id in entry.ids)
 
     def recognise(self, messages: Messages, *, thorough: bool, known: int = 0) -> int:
@@ -485,7 +487,7 @@ class Window:
         if not size or any(messages[n] is self.objects[n] for n in range(max(0, size - _OF_HAND), size)):
             return
         first = max(0, len(self.objects) - _OF_HAND)
-        left = Hand(tuple(enumerate(self.objects[first:], first)), self.lineage.entries)
+        left = Hand(tuple(enumerate(self.objects[first:], first)), self.transcript.entries)
         self.hand = next((hand for hand in self.hands if hand.holds(messages)), None)
         self.unknown = self.hand is None
         self.hands = (left, *(hand for hand in self.hands if hand.entries is not left.entries))[:_HANDS]

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..dag import SummaryDag
 from ..errors import Overtaken
-from ..records import RECORD, Assembly, Entries, Entry, Flag, Lineage, Message, Stored, ToolCall
+from ..records import RECORD, Assembly, Entries, Entry, Flag, Message, Stored, ToolCall, Transcript
 from ..session import CLIENTS, Session, Sessions, unclaimed
 from ..storage.leases import Leases
 from ..store import MessageStore, NewRow
@@ -94,7 +94,7 @@ class Ingest:
         thorough: bool = True,
         seen: Recognised = UNSEEN,
         alone: bool = True,
-    ) -> Lineage:
+    ) -> Transcript:
         """Store what is new in a live list. Raises StoreError; then nothing was stored and the next call does it.
 
         Without ``thorough`` a change inside an old message may be noticed only by the next thorough call. ``seen``: what
@@ -107,19 +107,19 @@ class Ingest:
                 known = window.recognise(messages, thorough=thorough, known=seen.still(window))
                 if known == len(messages):
                     # The same list, or an earlier state of it, which does not replace the later one.
-                    return replace(window.lineage, entries=window.lineage.entries.first(known), stored=0)
+                    return replace(window.transcript, entries=window.transcript.entries.first(known), stored=0)
             if window is None:
                 alone = alone and not self._leases.has_others(_WORKS_AT.format(session.session_id))
             shown = cache(partial(window.shown, alone=alone)) if window is not None else None
-            lineage, pending = self._aligned(
+            transcript, pending = self._aligned(
                 session, messages, window, known, source, lambda row: row in shown() if shown is not None else alone
             )
             if window is None:
-                window = Window.of(messages, lineage, pending, alone=alone)
+                window = Window.of(messages, transcript, pending, alone=alone)
             else:
-                window.learn(messages, known, lineage, pending)
+                window.learn(messages, known, transcript, pending)
             self._remember(session.session_id, window)
-            return lineage
+            return transcript
 
     def begin_anew(self, session: Session) -> None:
         """The user has taken back all there was: the conversation begins again. Raises StoreError."""
@@ -145,7 +145,7 @@ class Ingest:
 
     def _aligned(
         self, session: Session, messages: Messages, window: Window | None, known: int, source: str, seen: Seen
-    ) -> tuple[Lineage, tuple[Expected, ...]]:
+    ) -> tuple[Transcript, tuple[Expected, ...]]:
         """Align, and again from the start when another writer was faster; at last with nobody else writing."""
         for _ in range(_RETRIES - 1):
             try:
@@ -187,10 +187,10 @@ class Ingest:
         """Has this process seen a live list of the session?"""
         return session_id in self._windows
 
-    def last_seen(self, session_id: str) -> tuple[Sequence[Mapping[str, Any]], Lineage] | None:
+    def last_seen(self, session_id: str) -> tuple[Sequence[Mapping[str, Any]], Transcript] | None:
         """The live list of a session as it was handed over last, and what its messages are."""
         window = self._windows.get(session_id)
-        return (window.objects, window.lineage) if window is not None else None
+        return (window.objects, window.transcript) if window is not None else None
 
     def _session_lock(self, session_id: str) -> threading.RLock:
         with self._lock:
@@ -208,22 +208,22 @@ class Ingest:
     def _align(
         self, session: Session, messages: Messages, window: Window | None, known: int, source: str, seen: Seen, *,
         roomy: bool = False,
-    ) -> tuple[Lineage, tuple[Expected, ...]]:  # fmt: skip
+    ) -> tuple[Transcript, tuple[Expected, ...]]:  # fmt: skip
         """Align from the first message that the window does not explain. ``seen``: which rows its list has shown before.
 
         ``roomy``: what could be respaced was.
         """
-        lineage = self._transcripts.conversations(session)
-        first_message = self._first_messages.read(session, messages, lineage) if window is None else FirstMessage()
+        ancestry = self._transcripts.conversations(session)
+        first_message = self._first_messages.read(session, messages, ancestry) if window is None else FirstMessage()
         if window is not None:
-            shown = window.lineage
+            shown = window.transcript
             head, assembly, last_seq = shown.entries.first(known), shown.assembly, shown.last_seq
             expected, before = self._expected_after(window, known)
         else:
             known, head, before, assembly = 0, Entries([]), 0.0, first_message.assembly
             last_seq = self._store.last_seq(session.conversation_id)
             expected = self._transcripts.expected(session, assembly)
-        reads = [self._read(message, n + known, lineage, first_message) for n, message in enumerate(messages[known:])]
+        reads = [self._read(message, n + known, ancestry, first_message) for n, message in enumerate(messages[known:])]
         reads = self._as_stored(reads, expected)
         theirs = [(n, read) for n, read in enumerate(reads) if read.core is not None or read.ids]
         shared = unclaimed(session) and session.platform.lower() == CLIENTS
@@ -250,7 +250,7 @@ class Ingest:
         changes = _Changes(messages[known:], theirs, plan, unaligned, last_known, first_message.kind == "unknown",
                            assembly)  # fmt: skip
         stored = self._store_new(session, changes, entries, last_seq, source)
-        return Lineage(head.followed_by(entries), assembly, last_seq + stored, stored), plan.leftover
+        return Transcript(head.followed_by(entries), assembly, last_seq + stored, stored), plan.leftover
 
     def _placed(
         self,
@@ -299,19 +299,21 @@ class Ingest:
                 self._sessions.respaced(own_id, whole, places)
         self.forget_all()
 
-    def _read(self, message: Mapping[str, Any], at: int, lineage: frozenset[int], first_message: FirstMessage) -> _Read:
+    def _read(
+        self, message: Mapping[str, Any], at: int, ancestry: frozenset[int], first_message: FirstMessage
+    ) -> _Read:
         text = message.get("content")
         if at == 0 and first_message.kind == "overwritten":
             return _Read(None, b"", "context")
         if isinstance(text, str) and text.startswith("[lcm:"):
-            mine = self._read_own(message, text, at, lineage, first_message)
+            mine = self._read_own(message, text, at, ancestry, first_message)
             if mine is not None:
                 return mine
         core = content.said(message)
         return _Read(core, core.digest)
 
     def _read_own(
-        self, message: Mapping[str, Any], text: str, at: int, lineage: frozenset[int], first_message: FirstMessage
+        self, message: Mapping[str, Any], text: str, at: int, ancestry: frozenset[int], first_message: FirstMessage
     ) -> _Read | None:
         """Our own text: what bears this conversation's nonce in exactly our grammar, where we put it."""
         role = message.get("role")
@@ -323,11 +325,11 @@ class Ingest:
             return _Read(None, b"", "carrier")  # it came with the record that nobody knows
         if role in ("user", "assistant") and at:  # behind the record, and where archived messages left a gap
             carrier = own.read_carrier(text)
-            if carrier is not None and self._first_messages.is_ours(carrier[0], lineage):
+            if carrier is not None and self._first_messages.is_ours(carrier[0], ancestry):
                 return self._glued_behind(message, "carrier", carrier[1])
         if role == "tool":
             stub = own.read_stub(text)
-            if stub is not None and self._first_messages.is_ours(stub[0], lineage):
+            if stub is not None and self._first_messages.is_ours(stub[0], ancestry):
                 row = self._store.heads_of([stub[1]]).get(stub[1])
                 if row is not None and row.answers in self._stored_as(str(message.get("tool_call_id"))):
                     return _Read(None, row.digest, "stub", (row.store_id,))
@@ -416,10 +418,10 @@ class Ingest:
 
     def _expected_after(self, window: Window, known: int) -> tuple[list[Expected], float]:
         """The rest of the window's list as expected rows, and the position of the row in front of them."""
-        ids = [store_id for entry in window.lineage.entries[known:] for store_id in entry.ids]
+        ids = [store_id for entry in window.transcript.entries[known:] for store_id in entry.ids]
         if not ids and not window.pending:
             return [], 0.0
-        last = next((entry.ids[-1:] for entry in reversed(window.lineage.entries.first(known)) if entry.ids), ())
+        last = next((entry.ids[-1:] for entry in reversed(window.transcript.entries.first(known)) if entry.ids), ())
         heads = self._store.heads_of([*ids, *last])
         rest = [expected_of(row, row.pos) for row in (heads[store_id] for store_id in ids if store_id in heads)]
         return [*rest, *window.pending], heads[last[0]].pos if last and last[0] in heads else 0.0

@@ -168,51 +168,51 @@ class FirstMessages:
         self._transcripts = transcripts
         self._dag = dag
 
-    def read(self, session: Session, messages: Messages, lineage: frozenset[int]) -> FirstMessage:
-        """The first message of a list. ``lineage``: the conversations whose text of ours may stand in it."""
+    def read(self, session: Session, messages: Messages, ancestry: frozenset[int]) -> FirstMessage:
+        """The first message of a list. ``ancestry``: the conversations whose text of ours may stand in it."""
         if not messages or messages[0].get("role") != "user":
             return FirstMessage()
         text = messages[0].get("content")
         context = markup.read_context(text) if isinstance(text, str) else None
         if context is None:
-            if self._overwritten(session, messages, lineage):
+            if self._overwritten(session, messages, ancestry):
                 return FirstMessage("overwritten", self._dag.latest_assembly(session.conversation_id))
             return FirstMessage()
         digest = content.said(messages[0]).digest
-        row = next((row for row in self._store.imported(sorted(lineage)) if row.digest == digest), None)
+        row = next((row for row in self._store.imported(sorted(ancestry)) if row.digest == digest), None)
         assembly = None
-        if self.is_ours(context.nonce, lineage):
-            assembly = self._dag.prompt_of(context.assembly_id, markup.context_digest(str(text)), sorted(lineage))
-        if row is None and assembly is not None and self._governs(session, assembly, messages, lineage, context.rest):
+        if self.is_ours(context.nonce, ancestry):
+            assembly = self._dag.prompt_of(context.assembly_id, markup.context_digest(str(text)), sorted(ancestry))
+        if row is None and assembly is not None and self._governs(session, assembly, messages, ancestry, context.rest):
             return FirstMessage("ours", assembly)
         return FirstMessage("unknown", None, row, context.nonce)
 
-    def is_ours(self, nonce: str, lineage: frozenset[int]) -> bool:
+    def is_ours(self, nonce: str, ancestry: frozenset[int]) -> bool:
         """Was this nonce given to one of these conversations?"""
-        return self._sessions.nonce_owner(nonce) in lineage
+        return self._sessions.nonce_owner(nonce) in ancestry
 
     def _governs(
-        self, session: Session, assembly: Assembly, messages: Messages, lineage: frozenset[int], rest: str
+        self, session: Session, assembly: Assembly, messages: Messages, ancestry: frozenset[int], rest: str
     ) -> bool:
         """Is this the text of that prompt, and in its place?"""
-        if assembly.conversation_id not in lineage:
+        if assembly.conversation_id not in ancestry:
             return False
         if assembly.digest and assembly.digest != markup.context_digest(str(messages[0]["content"])):
             return False
-        return bool(rest) or not assembly.tail_ids or not self._answered(session, assembly, messages, lineage)
+        return bool(rest) or not assembly.tail_ids or not self._answered(session, assembly, messages, ancestry)
 
-    def _answered(self, session: Session, assembly: Assembly, messages: Messages, lineage: frozenset[int]) -> bool:
+    def _answered(self, session: Session, assembly: Assembly, messages: Messages, ancestry: frozenset[int]) -> bool:
         """Was a record said by somebody? Then it stands last, or what follows is an answer and nothing of the prompt's tail."""
         if len(messages) == 1:
             return True
         text = messages[1].get("content")
         carrier = markup.read_carrier(text) if isinstance(text, str) else None
-        if messages[1].get("role") == "user" or (carrier is not None and self.is_ours(carrier[0], lineage)):
+        if messages[1].get("role") == "user" or (carrier is not None and self.is_ours(carrier[0], ancestry)):
             return False
         known = {item.digest for item in self._transcripts.expected(session, assembly)}
         return not any(content.said(message).digest in known for message in messages[1:])
 
-    def _overwritten(self, session: Session, messages: Messages, lineage: frozenset[int]) -> bool:
+    def _overwritten(self, session: Session, messages: Messages, ancestry: frozenset[int]) -> bool:
         """Did the host write the user's request over our context message?
 
         Host 0.19 does, at the end of a turn that was compacted between two requests: it puts the clean text of the request
@@ -222,7 +222,7 @@ class FirstMessages:
             return False
         text = messages[1].get("content")
         carrier = markup.read_carrier(text) if isinstance(text, str) else None
-        if carrier is None or not self.is_ours(carrier[0], lineage):
+        if carrier is None or not self.is_ours(carrier[0], ancestry):
             return False
         assembly = self._dag.latest_assembly(session.conversation_id)
         pinned = self._store.heads_of(assembly.tail_ids[:1]) if assembly is not None else {}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 PLUGIN = Path(__file__).resolve().parents[1]
 PLACEHOLDER_FORMAT = "[redacted:<kind>:<12 hex digits of SHA-256>]; passwords without digest"
-_LINEAGE_ROWS = 2000
+_SOURCE_ROWS = 2000
 #: Files of a folder that the status looks at before it says "at least".
 _MOST_FILES = 2000
 #: The folder of ``export.py``.
@@ -226,8 +226,8 @@ def _stored(deps: Access) -> dict[str, Any]:
     assembly = deps.assembly()
     if assembly is not None:
         out["dag"] |= {"assembly": assembly.assembly_id, "active_nodes": len(assembly.roots)}
-    sources = survey.sources_of(session.session_id, newest=_LINEAGE_ROWS)
-    out["source_lineage"] = {"sources": sources, "newest_messages": min(_LINEAGE_ROWS, sum(sources.values()))}
+    sources = survey.sources_of(session.session_id, newest=_SOURCE_ROWS)
+    out["source_lineage"] = {"sources": sources, "newest_messages": min(_SOURCE_ROWS, sum(sources.values()))}
     return out
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import LcmError
 from ..host import facts
 from ..host.middleware import CHAT
-from ..records import Lineage
+from ..records import Transcript
 from ..runtime import ENGINES, INGEST, RUNTIMES, LiveEngine, Runtime
 from ..search.scope import LOCAL_PLATFORMS
 
@@ -127,11 +127,11 @@ def rewritten(runtime: Runtime, session_id: str, request: Any, api_mode: str) ->
     return {"request": {**request, "messages": out}} if out is not None else None
 
 
-def sent(runtime: Runtime, session_id: str, messages: Messages, lineage: Lineage) -> None:
+def sent(runtime: Runtime, session_id: str, messages: Messages, transcript: Transcript) -> None:
     """A request has left: note whether it showed what it should."""
     if not runtime.rewrites.watched(session_id):
         return
-    why = runtime.rewrites.sent(runtime.session(session_id), messages, lineage)
+    why = runtime.rewrites.sent(runtime.session(session_id), messages, transcript)
     topic = f"request view of {session_id}"
     if why:
         runtime.health.degraded(

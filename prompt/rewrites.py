@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..ingest.ingestor import Ingest
-from ..records import Lineage
+from ..records import Transcript
 from ..session import Session
 from . import rewrite
 from .rewrite import Instead, Replacement, Retold, Shown
@@ -26,7 +26,7 @@ class Source(Protocol):
     def waits(self, session: Session) -> bool:
         """Cheap, asked once a turn: might there be anything?"""
 
-    def replacements(self, session: Session, messages: Messages, lineage: Lineage) -> Sequence[Replacement]:
+    def replacements(self, session: Session, messages: Messages, transcript: Transcript) -> Sequence[Replacement]:
         """In places of the live list."""
 
 
@@ -62,35 +62,43 @@ class RequestRewrites:
             self._states.setdefault(session.session_id, _State()).done = None
         return wanted
 
-    def expect(self, session: Session, messages: Messages, lineage: Lineage) -> None:
+    def expect(self, session: Session, messages: Messages, transcript: Transcript) -> None:
         """Something has changed that the next request will show: the host measures its list before that."""
         state = self._states.get(session.session_id)
         if state is not None:
-            state.saving, state.selected = self.saving(messages, self.replacements(session, messages, lineage)), False
+            state.saving, state.selected = (
+                self.saving(messages, self.replacements(session, messages, transcript)),
+                False,
+            )
 
     def watched(self, session_id: str) -> bool:
         """Does anybody want anything of this session's requests?"""
         return session_id in self._states
 
-    def replacements(self, session: Session, messages: Messages, lineage: Lineage) -> tuple[Replacement, ...]:
+    def replacements(self, session: Session, messages: Messages, transcript: Transcript) -> tuple[Replacement, ...]:
         """All that the sources want of a list."""
-        return tuple(item for source in self._sources for item in source.replacements(session, messages, lineage))
+        return tuple(item for source in self._sources for item in source.replacements(session, messages, transcript))
 
     # -- the request ------------------------------------------------------------------------------------
     def request(
-        self, session: Session, wire: Messages, seen: tuple[Messages, Lineage] | None = None, *, selected: bool = False
+        self,
+        session: Session,
+        wire: Messages,
+        seen: tuple[Messages, Transcript] | None = None,
+        *,
+        selected: bool = False,
     ) -> list[dict[str, Any]] | None:
         """The request as it is to be sent, or None: as it is.
 
-        ``seen``: the live list and its lineage, by default as the last hook saw it. ``selected``: the host asked before it
+        ``seen``: the live list and its transcript, by default as the last hook saw it. ``selected``: the host asked before it
         measured the request, so that its estimate is one of what is sent.
         """
         state = self._states.get(session.session_id)
         known = seen or self._ingest.last_seen(session.session_id)
         if state is None or known is None:
             return None
-        messages, lineage = known
-        wanted = self.replacements(session, messages, lineage)
+        messages, transcript = known
+        wanted = self.replacements(session, messages, transcript)
         if not wanted:
             state.done, state.saving, state.selected = Shown(None, "already"), 0, selected
             return None
@@ -117,7 +125,7 @@ class RequestRewrites:
         return self._rough(before) - self._rough(after)
 
     # -- what came of it --------------------------------------------------------------------------------
-    def sent(self, session: Session, messages: Messages, lineage: Lineage) -> str:
+    def sent(self, session: Session, messages: Messages, transcript: Transcript) -> str:
         """A request leaves, of this list (perhaps once more). Why it does not show what it should, or ""."""
         state = self._states.get(session.session_id)
         if state is None:
@@ -126,7 +134,7 @@ class RequestRewrites:
         if done is not None and done.state != "unmatched":
             state.unshown = ""
             return ""
-        wanted = self.replacements(session, messages, lineage)
+        wanted = self.replacements(session, messages, transcript)
         if not _must(wanted) or wanted == state.gave_up:
             state.unshown = ""
             return ""
@@ -144,13 +152,13 @@ class RequestRewrites:
         if state is not None:
             state.unshown, state.gave_up = reason, ()
 
-    def compacted(self, session: Session, messages: Messages, lineage: Lineage, *, progress: bool) -> None:
+    def compacted(self, session: Session, messages: Messages, transcript: Transcript, *, progress: bool) -> None:
         """A compaction was tried with this list. Without progress it is not asked for again until something changes."""
         state = self._states.get(session.session_id)
         if state is None:
             return
         state.unshown, state.saving, state.done = "", 0, None
-        state.gave_up = () if progress else self.replacements(session, messages, lineage)
+        state.gave_up = () if progress else self.replacements(session, messages, transcript)
 
     def spared(self, session_id: str) -> int:
         """Tokens that the host counts when it measures the list, but that are not sent."""

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ..records import Lineage
+from ..records import Transcript
 from ..session import Session
 from ..store import MessageStore
 from ..text import content
@@ -41,16 +41,16 @@ class Superseded:
         self._stubs: dict[str, dict[int, str]] = {}
 
     # -- in the worker ----------------------------------------------------------------------------------
-    def look(self, session: Session, messages: Messages, lineage: Lineage) -> int:
+    def look(self, session: Session, messages: Messages, transcript: Transcript) -> int:
         """Stub what is superseded if that is worth it; how many stubs there are."""
-        shown = {entry.ids[0] for entry in lineage.entries if len(entry.ids) == 1}
+        shown = {entry.ids[0] for entry in transcript.entries if len(entry.ids) == 1}
         known = {i: text for i, text in self._stubs.get(session.session_id, {}).items() if i in shown}
         fresh = {
-            n: lineage.entries[n].ids[0]
-            for n in superseded(messages[: len(lineage.entries)], self._least_chars)
-            if len(lineage.entries[n].ids) == 1
-            and not lineage.entries[n].own
-            and lineage.entries[n].ids[0] not in known
+            n: transcript.entries[n].ids[0]
+            for n in superseded(messages[: len(transcript.entries)], self._least_chars)
+            if len(transcript.entries[n].ids) == 1
+            and not transcript.entries[n].own
+            and transcript.entries[n].ids[0] not in known
         }
         made = {n: stub(session.nonce, self._store, messages[n], store_id) for n, store_id in fresh.items()}
         saved = self._rough([messages[n] for n in made]) - self._rough(
@@ -70,14 +70,14 @@ class Superseded:
         """Is anything stubbed?"""
         return bool(self._stubs.get(session.session_id))
 
-    def replacements(self, session: Session, messages: Messages, lineage: Lineage) -> Sequence[Retold]:
+    def replacements(self, session: Session, messages: Messages, transcript: Transcript) -> Sequence[Retold]:
         """The stubs in places of the live list; what a compaction took out has none."""
         stubs = self._stubs.get(session.session_id)
         if not stubs:
             return ()
         return [
             Retold(n, stubs[entry.ids[0]])
-            for n, entry in enumerate(lineage.entries[: len(messages)])
+            for n, entry in enumerate(transcript.entries[: len(messages)])
             if len(entry.ids) == 1 and not entry.own and entry.ids[0] in stubs
         ]
 

@@ -22,7 +22,7 @@ from ..errors import BadRequest, NotFound
 from ..ingest.filters import WriteFilters
 from ..ledger.table import Ledger
 from ..llm.client import Model
-from ..records import Assembly, Flag, Lineage, Node, Row, Scope, Stored
+from ..records import Assembly, Flag, Node, Row, Scope, Stored, Transcript
 from ..search.index import MessageIndex, NodeIndex
 from ..search.scope import OWN_SESSION, Rights, Scopes, own_scope
 from ..session import Session, Sessions
@@ -82,7 +82,7 @@ class LiveList:
     """
 
     messages: Sequence[Mapping[str, Any]]
-    lineage: Lineage
+    transcript: Transcript
     costs: Callable[[], CostList]
     rewritable: Callable[[], bool] = lambda: False
     changed: Callable[[], None] = lambda: None
@@ -165,12 +165,12 @@ class Access:
     # -- the prompt ---------------------------------------------------------------------------------
     def in_prompt(self) -> frozenset[int]:
         """Messages that the caller's prompt shows as they are."""
-        entries = self.live.lineage.entries if self.live is not None else ()
+        entries = self.live.transcript.entries if self.live is not None else ()
         return frozenset(store_id for entry in entries if not entry.own for store_id in entry.ids)
 
     def roots(self) -> tuple[int, ...]:
         """The summaries that the prompt shows, or those of the newest prompt that was built."""
-        assembly = self.live.lineage.assembly if self.live is not None else None
+        assembly = self.live.transcript.assembly if self.live is not None else None
         if (assembly is None or not assembly.roots) and not self.rights.shown:
             assembly = self.assembly()
         return assembly.roots if assembly is not None else ()

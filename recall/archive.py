@@ -41,7 +41,7 @@ class Live:
                              "database cannot be used): nothing of it can be archived")  # fmt: skip
         self.access = access
         self.session = access.session
-        self.messages, self.lineage = access.live.messages, access.live.lineage
+        self.messages, self.transcript = access.live.messages, access.live.transcript
         self.costs, self.rewritable, self.changed = access.live.costs, access.live.rewritable, access.live.changed
 
     def tokens(self, first: int, stop: int) -> int:
@@ -50,20 +50,20 @@ class Live:
 
     def all(self) -> list[Archive]:
         """The archives of this conversation."""
-        return self.access.ranges.of(self.session, self.lineage)
+        return self.access.ranges.of(self.session, self.transcript)
 
     def runs(self) -> list[Run]:
         """Places of archived ranges in the list."""
-        return self.access.ranges.runs(self.messages, self.lineage.entries, self.all())
+        return self.access.ranges.runs(self.messages, self.transcript.entries, self.all())
 
     def nodes(self) -> dict[str, Node]:
         """The nodes of the record that stand for archives, by handle."""
-        roots = self.lineage.assembly.roots if self.lineage.assembly else ()
+        roots = self.transcript.assembly.roots if self.transcript.assembly else ()
         return {handle: node for node in self.access.dag.nodes(roots) if (handle := handle_of(node))}
 
     def protected(self) -> dict[int, str]:
         """Indexes that cannot be archived, and why."""
-        entries = self.lineage.entries
+        entries = self.transcript.entries
         out = {
             n: "our record" for n, entry in enumerate(entries) if entry.own in ("context", "carrier") and not entry.ids
         }
@@ -140,7 +140,7 @@ def _line(live: Live, n: int, protected: Mapping[int, str], hidden: Mapping[int,
         "tokens": live.tokens(n, n + 1),
         "preview": said[:_PREVIEW_CHARS] + ("…" if len(said) > _PREVIEW_CHARS else ""),
     }
-    ids = live.lineage.entries[n].ids if n < len(live.lineage.entries) else ()
+    ids = live.transcript.entries[n].ids if n < len(live.transcript.entries) else ()
     if ids:
         item["address"] = f"msg_{ids[-1]}"
     if n in hidden:
@@ -155,7 +155,7 @@ def store(live: Live, args: Args) -> Answer:
     """Note that a placeholder stands for a range from the next request on."""
     first, stop, widened = _range(live, args["start_index"], args["end_index"])
     part = live.messages[first:stop]
-    ids = tuple(i for entry in live.lineage.entries[first:stop] for i in entry.ids)
+    ids = tuple(i for entry in live.transcript.entries[first:stop] for i in entry.ids)
     texts = [(str(m.get("role")), content.text_of(m.get("content")) or render_calls(content.calls_of(m))) for m in part]
     summary = ranges.given(args["summary"] or "")
     given = bool(summary)
@@ -173,9 +173,9 @@ def store(live: Live, args: Args) -> Answer:
         raise BadRequest(
             f"messages {first}..{stop - 1} take {archive.tokens} tokens, the placeholder as many; choose a longer range"
         )
-    request = latest_request(live.messages, live.lineage.entries)
+    request = latest_request(live.messages, live.transcript.entries)
     live.access.archives.add(
-        archive, request=next(reversed(live.lineage.entries[request].ids), None) if request is not None else None
+        archive, request=next(reversed(live.transcript.entries[request].ids), None) if request is not None else None
     )
     live.changed()
     out: Answer = {
@@ -218,7 +218,7 @@ def _range(live: Live, first: int | None, last: int | None) -> tuple[int, int, s
         raise BadRequest(
             f"{start}..{stop - 1} holds a tool call without its result; archive what is before or after it"
         )
-    if not any(entry.ids for entry in live.lineage.entries[start:stop]):
+    if not any(entry.ids for entry in live.transcript.entries[start:stop]):
         raise BadRequest(
             f"nothing of {start}..{stop - 1} is stored (LCM_IGNORE_MESSAGE_PATTERNS), so it could not come back"
         )
@@ -239,7 +239,7 @@ def _free(live: Live, start: int = 0, stop: int | None = None) -> list[tuple[int
     for run in live.runs():
         taken.update(range(run.first, run.stop))
     out: list[tuple[int, int]] = []
-    for group in groups.groups(live.messages[: len(live.lineage.entries)]):
+    for group in groups.groups(live.messages[: len(live.transcript.entries)]):
         inside = group.start >= start and (stop is None or group.stop <= stop)
         if not inside or not group.whole or not taken.isdisjoint(range(group.start, group.stop)):
             continue

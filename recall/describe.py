@@ -260,7 +260,7 @@ def _message(caller: Access, store_id: int) -> Answer:
         "conversation_id": head.conversation_id, "position": head.pos, "stored_at": iso(head.stored_at),
         "source": head.source, "tokens": head.tokens, "chars": len(text or ""), "lines": (text or "").count("\n") + 1,
         "content_type": "parts" if is_json else "text", "begins": row.text[:_PREVIEW_CHARS],
-        "in_prompt": store_id in caller.in_prompt(), "summaries": _lineage(caller, store_id),
+        "in_prompt": store_id in caller.in_prompt(), "summaries": _summaries_over(caller, store_id),
     }  # fmt: skip
     if newer:
         out["superseded_by"] = f"msg_{newer[store_id]}"
@@ -277,7 +277,7 @@ def _message(caller: Access, store_id: int) -> Answer:
     return out
 
 
-def _lineage(caller: Access, store_id: int) -> list[str]:
+def _summaries_over(caller: Access, store_id: int) -> list[str]:
     """The summaries over a message, from the leaf up."""
     out: list[int] = []
     level = [node.node_id for node in caller.nodes(caller.dag.covering(store_id))]

@@ -83,9 +83,9 @@ def moves(server: Host, laptop: Host) -> Any:
     heading("The laptop takes it over")
     typed(laptop, "fleet pull", laptop.dsn)
     before = laptop.counts()["messages"]
-    lineage = laptop.take(reload(live))
+    transcript = laptop.take(reload(live))
     check(laptop.counts()["messages"] == before, "a message was stored twice")
-    check(lineage.assembly is not None, "the prompt of the other host was not recognised")
+    check(transcript.assembly is not None, "the prompt of the other host was not recognised")
     check(laptop.thread() == server.thread(), "the conversations differ")
     print(f"  {before} messages, none twice; the prompt that the server built is recognised, with the same summary")
     gone_on = laptop.compact(reload(live).turns(60, first=100))

@@ -137,10 +137,10 @@ def contradicts(session: Session, owner: str | None) -> bool:
 
 def own_scope(sessions: Sessions, conversation_id: int) -> Scope:
     """A conversation and what it inherits, of every speaker: a branch knows nothing of what its parents say later."""
-    lineage = sessions.ancestry(conversation_id)
-    cuts = tuple((conversation, cut.seq, cut.pos) for conversation, cut in lineage if cut is not None)
+    ancestry = sessions.ancestry(conversation_id)
+    cuts = tuple((conversation, cut.seq, cut.pos) for conversation, cut in ancestry if cut is not None)
     gone = sessions.taken_back(conversation_id) if cuts else None
-    return Scope(None, tuple(c for c, _ in lineage), cuts=cuts, without=tuple(sorted(gone)) if gone else ())
+    return Scope(None, tuple(c for c, _ in ancestry), cuts=cuts, without=tuple(sorted(gone)) if gone else ())
 
 
 _LIST = "(SELECT value FROM json_each({}))"

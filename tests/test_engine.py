@@ -279,7 +279,7 @@ def test_notes_of_a_gateway_shift_no_message(host: Host, monkeypatch: Any) -> No
     met: list[tuple[int, int]] = []
 
     def meets(_: Any, request: Any, **__: Any) -> bool:
-        met.append((len(request.messages), len(request.lineage.entries)))
+        met.append((len(request.messages), len(request.transcript.entries)))
         return True
 
     monkeypatch.setattr(host.runtime.compress_pass, "has_backlog", meets)

@@ -16,7 +16,7 @@ from worlds.recall import ALL_TOOLS, NOW, Archive, Model, calls, result, says, u
 
 from hermes_lcm.recall.arguments import address
 from hermes_lcm.recall.grep import SCAN_S
-from hermes_lcm.records import Assembly, Entries, Entry, Lineage
+from hermes_lcm.records import Assembly, Entries, Entry, Transcript
 from hermes_lcm.schemas import SCHEMAS, TOOLS
 from hermes_lcm.search import pattern
 from hermes_lcm.search.ranking import window
@@ -308,7 +308,7 @@ def test_a_hit_says_everything_needed_to_judge_it(archive: Archive) -> None:
 
 def test_a_hit_that_is_in_view_says_so(archive: Archive) -> None:
     """Nobody need expand what the prompt shows."""
-    archive.lineage = Lineage(
+    archive.transcript = Transcript(
         Entries([Entry((4,), b""), Entry((3,), b"", "stub")]), Assembly(1, 1, "main", (9,), (4,), 6, 6, NOW), 6
     )
 

@@ -608,9 +608,9 @@ def test_a_prompt_of_a_file_that_is_not_in_use_any_more_ends_no_worker(tmp_path:
     world = small(tmp_path)
     messages = world.compact(long_chat())
     request = world.request(messages)
-    assert request.lineage.assembly is not None
-    elsewhere = replace(request.lineage.assembly, conversation_id=99)
-    other = replace(request, lineage=replace(request.lineage, assembly=elsewhere))
+    assert request.transcript.assembly is not None
+    elsewhere = replace(request.transcript.assembly, conversation_id=99)
+    other = replace(request, transcript=replace(request.transcript, assembly=elsewhere))
     world.preparer.after_turn(world.session(), other)
     assert world.preparer.idle(PATIENCE_S)
 

@@ -630,11 +630,11 @@ def test_words_behind_a_record_are_not_those_taken_back_before_it(world: World, 
     asked = next(n for n, message in enumerate(compacted) if message["content"] == "WRONG WAY")
     world = world.restart() if restarted else world
     live = Chat(compacted[:asked]).user("yes").says("done")
-    lineage = world.take(live)
+    transcript = world.take(live)
     said = [row for rows in world.store.every() for row in rows if row.text == "yes"]
 
     assert [bool(row.head.flags & Flag.RETRACTED) for row in said] == [True, False]
-    assert [entry.ids for entry in lineage.entries][-2] == (said[1].store_id,)
+    assert [entry.ids for entry in transcript.entries][-2] == (said[1].store_id,)
     assert world.gaps(live) == ([], [])
 
 
@@ -852,9 +852,9 @@ def test_a_few_summaries_too_many_are_shown_whole(tmp_path: Path) -> None:
         live, n = live.turns(1, first=n, words=200), n + 1
         if tokens_of(live) > threshold:
             live = world.compact(live, threshold=threshold)
-            lineage = world.take(live)
-            assert lineage.assembly is not None
-            nodes = world.dag.nodes(lineage.assembly.roots)
+            transcript = world.take(live)
+            assert transcript.assembly is not None
+            nodes = world.dag.nodes(transcript.assembly.roots)
             whole = sum(node.text in live[0]["content"] for node in nodes)
             seen.append((context_message.prefix_tokens(nodes) / room, whole == len(nodes), tokens_of(live)))
 

@@ -102,9 +102,9 @@ def test_a_conversation_that_comes_back_brings_what_was_said_elsewhere(host: Hos
     gone_on = b.compact(reload(live).turns(60, first=100))
     b.member.push()
     a.member.pull(30)
-    lineage = a.take(reload(gone_on))
+    transcript = a.take(reload(gone_on))
 
-    assert lineage.stored == 0
+    assert transcript.stored == 0
     assert a.gaps(reload(gone_on)) == ([], [])
     assert a.counts()["messages"] == b.counts()["messages"] == 240
     a.member.push()

@@ -141,7 +141,7 @@ class Home:
         with contextlib.closing(sqlite3.connect(f"file:{self.path}/state.db?mode=ro", uri=True)) as database:
             return database.execute(sql, values).fetchall()
 
-    def lineage(self, session_id: str) -> list[str]:
+    def session_chain(self, session_id: str) -> list[str]:
         """The host sessions that a conversation went through, oldest first, as the host wrote them down."""
         chain = [session_id]
         while True:
@@ -286,7 +286,7 @@ def stored_rows(process: Process, session_id: str, *, page: int = 200) -> list[d
 
 def all_rows(process: Process, session_id: str) -> list[dict[str, Any]]:
     """The rows of every host session that a conversation went through, in that order."""
-    return [row for each in process.home.lineage(session_id) for row in stored_rows(process, each)]
+    return [row for each in process.home.session_chain(session_id) for row in stored_rows(process, each)]
 
 
 def whole_text(process: Process, store_id: int) -> str:

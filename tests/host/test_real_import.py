@@ -35,7 +35,7 @@ def test_a_conversation_from_before_comes_over_whole(tmp_path: Path, in_place: b
                 last = done["session_id"]
             host.close()
         archived = home.query("SELECT count(*) FROM messages WHERE active = 0")[0][0]
-        chain = home.lineage(last)
+        chain = home.session_chain(last)
         config = home.path / "config.yaml"
         found = json.loads(config.read_text())
         config.write_text(json.dumps({**found, "context": {"engine": "lcm"}, "plugins": {"enabled": ["hermes-lcm"]}}))

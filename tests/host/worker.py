@@ -163,9 +163,9 @@ class Worker:
         session = runtime.known(session_id)
         if session is None:
             raise LookupError(f"nothing is stored of session {session_id}")
-        lineage = runtime.take(session_id, reloaded(SessionDB(), session_id))
-        raw = [store_id for entry in lineage.entries for store_id in entry.ids]
-        below = runtime.dag.messages_below(lineage.assembly.roots) if lineage.assembly else ()
+        transcript = runtime.take(session_id, reloaded(SessionDB(), session_id))
+        raw = [store_id for entry in transcript.entries for store_id in entry.ids]
+        below = runtime.dag.messages_below(transcript.assembly.roots) if transcript.assembly else ()
         shown = Counter([*raw, *below])
         thread = [item.store_id for item in runtime.ingest.expected(session, None)]
         return {

@@ -358,7 +358,7 @@ def test_parts_are_parts_again_and_text_that_looks_like_them_stays_text(tmp_path
     assert [row.envelope["content"] for row in thread(deps)] == [parts, odd, json.dumps(parts)]
 
 
-# -- damaged lineage -----------------------------------------------------------------------------------
+# -- damaged transcript -----------------------------------------------------------------------------------
 def test_a_summary_whose_sources_are_gone_points_at_messages_of_its_time(tmp_path: Path) -> None:
     """/new deleted the leaves below it; or all messages of its session."""
     plugin = EarlierPlugin(tmp_path)

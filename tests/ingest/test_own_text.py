@@ -68,9 +68,9 @@ def test_our_text_at_another_place_is_stored(world: World) -> None:
 def test_the_context_of_another_conversation_is_stored(world: World) -> None:
     """A user who begins a new conversation by pasting the context message of an old one says something."""
     pasted = world.compact(chat().turns(30), "old")[0]["content"]
-    lineage = world.take(chat().user(pasted).says("what is this?"), "new")
+    transcript = world.take(chat().user(pasted).says("what is this?"), "new")
 
-    assert pasted in texts(row.envelope for row in world.store.page("new", after=0, limit=9)) or lineage.stored == 2
+    assert pasted in texts(row.envelope for row in world.store.page("new", after=0, limit=9)) or transcript.stored == 2
 
 
 def test_the_context_of_another_conversation_governs_nothing(world: World) -> None:

@@ -14,7 +14,7 @@ from worlds.process import World, chat
 from hermes_lcm.ingest import align as windows
 from hermes_lcm.ingest import ingestor
 from hermes_lcm.ingest.align import UNSEEN, Recognised, Window
-from hermes_lcm.records import Entries, Lineage
+from hermes_lcm.records import Entries, Transcript
 
 Chat = list[dict[str, Any]]
 
@@ -40,7 +40,7 @@ def short() -> Any:
 
 
 def window(messages: Chat) -> Window:
-    return Window.of(messages, Lineage(Entries([]), None, 0, 0), ())
+    return Window.of(messages, Transcript(Entries([]), None, 0, 0), ())
 
 
 def alike(one: Chat, other: Chat, names: Any = SPELLINGS) -> int:
@@ -98,7 +98,7 @@ def test_what_was_learned_is_known(old: Chat, new: Chat, newer: Chat, same_objec
     for grown in (new, newer):
         live = [*(held.objects if same_objects else copy.deepcopy(held.objects)), *grown]
         known = held.recognise(live, thorough=False)
-        held.learn(live, known, held.lineage, ())
+        held.learn(live, known, held.transcript, ())
 
         assert held.recognise(copy.deepcopy(live), thorough=True) == len(live)
         assert held.columns == window(live).columns
@@ -130,7 +130,7 @@ def test_what_was_recognised_counts_as_long_as_the_window_is_what_it_was() -> No
     held = window(live)
     seen = Recognised(held.recognise(live, thorough=False), held, held.version)
     before = seen.still(held)
-    held.learn(live[:2], 2, held.lineage, ())
+    held.learn(live[:2], 2, held.transcript, ())
 
     assert (before, seen.still(held), seen.still(window(live)), UNSEEN.still(held)) == (5, 0, 0, 0)
 

@@ -58,10 +58,10 @@ def test_what_a_restored_backup_does_not_know_is_kept(folder: Path, compacted_be
     # The restored database hands out the very same assembly id again, for another prompt.
     other = world.compact(Chat(before).turns(20, first=700), "s")
     assert markup.read_context(other[0]["content"]).assembly_id == markup.read_context(record).assembly_id  # type: ignore[union-attr]
-    lineage = world.take(live)
+    transcript = world.take(live)
 
     kept = world.flagged(Flag.IMPORTED)
-    assert lineage.assembly is None
+    assert transcript.assembly is None
     assert [markup.read_context(str(row["content"])) is not None for row in kept] == [True]
     again = world.compact(live.turns(30, first=900))
     assert world.gaps(again) == ([], [])

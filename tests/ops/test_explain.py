@@ -121,7 +121,7 @@ def test_checks_are_told_in_words(world: Talk) -> None:
 
 
 def test_what_replaced_an_extract_is_named(tmp_path: Path) -> None:
-    """Lineage in both directions."""
+    """Relations in both directions."""
     world = Talk(tmp_path, Script("provisional"))
     live = world.compact(chat().turns(30))
     poor = world.dag.latest_assembly(1).roots[0]  # type: ignore[union-attr]

@@ -36,14 +36,14 @@ def test_a_redacted_message_that_cannot_be_read_is_shown_without_its_secret(tmp_
     world.take(messages)
     damaged(world, len(messages) - 1)
     compacted = world.compact(messages)
-    lineage = world.take(Chat(compacted).turns(1, first=500))
+    transcript = world.take(Chat(compacted).turns(1, first=500))
 
     assert SECRET not in str(compacted)
     assert "[redacted:" in compacted[-2]["content"]
-    assert lineage.assembly is not None
-    shown = [store_id for entry in lineage.entries for store_id in entry.ids]
+    assert transcript.assembly is not None
+    shown = [store_id for entry in transcript.entries for store_id in entry.ids]
     thread = [item.store_id for item in world.ingest.expected(world.session(), None)]
-    assert sorted([*shown, *world.dag.messages_below(lineage.assembly.roots)]) == sorted(thread)
+    assert sorted([*shown, *world.dag.messages_below(transcript.assembly.roots)]) == sorted(thread)
 
 
 def test_a_damaged_result_that_is_shortened_shows_no_secret(tmp_path: Path) -> None:

@@ -107,10 +107,10 @@ def test_a_damaged_one_is_stubbed_as_the_list_shows_it(tmp_path: Path) -> None:
 # -- between compactions -------------------------------------------------------------------------------------
 def looked(world: World, live: Chat) -> list[dict[str, object]] | None:
     """What the worker decides after a turn, and the next request."""
-    lineage = world.take(live)
+    transcript = world.take(live)
     session = world.session()
-    world.runtime.superseded.look(session, live, lineage)
-    wanted = world.runtime.rewrites.replacements(session, live, lineage)
+    world.runtime.superseded.look(session, live, transcript)
+    wanted = world.runtime.rewrites.replacements(session, live, transcript)
     return shown(live, live, wanted).messages
 
 
@@ -160,8 +160,8 @@ def test_a_stub_that_cannot_be_placed_troubles_nobody(tmp_path: Path) -> None:
     looked(world, live)
     session, rewrites = world.session(), world.runtime.rewrites
     rewrites.watch(session)
-    lineage = world.take(live)
-    assert rewrites.request(session, chat().user("another list"), (live, lineage)) is None
+    transcript = world.take(live)
+    assert rewrites.request(session, chat().user("another list"), (live, transcript)) is None
 
-    assert rewrites.sent(session, live, lineage) == ""
+    assert rewrites.sent(session, live, transcript) == ""
     assert rewrites.unshown("s") == ""

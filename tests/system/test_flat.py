@@ -147,7 +147,7 @@ def test_a_longer_list_copies_nothing_of_what_is_known_of_the_shorter_one(tmp_pa
 
 
 def test_lists_that_part_do_not_share_what_comes_behind(tmp_path: Path) -> None:
-    """An /undo leads to another list; the lineage of the first one is still what it was."""
+    """An /undo leads to another list; the transcript of the first one is still what it was."""
     world = World(tmp_path)
     live = chat().turns(5)
     before = world.take(live)

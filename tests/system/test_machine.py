@@ -355,10 +355,10 @@ class Hosted(RuleBasedStateMachine):
     @invariant()
     def the_list_is_in_order(self) -> None:
         """P1: what the host shows is found in the thread in the host's order."""
-        lineage = self.world.take(copy.deepcopy(self.live), self.current)
+        transcript = self.world.take(copy.deepcopy(self.live), self.current)
         thread = [item.store_id for item in self.world.ingest.expected(self.world.session(self.current), None)]
         place = {store_id: n for n, store_id in enumerate(thread)}
-        shown = [store_id for entry in lineage.entries for store_id in entry.ids]
+        shown = [store_id for entry in transcript.entries for store_id in entry.ids]
         assert all(store_id in place for store_id in shown), "a message that is shown is not part of the thread"
         pinned = markup.read_context(str(self.live[0]["content"])) is not None if self.live else False
         if not pinned:
@@ -395,9 +395,9 @@ class Hosted(RuleBasedStateMachine):
 
         Between two of one role, what stood between them being gone, a carrier of ours keeps the host from joining them.
         """
-        lineage = self.world.take(copy.deepcopy(self.live), self.current)
+        transcript = self.world.take(copy.deepcopy(self.live), self.current)
         shown = digests(message for message in prompt if markup.read_carrier(text_of(message["content"])) is None)
-        for archive, node in self.world.runtime.archived.restored(self.world.session(self.current), lineage):
+        for archive, node in self.world.runtime.archived.restored(self.world.session(self.current), transcript):
             rows = digests(row.envelope for row in self.world.store.rows(self.world.dag.sources(node.node_id)))
             there = any(shown[n : n + len(rows)] == rows for n in range(len(shown)))
             assert there or archive.handle in prompt[0]["content"]

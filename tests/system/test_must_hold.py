@@ -119,10 +119,10 @@ def real(folder: Path, **settings: Any) -> World:
 
 def covered(world: World, live: Chat) -> None:
     """P3 and P4, by the function of the design and by the tests' own count."""
-    lineage = world.take(live)
-    roots = lineage.assembly.roots if lineage.assembly is not None else ()
+    transcript = world.take(live)
+    roots = transcript.assembly.roots if transcript.assembly is not None else ()
     thread = [item.store_id for item in world.ingest.expected(world.session(), None)]
-    raw = [store_id for entry in lineage.entries for store_id in entry.ids]
+    raw = [store_id for entry in transcript.entries for store_id in entry.ids]
     assert dags.coverage(thread, world.dag.messages_below(roots), raw) == (set(), set())
     assert world.gaps(live) == ([], [])
     assert groups.problems(live) == []
@@ -258,10 +258,10 @@ def test_a_thousand_nodes_at_one_depth_all_count(tmp_path: Path) -> None:
     """No limit anywhere: each is in the prompt, covers what it covers, and can be condensed."""
     world = World(tmp_path, fresh_tail_count=4, incremental_max_depth=0)
     live = chat().turns(1_020, words=2)
-    lineage = world.take(live)
+    transcript = world.take(live)
     session = world.session()
     request = world.request(live, threshold=400_000)
-    ids = [entry.ids[0] for entry in lineage.entries]
+    ids = [entry.ids[0] for entry in transcript.entries]
     from hermes_lcm.compaction.plan import Chunk
 
     leaves = [world.compactor.leaf(session, Chunk(tuple(ids[n : n + 2]), 10), request) for n in range(0, 2_000, 2)]

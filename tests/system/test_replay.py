@@ -48,12 +48,12 @@ def test_a_growing_list_is_stored_message_by_message(world: World) -> None:
 
 
 def test_entries_name_the_rows(world: World) -> None:
-    """The lineage says for each message which row it is."""
+    """The transcript says for each message which row it is."""
     messages = chat().turns(3)
 
-    lineage = world.take(messages)
+    transcript = world.take(messages)
 
-    assert [world.store.rows(entry.ids)[0].envelope for entry in lineage.entries] == messages
+    assert [world.store.rows(entry.ids)[0].envelope for entry in transcript.entries] == messages
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])

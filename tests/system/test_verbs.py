@@ -179,9 +179,9 @@ class Terminal:
         if self.agent.live:
             seen = runtime.observe(self.session, list(self.agent.live))
             shown = [item.store_id for item in runtime.ingest.expected(runtime.session(self.session), None)]
-            raw = [entry.ids[-1] for entry in seen.lineage.entries if entry.ids and not entry.own]
+            raw = [entry.ids[-1] for entry in seen.transcript.entries if entry.ids and not entry.own]
             assert raw == shown[len(shown) - len(raw) :]
-            roots = seen.lineage.assembly.roots if seen.lineage.assembly else ()
+            roots = seen.transcript.assembly.roots if seen.transcript.assembly else ()
             assert set(shown) - set(raw) == set(runtime.dag.messages_below(roots))
         assert "unaligned list" not in self.world.topics()
 

@@ -42,10 +42,10 @@ class Agent:
         engine = EngineState(context_length=self.window, counted_tokens=self.used, threshold_tokens=self.threshold)
         live = None
         if messages is not None:
-            lineage = self.world.take(messages, self.session_id)
+            transcript = self.world.take(messages, self.session_id)
             flat = CostList(tuple(range(0, 1000 * len(messages) + 1, 1000)), 0.0)
             costs = flat if self.dear else TokenCosts().of(messages)
-            live = LiveList(messages, lineage, lambda: costs, lambda: self.rewritable, self._changed)
+            live = LiveList(messages, transcript, lambda: costs, lambda: self.rewritable, self._changed)
         access = runtime.access(self.world.session(self.session_id), engine=engine, live=live)
         return replace(access, rights=Rights(self.principal), clock=lambda: self.now)
 
@@ -60,8 +60,8 @@ class Agent:
     def request(self, messages: Sequence[dict[str, Any]]) -> Shown:
         """What is sent for a list."""
         wire = [dict(SYSTEM), *(as_wire(message) for message in messages)]
-        lineage = self.world.take(messages, self.session_id)
-        wanted = self.world.runtime.archived.replacements(self.world.session(self.session_id), messages, lineage)
+        transcript = self.world.take(messages, self.session_id)
+        wanted = self.world.runtime.archived.replacements(self.world.session(self.session_id), messages, transcript)
         return shown(messages, wire, wanted) if wanted else Shown(wire, "applied")
 
     def prompt(self, messages: Sequence[dict[str, Any]]) -> Chat:

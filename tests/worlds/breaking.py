@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from hermes_lcm import command, runtime
-from hermes_lcm.records import Lineage
+from hermes_lcm.records import Transcript
 from hermes_lcm.text import groups, markup
 from worlds.process import Chat, Script, digests
 from worlds.recall import as_json
@@ -209,15 +209,15 @@ class Host:
     def topics(self) -> set[str]:
         return {problem.topic for problem in self.runtime.health.problems()}
 
-    def lineage(self, messages: Sequence[dict[str, Any]]) -> Lineage:
+    def transcript(self, messages: Sequence[dict[str, Any]]) -> Transcript:
         return self.runtime.take(self.session_id, messages)  # type: ignore[no-any-return]
 
     def gaps(self, messages: Sequence[dict[str, Any]]) -> tuple[int, int]:
         """P4, counted by hand: messages that the prompt neither shows nor covers, and those that it has twice."""
-        lineage = self.lineage(copy.deepcopy(list(messages)))
+        transcript = self.transcript(copy.deepcopy(list(messages)))
         dag, session = self.runtime.dag, self.runtime.session(self.session_id)
-        raw = [store_id for entry in lineage.entries for store_id in entry.ids]
-        roots = lineage.assembly.roots if lineage.assembly else ()
+        raw = [store_id for entry in transcript.entries for store_id in entry.ids]
+        roots = transcript.assembly.roots if transcript.assembly else ()
         counted = Counter([*raw, *(store_id for root in roots for store_id in dag.messages_below([root]))])
         thread = [item.store_id for item in self.runtime.ingest.expected(session, None)]
         return sum(1 for store_id in thread if store_id not in counted), sum(1 for n in counted.values() if n > 1)

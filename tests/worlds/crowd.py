@@ -226,8 +226,8 @@ class Talker:
         if self.agent.live:
             seen = runtime.observe(session, list(self.agent.live))
             shown = {item.store_id for item in runtime.ingest.expected(runtime.session(session), None)}
-            raw = {entry.ids[-1] for entry in seen.lineage.entries if entry.ids and not entry.own}
-            roots = seen.lineage.assembly.roots if seen.lineage.assembly else ()
+            raw = {entry.ids[-1] for entry in seen.transcript.entries if entry.ids and not entry.own}
+            roots = seen.transcript.assembly.roots if seen.transcript.assembly else ()
             if shown - raw != set(runtime.dag.messages_below(roots)) - raw:
                 self.wrong.append(f"P4: the list of {session} does not cover its session")
 

@@ -25,7 +25,7 @@ from hermes_lcm.compaction.compress import Outcome
 from hermes_lcm.config import load
 from hermes_lcm.errors import StoreError, SummaryUnavailable
 from hermes_lcm.host import facts as host
-from hermes_lcm.records import Flag, Lineage, Summary, SummaryTask
+from hermes_lcm.records import Flag, Summary, SummaryTask, Transcript
 from hermes_lcm.runtime import Runtime
 from hermes_lcm.search.scope import Rights
 from hermes_lcm.session import LOCAL, Session
@@ -227,7 +227,7 @@ class World:
     def session(self, session_id: str = "s", **facts: Any) -> Session:
         return self.sessions.open(session_id, now=1.0, **facts)
 
-    def take(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s") -> Lineage:
+    def take(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s") -> Transcript:
         """Hand a live list over, as every hook of the host does."""
         return self.ingest.take(self.session(session_id), messages, source="test")
 
@@ -261,9 +261,9 @@ class World:
 
     def gaps(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s") -> tuple[list[Any], list[Any]]:
         """P4, counted here by hand: texts that the prompt neither shows nor covers, and those that it has twice."""
-        lineage = self.take(messages, session_id)
-        raw = [store_id for entry in lineage.entries for store_id in entry.ids]
-        roots = lineage.assembly.roots if lineage.assembly else ()
+        transcript = self.take(messages, session_id)
+        raw = [store_id for entry in transcript.entries for store_id in entry.ids]
+        roots = transcript.assembly.roots if transcript.assembly else ()
         below = [store_id for root in roots for store_id in self.dag.messages_below([root])]
         counted = Counter([*raw, *below])
         thread = [item.store_id for item in self.ingest.expected(self.session(session_id), None)]

@@ -17,7 +17,7 @@ from hermes_lcm.config import load
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.llm.client import Reply
 from hermes_lcm.recall.access import Access, LiveList
-from hermes_lcm.records import Lineage, NewNode, Node
+from hermes_lcm.records import NewNode, Node, Transcript
 from hermes_lcm.runtime import Runtime
 from hermes_lcm.schemas import TOOLS
 from hermes_lcm.session import Session
@@ -82,7 +82,7 @@ class Archive:
         self.store, self.dag, self.sessions, self.scopes = runtime.store, runtime.dag, runtime.sessions, runtime.scopes
         self.room = room
         self.model = Model()
-        self.lineage: Lineage | None = None
+        self.transcript: Transcript | None = None
         self.clock: Callable[[], float] = time.time
         self.me = self.sessions.open("main", now=NOW, platform="cli")
         if messages:
@@ -113,8 +113,8 @@ class Archive:
     def deps(self, session: Session | None = None) -> Access:
         session = session or self.me
         live = None
-        if self.lineage is not None:
-            live = LiveList((), self.lineage, lambda: TokenCosts().of(()))
+        if self.transcript is not None:
+            live = LiveList((), self.transcript, lambda: TokenCosts().of(()))
         return replace(
             self.runtime.access(session, owner_rights(session), live=live), store=self.store, config=self.config,
             model=self.model, answer_tokens=self.room, clock=self.clock,

@@ -1,5 +1,5 @@
 """
-Sessions of another store as sessions and conversations here: which continue which, and whom they belong to.
+Session links: which sessions of another store continue which, and whom they belong to, opened here as conversations.
 
 Knows the host's rules (a rotation continues a conversation, a branch begins one that inherits, a delegated child belongs to its
 parent's owner) and nothing of messages.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SessionLink:
     """Another store's facts about a session. ``origin``: start, rotation, branch or subagent of ``parent``."""
 
     session_id: str
@@ -33,7 +33,7 @@ class Facts:
     origin: str = "start"
 
 
-def from_host(row: Mapping[str, Any], above: Mapping[str, Any] | None) -> Facts:
+def from_host(row: Mapping[str, Any], above: Mapping[str, Any] | None) -> SessionLink:
     """A row of the host's table of sessions, and its parent's row."""
     parent = str(row.get("parent_session_id") or "")
     origin = "start"
@@ -45,7 +45,7 @@ def from_host(row: Mapping[str, Any], above: Mapping[str, Any] | None) -> Facts:
             origin = "subagent"
         elif above.get("end_reason") == "compression":
             origin = "rotation"
-    return Facts(
+    return SessionLink(
         str(row["id"]),
         str(row.get("source") or ""),
         str(row.get("session_key") or ""),
@@ -68,19 +68,19 @@ def _config(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return raw if isinstance(raw, Mapping) else {}
 
 
-def chains(sessions: Sequence[Facts]) -> list[list[Facts]]:
+def chains(sessions: Sequence[SessionLink]) -> list[list[SessionLink]]:
     """Conversations: sessions that rotations tie together, in order; parents come before their branches."""
     by_id = {each.session_id: each for each in sessions}
     known = [each if each.parent in by_id else replace(each, parent="", origin="start") for each in sessions]
     by_id = {each.session_id: each for each in known}
-    following: dict[str, list[Facts]] = {}
+    following: dict[str, list[SessionLink]] = {}
     for each in known:
         if each.origin == "rotation":
             following.setdefault(each.parent, []).append(each)
-    out: list[list[Facts]] = []
+    out: list[list[SessionLink]] = []
     done: set[str] = set()
 
-    def begin(first: Facts) -> None:
+    def begin(first: SessionLink) -> None:
         waiting = [first]
         while waiting and waiting[-1].parent and waiting[-1].parent not in done and len(waiting) <= len(known):
             waiting.append(by_id[waiting[-1].parent])
@@ -100,7 +100,7 @@ def chains(sessions: Sequence[Facts]) -> list[list[Facts]]:
     return out
 
 
-def open_chain(deps: Access, chain: Sequence[Facts]) -> dict[str, Session]:
+def open_chain(deps: Access, chain: Sequence[SessionLink]) -> dict[str, Session]:
     """The sessions of a conversation here, made where they are not known."""
     out: dict[str, Session] = {}
     before: Session | None = None
