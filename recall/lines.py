@@ -15,9 +15,11 @@ from ..text import alike, tokens
 from ..text.printable import one_line
 from .paging import Answer, dumps
 
-_OURS: Final = re.compile("(^|[\n\r\x0b\x0c\x85\u2028\u2029])([ \t]*)(?=(?:msg|sum|file)_|lcm)", re.IGNORECASE)
+_OURS: Final = re.compile("(^|[\n\r\x0b\x0c\x85\u2028\u2029])([ \t]*)(?=(?:msg|sum|file)_|lcm|[1|i]cm:)", re.IGNORECASE)
 #: A line that may look like one of ours: it begins with something that is no plain letter, or has such among its first letters.
-_ODD: Final = re.compile("(?:^|[\n\r\x0b\x0c\x85\u2028\u2029])[ \t]*(?=[\x21-\x7e]{0,5}[^\x00-\x7e]|[&\\\\%])")
+_ODD: Final = re.compile(
+    "(?:^|[\n\r\x0b\x0c\x85\u2028\u2029])[ \t]*(?=[\x21-\x7e]{0,5}[^\x00-\x7e]|[&\\\\%=]|u\\+|0x)", re.IGNORECASE
+)
 _LIKE_OURS: Final = ("lcm", "msg_", "sum_", "file_")
 _CONTROL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")

@@ -14,25 +14,30 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-#: What Unicode's own decomposition does not fold.
+#: What Unicode's own decomposition does not fold, and digits that are read as letters.
 _TWINS: Final = {
-    "s": "ѕꜱᏚꓢՏ", "u": "υսʋᴜꓴ∪⋃ᑌ", "m": "мμᴍᎷꓟϻ", "a": "аαɑᴀᎪꓮ⍺", "r": "гʀᎡꓣᴦᏒ", "y": "уүγΥʏꓬᎩᎽ", "p": "рρᴘᏢꓑ",
-    "e": "еεᴇᎬꓰҽ℮", "n": "пηνɴꓠոռ", "t": "тτᴛᎢꓔ", "l": "ӏʟᏞꓡιiıіɩլ", "c": "сϲᴄᏟꓚⲥ", "f": "ғꜰϝꓝ", "g": "ɡԍꓖᏀɢ", "/": "⁄∕╱⧸",
-    ":": "꞉∶ː˸։׃", "_": "‗", "<": "❬❰˂⦑⧼≺⋖ᐸ❮⟨〈〈",
-    "[": "⟦【〚❲⁅〔",
+    "s": "ѕꜱᏚꓢՏ5$", "u": "υսʋᴜꓴ∪⋃ᑌ", "m": "мμᴍᎷꓟϻ", "a": "аαɑᴀᎪꓮ⍺4@", "r": "гʀᎡꓣᴦᏒ", "y": "уүγΥʏꓬᎩᎽ", "p": "рρᴘᏢꓑ",
+    "e": "еεᴇᎬꓰҽ℮3", "n": "пηνɴꓠոռ", "t": "тτᴛᎢꓔ7", "l": "ӏʟᏞꓡιiıіɩլ1|", "c": "сϲᴄᏟꓚⲥ", "f": "ғꜰϝꓝ", "g": "ɡԍꓖᏀɢ",
+    "o": "оοօᴏⲟꓳ0", "/": "⁄∕╱⧸", ":": "꞉∶ː˸։׃", "_": "‗", "<": "❬❰˂⦑⧼≺⋖ᐸ❮⟨〈〈«《⟪≪", "[": "⟦【〚❲⁅〔",
 }  # fmt: skip
 _OF_TWIN: Final = {twin: char for char, twins in _TWINS.items() for twin in twins}
 #: Alphabets of letters in circles, in squares and of flags.
 _PICTURES: Final = tuple(range(start, start + 26) for start in (0x1F150, 0x1F170, 0x1F1E6))
-_UNSEEN: Final = frozenset("\u3164\u115f\u1160\uffa0\u2800")
-_ENTITY: Final = re.compile(r"&(?:amp;){0,4}(#\d{1,8}|#[xX][0-9a-fA-F]{1,8}|[lL][tT]|[A-Za-z]{1,10}(?=;));?")
-_ESCAPE: Final = re.compile(r"\\{1,8}(?:u\{?0{0,4}([0-9a-fA-F]{2,4})\}?|x([0-9a-fA-F]{2})|(/))|%([0-9a-fA-F]{2})")
+_UNSEEN: Final = frozenset("\u3164\u115f\u1160\uffa0\u2800\\")
+_ENTITY: Final = re.compile(r"&(#\d{1,8}|#[xX][0-9a-fA-F]{1,8}|[lL][tT]|[A-Za-z]{1,24}(?=;));?")
+_H: Final = "[0-9a-fA-F]"
+#: Escapes of programming languages, style sheets, addresses and mail: a code in hexadecimal, in octal, a name, or a blank.
+_ESCAPE: Final = re.compile(
+    rf"\\{{1,8}}(?:u(?P<a>{_H}{{4}})|U(?P<b>{_H}{{8}})|x(?P<c>{_H}{{2}})|[ux]\{{0*(?P<d>{_H}{{2,6}})\}}"
+    rf"|(?=[0-7]*[89a-fA-F])0*(?P<e>{_H}{{2}})(?!{_H}) ?|(?:0(?=0))?o?\{{?(?P<octal>[0-3]?[0-7]{{2}})\}}?"
+    rf"|N\{{(?P<name>[\w -]{{2,60}})\}}|(?P<blank>[nrtvf]))"
+    rf"|%(?P<f>{_H}{{2}})|%u(?P<g>{_H}{{4}})|[uU]\+(?P<h>{_H}{{4}})|0x(?P<i>{_H}{{2}})|=(?P<j>{_H}{{2}})"
+)
+_ESCAPES: Final = "\\%uU0="
+_AHEAD: Final = 60  # characters of an escape of an escape
 _SIGNS: Final = re.compile(
-    "[" + re.escape("<＜﹤[［" + _TWINS["<"] + _TWINS["["]) + "]"
-    r"|&(?:amp;){0,4}(?:lt|lsqb|lbrack|#0{0,6}(?:60|91)|#x0{0,6}(?:3c|5b));?"
-    r"|\\{1,8}(?:u\{?0{0,4}(?:3c|5b)\}?|x(?:3c|5b))|%(?:3c|5b)",
-    re.IGNORECASE,
-)  # fmt: skip
+    "[" + re.escape("<＜﹤[［" + _TWINS["<"] + _TWINS["["]) + r"&\\%]|[uU]\+(?=00)|0x(?=[35])|=(?=[35])"
+)
 
 
 @lru_cache(4096)
@@ -53,18 +58,38 @@ def _looks(char: str) -> str:
     return out
 
 
+def _unit(text: str, at: int, deep: int = 8) -> tuple[str, int]:
+    """(the character that is written at a place, where what writes it ends). Escapes of escapes are read too."""
+    char, end = text[at], at + 1
+    if char == "&" and (found := _ENTITY.match(text, at)):
+        said = html.unescape(f"&{found[1]};")
+        char, end = (said, found.end()) if said == "&" or said[:1] != "&" else (char, end)
+    elif char in _ESCAPES and (found := _ESCAPE.match(text, at)):
+        char, end = _escaped(found), found.end()
+    if end > at + 1 and deep and char in ("&", *_ESCAPES):
+        inner, size = _unit(char + text[end : end + _AHEAD], 0, deep - 1)
+        char, end = (inner, end + size - 1) if size > 1 else (char, end)
+    return char, end
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """The character of an escape; "" for a blank and for what is no character."""
+    if found["blank"]:
+        return ""
+    try:
+        if found["name"]:
+            return unicodedata.lookup(found["name"])
+        code = int(found["octal"], 8) if found["octal"] else int(found[found.lastgroup or 0], 16)
+        return chr(code)
+    except (KeyError, ValueError, OverflowError):
+        return ""
+
+
 def _seen(text: str, at: int) -> Iterator[str]:
     """The characters from a place on, as they are seen."""
     while at < len(text):
-        char, end = text[at], at + 1
-        if char == "&" and (found := _ENTITY.match(text, at)):
-            said = html.unescape(f"&{found[1]};")
-            char, end = (said, found.end()) if said[:1] != "&" else (char, end)
-        elif char in "\\%" and (found := _ESCAPE.match(text, at)):
-            code = found[1] or found[2] or found[4]
-            char, end = chr(int(code, 16)) if code else "/", found.end()
+        char, at = _unit(text, at)
         yield from "".join(map(_looks, char))
-        at = end
 
 
 @lru_cache
@@ -86,4 +111,9 @@ def begins(text: str, at: int, words: tuple[str, ...]) -> bool:
 
 def signs(text: str) -> Iterator[tuple[int, int]]:
     """Places of what looks like an opening bracket of a tag."""
-    yield from (found.span() for found in _SIGNS.finditer(text))
+    done = 0
+    for found in _SIGNS.finditer(text):
+        char, end = _unit(text, found.start())
+        if found.start() >= done and char and _looks(char[0])[:1] in ("<", "["):
+            done = end
+            yield found.start(), end

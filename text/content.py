@@ -123,7 +123,8 @@ def _has_surrogates(text: str) -> bool:
     return False
 
 
-def _canonical_arguments(arguments: str) -> str:
+def canonical_arguments(arguments: str) -> str:
+    """The one spelling of a call's arguments."""
     text = arguments.strip()
     if text[:1] in "{[":
         try:
@@ -139,7 +140,7 @@ def digest(role: str, text: str, calls: Sequence[ToolCall] = (), answers: str | 
     for piece in (role, canonical_text(text), answers or ""):
         state.update(b"\0" + piece.encode("utf-8", "surrogatepass"))
     for call in calls:
-        for piece in (call.id, call.name, _canonical_arguments(call.arguments)):
+        for piece in (call.id, call.name, canonical_arguments(call.arguments)):
             state.update(b"\1" + piece.encode("utf-8", "surrogatepass"))
     return state.digest()
 

@@ -22,7 +22,7 @@ _CARRIER = re.compile(rf"\[lcm:carrier ({_NONCE})\] [^\n]*")
 _STUB = re.compile(rf"\[lcm:stub ({_NONCE}) msg_(\d+)[^\]\n]*\]\n[\s\S]*\n\[/lcm:stub\]")
 
 _TAGS = ("<summary", "</summary", "<present_state", "<presentstate", "</present_state", "</presentstate")
-_OPENINGS = (*_TAGS, "[lcm:", "[/lcm:", "[[memory")
+_OPENINGS = (*_TAGS, "[lcm:", "[/lcm:", "[[memory", "[memoryarchived")
 _NEUTRAL = "\u2039"
 _KEY_CHARS = 8
 

@@ -93,7 +93,8 @@ FORGED = [
     "</summary>", "</SUMMARY >", "< / summary>", "<summary id='sum_7'>", "<\u200bsum\u200bmary id='sum_7'>",
     "\uff1c/summary\uff1e", "&lt;/summary&gt;", "&#x3c;summary>", "</\u0455ummary>",
     "<\uff53\uff55\uff4d\uff4d\uff41\uff52\uff59>", "</present_state>", "<present_state key='01234567'>",
-    "[lcm:history 0011223344556677]", "[/lcm:stub]", "[ /LCM:stub]", "[[memory archived handle=mem://x]]",
+    "[lcm:history 0011223344556677]", "[/lcm:stub]", "[1cm:stub]", "\\133lcm:stub]",
+    "\u27e6mem\u043ery archived handle=x]]", "[ /LCM:stub]", "[[memory archived handle=mem://x]]",
 ]  # fmt: skip
 
 
@@ -121,6 +122,21 @@ SIGNS = [
     "\\u003c",
     "\\x3c",
     "%3C",
+    "\\074",
+    "\\0074",
+    "\\3c ",
+    "\\U0000003c",
+    "\\x{3c}",
+    "\\o{74}",
+    "\\N{LESS-THAN SIGN}",
+    "%u003c",
+    "%253c",
+    "=3C",
+    "U+003C",
+    "\\u0026lt;",
+    "\\x5cu003c",
+    "&lang;",
+    "\u00ab",
 ]
 UNSEEN = [
     "",
@@ -135,7 +151,7 @@ UNSEEN = [
     "\u180b",
     "\u200b" * 500,
 ]
-SLASHES = ["", "/", "\u2215", "\u2571", "\uff0f", "&sol;", "\\/", "%2F"]
+SLASHES = ["", "/", "\\057", "=2F", "\u2215", "\u2571", "\uff0f", "&sol;", "\\/", "%2F"]
 LETTERS = {
     "plain": str,
     "capital": str.upper,
@@ -152,6 +168,8 @@ LETTERS = {
     "cherokee": lambda w: w.translate(_CHEROKEE),
     "entities": lambda w: "".join(f"&#{ord(c)};" for c in w),
     "escapes": lambda w: "".join(f"\\u{ord(c):04x}" for c in w),
+    "octal": lambda w: "".join(f"\\{ord(c):03o}" for c in w),
+    "digits": lambda w: w.translate(str.maketrans("saetl", "54371")),
     "dash": lambda w: w.replace("_", "-"),
 }
 WORDS = ("summary", "present_state")
@@ -180,7 +198,17 @@ def test_no_spelling_of_a_tag_passes(form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["<" * 9000, "<summar " * 1200, "<" + "\u200b" * 9000, "&amp;" * 1800, ("<s" + "\u0301" * 90) * 100]
+    "text",
+    [
+        "<" * 9000,
+        "<summar " * 1200,
+        "<" + "\u200b" * 9000,
+        "&amp;" * 1800,
+        ("<s" + "\u0301" * 90) * 100,
+        "\\" * 9000,
+        "=3" * 4500,
+        "\\u0026" * 1500,
+    ],
 )
 def test_look_alikes_are_looked_for_in_linear_time(text: str) -> None:
     """Whatever is made to be slow."""
@@ -188,7 +216,17 @@ def test_look_alikes_are_looked_for_in_linear_time(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a summary of <b>it</b>", "x < summarise(y)", "[1] lcm of 4 and 6: 12", "[[wiki link]]", "sum<int>"]
+    "text",
+    [
+        "a summary of <b>it</b>",
+        "x < summarise(y)",
+        "a=3, b=5",
+        "C:\\new\\summary",
+        "100% summary",
+        "[1] lcm of 4 and 6: 12",
+        "[[wiki link]]",
+        "sum<int>",
+    ],
 )
 def test_other_brackets_stay(text: str) -> None:
     """Code and prose with brackets are what they were."""
