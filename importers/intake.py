@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import Overtaken
 from ..ingest import host_compressor
-from ..ingest.align import Core, Expected, Live, Plan, align
+from ..ingest.align import Core, Expected, Live, Plan, align, core
 from ..ingest.transcript import Transcripts
 from ..records import Flag, Stored
 from ..session import Session
@@ -295,7 +295,7 @@ class Intake:
     def _said(self, store_ids: Sequence[int]) -> dict[int, Core]:
         cores = dict.fromkeys(store_ids, Core(""))
         for row in self._deps.store.legible(store_ids)[0]:  # a damaged one is no reason to take in none of the others
-            cores[row.store_id] = Core(content.canonical_text(row.text), tuple(call.id for call in row.calls))
+            cores[row.store_id] = core(row.text, row.calls)
         return cores
 
     def _match_taken_back(self, scan: _Scan, session: Session, verdict: _Verdict) -> None:
@@ -460,11 +460,11 @@ def _thread_order(scan: _Scan, found: Replays) -> list[int]:
 def _live(scan: _Scan, n: int, alias: Mapping[bytes, bytes], message: Mapping[str, Any]) -> Live:
     seen = scan.seen[n]
 
-    def core() -> Core:
+    def read() -> Core:
         said = content.said(message)
-        return Core(content.canonical_text(said.text), tuple(call.id for call in said.calls))
+        return core(said.text, said.calls)
 
-    return Live(seen.role, alias.get(scan.raw[n], scan.raw[n]), scan.answers[n], core)
+    return Live(seen.role, alias.get(scan.raw[n], scan.raw[n]), scan.answers[n], read)
 
 
 def _aliases(heads: Iterable[Stored], expected: Sequence[Expected]) -> dict[bytes, bytes]:

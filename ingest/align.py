@@ -23,7 +23,9 @@ from itertools import pairwise, takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from ..records import Entries, Transcript
+from ..records import Entries, ToolCall, Transcript
+from ..text import content
+from ..text.blobs import MARK
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,30 @@ class Expected:
     at: float = 0.0  # when it was said, or else stored
 
 
+class Asked(NamedTuple):
+    """A tool call: its id, and what it asks for; "" where a placeholder stands for some of that."""
+
+    id: str
+    what: str = ""
+
+
 class Core(NamedTuple):
-    """Core of a message: its canonical text and the ids of its tool calls."""
+    """Core of a message: its canonical text and its tool calls."""
 
     text: str
-    call_ids: tuple[str, ...] = ()
+    calls: tuple[Asked, ...] = ()
+
+
+def core(text: str, calls: Sequence[ToolCall], named: Callable[[str], str] = str) -> Core:
+    """Core of a message. ``named``: how an id of a call is stored."""
+    return Core(content.canonical_text(text), tuple(Asked(named(call.id), _asked(call)) for call in calls))
+
+
+def _asked(call: ToolCall) -> str:
+    """What a call asks for, in one spelling. The host writes an empty object where there were no arguments."""
+    if any(mark in call.arguments for mark in _PLACEHOLDERS):
+        return ""
+    return f"{call.name}\0{content.canonical_arguments(call.arguments) or '{}'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +115,7 @@ _MAX_JOINED = 256
 _MAX_EDITS = 800
 _MAX_TRIES = 64
 _NOTHING = Core("")
+_PLACEHOLDERS = (MARK, "[redacted:")
 
 
 def align(
@@ -159,7 +181,7 @@ def _fixed(live: Sequence[Live], stored: Sequence[Expected], said: Said) -> Iter
         behind = shown[-1][0].behind
         if behind == _NOTHING:
             yield i, shown[0][1], shown[-1][1] + 1, Place(ids)
-        elif live[i].role == "user" and not behind.call_ids:
+        elif live[i].role == "user" and not behind.calls:
             yield i, shown[0][1], shown[-1][1] + 1, Place(ids, new=True, rest=behind.text)
 
 
@@ -272,13 +294,21 @@ def _joined(live: Sequence[Live], stored: Sequence[Expected], said: Said) -> dic
     return {n: pieces for n, pieces in parts.items() if pieces}
 
 
+def _same_calls(some: Sequence[Asked], others: Sequence[Asked]) -> bool:
+    """Are these the same calls? An id that comes again with other arguments asks for something else."""
+    return len(some) == len(others) and all(
+        one.id == other.id and (one.what == other.what or not one.what or not other.what)
+        for one, other in zip(some, others, strict=True)
+    )
+
+
 def _begin(role: str, core: Core) -> tuple[str, str]:
     """Beginning of a message for the search for joined ones: its first paragraph, or its first call."""
     return role, core.text.split(_GLUE[role], 1)[0].rstrip() if core.text else _first_call(core)
 
 
 def _first_call(core: Core) -> str:
-    return f"\0{core.call_ids[0]}" if core.call_ids else ""
+    return f"\0{core.calls[0].id}" if core.calls else ""
 
 
 def _taken_apart(
@@ -308,9 +338,9 @@ def _taken_apart(
 def _less(whole: Core, piece: Core, glue: str) -> Core | None:
     """The message without the piece at its beginning; None when it does not begin so."""
     rest = _without(whole.text, piece.text, glue)
-    if rest is None or whole.call_ids[: len(piece.call_ids)] != piece.call_ids:
+    if rest is None or not _same_calls(whole.calls[: len(piece.calls)], piece.calls):
         return None
-    return Core(rest, whole.call_ids[len(piece.call_ids) :])
+    return Core(rest, whole.calls[len(piece.calls) :])
 
 
 def _without(text: str, piece: str, glue: str) -> str | None:
@@ -384,7 +414,10 @@ def _same_but_edited(live: Live, stored: Expected, said: Said, named: Callable[[
         return False
     if live.role == "tool":
         return stored.answers in (live.answers, live.answers and named(live.answers))
-    old, new = said([stored.store_id])[stored.store_id].text, live.core().text
+    was, core = said([stored.store_id])[stored.store_id], live.core()
+    if core.calls and was.text == core.text and [call.id for call in was.calls] == [call.id for call in core.calls]:
+        return True
+    old, new = was.text, core.text
     return bool(old) and bool(new) and (new.startswith(old) or old.startswith(new))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..dag import SummaryDag
 from ..errors import Overtaken
-from ..records import RECORD, Assembly, Entries, Entry, Flag, Message, Stored, ToolCall, Transcript
+from ..records import RECORD, Assembly, Entries, Entry, Flag, Message, Stored, Transcript
 from ..session import CLIENTS, Session, Sessions, unclaimed
 from ..storage.leases import Leases
 from ..store import MessageStore, NewRow
@@ -28,7 +28,7 @@ from ..text import content
 from ..text import markup as own
 from ..text.redact import NAMELESS
 from . import host_compressor
-from .align import UNSEEN, Core, Expected, Live, Place, Plan, Recognised, Seen, Window, align, middle, spaced
+from .align import UNSEEN, Core, Expected, Live, Place, Plan, Recognised, Seen, Window, align, core, middle, spaced
 from .transcript import FirstMessage, FirstMessages, Transcripts, expected_of
 
 _RETRIES = 5
@@ -366,13 +366,10 @@ class Ingest:
         return (content.storable(answers), content.storable(answers and self._named(answers)))
 
     def _live(self, read: _Read) -> Live:
-        core = read.core
-        if core is None:
+        said = read.core
+        if said is None:
             return Live("tool", read.digest, None, lambda: Core(""))
-        return Live(core.role, read.digest, core.answers, lambda: self._core(core.text, core.calls))
-
-    def _core(self, text: str, calls: Sequence[ToolCall]) -> Core:
-        return Core(content.canonical_text(text), tuple(self._named(call.id) for call in calls))
+        return Live(said.role, read.digest, said.answers, lambda: core(said.text, said.calls, self._named))
 
     def _as_rewritten(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
         """Messages that are here whole, by what the host's own compressor made of them; the user's newest is never its work."""
@@ -396,8 +393,8 @@ class Ingest:
 
     def _uncut(self, pruned: Mapping[int, content.Said], expected: Sequence[Expected]) -> dict[int, bytes]:
         """The digests of the messages that shortened ones stand for, where they are among those that the list should show."""
-        answers = {each for core in pruned.values() if core.role == "tool" for each in self._stored_as(core.answers)}
-        calling = any(core.role == "assistant" for core in pruned.values())
+        answers = {each for said in pruned.values() if said.role == "tool" for each in self._stored_as(said.answers)}
+        calling = any(said.role == "assistant" for said in pruned.values())
         some = {
             item.store_id: item
             for item in expected
@@ -405,13 +402,13 @@ class Ingest:
         }
         rows, _ = self._store.legible(list(some))
         out: dict[int, bytes] = {}
-        for n, core in pruned.items():
+        for n, said in pruned.items():
             rivals = [
                 host_compressor.Original(row.store_id, row.text, row.calls)
                 for row in rows
-                if row.head.role == core.role and row.head.answers in self._stored_as(core.answers)
+                if row.head.role == said.role and row.head.answers in self._stored_as(said.answers)
             ]
-            whole = host_compressor.original(core, rivals)
+            whole = host_compressor.original(said, rivals)
             if whole is not None:
                 out[n] = some[whole].digest
         return out
@@ -434,7 +431,7 @@ class Ingest:
         """Cores of rows, for the search for joined and edited ones."""
         cores = dict.fromkeys(store_ids, Core(""))
         for row in self._store.legible(store_ids)[0]:  # a damaged one is no reason to store none of the others
-            cores[row.store_id] = self._core(row.text, row.calls)
+            cores[row.store_id] = core(row.text, row.calls, self._named)
         return cores
 
     # -- storing ----------------------------------------------------------------------------------------

@@ -479,3 +479,49 @@ def test_a_part_that_changes_in_place_is_noticed_where_texts_are(world: World, a
     taken = world.ingest.take(world.session(), messages, source="test", thorough=thorough)
 
     assert taken.stored == (1 if thorough or at == 599 else 0)
+
+
+# -- calls ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["open", "answered"])
+@pytest.mark.parametrize("arguments", ['{"command": "two"}', "{}"], ids=["changed", "emptied by the host's repair"])
+def test_other_arguments_of_a_call_are_stored(world: World, meet: Any, answered: bool, arguments: str) -> None:
+    """The same call with the same id asks for something else now: the new form stands in its place, the old one is kept."""
+    messages = chat().user("do it").calls("c1", arguments='{"command": "one"}')
+    if answered:
+        messages.results("c1").says("fine").user("go on").says("ok")
+    world.take(messages)
+    changed = messages.copy()
+    changed[1]["tool_calls"][0]["function"]["arguments"] = arguments
+
+    world = meet(changed)
+
+    assert added(world, messages) == Counter(digests([changed[1]]))
+    assert digests(world.thread()) == digests(changed)
+
+
+def test_other_arguments_are_stored_where_the_host_joined_calls(world: World, meet: Any) -> None:
+    """Two calls became one message, and one of them asks for something else."""
+    messages = (
+        chat().user("do it").calls("c1", arguments='{"n": 1}').calls("c2", arguments='{"n": 2}').results("c1", "c2")
+    )
+    world.take(messages)
+    joined = chat().user("do it").calls("c1", "c2", arguments='{"n": 2}').results("c1", "c2")
+
+    world = meet(joined)
+
+    assert added(world, messages) == Counter(digests([joined[1]]))
+
+
+@pytest.mark.parametrize("before", ["", " "])
+def test_an_empty_object_in_the_place_of_no_arguments_is_no_change(world: World, meet: Any, before: str) -> None:
+    """So the host's repair writes it."""
+    messages = chat().user("do it").calls("c1", arguments=before).results("c1").says("fine")
+    world.take(messages)
+    changed = messages.copy()
+    changed[1]["tool_calls"][0]["function"]["arguments"] = "{}"
+
+    world = meet(changed)
+
+    assert added(world, messages) == Counter()
