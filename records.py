@@ -35,10 +35,10 @@ class Flag:
     FILTERED = 4  # matched LCM_IGNORE_MESSAGE_PATTERNS at a place where it could not be left out
     UNALIGNED = 8  # stored although its place in the conversation could not be proven
     PINNED = 16  # exempt from transcript GC
-    QUARANTINED = 32  # not representable as JSON; the envelope holds an escaped rendering
+    QUARANTINED = 32  # not representable as JSON; the stored JSON holds an escaped rendering
     OWN_TOOL = 64  # an answer of one of our own lcm_* tools, or the call that asked for it
     REDACTED = 128  # secrets were taken out; the digest is still that of what the host showed
-    EXTERNALISED = 256  # the envelope holds placeholders of payload files
+    EXTERNALISED = 256  # the stored JSON holds placeholders of payload files
     IMPORTED = 512  # a record in our own grammar that belongs to no prompt we know: kept as text, nobody's words
     DUPLICATE = 1024  # another engine stored the same message again: kept, not in the thread, not found by a search
     COLLECTED = 2048  # transcript GC left the placeholders only, in the row and in the search index
@@ -59,8 +59,8 @@ class ToolCall:
 class Message:
     """One message of the host, read but not yet stored.
 
-    ``text`` is what a person would read (content parts joined, no tool calls); ``envelope`` is the host's whole dict as
-    JSON in UTF-8; ``digest`` (16 bytes) identifies the canonical core. ``value`` is what the envelope of a message that nobody
+    ``text`` is what a person would read (content parts joined, no tool calls); ``stored_json`` is the host's whole dict as
+    JSON in UTF-8; ``digest`` (16 bytes) identifies the canonical core. ``value`` is what the stored JSON of a message that nobody
     has changed yet says: to be read, never to be changed. None: not at hand.
     """
 
@@ -70,7 +70,7 @@ class Message:
     answers: str | None
     tool_name: str | None
     digest: bytes
-    envelope: bytes
+    stored_json: bytes
     tokens: int
     said_at: float | None = None
     uid: str | None = None
@@ -107,7 +107,7 @@ class Row:
     head: Stored
     text: str
     calls: tuple[ToolCall, ...]
-    envelope: dict[str, object]
+    stored_json: dict[str, object]
 
     @property
     def store_id(self) -> int:

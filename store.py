@@ -2,7 +2,7 @@
 Stored messages.
 
 Owns table ``messages``. Appends rows (and their index entries) as one fact, and reads them back. Rows never change but for their
-flags; where their envelopes are is the business of ``blocks``, and of ``cold``, which moves them. Knows nothing of live lists,
+flags; where their stored JSON are is the business of ``blocks``, and of ``cold``, which moves them. Knows nothing of live lists,
 summaries or prompts: which message is new is ``ingest``'s business.
 """
 
@@ -19,14 +19,14 @@ from .records import Flag, Message, Row, Stored
 from .search.documents import CONTEXT_CHARS, IndexRow, ending, index_row, stored_index_row
 from .search.index import MessageIndex
 from .session import ID_OF, KEY_OF, Cut, key_of
+from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, ColdRows, unreadable
+from .storage.blocks import Stored as Packed
 from .storage.connection import Database, marks, padded
-from .storage.envelopes import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, ColdRows, unreadable
-from .storage.envelopes import Stored as Packed
 from .storage.meta import FORGET_ANSWERS
 from .storage.packing import pack
 from .text import blobs, content
 
-#: A row but for its envelope, as it is read: with the host's id of its session.
+#: A row but for its stored JSON, as it is read: with the host's id of its session.
 HEAD_COLUMNS = COLUMNS.format(ID_OF.format("messages"))
 _FREE = "(SELECT ? WHERE NOT EXISTS (SELECT 1 FROM messages WHERE store_id = ?))"
 _INSERT = f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES ({_FREE}{',?' * 16})"
@@ -120,7 +120,7 @@ class MessageStore:
         ``retract`` and ``restore`` flag rows that the user took back or brought back. ``previous_text`` is what stands in front
         of the first row, for the search index (None: read it). Raises Overtaken when somebody else appended in the meantime.
         """
-        packed = [pack(row.message.envelope) for row in rows]  # before anybody waits for the database
+        packed = [pack(row.message.stored_json) for row in rows]  # before anybody waits for the database
         with self._db.transaction():
             last, newest = self._newest(conversation_id)
             if last != expected_seq:
@@ -130,7 +130,7 @@ class MessageStore:
             entries, later = list[IndexRow](), list[IndexRow]()
             before = previous_text if previous_text is not None else self._end_of(conversation_id, newest)
             tail = before[-CONTEXT_CHARS:]
-            for n, (row, envelope) in enumerate(zip(rows, packed, strict=True), 1):
+            for n, (row, stored_json) in enumerate(zip(rows, packed, strict=True), 1):
                 seq, message = last + n, row.message
                 store_id = self._db.execute(
                     _INSERT,
@@ -138,7 +138,7 @@ class MessageStore:
                         row.wanted, row.wanted, conversation_id, session_key, seq, seq if row.pos is None else row.pos,
                         content.storable(message.role), content.storable(message.tool_name),
                         content.storable(message.answers), message.digest, message.tokens, len(message.text),
-                        message.said_at, row.stored_at or now, source, message.flags | row.flags, row.revises, envelope,
+                        message.said_at, row.stored_at or now, source, message.flags | row.flags, row.revises, stored_json,
                     ),
                 )  # fmt: skip
                 ids.append(store_id)
@@ -180,7 +180,7 @@ class MessageStore:
         return "".join(ending(row.head.role, row.text) for row in self._undamaged(rows))
 
     def _keep_end(self, conversation_id: int, ids: Sequence[int], rows: Sequence[NewRow]) -> None:
-        """Remember how the newest row ends, where that is what its envelope says: the next append need not read it."""
+        """Remember how the newest row ends, where that is what its stored JSON says: the next append need not read it."""
         if not rows:
             return
         message = rows[-1].message
@@ -213,14 +213,14 @@ class MessageStore:
         )
         return [row[0] for row in rows]
 
-    def shrink(self, row: Row, envelope: str) -> bool:
-        """Transcript GC: another envelope, from which the same message comes back. False: the row is not what it was."""
+    def shrink(self, row: Row, stored_json: str) -> bool:
+        """Transcript GC: another stored JSON, from which the same message comes back. False: the row is not what it was."""
         now = self._db.fetch("SELECT flags FROM messages WHERE store_id = ?", (row.store_id,))
         if now != [(row.head.flags,)]:
             return False
         self._db.execute(
             "UPDATE messages SET envelope = ?, flags = flags | ? WHERE store_id = ?",
-            (pack(envelope), Flag.COLLECTED, row.store_id),
+            (pack(stored_json), Flag.COLLECTED, row.store_id),
         )
         return True
 
@@ -228,7 +228,7 @@ class MessageStore:
         """Other words and names for stored messages, for an operator who takes secrets out; who they are and where they stand
         stays.
 
-        Blocks that hold an old envelope go: their other rows get their own back.
+        Blocks that hold an old stored JSON go: their other rows get their own back.
         """
         with self._db.transaction():
             self._unpack({head.store_id for head, _ in rows})
@@ -237,7 +237,7 @@ class MessageStore:
                 "WHERE store_id = ?",
                 [
                     (
-                        pack(m.envelope),
+                        pack(m.stored_json),
                         m.flags,
                         len(m.text),
                         m.tokens,
@@ -252,7 +252,7 @@ class MessageStore:
         self._ends.clear()
 
     def _unpack(self, store_ids: Collection[int]) -> None:
-        """Give the rows of every block that holds one of these messages their envelopes back."""
+        """Give the rows of every block that holds one of these messages their stored JSON back."""
         wanted = json.dumps(sorted(store_ids))
         sql = (
             "SELECT DISTINCT envelope FROM messages WHERE typeof(envelope) = 'integer' "
@@ -264,7 +264,7 @@ class MessageStore:
             )
             self._db.executemany(
                 "UPDATE messages SET envelope = ? WHERE store_id = ?",
-                [(pack(self.blocks.envelope(store_id, block)), store_id) for (store_id,) in rows],
+                [(pack(self.blocks.stored_json(store_id, block)), store_id) for (store_id,) in rows],
             )
             self._db.execute("DELETE FROM blocks WHERE block_id = ?", (block,))
 
@@ -545,7 +545,7 @@ class MessageStore:
     def _collected(self, entry: IndexRow) -> IndexRow:
         """Index text of a row after transcript GC: the names of its files, even in a store that unfolds them."""
         (row,) = self._rows([entry.store_id])
-        return entry._replace(text=blobs.names(content.encode(row.envelope)[0]))
+        return entry._replace(text=blobs.names(content.encode(row.stored_json)[0]))
 
     def newest(self, conversations: Sequence[int] | None, *, before: int, limit: int) -> list[Row]:
         """Rows newest first, below ``before``: for scans that stop when they found enough."""
@@ -562,7 +562,7 @@ class MessageStore:
         ]
 
     def stored_bytes(self, store_ids: Sequence[int]) -> list[bytes]:
-        """The bytes of the file that hold these messages: their own envelopes, and the blocks that they share with others."""
+        """The bytes of the file that hold these messages: their own stored JSON, and the blocks that they share with others."""
         wanted = json.dumps(list(store_ids))
         which = "FROM messages WHERE store_id IN (SELECT value FROM json_each(?)) AND typeof(envelope) ="
         own = self._db.query(f"SELECT envelope {which} 'blob'", (wanted,))
@@ -571,17 +571,17 @@ class MessageStore:
         )
         return [bytes(row[0]) for row in (*own, *shared)]
 
-    def envelope(self, store_id: int, stored: Packed) -> str:
-        """The JSON of a message's envelope from what stands in its row. Raises StoreCorrupt when it is none."""
+    def stored_json(self, store_id: int, stored: Packed) -> str:
+        """The JSON of a message's stored JSON from what stands in its row. Raises StoreCorrupt when it is none."""
         return self.blocks.legible(store_id, stored)
 
     def _decoded(self, row: Sequence[Any]) -> Row:
-        """A row of ``HEAD_COLUMNS, envelope``. Raises StoreCorrupt when the envelope is no envelope."""
+        """A row of ``HEAD_COLUMNS, stored JSON``. Raises StoreCorrupt when it is none."""
         try:
-            envelope = content.decode(self.blocks.envelope(row[0], row[16]))
+            stored_json = content.decode(self.blocks.stored_json(row[0], row[16]))
         except UNREADABLE as exc:
             raise unreadable(row[0], exc) from exc
-        return Row(head(row), content.text_of(envelope.get("content")), content.calls_of(envelope), envelope)
+        return Row(head(row), content.text_of(stored_json.get("content")), content.calls_of(stored_json), stored_json)
 
 
 def _parts(ids: Sequence[int], size: int = 512) -> Iterator[list[int]]:

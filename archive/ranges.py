@@ -390,7 +390,7 @@ class ArchivedRanges:
         for _, node in sorted(self.restored(session, transcript), key=lambda item: item[1].first_pos):
             place = self._place(messages, transcript, node, hidden)
             rows, damaged = self._store.legible(self._dag.sources(node.node_id))
-            if place is None or damaged or pairs.unpaired(sent := [rewrite.as_sent(row.envelope) for row in rows]):
+            if place is None or damaged or pairs.unpaired(sent := [rewrite.as_sent(row.stored_json) for row in rows]):
                 continue
             inserts.setdefault(place, []).extend(sent)
             record = _without(record, node)

@@ -285,7 +285,7 @@ class CompressPass:
                 out[n] = filters.shown(out[n], self._clean([out[n]])[0])
                 continue
             text = None if len(rows) == 1 else "\n\n".join(row.text for row in rows)
-            out[n] = filters.shown(out[n], rows[0].envelope if text is None else {"content": text})
+            out[n] = filters.shown(out[n], rows[0].stored_json if text is None else {"content": text})
         return out
 
     def _last_pos(self, session: Session, roots: Sequence[Node], tail_ids: Sequence[int]) -> float:

@@ -188,7 +188,7 @@ def _said(rows: Sequence[Row]) -> list[Answer]:
 
 
 def _message(row: Row) -> Answer:
-    calls = [f"{call.name} {call.arguments}"[:_SOURCE_CHARS] for call in content.calls_of(row.envelope)]
+    calls = [f"{call.name} {call.arguments}"[:_SOURCE_CHARS] for call in content.calls_of(row.stored_json)]
     return {
         "role": row.head.role,
         "tool": row.head.tool_name,

@@ -142,7 +142,9 @@ class Purging:
     def _said(self, server: Connection[tuple[Any, ...]], numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
         """Messages of the server as JSON."""
         sql = "SELECT id, envelope FROM lcm.messages WHERE id = ANY(%(part)s::bigint[])"
-        return ((number, unpack(fetched(self._objects, envelope))) for number, envelope in _of(server, sql, numbers))
+        return (
+            (number, unpack(fetched(self._objects, stored_json))) for number, stored_json in _of(server, sql, numbers)
+        )
 
     def settle(self) -> None:
         """Send the summaries that were made again."""

@@ -27,7 +27,7 @@ _URL: Final = (
     r"(?P<scheme>https?)://(?P<key>[^:@/]+):(?P<secret>[^@/]+)@(?P<host>[^/?]+)/(?P<bucket>[^/?]+)"
     r"(/(?P<prefix>[^?]*))?(\?region=(?P<region>[\w-]+))?"
 )
-#: The first byte of a row's envelope that is elsewhere; no packed envelope begins so.
+#: The first byte of a row's stored JSON that is elsewhere; no packed JSON begins so.
 _ELSEWHERE: Final = b"\xff"
 _NONCE: Final = bytes(12)  # a key seals one text only
 _TAG_BYTES: Final = 16
@@ -109,9 +109,9 @@ class Objects:
         with _translated():
             self._client.remove_object(**self._named(name))
 
-    # -- envelopes ----------------------------------------------------------------------------------------
+    # -- stored JSON ----------------------------------------------------------------------------------------
     def keep(self, number: int, packed: bytes, salt: str) -> bytes:
-        """Store a message's envelope: what its row holds instead. ``salt``: known only to who reads the row."""
+        """Store a message's stored JSON: what its row holds instead. ``salt``: known only to who reads the row."""
         key = hashlib.sha256(salt.encode() + b"\0" + packed).digest()
         name = f"{_of(number)}{hashlib.sha256(key).hexdigest()[:32]}"
         sealed, tag = cipher(key).encrypt_and_digest(packed)
@@ -119,7 +119,7 @@ class Objects:
         return _ELSEWHERE + json.dumps({"object": name, "key": key.hex()}).encode()
 
     def fetch(self, reference: bytes) -> bytes:
-        """The envelope that a row names. Raises FleetError where the object is not what was stored."""
+        """The stored JSON that a row names. Raises FleetError where the object is not what was stored."""
         said = json.loads(reference[1:])
         data = self.get(said["object"])
         try:
@@ -136,18 +136,18 @@ class Objects:
         return len(gone)
 
 
-def is_elsewhere(envelope: bytes) -> bool:
-    """Does a row hold a reference instead of its envelope?"""
-    return envelope[:1] == _ELSEWHERE
+def is_elsewhere(stored_json: bytes) -> bool:
+    """Does a row hold a reference instead of its stored JSON?"""
+    return stored_json[:1] == _ELSEWHERE
 
 
-def fetched(objects: Objects | None, envelope: bytes) -> bytes:
-    """An envelope as it was packed, wherever it lies."""
-    if not is_elsewhere(envelope):
-        return envelope
+def fetched(objects: Objects | None, stored_json: bytes) -> bytes:
+    """Stored JSON as it was packed, wherever it lies."""
+    if not is_elsewhere(stored_json):
+        return stored_json
     if objects is None:
         raise FleetError("a message lies in the fleet's object store, and LCM_FLEET_OBJECTS is not set here", _LOOK)
-    return objects.fetch(envelope)
+    return objects.fetch(stored_json)
 
 
 def objects_of(url: str) -> Objects | None:

@@ -120,7 +120,7 @@ class Pusher:
         self._deps, self._outbox, self._state, self._server = deps, outbox, state, connection
         self._opened: dict[int, tuple[int, int]] = {}
         self._objects = objects_of(deps.config.fleet_objects)
-        self._envelopes: dict[int, bytes] = {}
+        self._json_texts: dict[int, bytes] = {}
         self.out = Pushed()
 
     def all(self, between: Callable[[], object] = lambda: None) -> Pushed:
@@ -135,7 +135,7 @@ class Pusher:
         if not entries:
             return self._outbox.fill(_BATCH)
         rows, entries = self._within_chars(entries)
-        self._envelopes = {row.store_id: self._envelope(row) for row in rows}
+        self._json_texts = {row.store_id: self._stored_json(row) for row in rows}
         with self._server.transaction():
             self._opened = {}
             self._write(entries, rows)
@@ -170,9 +170,9 @@ class Pusher:
         wanted = padded(sorted(set(numbers)))
         return self._deps.db.query(sql.format(marks(len(wanted))), wanted) if wanted else []
 
-    def _envelope(self, row: Row) -> bytes:
+    def _stored_json(self, row: Row) -> bytes:
         """Stored JSON as the server's row holds it; a large one goes to the object store before the row names it."""
-        packed = pack(encode(row.envelope)[0])
+        packed = pack(encode(row.stored_json)[0])
         if self._objects is None or len(packed) <= self._deps.config.fleet_object_bytes:
             return packed
         nonce = self._read(_CONVERSATION, [row.head.conversation_id])[0][1]
@@ -184,7 +184,7 @@ class Pusher:
             for row in rows:
                 if row.head.flags & Flag.REDACTED and row.store_id not in self.out.held:
                     number = self._state.to_fleet("messages", row.store_id)
-                    self._objects.forget(number, but=self._envelopes[row.store_id])
+                    self._objects.forget(number, but=self._json_texts[row.store_id])
 
     # -- writing there --------------------------------------------------------------------------------------
     def _write(self, entries: Sequence[Entry], messages: Sequence[Row]) -> None:
@@ -278,7 +278,7 @@ class Pusher:
             out.append((
                 *self._opened[h.conversation_id], self._number("messages", h.store_id), h.session_id, h.seq, h.pos, h.role,
                 h.tool_name, h.answers, h.digest, h.tokens, h.chars, h.said_at, h.stored_at, h.source, h.flags & ~_OF_HERE,
-                self._number("messages", h.revises), self._envelopes[row.store_id], _words(row),
+                self._number("messages", h.revises), self._json_texts[row.store_id], _words(row),
             ))  # fmt: skip
         if self._put("messages", columns, out) < len(out):
             self._note_conflicts(out)

@@ -231,7 +231,7 @@ def _compare(
 
 def _same(row: Row | None, item: Item) -> bool:
     """Is a row here what the original is? Secrets that the filters took out cannot be compared."""
-    return row is not None and (bool(row.head.flags & Flag.REDACTED) or row.envelope == item.message)
+    return row is not None and (bool(row.head.flags & Flag.REDACTED) or row.stored_json == item.message)
 
 
 # -- at our own place ------------------------------------------------------------------------------------

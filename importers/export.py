@@ -1,7 +1,7 @@
 """
 A conversation as a file: JSONL that can be taken in again exactly, or Markdown for people.
 
-The JSONL begins with a line about the conversation; each further line is one message with the envelope byte for byte as it is
+The JSONL begins with a line about the conversation; each further line is one message with the stored JSON byte for byte as it is
 stored. Summaries are not exported: they are derived, and written anew where the messages go.
 """
 
@@ -154,7 +154,7 @@ def incomplete(deps: Access, session: Session, lost: frozenset[int]) -> list[int
     for conversation, cut in deps.sessions.ancestry(session.conversation_id):
         ids = [row[0] for row in deps.db.query(_WITH_FILES, (conversation, (cut or Cut()).seq)) if row[0] not in lost]
         rows = ((row.store_id, deps.payloads.whole(row)) for row in deps.store.legible(ids)[0])
-        found += [number for number, row in rows if any(blobs.refs(content.encode(row.envelope)[0]))]
+        found += [number for number, row in rows if any(blobs.refs(content.encode(row.stored_json)[0]))]
     return sorted(found)
 
 
@@ -224,13 +224,13 @@ def lines(deps: Access, conversation_id: int, until: int = 2**62, lost: frozense
         for row in rows:
             if row[0] in lost:
                 continue
-            fields, envelope = dict(zip(_FIELDS, row, strict=False)), deps.store.envelope(row[0], row[-1])
+            fields, stored_json = dict(zip(_FIELDS, row, strict=False)), deps.store.stored_json(row[0], row[-1])
             if fields["flags"] & Flag.EXTERNALISED:
                 whole = deps.payloads.whole(deps.store.rows([fields["store_id"]])[0])
-                fields["flags"], envelope = whole.head.flags, content.encode(whole.envelope)[0]
+                fields["flags"], stored_json = whole.head.flags, content.encode(whole.stored_json)[0]
             if row[0] in repeats:
                 fields["repeats"] = repeats[row[0]]
-            yield f'{json.dumps(fields, ensure_ascii=False)[:-1]}, "message": {envelope}}}'
+            yield f'{json.dumps(fields, ensure_ascii=False)[:-1]}, "message": {stored_json}}}'
         seq = rows[-1][2]
 
 

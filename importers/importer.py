@@ -221,8 +221,8 @@ class _Places:
 
 def _row(line: Line, ids: Mapping[int, int], filters: WriteFilters, places: _Places) -> NewRow:
     message = content.read(line.message)
-    if line.envelope is not None:
-        message = replace(message, envelope=line.envelope.encode("utf-8"), value=None)
+    if line.stored_json is not None:
+        message = replace(message, stored_json=line.stored_json.encode("utf-8"), value=None)
     return NewRow(
         filters.kept(message),
         pos=places.pos(line),

@@ -289,7 +289,7 @@ class Intake:
         odd = {n: content.said(messages[scan.keys[n]]) for n in rows if scan.raw[n] not in here}
         digests = {item.store_id: item.digest for item in expected if item.digest not in there}
         stored = self._deps.store.legible(list(digests))[0] if odd else []
-        mine = {row.store_id: replace(content.said(row.envelope), digest=digests[row.store_id]) for row in stored}
+        mine = {row.store_id: replace(content.said(row.stored_json), digest=digests[row.store_id]) for row in stored}
         return forms(odd, mine, there)
 
     def _said(self, store_ids: Sequence[int]) -> dict[int, Core]:

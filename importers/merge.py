@@ -295,7 +295,7 @@ class _Merge:
 
 def _item(row: Row) -> Item:
     head = row.head
-    message: dict[str, Any] = dict(row.envelope)
+    message: dict[str, Any] = dict(row.stored_json)
     return Item(
         str(head.store_id), head.session_id, message, head.source, head.stored_at, head.flags & ~_DERIVED,
         digest=head.digest, wanted=head.store_id,

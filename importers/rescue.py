@@ -172,7 +172,7 @@ def _messages(deps: Access, session: Session) -> Iterator[Mapping[str, Any]]:
         for row in deps.store.legible(ids[at : at + _AT_ONCE])[0]:
             whole = deps.payloads.whole(row)
             at_time = {"timestamp": row.head.said_at} if row.head.said_at is not None else {}
-            yield {**whole.envelope, **at_time}
+            yield {**whole.stored_json, **at_time}
 
 
 # -- the verb --------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ class Line:
     """One message of a file, with what an export knows about it. ``repeats``: the message that it is a duplicate of."""
 
     message: dict[str, Any]
-    envelope: str | None = None
+    stored_json: str | None = None
     session_id: str = ""
     seq: int = 0
     pos: float = 0
@@ -185,9 +185,9 @@ def _conversation(path: Path, about: Mapping[str, Any], lines: tuple[Line, ...])
 def _line(path: Path, number: int, raw: str) -> Line:
     try:
         item = json.loads(raw)
-        envelope = raw[raw.index('"message": ') + len('"message": ') : -1]
+        stored_json = raw[raw.index('"message": ') + len('"message": ') : -1]
         return Line(
-            content.decode(envelope), envelope, item["session_id"], item["seq"], item["pos"], item["stored_at"],
+            content.decode(stored_json), stored_json, item["session_id"], item["seq"], item["pos"], item["stored_at"],
             item["source"], item["flags"], item["store_id"], item["revises"], item.get("repeats"),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as exc:

@@ -83,7 +83,7 @@ class WriteFilters:
         """While redaction is off: tell once that a secret was stored, and how to take it out. Looks at so much of a message."""
         if self._told or read.flags & Flag.OWN_TOOL:
             return
-        text = read.envelope[:_LOOKED_AT].decode("utf-8", "replace")
+        text = read.stored_json[:_LOOKED_AT].decode("utf-8", "replace")
         if not self._named.may_find(text) or _KIND.search(text):
             return
         found = _KIND.search(self._named.text(text))
@@ -123,10 +123,10 @@ class WriteFilters:
         if read.flags & Flag.OWN_TOOL:
             return read  # what our tools read back from files must not go there again
         known = read.value
-        if not self._is_large(read.envelope) and not blobs.suspicious(read.envelope):
+        if not self._is_large(read.stored_json) and not blobs.suspicious(read.stored_json):
             return read
         try:
-            data = known if known is not None else json.loads(read.envelope)
+            data = known if known is not None else json.loads(read.stored_json)
             fold = _Folding(self._payloads, self._threshold)
             view, stored = fold.message(data)
         except (LiteralLostError, RecursionError):
@@ -139,17 +139,17 @@ class WriteFilters:
             read,
             text=content.text_of(shown.get("content")),
             calls=content.calls_of(shown),
-            envelope=_dumped(stored).encode("utf-8"),
+            stored_json=_dumped(stored).encode("utf-8"),
             flags=read.flags | Flag.EXTERNALISED,
             value=None,
         )
 
-    def _is_large(self, envelope: bytes) -> bool:
+    def _is_large(self, stored_json: bytes) -> bool:
         """By its characters, of which each has four bytes at most."""
         most = self._threshold
-        if most is None or len(envelope) <= most:
+        if most is None or len(stored_json) <= most:
             return False
-        return len(envelope) > 4 * most or len(envelope.decode("utf-8")) > most
+        return len(stored_json) > 4 * most or len(stored_json.decode("utf-8")) > most
 
 
 class _Folding:
@@ -226,7 +226,7 @@ def _dumped(data: Any) -> str:
 # -- secrets ---------------------------------------------------------------------------------------------
 def redacted(read: Message, redactor: Redactor) -> Message:
     """The message without its secrets, flagged if it had any."""
-    data = read.value if read.value is not None else json.loads(read.envelope)
+    data = read.value if read.value is not None else json.loads(read.stored_json)
     if set(data) != {content._ESCAPE}:  # noqa: SLF001 - see above
         said = clean_message(data, redactor)
         return read if said == data else content.rewritten(read, said, Flag.REDACTED)
@@ -234,7 +234,7 @@ def redacted(read: Message, redactor: Redactor) -> Message:
     if clean == data:
         return read
     shown = content.rewritten(read, content.decode(json.dumps(clean)), Flag.REDACTED)
-    return replace(shown, envelope=_dumped(clean).encode("utf-8"), value=None)
+    return replace(shown, stored_json=_dumped(clean).encode("utf-8"), value=None)
 
 
 def clean_message(message: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def _clean_live(message: Mapping[str, Any], redactor: Redactor) -> Mapping[str, 
     except (
         RecursionError
     ):  # a message that goes deeper than Python does is looked at leaf by leaf, as it would be stored
-        return content.decode(redacted(content.read(message), redactor).envelope)
+        return content.decode(redacted(content.read(message), redactor).stored_json)
 
 
 def _clean(value: Any, redactor: Redactor, key: Any = "", *, calls: bool = False) -> Any:
@@ -339,12 +339,12 @@ _LEAVES: Mapping[str, Callable[[Any, Redactor], Any]] = {
 }
 
 
-def shown(message: Mapping[str, Any], envelope: Mapping[str, Any]) -> dict[str, Any]:
+def shown(message: Mapping[str, Any], stored_json: Mapping[str, Any]) -> dict[str, Any]:
     """A live message as a prompt should show it once its row is redacted: the row's words, the host's names and other keys.
 
     An id of a call stays that of its result, which may not have been redacted.
     """
-    words = {key: envelope[key] for key in ("content", "tool_calls") if key in envelope}
+    words = {key: stored_json[key] for key in ("content", "tool_calls") if key in stored_json}
     if "tool_calls" in words:
         words["tool_calls"] = _with_names(message.get("tool_calls"), words["tool_calls"])
     return {**message, **words}

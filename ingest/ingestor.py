@@ -350,7 +350,7 @@ class Ingest:
             return reads
         heads = self._store.heads_of([item.store_id for item in expected])
         rows, _ = self._store.legible([row.store_id for row in heads.values() if row.flags & Flag.REDACTED])
-        known = {self._digest(content.said(row.envelope)): row.head.digest for row in rows}
+        known = {self._digest(content.said(row.stored_json)): row.head.digest for row in rows}
         shown = [self._digest(read.core) if read.core is not None and _redacted(read.core) else b"" for read in reads]
         found = [known.get(name) or known.get(read.digest) for name, read in zip(shown, reads, strict=True)]
         return [replace(read, digest=digest) if digest else read for digest, read in zip(found, reads, strict=True)]

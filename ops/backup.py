@@ -280,7 +280,7 @@ def compared(deps: Access, restored: Access) -> Compared:
         here = {row.store_id: row for row in deps.store.legible([row.store_id for row in rows])[0]}
         for row in rows:
             present = here.get(row.store_id)
-            if present is not None and present.envelope == row.envelope:
+            if present is not None and present.stored_json == row.stored_json:
                 same += 1
             elif present is None or present.head.flags & Flag.REDACTED & ~row.head.flags:
                 changed += 1

@@ -44,8 +44,8 @@ class Collector:
 
     def _shrink(self, row: Row) -> bool:
         """One row, unless its files cannot be read: then it stays as it is, and health tells of them."""
-        envelope = content.mapped(row.envelope, _bare)
-        text = content.encode(envelope)[0]
+        stored_json = content.mapped(row.stored_json, _bare)
+        text = content.encode(stored_json)[0]
         refs = [ref for _, _, ref in blobs.refs(text)]
         if not any(ref.kind == blobs.TEXT for ref in refs) or any(self._payloads.text(ref) is None for ref in refs):
             return False

@@ -59,8 +59,8 @@ def inside(db: Database) -> dict[str, int]:
     for name, table, size in rows:
         kind = _kind_of(table)
         out["message_indexes" if kind == "messages" and name != table else kind] += size
-    envelopes = min(Survey(db).envelope_bytes(), out["messages"])
-    out["messages"], out["message_columns"] = envelopes, out["messages"] - envelopes
+    json_texts = min(Survey(db).stored_json_bytes(), out["messages"])
+    out["messages"], out["message_columns"] = json_texts, out["messages"] - json_texts
     out["free_pages"] = free_bytes(db)
     return out
 

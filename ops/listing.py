@@ -103,10 +103,15 @@ def _message(deps: Access, number: int) -> Answer:
     who = one_line(" ".join(filter(None, (row.head.role, row.head.tool_name))))
     when = moment(row.head.said_at or row.head.stored_at)
     head = f"msg_{number}  {who}, {when}, session {one_line(row.head.session_id)}"
-    calls = [f"calls {one_line(call.name)}: {call.arguments}" for call in content.calls_of(whole.envelope)]
+    calls = [f"calls {one_line(call.name)}: {call.arguments}" for call in content.calls_of(whole.stored_json)]
     gone = deps.payloads.missing(whole)
     text = "\n".join([head, "", whole.text, *calls])
-    data = {"address": f"msg_{number}", "session_id": row.head.session_id, "message": whole.envelope, "missing": gone}
+    data = {
+        "address": f"msg_{number}",
+        "session_id": row.head.session_id,
+        "message": whole.stored_json,
+        "missing": gone,
+    }
     if not gone:
         return Answer(text, data)
     text += f"\n\nPlaceholders stand for {', '.join(gone)}, which cannot be read: put them back into {deps.payloads.folder}."

@@ -56,7 +56,7 @@ def _message(store: MessageStore, number: int) -> tuple[str, str]:
     if not rows:
         return "a message", "[it cannot be read any more]"
     (row,) = rows
-    calls = [f"calls {one_line(call.name)}: {call.arguments}" for call in content.calls_of(row.envelope)]
+    calls = [f"calls {one_line(call.name)}: {call.arguments}" for call in content.calls_of(row.stored_json)]
     return f"{one_line(row.head.role)}, {moment(row.head.said_at or row.head.stored_at)}", "\n".join([row.text, *calls])
 
 

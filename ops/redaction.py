@@ -103,7 +103,7 @@ def _redacted(message: dict[str, Any], redactor: Redactor) -> str | None:
     except RecursionError:  # it holds itself, or goes deeper than Python does: as it is stored, leaf by leaf
         before = content.read(message)
         after = redacted(before, redactor)
-        return None if after is before else after.envelope.decode("utf-8")
+        return None if after is before else after.stored_json.decode("utf-8")
 
 
 def _texts(deps: Access, damaged: list[int]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -112,7 +112,7 @@ def _texts(deps: Access, damaged: list[int]) -> Iterator[tuple[str, dict[str, An
         allowed = scopes.messages([row.store_id for row in rows], scope)
         for row in rows:
             if row.store_id in allowed:
-                yield f"msg_{row.store_id}", row.envelope
+                yield f"msg_{row.store_id}", row.stored_json
     for nodes in deps.dag.every():
         owned = set(scopes.conversations(sorted({node.conversation_id for node in nodes}), scope))
         for node in nodes:
@@ -215,7 +215,7 @@ def _holds_secret(deps: Access, row: Row, redactor: Redactor) -> bool:
     """Would this row change, or can it not be told?"""
     if deps.payloads.lacks(row):
         return True
-    read = content.read(deps.payloads.whole(row).envelope)
+    read = content.read(deps.payloads.whole(row).stored_json)
     return redacted(read, redactor) is not read
 
 
@@ -237,7 +237,7 @@ def _without(
     if deps.payloads.lacks(row):
         out.unread.append(row.store_id)
         return None
-    read = content.read(deps.payloads.whole(row).envelope)
+    read = content.read(deps.payloads.whole(row).stored_json)
     clean = redacted(read, redactor)
     if clean is read:
         return None

@@ -16,8 +16,8 @@ from typing import Any
 from ..records import ARCHIVE_RUNG, EXTRACT_RUNG
 from ..session import ID_OF, KEY_OF
 from ..storage import seals
+from ..storage.blocks import UNREADABLE, Blocks
 from ..storage.connection import Database
-from ..storage.envelopes import UNREADABLE, Blocks
 from ..storage.files import Progress, quick_check, silent
 from ..storage.meta import Meta
 from ..storage.packing import unpack, unpack_block
@@ -33,20 +33,20 @@ COUNT_LIMIT = 50_000
 RECENT_ROWS = 20_000
 
 
-def intact(envelope: object) -> bool:
-    """Is this what the store wrote? (An envelope by itself; the number of a block proves nothing.)"""
-    if isinstance(envelope, int):
+def intact(stored_json: object) -> bool:
+    """Is this what the store wrote? (Stored JSON by itself; the number of a block proves nothing.)"""
+    if isinstance(stored_json, int):
         return True
-    if not isinstance(envelope, bytes):
+    if not isinstance(stored_json, bytes):
         return False
     try:
-        return isinstance(content.decode(unpack(envelope)), dict)
+        return isinstance(content.decode(unpack(stored_json)), dict)
     except (zlib.error, ValueError):
         return False
 
 
 def intact_block(data: object) -> bool:
-    """Is this a block of envelopes?"""
+    """Is this a block of stored JSON?"""
     try:
         return isinstance(data, bytes) and bool(unpack_block(data))  # all of it is inflated
     except (zlib.error, ValueError, TypeError):
@@ -202,25 +202,25 @@ class Survey:
         )
 
     def unreadable(self, progress: Progress = silent, *, above: int = 0) -> list[int]:
-        """Messages whose envelope is garbage: damage that SQLite does not notice. Reads every row above an address."""
+        """Messages whose stored JSON is garbage: damage that SQLite does not notice. Reads every row above an address."""
         found: list[int] = []
         done, total = 0, self.total("messages", "store_id")
         sql = "SELECT store_id, envelope FROM messages WHERE store_id > ? ORDER BY store_id"
         for rows in self._db.iterate(sql, (above,), size=2000):
-            found.extend(store_id for store_id, envelope in rows if not self._readable(store_id, envelope))
+            found.extend(store_id for store_id, stored_json in rows if not self._readable(store_id, stored_json))
             done += len(rows)
             progress("reading messages", min(done, total), total)
         return found
 
-    def _readable(self, store_id: int, envelope: object) -> bool:
-        if not isinstance(envelope, int | bytes):
+    def _readable(self, store_id: int, stored_json: object) -> bool:
+        if not isinstance(stored_json, int | bytes):
             return False
         try:
-            return isinstance(content.decode(self._blocks.envelope(store_id, envelope)), dict)
+            return isinstance(content.decode(self._blocks.stored_json(store_id, stored_json)), dict)
         except UNREADABLE:
             return False
 
-    def envelope_bytes(self) -> int:
+    def stored_json_bytes(self) -> int:
         """Bytes of stored JSON that is in no block yet. Looks at every row."""
         sql = "SELECT coalesce(sum(length(envelope)), 0) FROM messages WHERE typeof(envelope) = 'blob'"
         return int(self._db.query(sql)[0][0])

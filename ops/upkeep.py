@@ -1,7 +1,7 @@
 """
 Upkeep: what makes a database smaller without changing what it says. Off the turn: in the worker, and when a session ends.
 
-Composes indexing behind the turn, transcript GC, the packing of cold envelopes, the giving back of free pages, the writing anew
+Composes indexing behind the turn, transcript GC, the packing of cold stored JSON, the giving back of free pages, the writing anew
 of small files and the folding back of the write-ahead log. What is interrupted is done next time.
 """
 

@@ -303,7 +303,7 @@ class Access:
 
     def speaker(self, row: Row) -> tuple[str, str]:
         """(name, id) of who said a user's message, as the host gives them; "" for what it does not tell."""
-        name = row.envelope.get("name")
+        name = row.stored_json.get("name")
         if row.head.role != "user":
             return "", ""
         if isinstance(name, str) and name:

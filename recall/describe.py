@@ -270,7 +270,7 @@ def _message(caller: Access, store_id: int) -> Answer:
             for call in row.calls[:_MOST_LISTED]
         ]
         out["tool_calls_total"] = len(row.calls)
-    others = sorted(key for key in row.envelope if key not in ("role", "content", "tool_calls", "tool_call_id"))
+    others = sorted(key for key in row.stored_json if key not in ("role", "content", "tool_calls", "tool_call_id"))
     if others:
         out["other_fields"] = _first(others)
     out["read_on"] = f"lcm_expand(store_id={store_id})"

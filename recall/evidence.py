@@ -302,7 +302,7 @@ class _Builder:
         """Messages, each around its match; answers of our own tools are no evidence."""
         for row in rows:
             head = row.head
-            if row.envelope is LOST:
+            if row.stored_json is LOST:
                 self._pack.damaged.add(head.store_id)
                 continue
             text = searchable(row)
@@ -452,7 +452,7 @@ def _message(caller: Access, grant: Grant, address: Address, start: int) -> str:
     rows = caller.rows([address.number], grant.scope)
     if not rows:
         raise no_such(address)
-    text = searchable(rows[0]) if rows[0].envelope is not LOST else "[damaged: it cannot be read any more]"
+    text = searchable(rows[0]) if rows[0].stored_json is not LOST else "[damaged: it cannot be read any more]"
     end = (
         fit(text, start, len(text), Room.of(min(_STEP_TOKENS, grant.tokens_left()) // 2))
         if start < len(text)

@@ -167,7 +167,7 @@ def message(caller: Access, store_id: int, piece: Slice, room: Room) -> Answer:
         start, stop, size = _bounds(exact(row)[0] or "", piece)
         part = Part(max(start, piece.content_offset), stop, None, 0)
         facts["lines_total" if piece.lines else "bytes_total"] = size
-        row = Row(row.head, row.text, (), row.envelope)
+        row = Row(row.head, row.text, (), row.stored_json)
     if lost := caller.payloads.missing(row):
         facts["notes"] = [f"{name} cannot be read; its description stands in its place (lcm_doctor)" for name in lost]
     shown = show(row, room, part)
@@ -196,7 +196,7 @@ def _facts(caller: Access, row: Row) -> Answer:
 
 def _whole_message(row: Row, piece: Slice, room: Room) -> Answer:
     """The host's dict as JSON: reasoning, unknown keys and all."""
-    text = as_json(row.envelope)
+    text = as_json(row.stored_json)
     out: Answer = {"note": NOTE, **frame(row.head), "part": "message", "content_type": "json"}
     room.take(out)
     handle = {"tool": "lcm_expand", "store_id": row.store_id, "part": "message", **_ranges(piece)}

@@ -672,7 +672,7 @@ def _place(row: Row, text: str, start: int, stop: int) -> Answer:
         return {}
     out: Answer = {"chars": len(text)}
     if start < len(row.text):
-        if isinstance(row.envelope.get("content"), str) and start:
+        if isinstance(row.stored_json.get("content"), str) and start:
             out["content_offset"] = blobs.in_original(text, start) if row.head.flags & Flag.EXTERNALISED else start
         return out
     out["in"] = "tool_calls"

@@ -198,7 +198,7 @@ def _rows(caller: Access, wanted: Wanted) -> list[Row]:
     asked = [
         row
         for row in rows
-        if row.envelope is not LOST and not row.head.flags & Flag.OWN_TOOL and searchable(row).strip()
+        if row.stored_json is not LOST and not row.head.flags & Flag.OWN_TOOL and searchable(row).strip()
     ]
     return sorted(asked, key=lambda row: row.store_id)
 

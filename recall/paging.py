@@ -43,7 +43,7 @@ _FLAGS: Final = {
 
 Answer = dict[str, Any]
 
-#: The envelope of a message whose own cannot be read.
+#: The stored JSON of a message whose own cannot be read.
 LOST: Final[dict[str, Any]] = {}
 _LOST = "what is stored of it is damaged; lcm_doctor says more"
 
@@ -138,14 +138,14 @@ def fit(text: str, start: int, stop: int, room: Room) -> int:
 # ------------------------------------------------------------------------------------------------------------- a message
 def exact(row: Row) -> tuple[str | None, bool]:
     """(the exact content as text, is that text JSON). Content that is not text comes as its JSON."""
-    value = row.envelope.get("content")
+    value = row.stored_json.get("content")
     if value is None or isinstance(value, str):
         return value, False
     return as_json(value), True
 
 
 def as_json(value: Any) -> str:
-    """Any stored value as JSON; what JSON cannot say is written as the envelope writes it."""
+    """Any stored value as JSON; what JSON cannot say is written as the stored JSON writes it."""
     wrapped, _ = content.encode({"v": value})
     return wrapped[len('{"v":') : -1]
 
@@ -203,7 +203,7 @@ def who(head: Stored, speaker: tuple[str, str]) -> str:
 def show(row: Row, room: Room, part: Part = Part(), extra: Mapping[str, Any] | None = None) -> Shown:
     """One message, as much of it as fits. Uses up the room."""
     item = {**frame(row.head), **(extra or {})}
-    if row.envelope is LOST:
+    if row.stored_json is LOST:
         item["unreadable"] = _LOST
     room.take({**item, "content": None, "content_truncated": False})
     text, is_json = exact(row)
@@ -252,7 +252,7 @@ def _text(out: Shown, text: str | None, part: Part, room: Room) -> None:
 
 def _files(item: Answer, row: Row) -> list[Answer]:
     """Stored files of a message; the first one also by itself, as that is what most have."""
-    found = {ref.name: ref for _, _, ref in blobs.refs(content.encode(row.envelope)[0])}
+    found = {ref.name: ref for _, _, ref in blobs.refs(content.encode(row.stored_json)[0])}
     files = [{"externalized_ref": r.name, "kind": r.kind, "mime": r.mime, "bytes": r.bytes} for r in found.values()]
     if files:
         item["externalized"] = files[:_MOST_FILES]

@@ -22,10 +22,8 @@ KINDS: Final = {
     "assemblies": "assembly_id", "archives": "archive_id", "carried": "conversation_id",
 }  # fmt: skip
 _INHERITS: Final = "inherits:"
-_OTHER_ENVELOPE: Final = (
-    "typeof(new.envelope) = 'blob' AND typeof(old.envelope) = 'blob' AND new.envelope <> old.envelope"
-)
-#: (kind, event, condition): a row that comes is ``fresh``; one that changes is not. Packing an envelope changes nothing.
+_OTHER_JSON: Final = "typeof(new.envelope) = 'blob' AND typeof(old.envelope) = 'blob' AND new.envelope <> old.envelope"
+#: (kind, event, condition): a row that comes is ``fresh``; one that changes is not. Packing stored JSON changes nothing.
 _EVENTS: Final = (
     *((kind, "INSERT", "1") for kind in KINDS if kind != "conversations"),
     ("conversations", "UPDATE OF principal, parent_id, fork_seq", "1"),
@@ -33,7 +31,7 @@ _EVENTS: Final = (
     (
         "messages",
         "UPDATE OF flags, revises, envelope",
-        f"new.flags <> old.flags OR new.revises IS NOT old.revises OR ({_OTHER_ENVELOPE})",
+        f"new.flags <> old.flags OR new.revises IS NOT old.revises OR ({_OTHER_JSON})",
     ),
     ("nodes", "UPDATE OF text", "1"),
     ("assemblies", "UPDATE OF digest", "1"),

@@ -626,7 +626,7 @@ def _columns(db: Database) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """Everything that a database file says, envelopes and blocks unpacked. Changes nothing. Raises StoreError."""
+    """Everything that a database file says, stored JSON and blocks unpacked. Changes nothing. Raises StoreError."""
     with reading(path) as connection:
         for table in tables(connection):
             for row in connection.execute(f'SELECT * FROM "{table}"'):

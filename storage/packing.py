@@ -1,8 +1,8 @@
 """
-Stored form of envelopes: one by one while they are young, many together in a block once they are old.
+Stored form of stored JSON: one by one while they are young, many together in a block once they are old.
 
-Pure. A young envelope is one tag byte and UTF-8, deflated (up to 4 kB with a dictionary) unless it is short. A block holds the
-envelopes of messages that followed each other, deflated as one: they repeat each other far more than themselves.
+Pure. Young stored JSON is one tag byte and UTF-8, deflated (up to 4 kB with a dictionary) unless it is short. A block holds the
+stored JSON of messages that followed each other, deflated as one: they repeat each other far more than themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MIDDLE_BYTES = 4096  # above this a dictionary saves nothing
 #: Larger ones stay alone: whoever reads a small neighbour should not unpack them too.
 LARGE_BYTES: Final = 256 * 1024
 _SAMPLE_BYTES = 32 * 1024
-#: What envelopes are made of beside the words, most common last. Part of the format: a change needs a new tag.
+#: What stored JSON are made of beside the words, most common last. Part of the format: a change needs a new tag.
 _DICTIONARY_1 = (
     b'"name":"search_files","tool_name":"search_files","name":"web_search","name":"write_file","tool_name":"write_file","name":'
     b'"read_file","tool_name":"read_file","name":"terminal","tool_name":"terminal","effect_disposition":"_tool_output_risk":'
@@ -41,9 +41,9 @@ _MOST_BLOCK_BYTES: Final = 6 * LARGE_BYTES
 MOST_BYTES: Final = 64 * 1024 * 1024
 
 
-def pack(envelope: str | bytes) -> bytes:
-    """The stored form of a young envelope."""
-    raw = envelope if isinstance(envelope, bytes) else envelope.encode("utf-8")
+def pack(stored_json: str | bytes) -> bytes:
+    """The stored form of young stored JSON."""
+    raw = stored_json if isinstance(stored_json, bytes) else stored_json.encode("utf-8")
     if len(raw) < _SMALL_BYTES or len(raw) > MOST_BYTES:
         return _PLAIN + raw
     if len(raw) > _MIDDLE_BYTES:
@@ -72,14 +72,14 @@ def counted(raw: bytes) -> bytes:
 
 
 def unpack(blob: bytes) -> str:
-    """The envelope that ``pack`` was given. Raises zlib.error or ValueError for anything else."""
+    """The stored JSON that ``pack`` was given. Raises zlib.error or ValueError for anything else."""
     tag, body = blob[:1], blob[1:]
     if tag == _ZLIB:
         body = _inflated(zlib.decompressobj(), body, MOST_BYTES)
     elif tag == _ZLIB_D1:
         body = _inflated(zlib.decompressobj(-13, _DICTIONARY_1), body, _MIDDLE_BYTES)
     elif tag != _PLAIN:
-        raise ValueError(f"no envelope begins with {tag!r}")
+        raise ValueError(f"no stored JSON begins with {tag!r}")
     return body.decode("utf-8")
 
 
@@ -87,23 +87,23 @@ def _inflated(inflate: zlib._Decompress, body: bytes, most: int) -> bytes:
     """All of it, if that is no more than was ever deflated so."""
     raw = inflate.decompress(body, most + 1)
     if len(raw) > most:
-        raise zlib.error(f"the deflated envelope has more than {most} bytes")
+        raise zlib.error(f"the deflated JSON has more than {most} bytes")
     if not inflate.eof:
-        raise zlib.error("the deflated envelope is cut short")
+        raise zlib.error("the deflated JSON is cut short")
     return raw
 
 
-def pack_block(envelopes: Sequence[tuple[int, str]]) -> bytes:
-    """Envelopes by store id as one blob: a checksum, then which ones and how long each is, and all of them, deflated together."""
-    bodies = [envelope.encode("utf-8") for _, envelope in envelopes]
-    head = json.dumps([[store_id for store_id, _ in envelopes], [len(body) for body in bodies]], separators=(",", ":"))
+def pack_block(json_texts: Sequence[tuple[int, str]]) -> bytes:
+    """Stored JSON by store id as one blob: a checksum, which ones and how long each is, and all of them, deflated together."""
+    bodies = [stored_json.encode("utf-8") for _, stored_json in json_texts]
+    head = json.dumps([[store_id for store_id, _ in json_texts], [len(body) for body in bodies]], separators=(",", ":"))
     deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_1)
     body = deflate.compress(head.encode("ascii") + b"\n" + b"".join(bodies)) + deflate.flush()
     return zlib.crc32(body).to_bytes(_SUM_BYTES, "big") + body
 
 
 def unpack_block(blob: bytes) -> dict[int, bytes]:
-    """The envelopes (as UTF-8) of a blob by store id. Raises zlib.error or ValueError for what is no block."""
+    """The stored JSON (as UTF-8) of a blob by store id. Raises zlib.error or ValueError for what is no block."""
     body = blob[_SUM_BYTES:]
     if not body or zlib.crc32(body) != int.from_bytes(blob[:_SUM_BYTES], "big"):
         raise zlib.error("the block is damaged: its checksum is that of other bytes")

@@ -155,7 +155,7 @@ class Payloads:
         """Is there a large text in a stored message whose file cannot be read?"""
         if not row.head.flags & Flag.EXTERNALISED:
             return False
-        refs = [ref for _, _, ref in blobs.refs(content.encode(row.envelope)[0])]
+        refs = [ref for _, _, ref in blobs.refs(content.encode(row.stored_json)[0])]
         return any(self.text(ref) is None for ref in refs if ref.kind == blobs.TEXT)
 
     def _unfolded(self, row: Row, kinds: frozenset[str]) -> Row:
@@ -166,12 +166,14 @@ class Payloads:
             return blobs.unfold(text, self.text, kinds=kinds)
 
         if row.head.flags & Flag.QUARANTINED:
-            envelope = content.decode(json.dumps(content.mapped(json.loads(content.encode(row.envelope)[0]), change)))
+            stored_json = content.decode(
+                json.dumps(content.mapped(json.loads(content.encode(row.stored_json)[0]), change))
+            )
         else:
-            envelope = content.mapped(row.envelope, change)
+            stored_json = content.mapped(row.stored_json, change)
         flags = row.head.flags if kinds != ALL else row.head.flags & ~Flag.EXTERNALISED
-        body = content.text_of(envelope.get("content"))
-        return Row(replace(row.head, flags=flags), body, content.calls_of(envelope), envelope)
+        body = content.text_of(stored_json.get("content"))
+        return Row(replace(row.head, flags=flags), body, content.calls_of(stored_json), stored_json)
 
     def named(self, name: str) -> list[Ref]:
         """Files whose digest begins as the name says; [] where it names none."""
@@ -191,7 +193,7 @@ class Payloads:
 
     def missing(self, row: Row) -> list[str]:
         """Names of files whose placeholders are left in a message that was put together, because they cannot be read."""
-        refs = {ref.name: ref for _, _, ref in blobs.refs(content.encode(row.envelope)[0])}
+        refs = {ref.name: ref for _, _, ref in blobs.refs(content.encode(row.stored_json)[0])}
         shown = self.names_of([row.head.digest]) if refs else ()  # others are somebody's words
         return [name for name in shown if name in refs and self.text(refs[name]) is None]
 
@@ -206,7 +208,7 @@ class Payloads:
 
     def shows(self, row: Row, sha: str) -> bool:
         """Reference to a file in a message, or in a file that the message shows."""
-        text = content.encode(row.envelope)[0]
+        text = content.encode(row.stored_json)[0]
         if sha in text:
             return True
         inner = (self.text(ref) for _, _, ref in blobs.refs(text) if ref.kind == blobs.TEXT)
@@ -236,7 +238,7 @@ class Payloads:
         """Files that these messages show as they are stored, and those that their large texts show in turn."""
         out: set[str] = set()
         for row in rows:
-            outer = [ref for _, _, ref in blobs.refs(content.encode(row.envelope)[0])]
+            outer = [ref for _, _, ref in blobs.refs(content.encode(row.stored_json)[0])]
             inner = (self.text(ref) or "" for ref in outer if ref.kind == blobs.TEXT)
             out |= {ref.sha for ref in outer} | {ref.sha for text in inner for _, _, ref in blobs.refs(text)}
         return out

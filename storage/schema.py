@@ -24,7 +24,7 @@ VERSION: Final = 101
 OVERWRITTEN: Final = "overwritten"
 
 # A message names its session by the number of the session's row: the host's id would be most of what its row needs beside the
-# envelope. An index ends with the row's own number: messages_by_session gives a session's rows in order.
+# stored JSON. An index ends with the row's own number: messages_by_session gives a session's rows in order.
 _CORE = f"""
 CREATE TABLE meta(
   key TEXT PRIMARY KEY,
@@ -202,7 +202,7 @@ CREATE TABLE duplicates(
 );
 """
 
-# A message in a block has the block's number as its envelope.
+# A message in a block has the block's number as its stored JSON.
 _BLOCKS = """
 CREATE TABLE blocks(
   block_id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -46,7 +46,7 @@ class Host:
         self.hooks.pre_api_request(session_id=session_id, conversation_history=messages, platform="cli")
 
     def stored(self) -> list[Any]:
-        return [row.envelope for rows in self.runtime.store.every() for row in rows]
+        return [row.stored_json for rows in self.runtime.store.every() for row in rows]
 
     def topics(self) -> set[str]:
         return {problem.topic for problem in self.runtime.health.problems()}
@@ -291,7 +291,7 @@ def test_notes_of_a_gateway_shift_no_message(host: Host, monkeypatch: Any) -> No
     (archive,) = host.runtime.archives.of(host.runtime.session("s"))
 
     assert met == [(17, 17), (17, 17)]
-    assert [row.envelope for row in host.runtime.store.rows(archive.store_ids)] == live[3:5]
+    assert [row.stored_json for row in host.runtime.store.rows(archive.store_ids)] == live[3:5]
 
 
 @pytest.mark.parametrize("name", ["pre_llm_call", "pre_api_request", "post_llm_call"])
@@ -444,7 +444,7 @@ def test_the_end_of_a_session_takes_nothing_back(host: Host) -> None:
 
     rows = [row for rows in host.runtime.store.every() for row in rows]
     assert len(rows) == 7 + 2
-    assert not any(row.head.flags & Flag.RETRACTED for row in rows if row.envelope in messages)
+    assert not any(row.head.flags & Flag.RETRACTED for row in rows if row.stored_json in messages)
 
 
 def test_in_place_compaction_announces_the_same_id(host: Host) -> None:

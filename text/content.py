@@ -1,5 +1,5 @@
 """
-Host message dict → ``Message``: lossless envelope, readable text, canonical core, identity digest.
+Host message dict → ``Message``: lossless stored JSON, readable text, canonical core, identity digest.
 
 Everything the host may do to a message without changing what was said (strip blanks, replace images by
 "[screenshot]", drop private keys, add timestamps, append its todo list when it merges rows) leaves the digest as it
@@ -149,7 +149,7 @@ _Text = TypeVar("_Text", str, "str | None")
 
 
 def storable(text: _Text) -> _Text:
-    """A text as a database column takes it (the envelope keeps the exact one)."""
+    """A text as a database column takes it (the stored JSON keeps the exact one)."""
     return text if text is None or text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
@@ -200,7 +200,7 @@ def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | No
         message = {**message, "content": text}
     if "_db_persisted" in message:
         message = _without_bookkeeping(message)
-    envelope, quarantined = _encoded(message)
+    stored_json, quarantined = _encoded(message)
     flags = Flag.QUARANTINED if quarantined else Flag.NONE
     if is_host_note(core.role, core.text, message):
         flags |= Flag.HOST_NOTE
@@ -214,7 +214,7 @@ def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | No
         answers=core.answers,
         tool_name=_tool_name(message, core.role),
         digest=core.digest,
-        envelope=envelope,
+        stored_json=stored_json,
         tokens=tokens.count_message(core.text, len(core.calls), arguments, images_in(message.get("content"))),
         said_at=said_at(message),
         uid=_uid(message),
@@ -239,7 +239,7 @@ def said_at(message: Mapping[str, Any]) -> float | None:
 
 def rewritten(read: Message, message: Mapping[str, Any], flags: int) -> Message:
     """A message with other words and names in it, flagged. Its identity stays: the digest is that of what the host shows."""
-    envelope, quarantined = _encoded(message)
+    stored_json, quarantined = _encoded(message)
     role = _role(message)
     return replace(
         read,
@@ -249,7 +249,7 @@ def rewritten(read: Message, message: Mapping[str, Any], flags: int) -> Message:
         answers=_answers(message),
         tool_name=_tool_name(message, role),
         uid=_uid(message),
-        envelope=envelope,
+        stored_json=stored_json,
         flags=read.flags | flags,
         value=None if quarantined else message,
     )
@@ -268,7 +268,7 @@ def _time(value: Any) -> float | None:
     return float(value) if 0 < value < _LAST_SECOND else None
 
 
-# ------------------------------------------------------------------------------------------------ envelope
+# ------------------------------------------------------------------------------------------------ stored JSON
 def encode(message: Mapping[str, Any]) -> tuple[str, bool]:
     """(JSON of the whole message, was anything in it not JSON). ``decode`` gives the message back.
 
@@ -362,10 +362,10 @@ def _leaf(value: Any) -> list[Any]:
     return ["repr", repr(value)]
 
 
-def decode(envelope: str | bytes) -> dict[str, Any]:
+def decode(stored_json: str | bytes) -> dict[str, Any]:
     """The message that ``encode`` was given. Raises ValueError for what it never writes."""
     try:
-        message = json.loads(envelope)
+        message = json.loads(stored_json)
     except RecursionError as exc:  # what is nested so deeply is stored as a list of its parts
         raise ValueError("nested more deeply than anything that is stored") from exc
     if isinstance(message, dict) and set(message) == {_ESCAPE}:

@@ -146,7 +146,7 @@ def _matching(deps: Access, ids: Sequence[int], needle: str, progress: Progress)
     forms, done = proof.forms_of([needle]), 0
     for part in _parts(ids):
         for row in deps.store.legible(part)[0]:
-            said = content.encode(deps.payloads.whole(row).envelope)[0].casefold()
+            said = content.encode(deps.payloads.whole(row).stored_json)[0].casefold()
             if any(form in said for form in forms):
                 yield row.store_id
         done += len(part)
@@ -327,7 +327,7 @@ def _emptied(deps: Access, store_id: int) -> tuple[Stored, Message]:
     head = deps.store.heads_of([store_id])[store_id]
     rows, _ = deps.store.legible([store_id])
     names = {"role": head.role, "tool_call_id": head.answers, "tool_name": head.tool_name}
-    said: dict[str, Any] = dict(rows[0].envelope) if rows else names
+    said: dict[str, Any] = dict(rows[0].stored_json) if rows else names
     kept = place_of(said, store_id)
     flags = head.flags & ~(Flag.EXTERNALISED | Flag.COLLECTED | Flag.QUARANTINED | Flag.PRUNED)
     flags |= Flag.PURGED | Flag.REDACTED | Flag.FILTERED
@@ -431,6 +431,6 @@ def _still(deps: Access, evidence: proof.Evidence) -> list[str]:
         f"msg_{row.store_id}"
         for rows in deps.store.every(damaged=damaged)
         for row in rows
-        if any(form in content.encode(row.envelope)[0] for form in forms)
+        if any(form in content.encode(row.stored_json)[0] for form in forms)
     ]
     return found + [node.address for nodes in deps.dag.every() for node in nodes if any(f in node.text for f in forms)]

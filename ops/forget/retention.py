@@ -97,7 +97,7 @@ def _payloads(deps: Access, rows: Sequence[int]) -> tuple[list[int], int]:
     """Rows that show files that are no text, and the bytes of these files."""
     shown: dict[int, set[str]] = {}
     for row in purge.stored_rows(deps, rows):
-        shas = {ref.sha for _, _, ref in blobs.refs(content.encode(row.envelope)[0]) if ref.kind != blobs.TEXT}
+        shas = {ref.sha for _, _, ref in blobs.refs(content.encode(row.stored_json)[0]) if ref.kind != blobs.TEXT}
         if shas:
             shown[row.store_id] = shas
     files = {sha for shas in shown.values() for sha in shas}
@@ -132,9 +132,9 @@ def _drop_payloads(deps: Access, rows: Sequence[int]) -> None:
     with deps.db.transaction():
         before = [*purge.stored_rows(deps, rows)]
         shown = deps.payloads.shown_in(before)
-        changed = [_without(row.head, row.envelope) for row in before]
+        changed = [_without(row.head, row.stored_json) for row in before]
         deps.store.rewrite(changed)
-        kept = {ref.sha for _, m in changed for _, _, ref in blobs.refs(m.envelope.decode("utf-8", "replace"))}
+        kept = {ref.sha for _, m in changed for _, _, ref in blobs.refs(m.stored_json.decode("utf-8", "replace"))}
         others = partial(_others, deps, frozenset(rows))
         shas = deps.payloads.let_go(shown - kept, others)
     deps.payloads.remove(shas)
@@ -145,14 +145,14 @@ def _others(deps: Access, changed: frozenset[int], ids: Sequence[int]) -> Iterat
     return purge.stored_rows(deps, [store_id for store_id in ids if store_id not in changed])
 
 
-def _without(head: Stored, envelope: dict[str, object]) -> tuple[Stored, Message]:
+def _without(head: Stored, stored_json: dict[str, object]) -> tuple[Stored, Message]:
     def change(text: str) -> str:
         for start, stop, ref in reversed([*blobs.refs(text)]):
             if ref.kind != blobs.TEXT:
                 text = text[:start] + _DROPPED.format(ref.mime or ref.kind, ref.bytes) + text[stop:]
         return text
 
-    said = content.mapped(envelope, change)
+    said = content.mapped(stored_json, change)
     left = any(True for _ in blobs.refs(content.encode(said)[0]))
     flags = head.flags if left else head.flags & ~(Flag.EXTERNALISED | Flag.COLLECTED)
     return head, replace(content.read(said), digest=head.digest, tokens=head.tokens, flags=flags | Flag.REDACTED)

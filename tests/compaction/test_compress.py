@@ -599,7 +599,7 @@ def test_undo_after_a_compaction(world: World) -> None:
     again = world.compact(base.turns(30, first=200))
     covered = {i for node in world.dag.latest_assembly(1).roots for i in world.dag.messages_below([node])}
 
-    assert "WRONG WAY" not in texts(row.envelope for row in world.store.rows(sorted(covered)))
+    assert "WRONG WAY" not in texts(row.stored_json for row in world.store.rows(sorted(covered)))
     assert world.gaps(again) == ([], [])
 
 

@@ -53,7 +53,7 @@ def says(texts: list[str]) -> bool:
 
 def here(host: Host) -> list[str]:
     """Everything that a host's tables say."""
-    texts = [str(row.envelope) for rows in host.runtime.store.every() for row in rows]
+    texts = [str(row.stored_json) for rows in host.runtime.store.every() for row in rows]
     return texts + [node.text for nodes in host.dag.every() for node in nodes]
 
 

@@ -256,7 +256,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             reason = "tool_calls" if message.get("tool_calls") else "stop"
             choice = {"index": 0, "message": message, "finish_reason": reason}
-            self._json(200, _envelope("chat.completion", choices=[choice], usage=usage))
+            self._json(200, _stored_json("chat.completion", choices=[choice], usage=usage))
 
     def _json(self, status: int, body: Mapping[str, Any]) -> None:
         data = json.dumps(body).encode()
@@ -280,14 +280,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-def _envelope(what: str, **rest: Any) -> dict[str, Any]:
+def _stored_json(what: str, **rest: Any) -> dict[str, Any]:
     return {"id": "chatcmpl-scripted", "object": what, "created": int(time.time()), "model": MODEL, **rest}
 
 
 def _chunks(message: Mapping[str, Any], usage: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     def chunk(delta: Mapping[str, Any], reason: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        return _envelope("chat.completion.chunk", choices=[choice])
+        return _stored_json("chat.completion.chunk", choices=[choice])
 
     yield chunk({"role": "assistant", "content": ""})
     text = message.get("content") or ""
@@ -296,7 +296,7 @@ def _chunks(message: Mapping[str, Any], usage: Mapping[str, int]) -> Iterator[di
     for index, call in enumerate(message.get("tool_calls") or []):
         yield chunk({"tool_calls": [{"index": index, **call}]})
     yield chunk({}, "tool_calls" if message.get("tool_calls") else "stop")
-    yield _envelope("chat.completion.chunk", choices=[], usage=dict(usage))
+    yield _stored_json("chat.completion.chunk", choices=[], usage=dict(usage))
 
 
 def _too_long(limit: int, tokens: int) -> dict[str, Any]:

@@ -184,7 +184,7 @@ def test_a_database_of_lcm_x_is_adopted_with_what_only_it_has(tmp_path: Path) ->
 
     assert (done.found["messages"], done.found["nodes"]) == (len(said), 1)
     assert [row.head.role for row in rows] == [each["role"] for each in said]
-    kept = rows[0].envelope["hermes_lcm"]
+    kept = rows[0].stored_json["hermes_lcm"]
     assert isinstance(kept, dict)
     assert (kept["conversation_id"], kept["observed_at_source"]) == ("c1", "host")
 
@@ -314,7 +314,7 @@ def test_payload_files_are_back_in_their_messages(tmp_path: Path) -> None:
     done = adopt.adopt(deps, None, None)
     user, calls, result = (deps.payloads.whole(row) for row in thread(deps))
 
-    assert user.envelope["content"] == f"look at {IMAGE} please"
+    assert user.stored_json["content"] == f"look at {IMAGE} please"
     assert json.loads(calls.calls[0].arguments) == {"data": IMAGE.partition(",")[2]}
     assert result.text == "line of output\n" * 2000
     assert (done.payloads, done.unused_payloads, done.missing_payloads) == (3, 0, ())
@@ -355,7 +355,7 @@ def test_parts_are_parts_again_and_text_that_looks_like_them_stays_text(tmp_path
     deps = terminal(tmp_path)
     adopt.adopt(deps, None, None)
 
-    assert [row.envelope["content"] for row in thread(deps)] == [parts, odd, json.dumps(parts)]
+    assert [row.stored_json["content"] for row in thread(deps)] == [parts, odd, json.dumps(parts)]
 
 
 # -- damaged transcript -----------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ def test_columns_that_nobody_knows_are_kept(tmp_path: Path) -> None:
     deps = terminal(tmp_path)
     adopt.adopt(deps, None, None)
 
-    assert thread(deps)[0].envelope["hermes_lcm"] == {"ingest_hash": "abc"}
+    assert thread(deps)[0].stored_json["hermes_lcm"] == {"ingest_hash": "abc"}
 
 
 # -- interrupted ---------------------------------------------------------------------------------------

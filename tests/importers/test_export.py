@@ -53,7 +53,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 
 def test_an_export_comes_back_exactly(world: Home, tmp_path: Path) -> None:
-    """Every envelope, time, flag, source and place; exporting it again gives the same file."""
+    """Every stored JSON, time, flag, source and place; exporting it again gives the same file."""
     made = export.export(world.deps(), None, "jsonl")
     deps = elsewhere(tmp_path)
     importer.take_in(deps, made.path)
@@ -380,9 +380,9 @@ def test_payloads_leave_with_the_conversation_and_come_back(tmp_path: Path) -> N
     made = export.export(whole(here), "s1", "jsonl")
     importer.take_in(whole(there), made.path)
 
-    assert [row.envelope for row in there.runtime.whole_store.page("s1", after=0, limit=9)] != []
+    assert [row.stored_json for row in there.runtime.whole_store.page("s1", after=0, limit=9)] != []
     ids = [row.store_id for row in there.runtime.store.page("s1", after=0, limit=9)]
-    assert [row.envelope for row in there.runtime.whole_store.rows(ids)] == live
+    assert [row.stored_json for row in there.runtime.whole_store.rows(ids)] == live
     assert list(there.runtime.payloads.folder.rglob("*.z"))
     assert lines_of(export.export(whole(there), "s1", "jsonl").path) == lines_of(made.path)
     assert there.runtime.take("s1", live).stored == 0

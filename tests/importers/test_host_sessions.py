@@ -40,8 +40,8 @@ def test_a_session_comes_over_whole(world: Home, there: HostDb) -> None:
 
     assert said(rows) == words(talk(0, 4))
     assert (done.taken.added, done.new) == (len(rows), ("s1",))
-    assert rows[1].envelope["tool_calls"] == talk(0, 1)[1]["tool_calls"]
-    assert rows[1].envelope["finish_reason"] == "tool_calls"
+    assert rows[1].stored_json["tool_calls"] == talk(0, 1)[1]["tool_calls"]
+    assert rows[1].stored_json["finish_reason"] == "tool_calls"
     assert rows[0].head.said_at is not None
     assert rows[0].head.source == "cli"
 
@@ -53,7 +53,7 @@ def test_parts_of_a_message_are_parts(world: Home, there: HostDb) -> None:
     there.say("s1", [{"role": "user", "content": parts}])
     take(world)
 
-    assert thread(world, "s1")[0].envelope["content"] == parts
+    assert thread(world, "s1")[0].stored_json["content"] == parts
 
 
 @pytest.mark.parametrize("times", [1, 3])

@@ -41,7 +41,7 @@ class Pair:
         self.one.standby._merged(self.other.path)
 
     def stored(self) -> list[bytes]:
-        return digests(row.envelope for row in self.one.whole_store.rows(self.ids()))
+        return digests(row.stored_json for row in self.one.whole_store.rows(self.ids()))
 
     def ids(self) -> list[int]:
         return [row[0] for row in self.one.db.query(ALL)]
@@ -147,7 +147,7 @@ def test_what_is_said_again_and_again_is_stored_as_often(tmp_path: Path) -> None
     one.standby._merged(part.path)
     one.standby._merged(other.path)
 
-    kept = [row.envelope for row in one.whole_store.rows([row[0] for row in one.db.query(ALL)])]
+    kept = [row.stored_json for row in one.whole_store.rows([row[0] for row in one.db.query(ALL)])]
     assert sorted(digests(kept)) == sorted(digests([*chat().turns(1, first=5), *said]))
 
 

@@ -70,7 +70,9 @@ def test_the_context_of_another_conversation_is_stored(world: World) -> None:
     pasted = world.compact(chat().turns(30), "old")[0]["content"]
     transcript = world.take(chat().user(pasted).says("what is this?"), "new")
 
-    assert pasted in texts(row.envelope for row in world.store.page("new", after=0, limit=9)) or transcript.stored == 2
+    assert (
+        pasted in texts(row.stored_json for row in world.store.page("new", after=0, limit=9)) or transcript.stored == 2
+    )
 
 
 def test_the_context_of_another_conversation_governs_nothing(world: World) -> None:

@@ -413,7 +413,7 @@ def test_what_fills_the_database_adds_up_to_the_file(filled: Home) -> None:
 
 
 def test_packing_shows_in_what_fills_the_database(filled: Home) -> None:
-    """Envelopes leave the rows for blocks."""
+    """Stored JSON leave the rows for blocks."""
     before = answer("status deep", filled.deps()).data["inside_database"]
     filled.runtime.ended()
     after = answer("status deep", filled.deps()).data["inside_database"]

@@ -113,14 +113,14 @@ def unused(world: World) -> float:
 
 def test_the_end_of_a_session_leaves_a_small_file_without_gaps(world: World) -> None:
     """It says what it said."""
-    said = [row.envelope for rows in world.store.every() for row in rows]
+    said = [row.stored_json for rows in world.store.every() for row in rows]
     world.runtime.upkeep.between_turns()
     gaps = unused(world)
     world.runtime.ended()
 
     assert unused(world) < gaps
     assert unused(world) < 0.06
-    assert [row.envelope for rows in world.store.every() for row in rows] == said
+    assert [row.stored_json for rows in world.store.every() for row in rows] == said
     assert world.db.query("PRAGMA integrity_check") == [("ok",)]
 
 
@@ -217,7 +217,7 @@ def test_a_process_that_ends_leaves_the_file_alone(tmp_path: Path, monkeypatch: 
 
 # -- a session among others --------------------------------------------------------------------------------------------
 def lonely(world: World, session_id: str) -> int:
-    """How many envelopes of a session lie in their own rows."""
+    """How many stored JSON of a session lie in their own rows."""
     own = world.session(session_id).conversation_id
     sql = "SELECT count(*) FROM messages WHERE conversation_id = ? AND typeof(envelope) = 'blob'"
     return int(world.db.query(sql, (own,))[0][0])

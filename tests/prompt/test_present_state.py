@@ -260,7 +260,7 @@ def test_files_touched_last_have_addresses(world: World) -> None:
     assert len(named) == 5
     assert "src/part26.py" in named
     assert all(f"src/part{n}.py" not in named for n in range(15))
-    assert all(path in str(world.store.rows([int(at)])[0].envelope) for path, at in named.items())
+    assert all(path in str(world.store.rows([int(at)])[0].stored_json) for path, at in named.items())
 
 
 # -- what is finished -----------------------------------------------------------------------------------------------------

@@ -37,12 +37,12 @@ def conversation(text: str) -> Any:
 
 
 def sizes(world: World) -> list[int]:
-    """Bytes of every envelope in the database."""
+    """Bytes of every stored JSON in the database."""
     return [row[0] for row in world.db.query("SELECT length(envelope) FROM messages ORDER BY store_id")]
 
 
 def said(world: World) -> list[dict[str, Any]]:
-    return [row.envelope for rows in world.runtime.whole_store.every() for row in rows]
+    return [row.stored_json for rows in world.runtime.whole_store.every() for row in rows]
 
 
 def files(world: World) -> list[Path]:
@@ -98,11 +98,11 @@ def test_what_repeats_nothing_is_smaller_too(alphabet: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("size", [0, 1, 599, 600, 4096, 4097, packing.LARGE_BYTES, packing.LARGE_BYTES + 1, 1_000_000])
 @pytest.mark.parametrize("alphabet", ["ab", string.printable])
-def test_an_envelope_of_any_size_is_unpacked_as_it_was(size: int, alphabet: str) -> None:
+def test_stored_json_of_any_size_is_unpacked_as_it_was(size: int, alphabet: str) -> None:
     """On both sides of every size at which the form changes."""
-    envelope = "".join(random.Random(size).choices(alphabet, k=size))
+    stored_json = "".join(random.Random(size).choices(alphabet, k=size))
 
-    assert packing.unpack(packing.pack(envelope)) == envelope
+    assert packing.unpack(packing.pack(stored_json)) == stored_json
 
 
 def test_what_has_no_repetitions_is_not_searched_for_them() -> None:

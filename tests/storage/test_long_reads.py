@@ -20,8 +20,8 @@ from hermes_lcm.ops.survey import Survey
 from hermes_lcm.records import Scope
 from hermes_lcm.search import query
 from hermes_lcm.storage import long_reads
+from hermes_lcm.storage.blocks import Blocks
 from hermes_lcm.storage.connection import Database
-from hermes_lcm.storage.envelopes import Blocks
 
 ALL = "SELECT store_id, envelope FROM messages ORDER BY store_id"
 
@@ -70,7 +70,7 @@ def deep_doctor(world: World) -> Iterator[None]:
 def packing(world: World) -> Iterator[None]:
     """In the middle of looking for what is to be packed."""
     reached, go_on = threading.Event(), threading.Event()
-    plain = Blocks.envelope
+    plain = Blocks.stored_json
     packer = threading.local()
 
     def slowly(blocks: Blocks, store_id: int, stored: Any) -> str:
@@ -84,7 +84,7 @@ def packing(world: World) -> Iterator[None]:
         world.store.cold.pack(hot=0, least_bytes=1)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Blocks, "envelope", slowly)
+        patch.setattr(Blocks, "stored_json", slowly)
         with in_another_thread(pack, reached, go_on):
             yield
 

@@ -50,7 +50,7 @@ def files(world: World) -> list[Path]:
 
 def whole(world: World) -> list[dict[str, Any]]:
     """Everything that is stored, as the host said it."""
-    return [row.envelope for rows in world.runtime.whole_store.every() for row in rows]
+    return [row.stored_json for rows in world.runtime.whole_store.every() for row in rows]
 
 
 SHAPES = {

@@ -115,25 +115,24 @@ def sha256(said: str | bytes) -> str:
 
 
 def wrong(world: World, old: Old, *, without: list[int] | None = None) -> list[Any]:
-    """What is not read as that version read it: envelopes byte for byte, messages with their files unfolded, searchable texts."""
+    """Messages that are not read as that version read them: stored JSON byte for byte, files unfolded, searchable texts."""
     out = []
     for each in old.messages:
         store_id = each["store_id"]
         if store_id in (without or ()):
             continue
         ((stored,),) = world.db.query("SELECT envelope FROM messages WHERE store_id = ?", (store_id,))
-        envelope = world.store.envelope(store_id, stored).encode()
+        stored_json = world.store.stored_json(store_id, stored).encode()
         (whole,) = world.runtime.whole_store.rows([store_id])
         (view,) = world.runtime.view_store.rows([store_id])
-        read = {
-            "bytes": len(envelope), "sha256": sha256(envelope), "whole": sha256(repr(whole.envelope)), "view": sha256(view.text)
-        }  # fmt: skip
+        read = {"bytes": len(stored_json), "sha256": sha256(stored_json)}
+        read |= {"whole": sha256(repr(whole.stored_json)), "view": sha256(view.text)}
         out += [(store_id, key) for key, value in read.items() if each[key] != value]
     return out
 
 
 def tables(path: Path) -> dict[str, list[Any]]:
-    """All rows but those of caches, without envelopes."""
+    """All rows but those of caches, without stored JSON."""
     names = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
     out = {}
     with closing(sqlite3.connect(path)) as raw:
@@ -221,7 +220,9 @@ def test_a_conversation_goes_on_where_it_was(old: Old) -> None:
     """Its thread is known, a compaction adopts what is there, nothing is stored twice."""
     world = World(old.home, fresh_tail_count=8)
     thread = [item.store_id for item in world.ingest.expected(world.session(), None)]
-    live = [row.envelope for row in world.runtime.whole_store.rows(thread)] + [{"role": "user", "content": "and then?"}]
+    live = [row.stored_json for row in world.runtime.whole_store.rows(thread)] + [
+        {"role": "user", "content": "and then?"}
+    ]
     stored = world.store.count()
     world.take(live, "s")
     again = world.compact(live)

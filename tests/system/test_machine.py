@@ -398,7 +398,7 @@ class Hosted(RuleBasedStateMachine):
         transcript = self.world.take(copy.deepcopy(self.live), self.current)
         shown = digests(message for message in prompt if markup.read_carrier(text_of(message["content"])) is None)
         for archive, node in self.world.runtime.archived.restored(self.world.session(self.current), transcript):
-            rows = digests(row.envelope for row in self.world.store.rows(self.world.dag.sources(node.node_id)))
+            rows = digests(row.stored_json for row in self.world.store.rows(self.world.dag.sources(node.node_id)))
             there = any(shown[n : n + len(rows)] == rows for n in range(len(shown)))
             assert there or archive.handle in prompt[0]["content"]
 

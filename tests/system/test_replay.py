@@ -53,7 +53,7 @@ def test_entries_name_the_rows(world: World) -> None:
 
     transcript = world.take(messages)
 
-    assert [world.store.rows(entry.ids)[0].envelope for entry in transcript.entries] == messages
+    assert [world.store.rows(entry.ids)[0].stored_json for entry in transcript.entries] == messages
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])

@@ -217,14 +217,14 @@ def test_a_row_that_nobody_could_have_stored_breaks_no_turn(value: Any, hermes_h
 
 
 # -- decompression bombs --------------------------------------------------------------------------------------------------
-def test_an_envelope_that_inflates_without_bound_is_refused() -> None:
+def test_stored_json_that_inflates_without_bound_is_refused() -> None:
     """Not more of it than was ever deflated here is unpacked."""
     bomb = b"\1" + zlib.compress(b"A" * (packing.MOST_BYTES + MEGABYTE), 9)
     with pytest.raises(zlib.error, match="more than"):
         packing.unpack(bomb)
 
 
-def test_a_short_envelope_that_inflates_without_bound_is_refused() -> None:
+def test_a_short_stored_json_that_inflates_without_bound_is_refused() -> None:
     """Only short texts are deflated with the dictionary, so its bombs are small."""
     deflate = zlib.compressobj(9, zlib.DEFLATED, -13, 9)
     bomb = b"\2" + deflate.compress(b"A" * 50 * MEGABYTE) + deflate.flush()

@@ -160,7 +160,7 @@ def test_an_outage_loses_and_doubles_nothing(outage: Outage, fault: Callable[[Pa
     assert outage.host.topics() == set()
     assert lost_or_doubled(outage.host, outage.said) == ([], [])
     assert outage.host.gaps(outage.live) == (0, 0)
-    order = [texts([row.envelope])[0] for row in thread(outage.host)]
+    order = [texts([row.stored_json])[0] for row in thread(outage.host)]
     assert order == texts(outage.said)
     assert "healthy" in outage.host.command("doctor deep").text
 
@@ -236,7 +236,7 @@ def test_a_file_that_is_changed_behind_us_loses_nothing(outage: Outage, act: Cal
     assert lost_or_doubled(outage.host, outage.said) == ([], [])
     assert outage.host.gaps(outage.live) == (0, 0)
     assert outage.host.topics() <= {"database file"}
-    assert [texts([row.envelope])[0] for row in thread(outage.host)] == texts(outage.said)
+    assert [texts([row.stored_json])[0] for row in thread(outage.host)] == texts(outage.said)
     outage.host.runtime.ended()
     assert outage.host.topics() == set()
     assert "FAILED" not in outage.host.command("doctor deep").text

@@ -227,9 +227,9 @@ ROUND = {
 @pytest.mark.parametrize("message", ROUND.values(), ids=ROUND.keys())
 def test_a_message_of_any_shape_comes_back(message: dict[str, Any]) -> None:
     """Encoding and decoding gives the message, types included."""
-    envelope, _ = content.encode(message)
-    envelope.encode("utf-8")
-    found = content.decode(envelope)
+    stored_json, _ = content.encode(message)
+    stored_json.encode("utf-8")
+    found = content.decode(stored_json)
 
     assert equal(found, message)
     assert _types(found) == _types(message)
@@ -286,7 +286,7 @@ def test_a_part_that_python_cannot_print_is_read_and_comes_back(odd: list[Any]) 
 
     assert read.text == "[list that cannot be shown as text]\nand more"
     assert read.digest == content.said(message).digest
-    assert content.encode(content.decode(read.envelope))[0] == read.envelope.decode()
+    assert content.encode(content.decode(read.stored_json))[0] == read.stored_json.decode()
 
 
 @given(
@@ -302,7 +302,7 @@ def test_anything_can_be_read(message: dict[str, Any]) -> None:
     assert len(found.digest) == 16
     for text in (found.role, found.answers, found.tool_name):
         (text or "").encode("utf-8")
-    assert found.envelope.decode("utf-8") == content.encode(message)[0]
+    assert found.stored_json.decode("utf-8") == content.encode(message)[0]
     assert found.said_at is None or isinstance(found.said_at, float)
     assert 0 <= found.tokens < 2**63
 
@@ -320,7 +320,7 @@ def test_a_cycle_is_cut_and_marked() -> None:
     read = content.read(knot)
 
     assert read.flags & Flag.QUARANTINED
-    assert content.decode(read.envelope)["content"] == "x"
+    assert content.decode(read.stored_json)["content"] == "x"
 
 
 def test_objects_are_marked() -> None:
@@ -328,7 +328,7 @@ def test_objects_are_marked() -> None:
     read = content.read(user("x", thing=object()))
 
     assert read.flags & Flag.QUARANTINED
-    assert "object" in json.dumps(content.decode(read.envelope))
+    assert "object" in json.dumps(content.decode(read.stored_json))
 
 
 # -- what a message is -----------------------------------------------------------------------------------------------
@@ -429,10 +429,10 @@ def test_the_digest_of_any_text_is_linear(part: str) -> None:
 
 
 @given(json_like)
-def test_what_an_envelope_says_is_at_hand_where_it_is_the_message(value: Any) -> None:
+def test_what_stored_json_says_is_at_hand_where_it_is_the_message(value: Any) -> None:
     """Who looks into a message on its way in need not parse it."""
     read = content.read({"role": "user", "content": "x", "value": value, "_db_persisted": 1})
 
     assert (read.value is None) == bool(read.flags & Flag.QUARANTINED)
     if read.value is not None:
-        assert json.dumps(read.value) == json.dumps(json.loads(read.envelope))
+        assert json.dumps(read.value) == json.dumps(json.loads(read.stored_json))

@@ -204,7 +204,7 @@ class Host:
 
     # -- what is there ---------------------------------------------------------------------------------------
     def stored(self) -> list[dict[str, Any]]:
-        return [row.envelope for rows in self.runtime.whole_store.every() for row in rows]
+        return [row.stored_json for rows in self.runtime.whole_store.every() for row in rows]
 
     def topics(self) -> set[str]:
         return {problem.topic for problem in self.runtime.health.problems()}

@@ -215,7 +215,7 @@ class Talker:
         runtime = self._world.runtime
         for session, said in self.said.items():
             have = Counter(
-                str(row.envelope.get("content") or row.envelope.get("tool_calls"))
+                str(row.stored_json.get("content") or row.stored_json.get("tool_calls"))
                 for row in runtime.store.page(session, after=0, limit=100_000)
             )
             if have != said:

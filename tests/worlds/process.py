@@ -248,16 +248,16 @@ class World:
     # -- what is there ---------------------------------------------------------------------------------------
     def stored(self) -> Messages:
         """Everything that is stored, oldest first, as the host said it."""
-        return [row.envelope for rows in self.store.every() for row in rows]
+        return [row.stored_json for rows in self.store.every() for row in rows]
 
     def thread(self, session_id: str = "s") -> Messages:
         """The conversation as a live list without summaries should show it."""
         ids = [item.store_id for item in self.ingest.expected(self.session(session_id), None)]
-        return [row.envelope for row in self.store.rows(ids)]
+        return [row.stored_json for row in self.store.rows(ids)]
 
     def flagged(self, flag: Flag) -> Messages:
         """The stored messages that bear a flag."""
-        return [row.envelope for rows in self.store.every() for row in rows if row.head.flags & flag]
+        return [row.stored_json for rows in self.store.every() for row in rows if row.head.flags & flag]
 
     def gaps(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s") -> tuple[list[Any], list[Any]]:
         """P4, counted here by hand: texts that the prompt neither shows nor covers, and those that it has twice."""

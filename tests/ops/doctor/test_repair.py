@@ -65,10 +65,10 @@ def test_a_salvage_changes_no_message_that_it_saves(tmp_path: Path) -> None:
     """Byte for byte, under the same address."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    before = {row.store_id: row.envelope for rows in healthy(tmp_path / "a").runtime.store.every() for row in rows}
+    before = {row.store_id: row.stored_json for rows in healthy(tmp_path / "a").runtime.store.every() for row in rows}
     world = corrupt(tmp_path / "b")
     repair.repair(world.deps())
-    after = {row.store_id: row.envelope for rows in world.runtime.store.every() for row in rows}
+    after = {row.store_id: row.stored_json for rows in world.runtime.store.every() for row in rows}
 
     assert after.items() <= before.items()
 
@@ -213,7 +213,7 @@ def test_a_damaged_file_is_described_one_problem_a_line(tmp_path: Path) -> None:
     assert not [each for each in found if "\n" in each or each.startswith("***")]
 
 
-def test_envelopes_that_were_overwritten_are_not_saved(world: Home) -> None:
+def test_stored_json_that_was_overwritten_is_not_saved(world: Home) -> None:
     """Damage that SQLite does not notice."""
     good = {"envelope": b"\0{}", "seq": 1, "session_key": 1}
     assert repair.readable("messages", good)

@@ -1,4 +1,4 @@
-"""Cold envelopes lie packed together: nothing changes but the size, whatever happens in between."""
+"""Cold stored JSON lie packed together: nothing changes but the size, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hermes_lcm.errors import StoreCorrupt, StoreError
 from hermes_lcm.importers import export
 from hermes_lcm.ops.doctor import clean, repair
 from hermes_lcm.ops.survey import Survey
-from hermes_lcm.storage.envelopes import STORED_COLUMNS
+from hermes_lcm.storage.blocks import STORED_COLUMNS
 from hermes_lcm.storage.packing import BLOCK_BYTES, LARGE_BYTES, pack_block, unpack_block
 
 
@@ -36,19 +36,19 @@ def packed(world: World, *, hot: int = 0, least_bytes: int = 1) -> int:
 
 
 def alone(world: World) -> int:
-    """Envelopes that lie in their row."""
+    """Stored JSON that lie in their row."""
     return int(world.db.query("SELECT count(*) FROM messages WHERE typeof(envelope) = 'blob'")[0][0])
 
 
 def everything(world: World) -> list[tuple[Any, ...]]:
     rows = world.db.query("SELECT store_id, envelope FROM messages ORDER BY store_id")
-    return [(store_id, world.store.envelope(store_id, stored)) for store_id, stored in rows]
+    return [(store_id, world.store.stored_json(store_id, stored)) for store_id, stored in rows]
 
 
 @given(st.lists(st.text(), min_size=1, max_size=20))
-def test_a_block_gives_back_what_it_was_given(envelopes: list[str]) -> None:
+def test_a_block_gives_back_what_it_was_given(json_texts: list[str]) -> None:
     """Any text, empty ones included."""
-    rows = [(n * 7 + 1, text) for n, text in enumerate(envelopes)]
+    rows = [(n * 7 + 1, text) for n, text in enumerate(json_texts)]
     rows = [(n, text) for n, text in rows if text.encode("utf-8", "ignore").decode() == text]
 
     assert {n: body.decode() for n, body in unpack_block(pack_block(rows)).items()} == dict(rows)

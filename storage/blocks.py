@@ -1,8 +1,8 @@
 """
 Stored JSON of messages: one by one in its row while it is young, many together in a block once it is old.
 
-Owns table ``blocks``. A block holds the envelopes of messages of one conversation that followed each other; each of their rows
-has the block's number in the place of its envelope. Blocks never change: they are written in the transaction that lets their rows
+Owns table ``blocks``. A block holds the stored JSON of messages of one conversation that followed each other; each of their
+rows has the block's number in its place. Blocks never change: they are written in the transaction that lets their rows
 point at them, and go with their conversation. When packing is due decides ``upkeep``; the bytes are ``packing``'s business.
 """
 
@@ -20,12 +20,12 @@ from .meta import Meta
 from .packing import BLOCK_BYTES, LARGE_BYTES, pack_block, unpack, unpack_block
 
 _CACHED_BYTES = 4_000_000
-#: What ``Blocks.envelope`` and reading what it gives may raise.
+#: What ``Blocks.stored_json`` and reading what it gives may raise.
 UNREADABLE: Final = (zlib.error, ValueError, KeyError, IndexError, TypeError)
 _INSERT = "INSERT INTO blocks(conversation_id, data) VALUES (?,?)"
 
 Stored = bytes | int
-"""The column ``envelope`` of a row: an envelope by itself, or the number of its block."""
+"""The column ``envelope`` of a row: stored JSON by itself, or the number of its block."""
 
 
 class Blocks:
@@ -39,21 +39,21 @@ class Blocks:
         self._bytes = 0
 
     # -- reading ------------------------------------------------------------------------------------
-    def envelope(self, store_id: int, stored: Stored) -> str:
-        """The envelope of a message. Raises zlib.error, ValueError or KeyError when it is not there or no envelope."""
+    def stored_json(self, store_id: int, stored: Stored) -> str:
+        """The stored JSON of a message. Raises zlib.error, ValueError or KeyError when it is not there or no stored JSON."""
         if isinstance(stored, bytes):
             return unpack(stored)
         if not isinstance(stored, int):
-            raise ValueError(f"an envelope of type {type(stored).__name__}")
+            raise ValueError(f"stored JSON of type {type(stored).__name__}")
         known = self._block(stored)
         if store_id not in known:
             raise KeyError(f"block {stored} does not hold it")
         return known[store_id].decode("utf-8")
 
     def legible(self, store_id: int, stored: Stored) -> str:
-        """The same. Raises StoreCorrupt when it is not there or no envelope."""
+        """The same. Raises StoreCorrupt when it is not there or no stored JSON."""
         try:
-            return self.envelope(store_id, stored)
+            return self.stored_json(store_id, stored)
         except UNREADABLE as exc:
             raise unreadable(store_id, exc) from exc
 
@@ -84,29 +84,29 @@ class Blocks:
 
 
 def unreadable(store_id: int, exc: Exception) -> StoreCorrupt:
-    """The error for a row whose envelope cannot be read."""
+    """The error for a row whose stored JSON cannot be read."""
     return StoreCorrupt(f"the content of msg_{store_id} cannot be read ({type(exc).__name__}: {exc})")
 
 
 def grouped(rows: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, list[tuple[int, str]]]]:
-    """Rows (store id, conversation, envelope) as they go into blocks: (conversation, its envelopes), none too large."""
+    """Rows (store id, conversation, stored JSON) as they go into blocks: (conversation, its stored JSON), none too large."""
     by_conversation: dict[int, list[tuple[int, str]]] = {}
-    for store_id, conversation, envelope in rows:
-        if len(envelope) <= LARGE_BYTES:
-            by_conversation.setdefault(conversation, []).append((store_id, envelope))
-    for conversation, envelopes in by_conversation.items():
-        for group in _parts(envelopes):
+    for store_id, conversation, stored_json in rows:
+        if len(stored_json) <= LARGE_BYTES:
+            by_conversation.setdefault(conversation, []).append((store_id, stored_json))
+    for conversation, json_texts in by_conversation.items():
+        for group in _parts(json_texts):
             if len(group) > 1:  # one by itself gains nothing
                 yield conversation, group
 
 
-def _parts(envelopes: Sequence[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    """Envelopes in parts of about BLOCK_BYTES, all nearly equal."""
-    total = sum(len(envelope) for _, envelope in envelopes)
+def _parts(json_texts: Sequence[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Stored JSON in parts of about BLOCK_BYTES, all nearly equal."""
+    total = sum(len(stored_json) for _, stored_json in json_texts)
     count = max(1, round(total / BLOCK_BYTES))
     part: list[tuple[int, str]] = []
     used = done = 0
-    for each in envelopes:
+    for each in json_texts:
         part.append(each)
         used += len(each[1])
         if used >= total * (done + 1) / count:
@@ -127,7 +127,7 @@ def packed(groups: Iterable[tuple[int, list[tuple[int, str]]]]) -> list[tuple[in
 
 
 # -- packing ----------------------------------------------------------------------------------------------
-#: A row but for its envelope; STORED_COLUMNS: as it is stored, with the number of its session.
+#: A row but for its stored JSON; STORED_COLUMNS: as it is stored, with the number of its session.
 COLUMNS = (
     "store_id, conversation_id, {}, seq, pos, role, tool_name, answers, digest, tokens, chars, said_at, stored_at, "
     "source, flags, revises"
@@ -137,27 +137,27 @@ _PACKED = "packed_to"  # the last row that was looked at for packing
 _STEP_BYTES, _STEP_ROWS = 4 * BLOCK_BYTES, 1000
 
 
-#: A row as it is packed: store id, conversation, what is stored of its envelope, the envelope ("" where it cannot be read).
+#: A row as it is packed: store id, conversation, what is stored of its stored JSON, the stored JSON ("" where it cannot be read).
 _Lying = tuple[int, int, Stored, str]
 _LYING = "store_id, conversation_id, envelope"
 
 
 class ColdRows:
-    """The rows of one database whose envelopes may move."""
+    """The rows of one database whose stored JSON may move."""
 
     def __init__(self, db: Database, blocks: Blocks) -> None:
         self._db = db
         self._blocks = blocks
 
     def pack(self, *, hot: int, least_bytes: int = _STEP_BYTES) -> int:
-        """Pack some of the oldest envelopes that lie alone, except those of the newest ``hot`` rows; how many were packed.
+        """Pack some of the oldest stored JSON that lie alone, except those of the newest ``hot`` rows; how many were packed.
 
         0: there are too few of them yet. What a row says stays what it was; only where it lies changes.
         """
         meta = Meta(self._db)
         done = int(meta.value(_PACKED) or 0)
         window = self._window(done, hot)
-        if len(window) < _STEP_ROWS and sum(len(envelope) for *_, envelope in window) < least_bytes:
+        if len(window) < _STEP_ROWS and sum(len(stored_json) for *_, stored_json in window) < least_bytes:
             return 0
         span = "store_id > ? AND store_id <= ?"
         blocks = _blocks_of(window)
@@ -169,11 +169,11 @@ class ColdRows:
         return sum(len(store_ids) for _, store_ids, _ in blocks)
 
     def pack_own(self, conversation_id: int, *, least_bytes: int) -> int:
-        """Pack some envelopes of one conversation that lie alone, however new they are; how many were packed."""
+        """Pack some stored JSON of one conversation that lie alone, however new they are; how many were packed."""
         lonely = "conversation_id = ? AND store_id > ? AND typeof(envelope) = 'blob'"
         which = (conversation_id, int(Meta(self._db).value(_PACKED) or 0))
         window = self._read(f"SELECT {_LYING} FROM messages WHERE {lonely} ORDER BY seq LIMIT ?", (*which, _STEP_ROWS))
-        if sum(len(envelope) for *_, envelope in window) < least_bytes:
+        if sum(len(stored_json) for *_, stored_json in window) < least_bytes:
             return 0
         blocks, ids = _blocks_of(window), padded([row[0] for row in window])
         with self._db.transaction():
@@ -203,7 +203,7 @@ class ColdRows:
         )
 
     def _window(self, done: int, hot: int) -> list[_Lying]:
-        """The next rows to pack: (store id, conversation, what is stored, envelope), about ``_STEP_BYTES`` of text."""
+        """The next rows to pack: (store id, conversation, what is stored, stored JSON), about ``_STEP_BYTES`` of text."""
         newest = self._db.query_one("SELECT max(store_id) FROM messages")
         last = int(newest[0] or 0) - hot if newest else 0
         if last <= done:
@@ -217,7 +217,7 @@ class ColdRows:
         for rows in self._db.iterate(sql, params, size=50):
             for store_id, conversation, stored in rows:
                 try:
-                    text = self._blocks.envelope(store_id, stored)
+                    text = self._blocks.stored_json(store_id, stored)
                 except UNREADABLE:
                     text = ""  # the doctor tells of it; as it cannot be read it stays where it is
                 window.append((store_id, conversation, stored, text))
@@ -228,6 +228,6 @@ class ColdRows:
 
 
 def _blocks_of(window: Sequence[_Lying]) -> list[tuple[int, Sequence[int], bytes]]:
-    """The envelopes of a window that lie alone, as blocks."""
+    """The stored JSON of a window that lie alone, as blocks."""
     alone = [(i, conversation, text) for i, conversation, stored, text in window if text and isinstance(stored, bytes)]
     return list(packed(grouped(alone)))
