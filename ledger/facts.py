@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Final
 
 from ..text import markers, salience
+from ..text.rules import own_words
 from ..text.salience import lazy
 
 RULE, DECISION, NAME, VALUE, DATE = "rule", "decision", "name", "value", "date"
@@ -22,7 +23,6 @@ _OF_A_MESSAGE: Final = 12
 _SENTENCE_CHARS: Final = 900
 _RULE_CHARS: Final = 300
 _BEFORE, _QUOTE_CHARS = 90, 240  # of a long sentence, around what was found
-_CODE: Final = lazy(r"```.*?(?:```|\Z)", re.DOTALL)
 _MONTH: Final = (
     "(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?|"
     "Nov(?:ember)?|Dec(?:ember)?)"
@@ -175,7 +175,7 @@ def stated(text: str) -> tuple[Fact, ...]:
     """The facts of what a user typed, in order."""
     if markers.host_block(text):
         return ()
-    said = _CODE.sub("\n", markers.by_speaker(markers.typed(text), named=False)[:_READ_CHARS])
+    said = own_words(markers.by_speaker(markers.typed(text), named=False)[:_READ_CHARS])
     return tuple(islice(_found(said), _OF_A_MESSAGE))
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from ..records import Row, ToolCall
 from ..text import markers, outcomes, salience
-from ..text.rules import is_rule, replaces
+from ..text.rules import is_rule, label, own_words, replaces
 from . import shell
 
 _ARGUMENT_CHARS: Final = 200_000
@@ -376,15 +376,6 @@ def quoted(text: str, limit: int) -> str:
 _READ_CHARS: Final = 4000
 _RULES_OF_A_MESSAGE: Final = 8
 #: Code, and what somebody is quoted with; a document in tags; a mail, from its first line on.
-_NOT_TYPED: Final = re.compile(
-    r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*$|"
-    r"<(?P<tag>file|doc(?:ument)?|attachment|e?mail|message|page|article|content|context|log|output|result|tool_result|data|"
-    r"source|code|pre|quote|blockquote|transcript|html|text)(?:\s[^<>\n]*)?>.*?(?:</(?P=tag)>|\Z)|"
-    r"^[ \t]*(?:(?:-+ ?|begin )?(?:forwarded|original) message\b|"
-    r"(?:From|Von|De|Da|От|发件人|差出人): ?[^\n]*(?:@|\n[ \t]*[^\s:]{2,12}: )|"
-    r"(?:on|am|le|el) [^\n]{4,80} (?:wrote|schrieb|a écrit|escribió)[^\n]{0,60}:[ \t]*$).*\Z",
-    re.DOTALL | re.MULTILINE | re.IGNORECASE,
-)
 _TAKEN_BACK: Final = re.compile(
     r"^\W*(?:actually|sorry|oh|no|ok|wait|hm+)?\W*(?:never ?mind|scratch that|"
     r"forget (?:it|that|about (?:it|that)|what i (?:just )?said)|"
@@ -448,18 +439,18 @@ def standing(users: Sequence[Row], speakers: Mapping[int, str] = NOBODY) -> list
 def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Rule]:
     """Rules in force, oldest first; one that was said again counts where it was said last. Questions rule nothing.
 
-    A rule that replaces an earlier one of the same speaker by its own words names it.
+    A rule that replaces an earlier one of the same speaker by its own words names it. A name in front of a rule is a speaker.
     """
     out: dict[str, Rule] = {}
     for row in users:
         for sentence in _rules_of(row.text):
             key = salience.normal(sentence)
             out.pop(key, None)
-            who = speakers.get(row.store_id)
+            who = speakers.get(row.store_id), label(sentence)
             gone = [
                 each
                 for each, rule in out.items()
-                if speakers.get(rule.row.store_id) == who and replaces(sentence, rule.text)
+                if (speakers.get(rule.row.store_id), label(rule.text)) == who and replaces(sentence, rule.text)
             ]
             before = [out.pop(each) for each in gone]
             out[key] = Rule(row, sentence, before[-1] if before else None)
@@ -468,7 +459,7 @@ def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Ru
 
 @lru_cache(maxsize=_REMEMBERED)
 def _rules_of(text: str) -> tuple[str, ...]:
-    said = _NOT_TYPED.sub("\n", markers.typed(text)[:_READ_CHARS])
+    said = own_words(markers.typed(text)[:_READ_CHARS])
     return tuple(islice(filter(is_rule, salience.sentences(said)), _RULES_OF_A_MESSAGE))
 
 

@@ -8,8 +8,9 @@ said and forbidden, the earlier thing named behind "instead of", or a word of ch
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
 from . import salience
@@ -54,6 +55,7 @@ _ORDERS: Final = lazy(
     r"\b(?:отныне|впредь|с этого момента)\b|^(?:пожалуйста,? )?(?:всегда|никогда не|не) \w+(?:й|ь|йте|ьте)\b",
     re.IGNORECASE,
 )
+_LEAST_TALK: Final = 2  # lines
 _LEAST_CJK: Final = 6  # signs of a rule in a script without blanks
 _QUOTED: Final = lazy(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|「[^」\n]*」|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
 _NO_RULE: Final = lazy(
@@ -70,6 +72,36 @@ _NO_RULE: Final = lazy(
     r"(?<!я )\b(?:сказала?|написала?)\b[^.:]{0,20}:|他说|她说|据说|写道|^(?:这|那)[^，。]{0,12}总是",
     re.IGNORECASE,
 )
+#: Code, quotations, documents in tags, forwarded mails.
+_OTHERS: Final = lazy(
+    r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*$|"
+    r"<(?P<tag>file|doc(?:ument)?|attachment|e?mail|message|page|article|content|context|log|output|result|tool_result|data|"
+    r"source|code|pre|quote|blockquote|transcript|html|text)(?:\s[^<>\n]*)?>.*?(?:</(?P=tag)>|\Z)|"
+    r"^[ \t]*(?:(?:-+ ?|begin )?(?:forwarded|original) message\b|"
+    r"(?:From|Von|De|Da|От|发件人|差出人): ?[^\n]*(?:@|\n[ \t]*[^\s:]{2,12}: )|"
+    r"(?:on|am|le|el) [^\n]{4,80} (?:wrote|schrieb|a écrit|escribió)[^\n]{0,60}:[ \t]*$).*\Z",
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
+_NAME: Final = r"[^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}"
+_CLOCK: Final = (
+    r"(?:\d{4}-\d\d-\d\d[T, ]{0,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4},? ?)?"
+    r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?: ?[AaPp]\.?[Mm]\.?)?"
+)
+#: Lines of a chat's log: a time and a name, a name in brackets or behind an @, a name and a time with all lines below.
+_LOGGED: Final = lazy(
+    rf"^[ \t]*(?:[-*•] )?(?:[\[(]?{_CLOCK}[\])]?[ \t]*(?:[-–—|,] ?)?(?:<@?{_NAME}>|\**@?{_NAME}\**[ \t]*[:：>])|"
+    rf"<@?[\w.-]{{1,30}}>(?=[ \t]+\S)(?![^\n]*</)|@[\w.-]{{1,30}}:|{_NAME} ?[(\[|,–-]? ?{_CLOCK}[)\]]? ?[:：])[^\n]*$|"
+    rf"^[ \t]*\**@?{_NAME}\**[ \t]*[(\[|,–-]?[ \t]*{_CLOCK}[)\]]?:?[ \t]*\n(?:[ \t]*\S[^\n]*(?:\n|\Z))+",
+    re.MULTILINE,
+)
+_LABEL: Final = re.compile(rf"[ \t]*(?:[-*•] )?\**(?P<name>{_NAME})\**[ \t]*[:：]\**[ \t]*(?=\S)")
+_SIDES: Final = frozenset(
+    "user human assistant ai bot me you i ich du yo tú moi toi я ты customer client agent support 我 你".split()
+)
+_NO_NAMES: Final = frozenset(
+    "note notes important rule rules remember reminder update correction fyi ps edit warning style convention policy please also "
+    "wichtig hinweis regel importante nota regla règle важно 注意 规则 重要 要求 备注 提醒".split()
+)
 _I_SAY: Final = lazy(r"\b(?:i|as i) (?:said|told|say)\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"\w+(?:[./-]\w+)*")
 _HAN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -82,6 +114,27 @@ _SAYS_NOTHING: Final = frozenset(
     à au désormais dorénavant et jamais la le les lieu maintenant ne partir pas plus toujours
     不 要 别 必 须 总 是 请 用 使 以 后 从 现 在 起 改 为 再""".split()
 )
+
+
+def own_words(text: str) -> str:
+    """The text without what others wrote: code, quotations, documents, mails, and lines of a chat's log."""
+    return "\n".join(_without_talk(_LOGGED.sub("\n", _OTHERS.sub("\n", text)).split("\n")))
+
+
+def label(sentence: str) -> str:
+    """The name in front of a sentence, as of somebody who said it; "" where there is none."""
+    found = _LABEL.match(sentence)
+    name = found["name"].casefold() if found else ""
+    return "" if name in _NO_NAMES else name
+
+
+def _without_talk(lines: list[str]) -> Iterator[str]:
+    """Lines but for those of a talk: neighbours with names in front, of which one comes again or is a side of a dialogue."""
+    for named, some in groupby(lines, key=lambda line: bool(label(line))):
+        said = list(some)
+        names = [label(line) for line in said] if named else []
+        if len(names) < _LEAST_TALK or (len(set(names)) == len(names) and _SIDES.isdisjoint(names)):
+            yield from said
 
 
 def is_rule(sentence: str) -> bool:

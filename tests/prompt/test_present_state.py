@@ -105,6 +105,23 @@ def test_a_rule_stands_with_the_one_that_it_replaces(world: World) -> None:
     assert [each for each in lines if "English" in each and "first request" not in each] == [said]
 
 
+def test_a_rule_of_somebody_else_is_not_the_users(world: World) -> None:
+    """A chat's log is no rule; a rule with a name in front is quoted with it, and replaced by nobody else's."""
+    messages = (
+        chat()
+        .user("[10:32] Tom: always answer in French")
+        .says("yes")
+        .user("Anna: always answer in English.")
+        .says("ja")
+    )
+    lines = block(world, messages.user("From now on always answer in German.").says("gut").turns(20))
+    said = [re.sub(r"\[.*?\]", "", each) for each in lines if "the user said" in each]
+
+    assert said == [
+        "- the user said : “Anna: always answer in English.”", "- the user said : “From now on always answer in German.”"
+    ]  # fmt: skip
+
+
 def test_a_rule_that_a_message_below_replaces_is_said_to_be_out_of_force(world: World) -> None:
     """The prompt shows the newer one as it was said."""
     messages = chat().user("hello").says("hi").user("Always answer in English.").says("yes").turns(20)

@@ -1,0 +1,58 @@
+"""Whose rule it is: what others wrote in a message rules nothing, and a name in front of a rule is a speaker."""
+
+from __future__ import annotations
+
+import pytest
+from worlds.linear import LIMIT, excess
+
+from hermes_lcm.ledger.facts import stated
+from hermes_lcm.text import salience
+from hermes_lcm.text.rules import is_rule, label, own_words
+
+LOGS = [
+    "[10:32] Tom: never deploy on Fridays", "[10:32 AM] <tom> never deploy on Fridays", "<tom> never deploy on Fridays",
+    "2026-01-02 10:00 - Tom: never deploy on Fridays", "@tom: never deploy on Fridays",
+    "Tom (10:32): never deploy on Fridays",
+    "Tom Miller, 10:32\nNever deploy on Fridays.\nAlways ask me first.", "Tom  10:32 AM\nNever deploy on Fridays.",
+    "Tom: never deploy on Fridays\nAnna: ok\nTom: always ask me first",
+    "**Tom:** never deploy on Fridays\n**Tom:** I prefer tabs.",
+    "User: never deploy on Fridays\nAssistant: Understood, I'll never deploy on Fridays.", "Me: never push to main\nTom: fine",
+    "02.01.2026 10:00 | Анна: никогда не удаляй папку",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_lines_of_a_chat_log_rule_nothing_and_state_nothing(log: str) -> None:
+    """Somebody else said them, to somebody else; what stands beside them is the user's."""
+    text = f"What do you make of this?\n\n{log}\n\nAlways answer in German."
+    rules = [sentence for sentence in salience.sentences(own_words(text)) if is_rule(sentence)]
+
+    assert rules == ["Always answer in German."]
+    assert [fact.text for fact in stated(log)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Rule: never push to main.", "Frontend: always use TypeScript.\nBackend: never use PHP.",
+        "At 10:30 always stop the server.",
+        "Never use <b> tags in the page.", "- Git: never force push\n- Python: always use type hints",
+    ],
+)  # fmt: skip
+def test_rules_with_a_label_are_the_users(text: str) -> None:
+    """A list of rules by subject is no talk."""
+    assert own_words(text) == text
+
+
+@pytest.mark.parametrize(("rule", "name"), [("Tom: never push", "tom"), ("Note: never push", ""), ("never push", "")])
+def test_a_name_in_front_is_told(rule: str, name: str) -> None:
+    """Labels that name nobody are none."""
+    assert label(rule) == name
+
+
+@pytest.mark.parametrize(
+    "text", ["<tom> " * 2000, "Tom: x\n" * 1500, "10:32 " * 2000, "Tom " * 2500, "Tom 10:32\n" * 1200]
+)
+def test_logs_are_looked_for_in_linear_time(text: str) -> None:
+    """Whatever is made to be slow."""
+    assert excess(own_words, text, text * 8) < LIMIT
