@@ -280,10 +280,13 @@ class LCMEngine(ContextEngine):
         self.runtime.saw_owner(session_id, seen.owner())
 
     def begins(self, messages: Sequence[Mapping[str, Any]]) -> bool:
-        """Does the host's own transcript of this session, as old as ours, show no more than this first turn?
+        """Does the host's own transcript of this session, as old as ours, show no more than this first message?
 
-        Then the user has taken back (``/undo``) all that was said before. Clients of the API server show what they like.
+        Then the user has taken back (``/undo``) all that was said before. A turn that begins with a rotation is called the first, too,
+        but shows more. Clients of the API server show what they like.
         """
+        if len(facts.said(messages)) > 1:
+            return False
         row, known = facts.session_row(self.session_db, self.session_id), self.runtime.stored(self.session_id)
         if not isinstance(row, Mapping) or known is None or known.platform == CLIENTS:
             return False

@@ -20,12 +20,15 @@ pytestmark = pytest.mark.host
 
 @pytest.mark.parametrize("in_place", [True, False], ids=["in-place", "rotating"])
 def test_each_message_is_stored_once(tmp_path: Path, in_place: bool) -> None:
-    """Nine turns with three compactions and background reviews, then a restart: rows equal distinct messages."""
+    """Eleven turns with three compactions and background reviews, then a restart: rows equal distinct messages.
+
+    Compactions come every second or third turn: sooner where the summaries were ready in time.
+    """
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2)
         with home.process() as host:
             first = last = host.open()["session_id"]
-            for turn in range(9):
+            for turn in range(11):
                 done = host.turn(text=model.says(sayings(turn)))
                 assert (done["failed"], done["final"]) == (None, f"Done with turn {turn}.")
                 last = done["session_id"]

@@ -19,13 +19,13 @@ pytestmark = pytest.mark.host
     "in_place", [pytest.param(True, id="in-place"), pytest.param(False, id="rotating", marks=pytest.mark.slow)]
 )
 def test_each_message_of_a_chat_is_stored_once(tmp_path: Path, in_place: bool) -> None:
-    """Nine turns with three compactions, background reviews, and the agent rebuilt in between."""
+    """Eleven turns with three compactions, background reviews, and the agent rebuilt in between."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2)
         with home.process() as host:
             host.gateway()
             sessions = []
-            for turn in range(9):
+            for turn in range(11):
                 if turn == 5:
                     host.wait_reviews()
                     host.gateway_evict()

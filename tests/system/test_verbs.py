@@ -18,8 +18,8 @@ from worlds.process import chat
 
 from hermes_lcm.command import answer, operator_access
 
-VERBS = ("say", "say", "undo", "undo_all", "retry", "edit", "drop", "model", "personality", "compress", "restart", "branch",
-         "new", "back", "take_over", "take_in")  # fmt: skip
+VERBS = ("say", "say", "undo", "undo_all", "retry", "edit", "drop", "model", "personality", "compress", "rotate", "restart",
+         "branch", "new", "back", "take_over", "take_in")  # fmt: skip
 
 LONG = "of many words " * 200  # so that a compaction is worth it
 
@@ -32,6 +32,7 @@ class Terminal:
         self.count = self.born = self.folded = 0
         self.said: dict[str, Counter[str]] = {}
         self.ids: list[str] = []
+        self.rotated: dict[str, str] = {}
         self.open("s0")
 
     def open(self, session: str, **facts: Any) -> None:
@@ -46,17 +47,25 @@ class Terminal:
 
     def turn(self, text: str) -> None:
         """A user's message and its answer, with the hooks of a turn."""
-        live, first = self.agent.live, not self.agent.live
+        first = not self.agent.live
+        self.ask(text)
+        self.answer(first=first)
+
+    def ask(self, text: str) -> None:
         self.count += 1
-        for message in (chat().user(text)[0], chat().says(f"answer {self.count} {LONG}")[0]):
-            live.append(message)
-            self.world.db.said.setdefault(self.session, []).append(dict(message))
-            self.said[self.session][str(message["content"])] += 1
-            if message["role"] == "user":
-                self.world.hooks.pre_llm_call(
-                    session_id=self.session, conversation_history=list(live), platform="cli", is_first_turn=first
-                )
-        self.world.hooks.post_llm_call(session_id=self.session, conversation_history=list(live), platform="cli")
+        self.add(chat().user(text)[0])
+
+    def answer(self, *, first: bool) -> None:
+        """The rest of a turn. ``first``: what the host calls the first turn of a session."""
+        facts = {"session_id": self.session, "platform": "cli"}
+        self.world.hooks.pre_llm_call(conversation_history=list(self.agent.live), is_first_turn=first, **facts)
+        self.add(chat().says(f"answer {self.count} {LONG}")[0])
+        self.world.hooks.post_llm_call(conversation_history=list(self.agent.live), **facts)
+
+    def add(self, message: dict[str, Any]) -> None:
+        self.agent.live.append(message)
+        self.world.db.said.setdefault(self.session, []).append(dict(message))
+        self.said[self.session][str(message["content"])] += 1
 
     def cut(self, at: int, *, transcript: bool = True) -> None:
         del self.agent.live[at:]
@@ -113,6 +122,26 @@ class Terminal:
             self.agent.live.extend(copy.deepcopy(out))
             self.world.db.said[self.session] = copy.deepcopy(list(out))
 
+    def rotate(self) -> None:
+        """A turn that begins with a compaction in a new session, to which the host says that it is the first one there."""
+        self.ask(f"question {self.count}")
+        engine, live, old = self.agent.engine, self.agent.live, self.session
+        out = engine.compress(list(live), current_tokens=self.count * 1000, force=True)
+        if rotated := out != list(live):
+            self.folded += 1
+            self.born += 1
+            self.world.db.rows[old]["end_reason"] = "compression"
+            self.rotated[old] = new = self.world.row(f"r{self.born}", "cli", parent_session_id=old)
+            self.said[new] = Counter()
+            engine.on_session_start(new, platform="cli", boundary_reason="compression", old_session_id=old)
+            self.agent.session = new
+            self.agent.live = chat()
+            self.agent.live.extend(copy.deepcopy(out))
+            if self.born % 2:  # hosts write it now or at the end of the turn
+                self.world.db.said[new] = copy.deepcopy(list(out))
+        self.answer(first=rotated)
+        self.world.db.said[self.session] = copy.deepcopy(list(self.agent.live))
+
     def restart(self) -> None:
         self.world.runtime.ingest.forget_all()
         self.resume(self.session)
@@ -136,8 +165,11 @@ class Terminal:
         self.say()
 
     def back(self) -> None:
-        """`/resume` of the oldest session, and on with it."""
-        self.resume(self.ids[0])
+        """`/resume` of the oldest session, or of what the host made of it, and on with it."""
+        session = self.ids[0]
+        while session in self.rotated:
+            session = self.rotated[session]
+        self.resume(session)
         self.say()
 
     def take_over(self) -> None:
@@ -201,7 +233,7 @@ def test_each_verb_between_two_turns_and_a_restart(verb: str, hermes_home: Path)
         getattr(host, step)()
         host.check()
 
-    assert host.folded == 2 * (verb == "compress")
+    assert host.folded == 2 * (verb in ("compress", "rotate"))
 
 
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
