@@ -282,8 +282,8 @@ class LCMEngine(ContextEngine):
     def begins(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Does the host's own transcript of this session, as old as ours, show no more than this first message?
 
-        Then the user has taken back (``/undo``) all that was said before. A turn that begins with a rotation is called the first, too,
-        but shows more. Clients of the API server show what they like.
+        Then the user has taken back (``/undo``) all that was said before. A turn that begins with a rotation is called the
+        first, too, but shows more. Clients of the API server show what they like.
         """
         if len(facts.said(messages)) > 1:
             return False
