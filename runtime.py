@@ -130,7 +130,8 @@ class Runtime:
         self.payloads = Payloads(self.db, folder_of(path), self.health)
         self.filters = build_filters(config, self.payloads, self.health)
         self.config = config = replace(config, custom_instructions=self.filters.text(config.custom_instructions))
-        self.db.clean, self.sessions = self.filters.key, Sessions(self.db, self.filters.text)
+        self.db.clean = self.filters.key
+        self.sessions = Sessions(self.db, self.filters.text, self.filters.identity)
         self.store = MessageStore(self.db, self.index)
         self.dag = SummaryDag(self.db, self.node_index, self.filters.text)
         #: The messages exactly as they were said; and as they are read and searched: encoded bytes as placeholders.
@@ -476,7 +477,23 @@ class Runtime:
         if not platform and self._has_patterns:
             known = self.stored(session_id)
             platform = known.platform if known else ""
-        return self._mode(session_id, platform)
+        mode = self._mode(session_id, platform)
+        return (self._mode_of_parents(session_id) or mode) if mode == "full" and self._has_patterns else mode
+
+    def _mode_of_parents(self, session_id: str) -> str:
+        """What leaves out a session from which this one was made leaves it out too; "" where nothing does."""
+        seen = {session_id}
+        facts = self._pending.get(session_id)
+        while facts is not None and facts.parent and facts.parent not in seen:
+            parent = facts.parent
+            seen.add(parent)
+            facts = self._pending.get(parent)
+            known = None if facts is not None and facts.platform else self.stored(parent)
+            platform = known.platform if known else facts.platform if facts is not None else ""
+            mode = self._mode(parent, platform)
+            if mode not in ("full", HELD):
+                return mode
+        return ""
 
     def _admits(self, session_id: str, messages: Sequence[Mapping[str, Any]]) -> bool:
         """May this list be stored? Where that is not known yet it is kept in memory until it is."""

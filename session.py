@@ -123,15 +123,15 @@ def key_of(db: Database, session_id: str, conversation_id: int) -> int:
 class Sessions:
     """The sessions of one database."""
 
-    def __init__(self, db: Database, clean: Callable[[str], str] = str) -> None:
-        """``clean`` takes secrets out of the names under which sessions are stored."""
+    def __init__(self, db: Database, clean: Callable[[str], str] = str, named: Callable[[str], str] = str) -> None:
+        """``clean`` takes secrets out of a text, ``named`` out of the ids under which sessions are stored: no two become one."""
         self._db = db
-        self._clean = clean
+        self._clean, self._named = clean, named
         self._meta = Meta(db)
 
     def find(self, session_id: str) -> Session | None:
         """A session that is known, or None."""
-        return self._found(self._db.query, self._clean(session_id))
+        return self._found(self._db.query, self._named(session_id))
 
     @staticmethod
     def _found(read: Callable[..., list[tuple[Any, ...]]], session_id: str) -> Session | None:
@@ -160,7 +160,8 @@ class Sessions:
         ``origin`` "rotation" continues the parent's conversation; "branch" starts one that inherits the parent's messages up to
         ``fork_seq``; "subagent" starts one of its own.
         """
-        session_id = self._clean(session_id)
+        mine, session_id = alone(session_id), self._named(session_id)
+        principal = alone(session_id) if principal == mine else principal
         with self._db.transaction():
             known = self._found(self._db.fetch, session_id)  # another thread or process may have been faster
             if known is not None:
@@ -203,6 +204,7 @@ class Sessions:
 
     def adopt(self, child: str, parent: str) -> None:
         """A sub-agent's session belongs to its parent's principal."""
+        child, parent = self._named(child), self._named(parent)
         with self._db.transaction():
             self._db.execute(
                 "UPDATE sessions SET parent_session_id = :parent, origin = 'subagent', "
@@ -327,14 +329,14 @@ class Sessions:
         with self._db.transaction():
             self._db.execute(
                 "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE session_id = ?",
-                (now, self._clean(reason), self._clean(session_id)),
+                (now, self._clean(reason), self._named(session_id)),
             )
 
     def compacted(self, session_id: str) -> None:
         """Count one compaction that the host took over."""
         with self._db.transaction():
             self._db.execute(
-                "UPDATE sessions SET compactions = compactions + 1 WHERE session_id = ?", (self._clean(session_id),)
+                "UPDATE sessions SET compactions = compactions + 1 WHERE session_id = ?", (self._named(session_id),)
             )
 
     def carry(self, conversation_id: int, node_ids: Sequence[int]) -> None:

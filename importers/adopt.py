@@ -327,6 +327,6 @@ def parts_on(deps: Access, db: Database, *, ready: bool = True) -> Access:
     filters = build_filters(deps.config, payloads, health)
     return replace(
         deps, db=db, store=MessageStore(db, index, unfold=payloads.whole), dag=SummaryDag(db, nodes, filters.text),
-        sessions=Sessions(db, filters.text), scopes=Scopes(db), index=index, node_index=nodes,
+        sessions=Sessions(db, filters.text, filters.identity), scopes=Scopes(db), index=index, node_index=nodes,
         archives=Archives(db, filters.text), health=health, payloads=payloads, filters=filters,
     )  # fmt: skip

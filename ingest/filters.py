@@ -54,6 +54,8 @@ class WriteFilters:
         self._threshold = threshold
         #: As ``text``, for a short one that comes often.
         self.key: Callable[[str], str] = redactor.key if redactor is not None else str
+        #: Id of a session, as it is stored.
+        self.identity: Callable[[str], str] = redactor.identity if redactor is not None else str
 
     def text(self, text: str) -> str:
         """A text that is no message (a focus, a summary of the agent's, a setting), without secrets."""

@@ -34,6 +34,7 @@ _DONE = "[redacted:"
 _PLACEHOLDER = re.compile(r"\[redacted:([a-z_]+)(?::([0-9a-f]{12}))?\]")
 #: How the placeholder of a secret in a name or an id begins.
 NAMELESS: Final = "redacted_"
+_SALT, _ROUNDS = b"hermes-lcm", 200_000  # of the digest of an id that holds a password
 
 # Python before 3.11.5 matches wrongly where a group that may backtrack is repeated possessively: ``(?:a{1,8}b)++``.
 # What stands between a name and its value, and the value: quoted (at any depth of escaping) or not.
@@ -324,6 +325,7 @@ class Redactor:
         self.seen: set[str] | None = None
         #: Keys and names of tools are the same in most messages.
         self.key, self.name = lru_cache(2048)(self.text), lru_cache(2048)(self._name)
+        self.identity = lru_cache(2048)(self._identity)
         # Where two rules find the same, the first one names it: a shape says more than a name does.
         self._in_order = sorted(self._rules, key=lambda rule: rule.needs == _ASSIGNS)
 
@@ -340,6 +342,15 @@ class Redactor:
         """A name or an id without its secrets: what stands for them is made of characters that every provider takes in one."""
         clean = self.text(text)
         return text if clean == text else _PLACEHOLDER.sub(lambda found: f"{NAMELESS}{found[2] or found[1]}", clean)
+
+    def _identity(self, text: str) -> str:
+        """An id without its secrets that is no other id's: behind a password, which has no digest, one that is slow to guess."""
+        clean = self.text(text)
+        if clean == text or all(found[2] for found in _PLACEHOLDER.finditer(clean)):
+            return clean
+        return (
+            f"{clean}#{hashlib.pbkdf2_hmac('sha256', text.encode('utf-8', 'surrogatepass'), _SALT, _ROUNDS).hex()[:12]}"
+        )
 
     def _text(self, text: str, depth: int) -> str:
         clean = _replaced(text, self._edits(text))

@@ -166,6 +166,40 @@ def test_what_patterns_decide_waits_for_evidence(
     assert "sessions held back" not in world.topics()
 
 
+def test_what_is_made_from_a_session_that_is_left_out_is_left_out(
+    hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sub-agent of an ignored chat, and its own one, know what was said there."""
+    monkeypatch.setenv("LCM_IGNORE_SESSION_PATTERNS", "telegram")
+    world = Gateway(hermes_home)
+    world.agent("chat", "telegram", ALICE).says(PIN)
+    for parent, child in (("chat", "child"), ("child", "grandchild"), ("other", "kept")):
+        world.hooks.subagent_start(parent_session_id=parent, child_session_id=child)
+        world.agent(child, "subagent").says(f"{child}: {PIN}")
+    stored = [row.text for rows in world.runtime.store.every() for row in rows if PIN in row.text]
+    world.runtime.db.close()
+
+    assert stored == [f"kept: {PIN}"]
+    assert b"grandchild" not in b"".join(path.read_bytes() for path in hermes_home.rglob("lcm.db*"))
+
+
+def test_ids_that_differ_in_a_password_only_are_two_sessions(
+    hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redaction makes one placeholder of all passwords, and never one session of two clients."""
+    monkeypatch.setenv("LCM_SENSITIVE_PATTERNS_ENABLED", "true")
+    world = Gateway(hermes_home)
+    one = world.agent("password=hunter2222", "api_server").says(PIN)
+    other = world.agent("password=letmein333", "api_server").says("hello")
+    found = [len(each.finds(PIN)) for each in (one, other)]
+    world.runtime.preparer.stop()
+    world.runtime.db.close()
+
+    assert found == [1, 0]
+    assert world.runtime.stored(one.session) != world.runtime.stored(other.session)
+    assert b"hunter2222" not in b"".join(path.read_bytes() for path in hermes_home.rglob("lcm.db*"))
+
+
 # -- commands ------------------------------------------------------------------------------------------------------
 def typed(world: Gateway, monkeypatch: pytest.MonkeyPatch, key: str, words: str) -> str:
     """`/lcm` in a chat of a gateway."""
