@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from .config import KNOBS, shown
+from .config import KNOBS, setting_text
 from .errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError
 from .exam import grading, report
 from .fleet import forget as purging
@@ -280,16 +280,20 @@ def _preset_use(deps: Access, words: Words) -> Answer:
     plan = presets.taking_over(preset, deps.config)
     lines = []
     for name, value in plan.changes.items():
-        new = f"{shown(KNOBS[name].default)} (the default)" if value is None else shown(value)
-        lines.append(f"{name}: {shown(getattr(deps.config, name))} -> {new}")
-    lines += [f"{name} stays {shown(getattr(deps.config, name))}: {why}" for name, why in plan.kept.items()]
+        new = f"{setting_text(KNOBS[name].default)} (the default)" if value is None else setting_text(value)
+        lines.append(f"{name}: {setting_text(getattr(deps.config, name))} -> {new}")
+    lines += [f"{name} stays {setting_text(getattr(deps.config, name))}: {why}" for name, why in plan.kept.items()]
     data = {"preset": preset.name, "changes": plan.changes, "kept": plan.kept, "applied": words.apply}
     if not plan.changes:
         return Answer("\n".join([f"Nothing to do: {preset.name} is in effect.", *lines]), data)
     if not words.apply:
         return Answer("\n".join([*lines, f"Dry run. `/lcm preset use {preset.name} apply` writes this."]), data)
     for name, value in plan.changes.items():
-        why = facts.unset_setting(f"lcm.{name}") if value is None else facts.write_setting(f"lcm.{name}", shown(value))
+        why = (
+            facts.unset_setting(f"lcm.{name}")
+            if value is None
+            else facts.write_setting(f"lcm.{name}", setting_text(value))
+        )
         if why:
             raise BadRequest(f"Hermes did not write {name}: {why}")
     return Answer("\n".join([*lines, "Written to config.yaml. Agents take it up at their next start."]), data)
@@ -302,11 +306,11 @@ def _config_explain(deps: Access, words: Words) -> Answer:
     name, tried = str(said.data["name"]), words.rest[1:]
     if not tried:
         return said
-    value = settings.read(KNOBS[name], tried[0])
+    value = settings.parse_value(KNOBS[name], tried[0])
     if name not in replay.REACHED:
         note = f"A replay cannot show what another {name} changes: it shows when messages are folded, and how many."
         return Answer(f"{said.text}\n\n{note}", {**said.data, "replay": None})
-    lines, day = _replayed(deps, {f"with {shown(value)}": {name: value}})
+    lines, day = _replayed(deps, {f"with {setting_text(value)}": {name: value}})
     return Answer("\n".join([said.text, *lines]), {**said.data, **day})
 
 
@@ -315,7 +319,7 @@ def _config_set(deps: Access, words: Words) -> Answer:
         raise BadRequest("settings are changed at the terminal: `hermes lcm config set`")
     knob, value = settings.accepted(deps.config, words)
     before = getattr(deps.config, knob.name)
-    change = f"{knob.name}: {shown(before)} -> {shown(knob.read(value))}"
+    change = f"{knob.name}: {setting_text(before)} -> {setting_text(knob.read(value))}"
     data = {"name": knob.name, "before": before, "value": knob.read(value)}
     if words.dry:
         return Answer(f"{change}. Dry run: nothing was written to config.yaml.", data)
@@ -1091,7 +1095,7 @@ def _live(runtime: Runtime, engine: LiveEngine, common: EngineState) -> EngineSt
         fallback_context=engine.fallback_context,
         last_compression=engine.last_compression,
         engine_name_in_use=engine.name if engine.session_id else facts.selected_engine(),
-        calibration=runtime.calibration.shown(engine.model, engine.session_id, max(0, engine.last_prompt_tokens)),
+        calibration=runtime.calibration.status(engine.model, engine.session_id, max(0, engine.last_prompt_tokens)),
         cache=engine.cache,
         prices=runtime.priced(engine.model),
     )

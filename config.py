@@ -573,7 +573,7 @@ def _declared(each: Field[object]) -> Knob:
 KNOBS: Final[Mapping[str, Knob]] = {each.name: _declared(each) for each in fields(Config) if "kind" in each.metadata}
 
 
-def shown(value: object) -> str:
+def setting_text(value: object) -> str:
     """A setting's value as an operator would write it."""
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "(empty)"
@@ -605,7 +605,7 @@ def load(env: Mapping[str, str] | None = None, block: object = None) -> Config:
             else:
                 sources.append((knob_.name, source))
                 break
-        used = shown(values.get(knob_.name, knob_.default))
+        used = setting_text(values.get(knob_.name, knob_.default))
         hidden = isinstance(knob_.default, Secret)
         problems += [
             Problem(name, "(hidden)" if hidden else _printable(raw), knob_.expected, used) for name, raw in refused

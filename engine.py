@@ -465,7 +465,7 @@ class LCMEngine(ContextEngine):
             if not first:
                 logger.info("compaction of %s is already under way", self.session_id)
                 return messages
-            said = list(facts.said(messages))
+            said = list(facts.without_notes(messages))
             focus, memory = runtime.filters.text(focus_topic or ""), runtime.filters.text(memory_context)
             wishes = (said, current_tokens, focus, force, memory, began)
             outcome = runtime.outlasting(lambda: self._compact(*wishes))
@@ -537,7 +537,7 @@ class LCMEngine(ContextEngine):
 
         They are still in the host's own transcript. None: the list is no danger yet, so the host goes on with it.
         """
-        said = list(facts.said(messages))
+        said = list(facts.without_notes(messages))
         used = max(facts.rough(said), current or 0)
         if not self._nearly_full(used):
             return None

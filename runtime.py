@@ -606,7 +606,7 @@ class Runtime:
         if not session_id or not messages or host.in_background_review():
             return None
         seen = self.ingest.recognise(session_id, messages, thorough=thorough)
-        said = host.said(messages, seen.count)
+        said = host.without_notes(messages, seen.count)
         if not said:
             return None
         if platform:
@@ -619,9 +619,9 @@ class Runtime:
         if begins and (known := self.stored(session_id)) is not None:
             self.outlasting(lambda: self.ingest.begin_anew(known))
             seen = UNSEEN
-        return StoredList(said, self.take(session_id, said, thorough=thorough, seen=seen))
+        return StoredList(said, self.ingest_list(session_id, said, thorough=thorough, seen=seen))
 
-    def take(
+    def ingest_list(
         self,
         session_id: str,
         messages: Any,
@@ -631,7 +631,7 @@ class Runtime:
         seen: Recognised = UNSEEN,
     ) -> Transcript:
         """Ingest a live list; a success resolves what had been wrong. ``source``: the platform, if not the session's."""
-        return self.outlasting(lambda: self._take(session_id, messages, source, thorough, seen))
+        return self.outlasting(lambda: self._ingest_list(session_id, messages, source, thorough, seen))
 
     def _note_past(self, session_id: str, messages: Sequence[Mapping[str, Any]]) -> None:
         """A session that begins here with more than one request was resumed, not made by /new: nothing is carried into it."""
@@ -654,7 +654,7 @@ class Runtime:
                     raise
         return work()
 
-    def _take(self, session_id: str, messages: Any, source: str, thorough: bool, seen: Recognised) -> Transcript:
+    def _ingest_list(self, session_id: str, messages: Any, source: str, thorough: bool, seen: Recognised) -> Transcript:
         self._note_past(session_id, messages)
         began = time.perf_counter()
         with self.db.steady():  # what is read, and what is written then, is of one file
@@ -663,11 +663,13 @@ class Runtime:
             session = self.session(session_id)
             source = source or session.platform or UNKNOWN_SOURCE
             if (held := self._held.get(session_id)) is not None:
-                self.ingest.take(session, held, source=source)
+                self.ingest.ingest_list(session, held, source=source)
                 self._held.pop(session_id, None)
                 seen = UNSEEN
             only = not ENGINES.shared(session_id)
-            transcript = self.ingest.take(session, messages, source=source, thorough=thorough, seen=seen, alone=only)
+            transcript = self.ingest.ingest_list(
+                session, messages, source=source, thorough=thorough, seen=seen, alone=only
+            )
         self.metrics.observe("ingest_seconds", time.perf_counter() - began)
         self.health.counters["ingests"] += 1
         self.health.counters["messages_stored"] += transcript.stored
@@ -964,7 +966,7 @@ class LiveEngine(Protocol):
         """Requests are to show something else of this list from now on."""
 
 
-#: What is wrong with storing ends when a list was stored (``Runtime.take``), not when a call had none to store.
+#: What is wrong with storing ends when a list was stored (``Runtime.ingest_list``), not when a call had none to store.
 INGEST = "ingest"
 
 

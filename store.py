@@ -534,7 +534,7 @@ class MessageStore:
                 last = rows[-1].store_id if rows else last
             if more:
                 yield []
-        self._index.waiting.take(None)
+        self._index.waiting.remove(None)
         self._index.waiting.add(damaged)
 
     def _index_row(self, row: Row, ends: dict[int, str]) -> IndexRow:

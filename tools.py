@@ -79,7 +79,7 @@ def call(caller: Access, name: str, args: Args) -> Called:
         tool = TOOLS.get(name)
         if tool is None:
             guess = arguments.nearest(name, TOOLS)
-            raise BadRequest(f"there is no tool {arguments.shown(name)}; {f'did you mean {guess}?' if guess else 'see'} "
+            raise BadRequest(f"there is no tool {arguments.value_text(name)}; {f'did you mean {guess}?' if guess else 'see'} "
                              f"{', '.join(TOOLS)}")  # fmt: skip
         read = arguments.parsed(tool, args)
         answer = _ANSWERS[name](caller, read)

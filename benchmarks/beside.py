@@ -222,7 +222,7 @@ def _tell_secrets(runtime: Any) -> None:
 
     runtime.announce("20260102_secrets", platform="cli", model="m")
     said = ({"role": "user", "content": f"the login: password = Xk9_{n}qZ7w{n}v, and more words"} for n in range(3000))
-    rows = [NewRow(content.read(each), None, None, 0) for each in said]
+    rows = [NewRow(content.read_message(each), None, None, 0) for each in said]
     session = runtime.session("20260102_secrets")
     runtime.store.append(session.conversation_id, "20260102_secrets", 0, rows, source="cli", now=1.7e9)
 

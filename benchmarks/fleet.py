@@ -60,7 +60,7 @@ def host(folder: str, dsn: str, messages: str) -> None:
     for n in range(CONVERSATIONS):
         live = [{"role": ("user", "assistant")[k % 2], "content": talk.prose(240)} for k in range(count)]
         made.announce(f"{folder}-{n}", platform="cli", owner="local")
-        made.ingest.take(made.session(f"{folder}-{n}"), live, source="cli")
+        made.ingest.ingest_list(made.session(f"{folder}-{n}"), live, source="cli")
     print("filled", flush=True)
     sys.stdin.readline()
     began = time.perf_counter()
@@ -136,7 +136,7 @@ def lag(report: Report, shared: Shared, where: Path, turns: int) -> None:
         sql = "SELECT count(*) FROM lcm.messages WHERE session_id = 'lag'"
         for n in range(turns):
             live += [{"role": "user", "content": f"turn {n}"}, {"role": "assistant", "content": "yes"}]
-            held.append(kit.timed(made.take, "lag", live))
+            held.append(kit.timed(made.ingest_list, "lag", live))
             began = time.perf_counter()
             while admin.execute(sql).fetchone()[0] < len(live):  # type: ignore[index]
                 time.sleep(0.002)

@@ -49,7 +49,9 @@ def fill(runtime: Any, count: int, *, summarised: bool = True) -> None:
         rows = []
         for n in range(at, min(at + SESSION, count)):
             said = f"message {n} {' '.join(rng.choices(words, k=12))}"
-            rows.append(NewRow(content.read({"role": ("user", "assistant")[n % 2], "content": said}), None, None, 0))
+            rows.append(
+                NewRow(content.read_message({"role": ("user", "assistant")[n % 2], "content": said}), None, None, 0)
+            )
         ids = runtime.store.append(session.conversation_id, name, 0, rows, source="cli", now=1.7e9 + at)
         if summarised:
             summarise(runtime, session, ids)

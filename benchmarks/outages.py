@@ -526,7 +526,7 @@ def traced(run: Run, n: int, name: str) -> None:
         run.known.add(path)
         record = json.loads(path.read_text(encoding="utf-8"))
         if "message" in record:
-            meant[content.said(record["message"]).digest] += 1
+            meant[content.canonical_core(record["message"]).digest] += 1
     there: Counter[bytes] = Counter()
     sizes = []
     for path in sorted((*run.home.glob("*.db"), *run.home.glob("*.saved"), *run.home.glob("lcm-backups/*.sqlite3"))):
@@ -562,7 +562,7 @@ def judged(run: Run) -> dict[str, Any]:
     lost = doubled = disordered = said = 0
     for folder in sorted(run.folder.glob("chat*")):
         records = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json")))
-        meant = [content.said(record["message"]).digest for record in records if "message" in record]
+        meant = [content.canonical_core(record["message"]).digest for record in records if "message" in record]
         said += len(meant)
         session = at.sessions.find(folder.name)
         rows = at.store.heads([Segment(session.conversation_id)]) if session is not None else []

@@ -55,7 +55,7 @@ def week(runtime: Any, number: int, rng: random.Random, share: int) -> None:
                     url = "data:image/png;base64," + base64.b64encode(rng.randbytes(40_000)).decode()
                     said = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": url}}]
                 message = {"role": ("user", "assistant")[k % 2], "content": said}
-                rows.append(NewRow(runtime.filters(message, content.read(message)), stored_at=now))
+                rows.append(NewRow(runtime.filters(message, content.read_message(message)), stored_at=now))
             ids = runtime.store.append(session.conversation_id, session_id, 0, rows, source=platform, now=now)
             runtime.store.cold.pack_own(session.conversation_id, least_bytes=0)
             if platform == "telegram":

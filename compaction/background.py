@@ -232,7 +232,7 @@ class Preparer:
         view = replace(view, backlog=plan.settled(view.backlog, asked, self._floor(view, request)))
         # One lease for the conversation, not one a leaf: another process would cut what is left differently.
         lease = f"prepare:{session.conversation_id}"
-        if not self._leases.take(lease, _LEASE_S):
+        if not self._leases.claim(lease, _LEASE_S):
             return False
         try:
             if not self._prepare(session, view, request, lease):
@@ -293,7 +293,7 @@ class Preparer:
                 continue
             if made >= _SHARE and self._others_wait():
                 return "share"
-            if not self._leases.take(lease, _LEASE_S):
+            if not self._leases.claim(lease, _LEASE_S):
                 return "refused"
             if self._compactor.under(request).leaf_ahead(session, chunk, request) is None:
                 if not request.cancelled():
@@ -310,7 +310,7 @@ class Preparer:
         # What was refused most often comes last: one that no model can write must not keep the others from being asked about.
         for root in sorted(poor, key=lambda root: self._waits.failures(_place(root))):
             place = _place(root)
-            if not self._waits.due(place) or request.cancelled() or not self._leases.take(lease, _LEASE_S):
+            if not self._waits.due(place) or request.cancelled() or not self._leases.claim(lease, _LEASE_S):
                 continue
             if self._compactor.under(request).repair(root, request).quality == "provisional":
                 if not request.cancelled():

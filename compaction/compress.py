@@ -282,10 +282,10 @@ class CompressPass:
         for n in secret:
             rows, damaged = self._store.legible(entries[n].ids)
             if damaged:
-                out[n] = filters.shown(out[n], self._clean([out[n]])[0])
+                out[n] = filters.as_redacted(out[n], self._clean([out[n]])[0])
                 continue
             text = None if len(rows) == 1 else "\n\n".join(row.text for row in rows)
-            out[n] = filters.shown(out[n], rows[0].stored_json if text is None else {"content": text})
+            out[n] = filters.as_redacted(out[n], rows[0].stored_json if text is None else {"content": text})
         return out
 
     def _last_pos(self, session: Session, roots: Sequence[Node], tail_ids: Sequence[int]) -> float:

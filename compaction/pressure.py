@@ -179,7 +179,7 @@ class Calibration:
             return max(1.0, min(_HIGH, mix.counted.get(name, 1.0)))
         return max(known.ratios.values(), default=1.0) if known is not None else 1.0
 
-    def shown(self, model: str, session_id: str, request: int) -> dict[str, Any]:
+    def status(self, model: str, session_id: str, request: int) -> dict[str, Any]:
         """For status: the ratios, and what of a request can shrink."""
         out: dict[str, Any] = {"factor": round(self.factor(model, session_id, request=request), 3)}
         out["counted_by"] = getattr(self._count, "name", "estimate by byte class")

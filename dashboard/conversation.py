@@ -14,7 +14,7 @@ from ..errors import BadRequest
 from ..ops import explain, listing
 from ..ops.orders import Orders
 from ..ops.render import checks_said
-from ..recall.paging import said
+from ..recall.paging import time_said
 from ..records import ARCHIVE_RUNG, Flag, Node, Row
 from ..store import Segment
 from ..text import content, salience
@@ -192,7 +192,7 @@ def _message(row: Row) -> Answer:
     return {
         "role": row.head.role,
         "tool": row.head.tool_name,
-        "at": said(row.head),
+        "at": time_said(row.head),
         "tokens": row.head.tokens,
         "calls": calls,
     }

@@ -47,6 +47,6 @@ def ledger(look: Look) -> Answer:
     shown.sort(key=lambda entry: entry.mark == STRUCK)
     page = shown[offset : offset + limit]
     return {
-        **out, "entries": [stated.told(look.deps, entry) for entry in page], "offset": offset, "total": len(shown),
+        **out, "entries": [stated.render_entry(look.deps, entry) for entry in page], "offset": offset, "total": len(shown),
         "more": len(shown) > offset + limit,
     }  # fmt: skip

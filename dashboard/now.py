@@ -20,7 +20,7 @@ from ..host.system_prompt import system_prompt
 from ..ops.status import status, unquoted, version
 from ..prompt.context_message import prefix_tokens
 from ..prompt.present_state import PresentState
-from ..recall.paging import said
+from ..recall.paging import time_said
 from ..records import Assembly, Flag, Node, Stored, Unit
 from ..store import Segment
 from ..text import tokens
@@ -128,7 +128,7 @@ def _next(look: Look, raw: Sequence[Stored], used: int, threshold: int) -> Answe
     if look.deps.mode() in MODE_SETTINGS:
         return None
     config = look.deps.config
-    units = [Unit((each.store_id,), each.tokens, each.role, said(each), n, n + 1) for n, each in enumerate(raw)]
+    units = [Unit((each.store_id,), each.tokens, each.role, time_said(each), n, n + 1) for n, each in enumerate(raw)]
     room = plan.budget(
         threshold=threshold, messages=sum(each.tokens for each in raw), current=max(used, threshold),
         low_water=config.low_water, tail_share=config.tail_share, prefix_share=config.prefix_share, force=False,

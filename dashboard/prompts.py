@@ -15,7 +15,7 @@ from ..errors import NotFound
 from ..ops.status import window
 from ..prompt.context_message import context_text
 from ..prompt.present_state import PresentState
-from ..recall.paging import said
+from ..recall.paging import time_said
 from ..records import Assembly, Flag, Node, in_order
 from ..session import Cut
 from ..store import Segment
@@ -64,7 +64,7 @@ def prompt(look: Look) -> Answer:
         "made": assembly.created_at if assembly is not None else None,
         "summaries": [_summary(look, node) for node in roots],
         "messages": [
-            {"id": row.store_id, "role": row.head.role, "tool": row.head.tool_name, "at": said(row.head),
+            {"id": row.store_id, "role": row.head.role, "tool": row.head.tool_name, "at": time_said(row.head),
              "tokens": row.head.tokens, **({"text": row.text[:_TEXT_CHARS], "chars": len(row.text)} if look.full else {})}
             for row in rows
         ],

@@ -4,7 +4,7 @@ Settings for the tab: each with its value, where that comes from, and what it do
 
 from __future__ import annotations
 
-from ..config import KNOBS, shown
+from ..config import KNOBS, setting_text
 from ..ops import presets
 from ..ops.replay import REACHED
 from ..ops.status import telling
@@ -22,9 +22,9 @@ def settings(look: Look) -> Answer:
     config = look.deps.config
     return {
         "settings": [
-            {"name": name, "env": knob.env, "source": config.provenance(name), "default": shown(knob.default),
+            {"name": name, "env": knob.env, "source": config.provenance(name), "default": setting_text(knob.default),
              "expected": knob.expected, "meaning": knob.meaning, "replayed": name in REACHED,
-             "value": shown(getattr(config, name)) if look.full or name not in _TELLING else None}
+             "value": setting_text(getattr(config, name)) if look.full or name not in _TELLING else None}
             for name, knob in KNOBS.items()
         ],
         "refused": [str(problem) for problem in config.problems if look.full or not telling(problem.name)],

@@ -76,7 +76,7 @@ class Background:
 
     def state(self) -> dict[str, Any]:
         """For the status, from what is known here: nobody is asked."""
-        return {"behind": self.member.behind(), "last_push_at": self._done_at, "error": self._error}
+        return {"behind": self.member.rows_behind(), "last_push_at": self._done_at, "error": self._error}
 
     def bring(self, terms: tuple[str, ...], principal: str | None) -> str:
         """Before a search: fetch what it would find on other hosts; a note for its answer, or ""."""
@@ -133,9 +133,9 @@ class SharedLeases:
     def __init__(self, here: Claims, member: Member) -> None:
         self._here, self._member = here, member
 
-    def take(self, name: str, seconds: float) -> bool:
+    def claim(self, name: str, seconds: float) -> bool:
         """Claim a conversation; False while another process of here, or another host, has it."""
-        return self._here.take(name, seconds) and self._member.lease(_conversation(name), seconds)
+        return self._here.claim(name, seconds) and self._member.lease(_conversation(name), seconds)
 
     def release(self, name: str) -> None:
         """Give a claim back."""

@@ -128,7 +128,7 @@ class Purging:
                 for number, said in self._said(server, part):
                     message = content.decode(said)
                     if number in only_there:
-                        evidence.note(content.read(message))
+                        evidence.note(content.read_message(message))
                     places[number] = pack(content.encode(purge.place_of(message, number))[0])
                 row = server.execute(
                     "SELECT * FROM lcm.purge(%s::bigint[], %s::bytea[])", ([*places], [*places.values()])

@@ -83,9 +83,9 @@ class Member:
         self._outbox = Outbox(db)
         self._alone_until = 0.0
 
-    def behind(self) -> int:
+    def rows_behind(self) -> int:
         """Number of rows that the server lacks."""
-        return self._outbox.behind()
+        return self._outbox.rows_behind()
 
     @contextmanager
     def joined(self, *, wait_s: float | None = None) -> Iterator[tuple[Connection[tuple[Any, ...]], State]]:
@@ -137,7 +137,7 @@ class Member:
             finally:
                 self._note(pusher.out)
             self._hold_sessions(connection)
-            connection.execute("SELECT lcm.seen(%s)", (self._outbox.behind(),))
+            connection.execute("SELECT lcm.seen(%s)", (self._outbox.rows_behind(),))
         self._health.resolved(TOPIC)
         return pusher.out
 
@@ -256,7 +256,7 @@ class Member:
 
     def verify(self, between: Callable[[], object] = lambda: None) -> Verified:
         """Every message, summary and prompt of here against the server's, by number and digest. What it lacks is noted again."""
-        out = Verified(waiting=self._outbox.behind())
+        out = Verified(waiting=self._outbox.rows_behind())
         deps = self._deps()
         with self.joined() as (connection, state):
             for kind, key in NUMBERED.items():
@@ -284,7 +284,7 @@ class Member:
     def status(self) -> dict[str, Any]:
         """Status of this host for operators: numbers of here, and the server's if it answers."""
         state = self._outbox.state()
-        out: dict[str, Any] = {"joined": state is not None, "behind": self._outbox.behind()}
+        out: dict[str, Any] = {"joined": state is not None, "behind": self._outbox.rows_behind()}
         try:
             with self.server.connected() as connection:
                 refuse_other_versions(connection)

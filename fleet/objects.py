@@ -21,7 +21,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from ..errors import FleetError, FleetUnavailable
-from .server import told
+from .server import connection_string
 
 _URL: Final = (
     r"(?P<scheme>https?)://(?P<key>[^:@/]+):(?P<secret>[^@/]+)@(?P<host>[^/?]+)/(?P<bucket>[^/?]+)"
@@ -43,7 +43,7 @@ class Objects:
 
     @cached_property
     def _place(self) -> re.Match[str]:
-        found = re.fullmatch(_URL, told(self._url, "LCM_FLEET_OBJECTS"))
+        found = re.fullmatch(_URL, connection_string(self._url, "LCM_FLEET_OBJECTS"))
         if found is None:
             raise FleetError("LCM_FLEET_OBJECTS names no place in an object store", _LOOK)
         return found

@@ -159,7 +159,7 @@ class Outbox:
             self._db.executemany(_NOTE, [(kind, number) for number in numbers])
 
     # -- taking and giving --------------------------------------------------------------------------------
-    def take(self, most: int) -> list[Entry]:
+    def oldest_entries(self, most: int) -> list[Entry]:
         """The oldest entries, left where they are."""
         rows = self._db.query("SELECT n, kind, id, fresh FROM fleet_outbox ORDER BY n LIMIT ?", (most,))
         return [Entry(n, kind, number, bool(fresh)) for n, kind, number, fresh in rows]
@@ -195,7 +195,7 @@ class Outbox:
                 return True
         return False
 
-    def behind(self) -> int:
+    def rows_behind(self) -> int:
         """Number of rows that the server lacks."""
         state = self.state()
         if state is None:

@@ -131,7 +131,7 @@ class Pusher:
 
     def step(self) -> bool:
         """One batch; False: nothing waits."""
-        entries = self._outbox.take(_BATCH)
+        entries = self._outbox.oldest_entries(_BATCH)
         if not entries:
             return self._outbox.fill(_BATCH)
         rows, entries = self._within_chars(entries)

@@ -36,7 +36,7 @@ _LOOK: Final = "see that the server runs, that LCM_FLEET_DSN names it, and that 
 _SCHEMA_LOCK: Final = 0x6C636D
 
 
-def told(dsn: str, setting: str = "LCM_FLEET_DSN") -> str:
+def connection_string(dsn: str, setting: str = "LCM_FLEET_DSN") -> str:
     """The connection string that a setting names. Raises FleetError where its file cannot be read."""
     text = revealed(dsn)
     if not text.startswith(_FILE):
@@ -81,7 +81,9 @@ class Server:
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
         with translated():
-            return make_conninfo("", **{**conninfo_to_dict(told(self._dsn)), "user": role, "password": password})
+            return make_conninfo(
+                "", **{**conninfo_to_dict(connection_string(self._dsn)), "user": role, "password": password}
+            )
 
     def close(self) -> None:
         """End the pool."""
@@ -110,7 +112,7 @@ class Server:
     def _conninfo(self) -> str:
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-        given: dict[str, Any] = conninfo_to_dict(told(self._dsn))
+        given: dict[str, Any] = conninfo_to_dict(connection_string(self._dsn))
         limits = f"-c statement_timeout={STATEMENT_MS} -c lock_timeout={_LOCK_MS} -c search_path=pg_catalog"
         ours = {"application_name": "hermes-lcm", "connect_timeout": _CONNECT_S, "tcp_user_timeout": STATEMENT_MS}
         return make_conninfo("", **{**ours, **given, "options": f"{limits} {given.get('options') or ''}"})

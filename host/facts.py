@@ -313,7 +313,7 @@ def rough(messages: Sequence[Mapping[str, Any]]) -> int:
     return int(estimate_messages_tokens_rough(list(messages)))
 
 
-def said(messages: Sequence[_Message], known: int = 0) -> Sequence[_Message]:
+def without_notes(messages: Sequence[_Message], known: int = 0) -> Sequence[_Message]:
     """The messages without the notes that a gateway keeps among them; the very same list when there are none.
 
     The first ``known`` messages are no notes: whoever asks knows them.
@@ -432,4 +432,4 @@ def session_transcript(session_db: Any, session_id: str) -> list[dict[str, Any]]
     if not callable(reader) or not session_id:
         return []
     found = reader(session_id)
-    return list(said(found)) if isinstance(found, list) else []
+    return list(without_notes(found)) if isinstance(found, list) else []

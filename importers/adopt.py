@@ -197,7 +197,7 @@ def _take_in(
         conversations = chains(old.sessions(known_sessions(deps.home)))
         for chain in conversations:
             for sessions in by_conversation(open_chain(deps, chain)):
-                taken += intake.take(sessions, _batches(old, list(sessions)))
+                taken += intake.store_new(sessions, _batches(old, list(sessions)))
         nodes = take_nodes(deps, source, old.nodes(), progress)
         _compare(deps, source, old, conversations, progress)
         ledger.finish(source, facts, now=deps.clock())

@@ -87,7 +87,7 @@ def take_in(deps: Access, session_id: str | None, progress: Progress = silent, p
         planned = work.plan()
         if not planned.taken.added:
             return planned
-        return work.take(backup.back_up(deps, progress).path if deps.db.exists else None)
+        return work.import_sessions(backup.back_up(deps, progress).path if deps.db.exists else None)
 
 
 def _opened(deps: Access, path: Path | None) -> Foreign:
@@ -144,7 +144,7 @@ class _Host:
             new += [each.session_id for each in chain if each.session_id not in {s.session_id for s in known}]
         return self._result(taken, new, None)
 
-    def take(self, kept: Path | None) -> HostImport:
+    def import_sessions(self, kept: Path | None) -> HostImport:
         ledger = Ledger(self._deps.db)
         about = {"path": str(self._source.path)}
         source = ledger.begin(self._import_id, KIND, about, now=self._deps.clock())
@@ -153,7 +153,7 @@ class _Host:
         for chain in self._chains:
             new += [each.session_id for each in chain if self._deps.sessions.find(each.session_id) is None]
             for sessions in by_conversation(open_chain(self._deps, chain)):
-                taken += intake.take(sessions, self._batches(list(sessions)))
+                taken += intake.store_new(sessions, self._batches(list(sessions)))
         ledger.finish(source, about, now=self._deps.clock())
         return self._result(taken, new, kept)
 

@@ -24,7 +24,7 @@ from ..storage.files import Progress, silent
 from ..store import NewRow, Segment
 from ..text import content
 from .ledger import MESSAGE, Ledger, Source
-from .transcripts import Conversation, File, Line, read
+from .transcripts import Conversation, File, Line, read_file
 
 if TYPE_CHECKING:
     from ..ingest.filters import WriteFilters
@@ -54,7 +54,7 @@ def plan(deps: Access, path: Path) -> tuple[File, Imported]:
     """Plan of an import. Changes nothing."""
     if not deps.trusted:
         raise BadRequest("conversations are imported at the terminal: hermes lcm import <file>")
-    found = read(path)
+    found = read_file(path)
     last = len(found.conversations) - 1
     present = sum(
         _present(deps, each, whole=n == last or not found.exact) for n, each in enumerate(found.conversations)
@@ -109,7 +109,7 @@ def _same(row: Stored, line: Line) -> bool:
     """The same message; of one whose secrets were taken out the digest is still that of what was said."""
     if row.flags & line.flags & Flag.REDACTED:
         return row.role == line.message.get("role")
-    return row.digest == content.said(line.message).digest
+    return row.digest == content.canonical_core(line.message).digest
 
 
 # -- taking in -------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def take_in(deps: Access, path: Path, progress: Progress = silent) -> Imported:
     source = ledger.begin(f"file:{path.resolve()}", KIND, {"exact": found.exact}, now=deps.clock())
     work = _Import(deps, ledger, source, found, progress)
     for conversation in found.conversations:
-        work.take(conversation)
+        work.import_conversation(conversation)
     ledger.finish(source, {"exact": found.exact}, now=deps.clock())
     return replace(planned, backup=made)
 
@@ -137,7 +137,7 @@ class _Import:
         self._done = 0
         self.ids: dict[int, int] = {}
 
-    def take(self, conversation: Conversation) -> None:
+    def import_conversation(self, conversation: Conversation) -> None:
         deps = self._deps
         sessions = self._sessions(conversation)
         own = next(iter(sessions.values()))
@@ -220,7 +220,7 @@ class _Places:
 
 
 def _row(line: Line, ids: Mapping[int, int], filters: WriteFilters, places: _Places) -> NewRow:
-    message = content.read(line.message)
+    message = content.read_message(line.message)
     if line.stored_json is not None:
         message = replace(message, stored_json=line.stored_json.encode("utf-8"), value=None)
     return NewRow(

@@ -139,7 +139,7 @@ class Intake:
         self.total = 0
 
     # -- entry ----------------------------------------------------------------------------------------
-    def take(self, sessions: Mapping[str, Session], batches: Batches) -> Taken:
+    def store_new(self, sessions: Mapping[str, Session], batches: Batches) -> Taken:
         """Store what is not here yet. The sessions belong to one conversation."""
         scan = self._scan(batches, sessions)
         found = self._copies(scan)
@@ -151,7 +151,7 @@ class Intake:
         return self._store(sessions, batches, scan, found)
 
     def plan(self, session: Session | None, batches: Batches) -> Taken:
-        """Plan of ``take``. Changes nothing. ``session``: None if nothing of the conversation is here."""
+        """Plan of ``store_new``. Changes nothing. ``session``: None if nothing of the conversation is here."""
         scan = self._scan(batches, {session.session_id: session} if session else {})
         found = self._copies(scan)
         verdict = self._placed(session, batches, scan, found) if session else _Verdict()
@@ -163,7 +163,7 @@ class Intake:
         originals = Originals() if self._rewritten else None
         for batch in batches():
             for item in batch:
-                said = content.said(item.message)
+                said = content.canonical_core(item.message)
                 if self._is_own(item, said.text, sessions):
                     scan.own.add(len(scan.keys))
                 apart = bool(item.flags & Flag.RETRACTED) or len(scan.keys) in scan.own
@@ -286,10 +286,13 @@ class Intake:
     ) -> Forms:
         """Rows that are here in another form. Reads only what is not on both sides."""
         there, here = {scan.raw[n] for n in rows}, {item.digest for item in expected}
-        odd = {n: content.said(messages[scan.keys[n]]) for n in rows if scan.raw[n] not in here}
+        odd = {n: content.canonical_core(messages[scan.keys[n]]) for n in rows if scan.raw[n] not in here}
         digests = {item.store_id: item.digest for item in expected if item.digest not in there}
         stored = self._deps.store.legible(list(digests))[0] if odd else []
-        mine = {row.store_id: replace(content.said(row.stored_json), digest=digests[row.store_id]) for row in stored}
+        mine = {
+            row.store_id: replace(content.canonical_core(row.stored_json), digest=digests[row.store_id])
+            for row in stored
+        }
         return forms(odd, mine, there)
 
     def _said(self, store_ids: Sequence[int]) -> dict[int, Core]:
@@ -408,7 +411,7 @@ class _Writer:
 
     def _row(self, n: int, item: Item) -> NewRow:
         rest = self._verdict.rest.get(n)
-        message = content.read(item.message, text=rest)
+        message = content.read_message(item.message, text=rest)
         message = self._deps.filters.kept(message)
         if item.digest is not None:
             message = replace(message, digest=item.digest)
@@ -461,7 +464,7 @@ def _live(scan: _Scan, n: int, alias: Mapping[bytes, bytes], message: Mapping[st
     seen = scan.seen[n]
 
     def read() -> Core:
-        said = content.said(message)
+        said = content.canonical_core(message)
         return core(said.text, said.calls)
 
     return Live(seen.role, alias.get(scan.raw[n], scan.raw[n]), scan.answers[n], read)

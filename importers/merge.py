@@ -194,7 +194,7 @@ class _Merge:
         }
         intake.known.update({str(store_id): store_id for store_id in same})
         intake.total = len(heads)
-        taken = intake.take(sessions, batches)
+        taken = intake.store_new(sessions, batches)
         self.out.messages += taken.added
         self.out.present += taken.present
         self._ids.messages.update({int(key): store_id for key, store_id in intake.known.items()})

@@ -102,7 +102,7 @@ class _Claw:
         intake, taken = self._intake(source), Taken()
         for name, rows in self._groups.items():
             facts = SessionLink(name, self._mapped.namespace, started_at=_moment(rows[0].get("created_at")))
-            taken += intake.take(open_chain(deps, [facts]), self._batches(name, rows))
+            taken += intake.store_new(open_chain(deps, [facts]), self._batches(name, rows))
         done = take_nodes(deps, source, nodes, self._progress)
         ledger.finish(source, about, now=deps.clock())
         return self._result(taken, done, kept)

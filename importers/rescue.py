@@ -129,7 +129,7 @@ def _write(deps: Access, done: Rescue, path: Path, progress: Progress) -> None:
             progress("writing sessions", n + 1, len(done.sessions))
     with host.opened(path) as database:
         for name, digests in wrote.items():
-            read = [content.said(message).digest for message in facts.session_transcript(database, name)]
+            read = [content.canonical_core(message).digest for message in facts.session_transcript(database, name)]
             if read != digests:
                 done.differing.append(name)
 
@@ -140,7 +140,7 @@ def _session(deps: Access, database: Any, session: Session) -> list[bytes]:
     digests = []
     for message in _messages(deps, session):
         host.append(database, session.session_id, message)
-        digests.append(content.said(message).digest)
+        digests.append(content.canonical_core(message).digest)
     host.dated(database, session.session_id, session.started_at, session.ended_at, session.end_reason or "")
     return digests
 

@@ -63,7 +63,7 @@ class NodesTaken:
 
 def take_nodes(deps: Access, source: Source, nodes: Iterable[NodeItem], progress: Progress = silent) -> NodesTaken:
     """Store what is not here yet, children before what was condensed from them."""
-    return _Nodes(deps, source).take(list(nodes), progress)
+    return _Nodes(deps, source).store_nodes(list(nodes), progress)
 
 
 class _Nodes:
@@ -77,7 +77,7 @@ class _Nodes:
         self._homes: dict[tuple[bool, int], int] = {}  # conversations of rows that are not committed yet
         self.out = NodesTaken()
 
-    def take(self, items: Sequence[NodeItem], progress: Progress) -> NodesTaken:
+    def store_nodes(self, items: Sequence[NodeItem], progress: Progress) -> NodesTaken:
         waiting = [item for item in items if item.key not in self._nodes]
         self.out.present = len(items) - len(waiting)
         keys = {item.key for item in items}
@@ -116,7 +116,7 @@ class _Nodes:
             item.session_id or f"import:{self._source.source_id}", now=item.created_at, platform="unknown"
         )
         text = f"[A summary whose messages were gone when it was imported]\n{item.text}"
-        said = self._deps.filters.kept(content.read({"role": "system", "content": text}))
+        said = self._deps.filters.kept(content.read_message({"role": "system", "content": text}))
         row = NewRow(said, flags=Flag.HOST_NOTE | Flag.RETRACTED)
         conversation = session.conversation_id
         last = self._deps.store.last_seq(conversation, writing=True)

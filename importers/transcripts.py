@@ -63,7 +63,7 @@ class File:
     exact: bool
 
 
-def read(path: Path) -> File:
+def read_file(path: Path) -> File:
     """A file of either kind. Raises BadRequest with the line that cannot be read, and what it holds."""
     try:
         text = path.read_text(encoding="utf-8", errors="surrogatepass")

@@ -476,11 +476,11 @@ class Window:
         self.size += _size(new.contents) - _size(self.columns.contents[known:])
         self.objects[known:] = messages[known:]
         self.columns.replace(known, new)
-        self.missed = self.shown().intersection(item.store_id for item in pending) if pending else frozenset()
+        self.missed = self.shown_rows().intersection(item.store_id for item in pending) if pending else frozenset()
         self.transcript, self.pending, self.hand, self.unknown = transcript, pending, None, False
         self.version += 1
 
-    def shown(self, *, alone: bool = True) -> frozenset[int]:
+    def shown_rows(self, *, alone: bool = True) -> frozenset[int]:
         """The rows that this list showed before: what it lacks of them was taken back; of others it says nothing.
 
         ``alone``: one agent works at the session, so that an unknown list is its own, loaded again.

@@ -100,7 +100,7 @@ class WriteFilters:
 
     def quiet(self, message: Mapping[str, Any]) -> bool:
         """Must no summary show this message?"""
-        return bool(self._noise) and self._is_noise(message, content.read(message))
+        return bool(self._noise) and self._is_noise(message, content.read_message(message))
 
     def _is_noise(self, message: Mapping[str, Any], read: Message) -> bool:
         body = message.get("content")
@@ -264,7 +264,7 @@ def _clean_live(message: Mapping[str, Any], redactor: Redactor) -> Mapping[str, 
     except (
         RecursionError
     ):  # a message that goes deeper than Python does is looked at leaf by leaf, as it would be stored
-        return content.decode(redacted(content.read(message), redactor).stored_json)
+        return content.decode(redacted(content.read_message(message), redactor).stored_json)
 
 
 def _clean(value: Any, redactor: Redactor, key: Any = "", *, calls: bool = False) -> Any:
@@ -341,7 +341,7 @@ _LEAVES: Mapping[str, Callable[[Any, Redactor], Any]] = {
 }
 
 
-def shown(message: Mapping[str, Any], stored_json: Mapping[str, Any]) -> dict[str, Any]:
+def as_redacted(message: Mapping[str, Any], stored_json: Mapping[str, Any]) -> dict[str, Any]:
     """A live message as a prompt should show it once its row is redacted: the row's words, the host's names and other keys.
 
     An id of a call stays that of its result, which may not have been redacted.

@@ -85,7 +85,7 @@ class Ingest:
         self.unknown_records = 0
 
     # -- entry ----------------------------------------------------------------------------------------
-    def take(
+    def ingest_list(
         self,
         session: Session,
         messages: Sequence[Mapping[str, Any]],
@@ -110,7 +110,7 @@ class Ingest:
                     return replace(window.transcript, entries=window.transcript.entries.first(known), stored=0)
             if window is None:
                 alone = alone and not self._leases.has_others(_WORKS_AT.format(session.session_id))
-            shown = cache(partial(window.shown, alone=alone)) if window is not None else None
+            shown = cache(partial(window.shown_rows, alone=alone)) if window is not None else None
             transcript, pending = self._aligned(
                 session, messages, window, known, source, lambda row: row in shown() if shown is not None else alone
             )
@@ -214,7 +214,9 @@ class Ingest:
         ``roomy``: what could be respaced was.
         """
         ancestry = self._transcripts.conversations(session)
-        first_message = self._first_messages.read(session, messages, ancestry) if window is None else FirstMessage()
+        first_message = (
+            self._first_messages.first_message(session, messages, ancestry) if window is None else FirstMessage()
+        )
         if window is not None:
             shown = window.transcript
             head, assembly, last_seq = shown.entries.first(known), shown.assembly, shown.last_seq
@@ -309,7 +311,7 @@ class Ingest:
             mine = self._read_own(message, text, at, ancestry, first_message)
             if mine is not None:
                 return mine
-        core = content.said(message)
+        core = content.canonical_core(message)
         return _Read(core, core.digest)
 
     def _read_own(
@@ -340,7 +342,7 @@ class Ingest:
         """Text (or calls) that the host joined to ours is a message of its own."""
         if not rest and not message.get("tool_calls"):
             return _Read(None, b"", kind)
-        core = content.said(message, text=rest)
+        core = content.canonical_core(message, text=rest)
         return _Read(core, core.digest, kind, (), rest)
 
     def _as_stored(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
@@ -350,7 +352,7 @@ class Ingest:
             return reads
         heads = self._store.heads_of([item.store_id for item in expected])
         rows, _ = self._store.legible([row.store_id for row in heads.values() if row.flags & Flag.REDACTED])
-        known = {self._digest(content.said(row.stored_json)): row.head.digest for row in rows}
+        known = {self._digest(content.canonical_core(row.stored_json)): row.head.digest for row in rows}
         shown = [self._digest(read.core) if read.core is not None and _redacted(read.core) else b"" for read in reads]
         found = [known.get(name) or known.get(read.digest) for name, read in zip(shown, reads, strict=True)]
         return [replace(read, digest=digest) if digest else read for digest, read in zip(found, reads, strict=True)]
@@ -480,7 +482,7 @@ class Ingest:
     def _whole(message: Mapping[str, Any], read: _Read, place: Place) -> Message:
         """All of a new message, or of the new part of one that the host glued together."""
         text = place.rest if place.rest is not None else read.text
-        return content.read(message, text=text, core=None if place.rest is not None else read.core)
+        return content.read_message(message, text=text, core=None if place.rest is not None else read.core)
 
     def _through_door(self, message: Mapping[str, Any], read: Message) -> Message | None:
         return read if self._filters is None else self._filters(message, read)

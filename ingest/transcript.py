@@ -168,7 +168,7 @@ class FirstMessages:
         self._transcripts = transcripts
         self._dag = dag
 
-    def read(self, session: Session, messages: Messages, ancestry: frozenset[int]) -> FirstMessage:
+    def first_message(self, session: Session, messages: Messages, ancestry: frozenset[int]) -> FirstMessage:
         """The first message of a list. ``ancestry``: the conversations whose text of ours may stand in it."""
         if not messages or messages[0].get("role") != "user":
             return FirstMessage()
@@ -178,7 +178,7 @@ class FirstMessages:
             if self._overwritten(session, messages, ancestry):
                 return FirstMessage("overwritten", self._dag.latest_assembly(session.conversation_id))
             return FirstMessage()
-        digest = content.said(messages[0]).digest
+        digest = content.canonical_core(messages[0]).digest
         row = next((row for row in self._store.imported(sorted(ancestry)) if row.digest == digest), None)
         assembly = None
         if self.is_ours(context.nonce, ancestry):
@@ -210,7 +210,7 @@ class FirstMessages:
         if messages[1].get("role") == "user" or (carrier is not None and self.is_ours(carrier[0], ancestry)):
             return False
         known = {item.digest for item in self._transcripts.expected(session, assembly)}
-        return not any(content.said(message).digest in known for message in messages[1:])
+        return not any(content.canonical_core(message).digest in known for message in messages[1:])
 
     def _overwritten(self, session: Session, messages: Messages, ancestry: frozenset[int]) -> bool:
         """Did the host write the user's request over our context message?
@@ -226,4 +226,4 @@ class FirstMessages:
             return False
         assembly = self._dag.latest_assembly(session.conversation_id)
         pinned = self._store.heads_of(assembly.tail_ids[:1]) if assembly is not None else {}
-        return any(row.digest == content.said(messages[0]).digest for row in pinned.values())
+        return any(row.digest == content.canonical_core(messages[0]).digest for row in pinned.values())

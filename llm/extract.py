@@ -193,7 +193,7 @@ class _Picker:
         self._count = count
         self._said = ""
 
-    def take(self, piece: _Piece, allowance: float) -> float:
+    def add_piece(self, piece: _Piece, allowance: float) -> float:
         """Cost of the piece when it is new and fits into the allowance, else 0."""
         key = salience.normal(piece.text)
         cost = self._count(piece.text) + 6
@@ -215,13 +215,13 @@ def _pick(pieces: Iterable[_Piece], room: int, count: Count) -> list[_Piece]:
     picker = _Picker(room, count)
     for name in _SHARES:
         if name in by_section:
-            picker.take(by_section[name][0], room)
+            picker.add_piece(by_section[name][0], room)
     present = sum(_SHARES[name] for name in by_section) or 1.0
     rest, spare = picker.left, 0.0
     for name in sorted(by_section, key=lambda name: len(by_section[name])):
         spare += rest * _SHARES[name] / present
         for piece in by_section[name][1:]:
-            spare -= picker.take(piece, spare)
+            spare -= picker.add_piece(piece, spare)
     return picker.chosen
 
 

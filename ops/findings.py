@@ -24,7 +24,7 @@ class Finding:
     command: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
 
-    def shown(self, check: str) -> dict[str, Any]:
+    def as_dict(self, check: str) -> dict[str, Any]:
         """The finding as a report has it; empty parts left out."""
         out: dict[str, Any] = {"check": check, "status": self.status, "detail": self.detail}
         for name in ("meaning", "remedy", "command"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..config import KNOBS, Config, shown
+from ..config import KNOBS, Config, setting_text
 from ..errors import BadRequest, NotFound
 
 POLICY_VERSION = 1
@@ -235,7 +235,7 @@ def described(preset: Preset, config: Config) -> dict[str, Any]:
 def preview(name: str) -> list[str]:
     """The lines an operator would put into the environment; nothing is written."""
     preset = named(name)
-    return [f"{KNOBS[key].env}={shown(value)}" for key, value in preset.settings]
+    return [f"{KNOBS[key].env}={setting_text(value)}" for key, value in preset.settings]
 
 
 def refuse_apply(name: str) -> None:

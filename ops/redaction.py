@@ -101,7 +101,7 @@ def _redacted(message: dict[str, Any], redactor: Redactor) -> str | None:
         clean = clean_message(message, redactor)
         return None if clean == message else content.encode(clean)[0]
     except RecursionError:  # it holds itself, or goes deeper than Python does: as it is stored, leaf by leaf
-        before = content.read(message)
+        before = content.read_message(message)
         after = redacted(before, redactor)
         return None if after is before else after.stored_json.decode("utf-8")
 
@@ -215,7 +215,7 @@ def _holds_secret(deps: Access, row: Row, redactor: Redactor) -> bool:
     """Would this row change, or can it not be told?"""
     if deps.payloads.lacks(row):
         return True
-    read = content.read(deps.payloads.whole(row).stored_json)
+    read = content.read_message(deps.payloads.whole(row).stored_json)
     return redacted(read, redactor) is not read
 
 
@@ -237,7 +237,7 @@ def _without(
     if deps.payloads.lacks(row):
         out.unread.append(row.store_id)
         return None
-    read = content.read(deps.payloads.whole(row).stored_json)
+    read = content.read_message(deps.payloads.whole(row).stored_json)
     clean = redacted(read, redactor)
     if clean is read:
         return None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ..config import MODE_SETTINGS, shown
+from ..config import MODE_SETTINGS, setting_text
 from ..text.printable import one_line
 from .findings import FAIL, PASS, WARN
 
@@ -243,7 +243,7 @@ def _changed(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     if not isinstance(sources, Mapping):
         return []
     return [
-        (name, f"{shown(data['config'][name])} ({source})")
+        (name, f"{setting_text(data['config'][name])} ({source})")
         for name, source in sources.items()
         if name in data["config"]
     ]

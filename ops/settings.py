@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any
 
-from ..config import ENV_PREFIX, KNOBS, Config, Knob, shown
+from ..config import ENV_PREFIX, KNOBS, Config, Knob, setting_text
 from ..errors import BadRequest
 from .answers import Answer, Words, at_most, one
 from .render import table
@@ -51,14 +51,16 @@ def get(deps: Access, words: Words) -> Answer:
         return _listed(deps.config, list(KNOBS.values()))
     knob = named(word)
     data = data_of(deps.config, knob)
-    return Answer(shown(data["value"]), data)
+    return Answer(setting_text(data["value"]), data)
 
 
 def _listed(config: Config, knobs: list[Knob]) -> Answer:
     rows = []
     for knob in knobs:
         source = config.provenance(knob.name)
-        rows.append((knob.name, shown(getattr(config, knob.name)) + (f"  ({source})" if source != "default" else "")))
+        rows.append(
+            (knob.name, setting_text(getattr(config, knob.name)) + (f"  ({source})" if source != "default" else ""))
+        )
     foot = "`/lcm config explain NAME` says what one of them does; `/lcm config get all` lists them all."
     head = table(rows, indent="") or ["Every setting has its default."]
     return Answer("\n".join([*head, foot]), {"settings": [data_of(config, knob) for knob in knobs]})
@@ -70,8 +72,9 @@ def explain(deps: Access, words: Words) -> Answer:
     data = data_of(deps.config, knob)
     refused = [str(each) for each in deps.config.problems if each.name in (knob.env, f"lcm.{knob.name}")]
     rows = [
-        ("setting", knob.name), ("does", knob.meaning), ("value", shown(data["value"])), ("from", data["source"]),
-        ("default", shown(knob.default)), ("accepts", knob.expected), ("variable", f"{knob.env} (it wins over config.yaml)"),
+        ("setting", knob.name), ("does", knob.meaning), ("value", setting_text(data["value"])), ("from", data["source"]),
+        ("default", setting_text(knob.default)), ("accepts", knob.expected),
+        ("variable", f"{knob.env} (it wins over config.yaml)"),
         *(("not accepted", each) for each in refused),
     ]  # fmt: skip
     trial = f"`hermes lcm config explain {knob.name} VALUE` tries a value on the archive's newest day.\n"
@@ -79,7 +82,7 @@ def explain(deps: Access, words: Words) -> Answer:
     return Answer("\n".join(table(rows, indent="")), {**data, "refused": refused}, foot=foot)
 
 
-def read(knob: Knob, value: str) -> object:
+def parse_value(knob: Knob, value: str) -> object:
     """A value as the setting takes it. Raises BadRequest for one that it does not take."""
     try:
         return knob.read(value)
@@ -93,7 +96,7 @@ def accepted(config: Config, words: Words) -> tuple[Knob, str]:
         raise BadRequest("`/lcm config set` needs a setting and its value, such as `fresh_tail_count 24`")
     at_most(words, 2, "one setting and one value")
     knob, value = named(words.rest[0]), words.rest[1]
-    read(knob, value)
+    parse_value(knob, value)
     if config.provenance(knob.name) == "env":
         raise BadRequest(f"{knob.env} is set in the environment and wins over config.yaml; change or unset it there")
     return knob, value

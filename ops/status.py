@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..archive.ranges import ARCHIVED, RESTORED, Archives
-from ..config import KNOBS, MODE_SETTINGS, Config, shown
+from ..config import KNOBS, MODE_SETTINGS, Config, setting_text
 from ..errors import LcmError, StoreCorrupt, StoreError
 from ..recall import mapping
 from ..recall.access import Access
@@ -70,7 +70,7 @@ def status(deps: Access, *, deep: bool = False, wrong: StoreError | None = None)
 
     ``deep``: also what fills the database file, which reads all of it. ``wrong``: what whoever asks knows of the file.
     """
-    deps = deps.told()
+    deps = deps.for_session_facts()
     out: dict[str, Any] = {"engine": "lcm", **_runtime(deps)}
     database = database_state(deps)
     out["database"] = database
@@ -333,7 +333,7 @@ def missing_packages() -> list[str]:
 
 def changed_settings(config: Config) -> list[tuple[str, str, str]]:
     """(variable, value, source) of every setting that is not a default."""
-    return [(KNOBS[name].env, shown(getattr(config, name)), source) for name, source in config.sources]
+    return [(KNOBS[name].env, setting_text(getattr(config, name)), source) for name, source in config.sources]
 
 
 # -- everything else -----------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
             said = replace(words, progress=progress, session=args.session or "")
             answer = perform(verb, deps, said) if verb.name not in _PROGRAMS else _program(runtime, deps, said, args)
     except KeyboardInterrupt:
-        answer, quotes = _stopped(verb.name if verb else "", far.said()), False
+        answer, quotes = _stopped(verb.name if verb else "", far.suffix()), False
     except (LcmError, OSError) as exc:
         answer, quotes = refused(exc), False  # an error is ours, whatever the verb quotes
     spoken = at_terminal(answer, args.session or (session.session_id if session else None))
@@ -270,7 +270,7 @@ class Reached:
     def __init__(self) -> None:
         self.what, self.done, self.total = "", 0, 0
 
-    def said(self) -> str:
+    def suffix(self) -> str:
         """ ", ..." or nothing."""
         of = f" of {self.total:,}" if self.total else ""
         return f" while {self.what} ({self.done:,}{of})" if self.what else ""

@@ -52,7 +52,7 @@ class Shown:
     reason: str = ""
 
 
-def shown(live: Sequence[Message], wire: Sequence[Message], replacements: Sequence[Replacement]) -> Shown:
+def rewrite_list(live: Sequence[Message], wire: Sequence[Message], replacements: Sequence[Replacement]) -> Shown:
     """``wire`` (the live list as the host sends it) with the replacements in it. Neither list is changed."""
     ranges = sorted((r for r in replacements if isinstance(r, Instead)), key=lambda r: (r.first, r.stop))
     texts = [r for r in replacements if isinstance(r, Retold)]

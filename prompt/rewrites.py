@@ -102,10 +102,10 @@ class RequestRewrites:
         if not wanted:
             state.done, state.saving, state.selected = Shown(None, "already"), 0, selected
             return None
-        state.done = rewrite.shown(messages, wire, wanted)
+        state.done = rewrite.rewrite_list(messages, wire, wanted)
         if state.done.state == "unmatched" and (must := _must(wanted)) and len(must) < len(wanted):
             wanted = must
-            state.done = rewrite.shown(messages, wire, wanted)
+            state.done = rewrite.rewrite_list(messages, wire, wanted)
         done = state.done.state != "unmatched"
         state.saving = self.saving(messages, wanted) if done else 0
         state.selected = selected and done

@@ -152,7 +152,7 @@ class Access:
         """May the caller know of every conversation?"""
         return self.trusted or self.rights.all
 
-    def told(self) -> Access:
+    def for_session_facts(self) -> Access:
         """The same for facts about a session: of one that several people share there is nothing to tell to one of them."""
         return replace(self, session=None) if self.rights.shown else self
 
@@ -255,9 +255,9 @@ class Access:
     def rows(self, store_ids: Sequence[int], scope: Scope | None = None) -> list[Row]:
         """Messages among these that may be read, in the order asked for."""
         readable = self.scopes.messages(store_ids, scope or self.everything())
-        return self.shown([store_id for store_id in store_ids if store_id in readable])
+        return self.load_rows([store_id for store_id in store_ids if store_id in readable])
 
-    def shown(self, store_ids: Sequence[int]) -> list[Row]:
+    def load_rows(self, store_ids: Sequence[int]) -> list[Row]:
         """Messages in the order asked for, without a check of rights. A damaged one hides no other: it is ``paging.lost``."""
         rows, damaged = self.store.legible(store_ids)
         found = {row.store_id: row for row in rows}

@@ -115,12 +115,12 @@ def history(live: Live, args: Args, room: Room) -> Answer:
     out: Answer = {"messages": [], "total_messages": len(live.messages), "has_more": False, **pressure(live.access)}
     if first >= len(live.messages):
         raise BadRequest(f"start_index={first}: the list has indexes 0 to {len(live.messages) - 1}")
-    room.take(out)
+    room.use_up(out)
     for n in range(first, min(last + 1, first + args["limit"])):
         item = _line(live, n, protected, hidden)
         if out["messages"] and not room.holds(item):
             break
-        room.take(item)
+        room.use_up(item)
         out["messages"].append(item)
     following = first + len(out["messages"])
     if following <= last:
@@ -273,7 +273,7 @@ def load(caller: Access, handle: str, after: int, limit: int, room: Room) -> Ans
     }  # fmt: skip
     if caller.live is not None:
         out["where"] = _where(Live(caller), archive)
-    room.take(out)
+    room.use_up(out)
     places = {i: {"index": archive.first_index + n} for n, i in enumerate(ids)} if len(ids) == archive.messages else {}
     shown, _ = page(
         caller.rows(ids[at : at + limit]), room, most_chars=None, extra=lambda row: places.get(row.store_id, {})
@@ -320,7 +320,7 @@ def listed(live: Live, args: Args, room: Room) -> Answer:
     after = args["after_store_id"]
     all_ = [archive for archive in live.all() if archive.archive_id > after]
     out: Answer = {"archives": [], "total": len(live.all()), "has_more": False, **pressure(live.access)}
-    room.take(out)
+    room.use_up(out)
     for archive in all_[: args["limit"]]:
         item = {
             "memory_handle": archive.handle, "range": f"{archive.first_index}..{archive.last_index}",
@@ -330,7 +330,7 @@ def listed(live: Live, args: Args, room: Room) -> Answer:
         }  # fmt: skip
         if out["archives"] and not room.holds(item):
             break
-        room.take(item)
+        room.use_up(item)
         out["archives"].append(item)
     if len(out["archives"]) < len(all_):
         last = all_[len(out["archives"]) - 1].archive_id

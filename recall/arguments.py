@@ -78,7 +78,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return found[0] if found else ""
 
 
-def shown(raw: Any) -> str:
+def value_text(raw: Any) -> str:
     """A refused value as an error message repeats it."""
     try:
         text = repr(raw)
@@ -125,7 +125,7 @@ def _single(text: str, kind: str) -> Address | None:
 
 # -------------------------------------------------------------------------------------------------------------- readers
 def _refuse(typed: str, raw: Any, accepted: str) -> BadRequest:
-    return BadRequest(f"{typed}={shown(raw)} is not accepted; give {accepted}")
+    return BadRequest(f"{typed}={value_text(raw)} is not accepted; give {accepted}")
 
 
 def _int(param: Param, typed: str, raw: Any) -> int:
@@ -298,7 +298,7 @@ def _unknown(tool: Tool, typed: str, known: Iterable[str]) -> str:
     hint = f"; did you mean {guess}?" if guess else ""
     names = ", ".join(param.name for param in tool.params) or "none"
     return (
-        f"{tool.name} has no argument {shown(typed)}{hint} Its arguments: {names}"
+        f"{tool.name} has no argument {value_text(typed)}{hint} Its arguments: {names}"
         if hint
-        else (f"{tool.name} has no argument {shown(typed)}. Its arguments: {names}")
+        else (f"{tool.name} has no argument {value_text(typed)}. Its arguments: {names}")
     )

@@ -18,7 +18,7 @@ from ..text.explore import explore
 from .access import Access
 from .arguments import Address
 from .grep import NOTE
-from .paging import MOST_HINT, Answer, Room, exact, file_facts, fit, frame, iso, node_frame, node_text, said, spans
+from .paging import MOST_HINT, Answer, Room, exact, file_facts, fit, frame, iso, node_frame, node_text, spans, time_said
 
 _MOST_LISTED = 40
 _PREVIEW_CHARS = 400
@@ -71,7 +71,7 @@ def overview(caller: Access, session: Session | None, room: Room, others_from: i
     ]
     if current and (ids := caller.in_prompt()):
         out["in_prompt"] = _last(spans(tuple(ids)))
-    room.take(out)
+    room.use_up(out)
     _roots(out, caller, roots, room)
     out.update(_others(caller, session, room, others_from))
     out["read_on"] = "lcm_describe(id=sum_N) for one summary, lcm_expand(node_id=N) for its sources"
@@ -103,7 +103,7 @@ def _roots(out: Answer, caller: Access, roots: Sequence[int], room: Room) -> Non
         if node.node_id in carried:
             full["carried_over"] = True
         item = full if room.holds(full) else item
-        room.take(item)
+        room.use_up(item)
         out["roots"].append(item)
 
 
@@ -126,7 +126,7 @@ def _others(caller: Access, session: Session | None, room: Room, start: int) -> 
         }  # fmt: skip
         if len(out) >= _SESSIONS or not room.holds(item):
             return {"other_sessions": out, "other_sessions_continue_with": {**given, "source_offset": place}}
-        room.take(item)
+        room.use_up(item)
         out.append(item)
     return {"other_sessions": out}
 
@@ -147,7 +147,7 @@ def _summary(caller: Access, node: Node, source_offset: int, content_offset: int
         out["replaces"] = f"sum_{node.replaces}"
     if better:
         out["replaced_by"] = f"sum_{better[node.node_id]}"
-    room.take(out)
+    room.use_up(out)
     text = node_text(node)
     if content_offset > len(text):
         raise BadRequest(f"content_offset={content_offset} is past the end: the text has {len(text)} characters")
@@ -159,7 +159,7 @@ def _summary(caller: Access, node: Node, source_offset: int, content_offset: int
         out["continue_with"] = {**handle, "content_offset": end}
     else:
         handle["content_offset"] = end  # all of it was shown: what goes on behind it is the list of sources
-    room.take(out["content"])
+    room.use_up(out["content"])
     if node.depth == 0:
         _leaf_sources(caller, out, sources, source_offset, room, handle)
     else:
@@ -209,14 +209,14 @@ def _leaf_sources(caller: Access, out: Answer, sources: Sequence[int], offset: i
     items: list[Answer] = []
     for store_id in sources[offset:]:
         head = heads[store_id]
-        item = {"store_id": store_id, "role": head.role, "tokens": head.tokens, "time": iso(said(head))}
+        item = {"store_id": store_id, "role": head.role, "tokens": head.tokens, "time": iso(time_said(head))}
         if head.tool_name:
             item["tool_name"] = head.tool_name
         if not room.holds(item) or len(items) >= _MOST_LISTED:
             out.setdefault("continue_with", {**handle, "source_offset": offset + len(items)})
             out["next_source_offset"] = offset + len(items)
             break
-        room.take(item)
+        room.use_up(item)
         items.append(item)
     out["sources"] = items
 
@@ -244,7 +244,7 @@ def _subtree(caller: Access, out: Answer, sources: Sequence[int], offset: int, r
             out["next_source_offset"] = place - 1
             out.setdefault("continue_with", {**handle, "source_offset": place - 1})
             break
-        room.take(item)
+        room.use_up(item)
         listed.append(item)
     out["subtree"] = listed
 
@@ -295,7 +295,7 @@ def _file(caller: Access, name: str, source_offset: int, content_offset: int, ro
         out["exploration"] = explore(payload.text)[1][:_EXPLORED_CHARS]
     if content_offset > len(payload.text):
         raise BadRequest(f"content_offset={content_offset} is past the end: there are {len(payload.text)} characters")
-    room.take(out)
+    room.use_up(out)
     stop = len(payload.text) if most is None else min(len(payload.text), content_offset + most)
     end = fit(payload.text, content_offset, stop, room) if stop > content_offset else content_offset
     out["content"], out["content_truncated"] = payload.text[content_offset:end], end < len(payload.text)

@@ -24,7 +24,7 @@ from . import arguments
 from .access import Access, no_such
 from .arguments import Address
 from .grep import Ask, Search, searchable
-from .paging import LOST, Room, fit, iso, said, spans, who
+from .paging import LOST, Room, fit, iso, spans, time_said, who
 
 _HITS, _MORE_HITS = 12, 12  # with their turns; alone, around their match
 _READ_ON: Final = 4  # best hits whose turns are read as far as they themselves
@@ -287,7 +287,7 @@ class _Builder:
             )
             near = [store_id for store_id in around if below is None or store_id in below]
             self.rows(rows, rank, hit.offset, search)
-            neighbours = self._caller.shown([i for i in near if i != hit.store_id])
+            neighbours = self._caller.load_rows([i for i in near if i != hit.store_id])
             self.rows(neighbours, rank, 0, search, min(self._cap, _NEIGHBOUR_TOKENS) if rank >= _READ_ON else None)
 
     def messages(self, store_ids: Iterable[int], rank: int) -> None:
@@ -313,7 +313,7 @@ class _Builder:
             if self._caller.taken_back(head):
                 role += ", taken back"
             at, stop = search.window(row, offset, _QUOTE_CHARS) if search is not None else (0, _QUOTE_CHARS)
-            time = iso(said(head))
+            time = iso(time_said(head))
             item = Item(f"msg_{head.store_id}", role, time, text, rank, order, head.conversation_id, text[at:stop])
             if self._add(item, at, cap or self._cap):
                 self._grant.summaries.update(self._caller.covering([head.store_id]).values())
@@ -346,7 +346,7 @@ def run_step(caller: Access, question: Question, grant: Grant, name: str, argume
     """One tool call of the reader, as text. Errors are part of the text."""
     step = _STEPS.get(name)
     if step is None:
-        return f"there is no tool {arguments.shown(name)}; there are {', '.join(_STEPS)}"
+        return f"there is no tool {arguments.value_text(name)}; there are {', '.join(_STEPS)}"
     if grant.tokens_left() <= 0 or grant.seconds_left() <= 0:
         return "no more reading is allowed; answer from what you have"
     try:
@@ -461,7 +461,7 @@ def _message(caller: Access, grant: Grant, address: Address, start: int) -> str:
     head = rows[0].head
     grant.read.add(f"msg_{head.store_id}")
     tail = f"\n[cut; offset={end} continues]" if end < len(text) else ""
-    return f"[msg_{head.store_id} | {head.role} | {iso(said(head))}]\n{text[start:end]}{tail}"
+    return f"[msg_{head.store_id} | {head.role} | {iso(time_said(head))}]\n{text[start:end]}{tail}"
 
 
 _STEPS: Final[dict[str, Callable[[Access, Question, Grant, dict[str, Any]], str]]] = {

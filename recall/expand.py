@@ -97,7 +97,7 @@ def load(caller: Access, ask: Load, room: Room) -> Answer:
     before = _before(caller, session)
     if before:
         out["continues"] = before
-    room.take(out)
+    room.use_up(out)
     ids = caller.scopes.page(session_id, scope, ask.wanted, after=ask.after, limit=ask.limit)
     newer = caller.scopes.successors(ids)
 
@@ -134,7 +134,7 @@ def _before(caller: Access, session: Session) -> Answer | None:
 
 def _rows(caller: Access, ids: Sequence[int]) -> Iterator[Row]:
     for at in range(0, len(ids), _BATCH):
-        yield from caller.shown(ids[at : at + _BATCH])
+        yield from caller.load_rows(ids[at : at + _BATCH])
 
 
 def with_handle(shown: Shown) -> Answer:
@@ -162,7 +162,7 @@ def message(caller: Access, store_id: int, piece: Slice, room: Room) -> Answer:
         return _whole_message(row, piece, room)
     part = Part(piece.content_offset, None, None, piece.arguments_offset)
     facts = _facts(caller, row)
-    room.take(facts)
+    room.use_up(facts)
     if piece.lines or piece.bytes:
         start, stop, size = _bounds(exact(row)[0] or "", piece)
         part = Part(max(start, piece.content_offset), stop, None, 0)
@@ -198,7 +198,7 @@ def _whole_message(row: Row, piece: Slice, room: Room) -> Answer:
     """The host's dict as JSON: reasoning, unknown keys and all."""
     text = as_json(row.stored_json)
     out: Answer = {"note": NOTE, **frame(row.head), "part": "message", "content_type": "json"}
-    room.take(out)
+    room.use_up(out)
     handle = {"tool": "lcm_expand", "store_id": row.store_id, "part": "message", **_ranges(piece)}
     return {**out, **_cut(text, piece, room, handle)}
 
@@ -245,7 +245,7 @@ def stretch(caller: Access, address: Address, conversation_id: int | None, room:
     out: Answer = {"note": NOTE, "range": str(address), "messages": [], "has_more": False}
     if not ids:
         return {**out, "notes": [f"there are no messages that you may read in {address}"]}
-    room.take(out)
+    room.use_up(out)
 
     def facts(row: Row) -> Answer:
         return {"session_id": rows[row.store_id].session_id, **_told(caller, row)}
@@ -271,8 +271,10 @@ def summary(caller: Access, node_id: int, ask: Sources, content_offset: int, roo
     out: Answer = {"note": NOTE, "node_id": node_id, **_short(node), "expanded": []}
     if ask.recursive:
         out["recursive"] = True
-    room.take(out)
-    room.take({"pagination": {"source_offset": 0, "has_more": True, "next_source_offset": 0, "next_content_offset": 0}})
+    room.use_up(out)
+    room.use_up(
+        {"pagination": {"source_offset": 0, "has_more": True, "next_source_offset": 0, "next_content_offset": 0}}
+    )
     wanted = sources[ask.offset : ask.offset + ask.limit]
     if leaf or ask.recursive:
         items, resume = _source_messages(caller, wanted, content_offset, room)
@@ -353,14 +355,14 @@ def _source_nodes(caller: Access, ids: Sequence[int], offset: int, room: Room) -
         item: Answer = {"node_id": node.node_id, **node_frame(node)}
         if items and (not room.holds(item) or room.tokens < 150):
             return items, 0
-        room.take(item)
+        room.use_up(item)
         text = node_text(node)
         start = min(offset if not items else 0, len(text))
         end = fit(text, start, len(text), room) if start < len(text) else start
         item["content"], item["content_truncated"] = text[start:end], end < len(text)
         if node.expand_hint:
             item["expand_hint"] = node.expand_hint[:MOST_HINT]
-        room.take(item["content"])
+        room.use_up(item["content"])
         items.append(item)
         if end < len(text):
             item["next_content_offset"] = end
@@ -373,7 +375,7 @@ def file(caller: Access, name: str, piece: Slice, room: Room) -> Answer:
     """One stored file, from an offset on."""
     payload = caller.payload(name)
     out: Answer = {"note": NOTE, "externalized_ref": name, **file_facts(name, payload.facts)}
-    room.take(out)
+    room.use_up(out)
     handle = {"tool": "lcm_expand", "externalized_ref": name, **_ranges(piece)}
     return {**out, **_cut(payload.text, piece, room, handle)}
 

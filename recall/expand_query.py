@@ -97,7 +97,7 @@ def answer(caller: Access, question: Question, room: Room) -> Answer:
         session_id = caller.session.session_id if caller.session else ""
         with caller.readers.only(session_id) as mine:
             outcome = (
-                Reader(caller, question, grant, pack).read()
+                Reader(caller, question, grant, pack).answer_question()
                 if mine
                 else _Outcome(None, "another question of this session is still being answered")
             )
@@ -158,7 +158,7 @@ class Reader:
         self._route = caller.config.expansion_model or caller.config.summary_model
         self._tools = True
 
-    def read(self) -> _Outcome:
+    def answer_question(self) -> _Outcome:
         """Let the model read until it answers, or until a bound of the grant is reached."""
         messages = self._opening()
         for step in range(_STEPS):

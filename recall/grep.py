@@ -29,7 +29,7 @@ from ..search.scope import Filters
 from ..text import blobs, outcomes, tokens
 from . import lines, rounds, subagents
 from .access import Access, Chosen
-from .paging import Answer, Room, iso, node_frame, said, spoken
+from .paging import Answer, Room, iso, node_frame, spoken, time_said
 from .second_look import LITTLE, Read, second_look
 
 _REGEX_SIGNS = re.compile(r"\\[dwsbDWSB.()\[\]]|\.\*|\.\+|\[[^\]]+\]|\(\?|\^\w|\w\$$|\w\|\w")
@@ -225,8 +225,8 @@ class Search:
         ]
         if not stating:
             return None
-        row = min(stating, key=lambda row: said(row.head)) if first else stating[0]
-        return anchor.when(said(row.head), f"by msg_{row.store_id} of {(iso(said(row.head)) or '')[:10]}")
+        row = min(stating, key=lambda row: time_said(row.head)) if first else stating[0]
+        return anchor.when(time_said(row.head), f"by msg_{row.store_id} of {(iso(time_said(row.head)) or '')[:10]}")
 
     def window(self, row: Row, offset: int, size: int) -> tuple[int, int]:
         """Places of the query's words in a row's text, near ``offset``."""
@@ -335,7 +335,7 @@ class Search:
         out = self._head(hits, nodes, wanted, omitted)
         if hits.covered < LITTLE and cursor is None and ask.sort == "relevance" and len(self._stems) > 1:
             out["second_look"] = self._second_look(hits)
-        room.take(lines.search(out) + _CLOSING if ask.as_lines else out)
+        room.use_up(lines.search(out) + _CLOSING if ask.as_lines else out)
         self._fill(out, hits.hits[at.messages :], nodes.hits, most, at, room)
         if hits.reached > 1:
             out["searched_from"] = f"msg_{hits.reached}"
@@ -350,7 +350,7 @@ class Search:
         best = hits.hits[:COVERING]
         rows = self._decoded([hit.store_id for hit in best])
         read = [
-            Read(f"msg_{hit.store_id}", searchable(row), hit.offset, said(row.head))
+            Read(f"msg_{hit.store_id}", searchable(row), hit.offset, time_said(row.head))
             for hit in best
             if (row := rows.get(hit.store_id)) is not None
         ]
@@ -437,7 +437,7 @@ class Search:
             shown = lines.hit(item) if self._ask.as_lines else item
             if out["results"] and not room.holds(shown):
                 break
-            room.take(shown)
+            room.use_up(shown)
             out["results"].append(item)
             shown_hits += [hit] if isinstance(hit, Hit) else []
             shown_nodes += isinstance(hit, NodeHit)
@@ -518,7 +518,7 @@ class Search:
         head = row.head
         item: Answer = {
             "type": "message", "store_id": head.store_id, "address": f"msg_{head.store_id}", "role": head.role,
-            "time": iso(said(head)), "session_id": head.session_id, "conversation_id": head.conversation_id,
+            "time": iso(time_said(head)), "session_id": head.session_id, "conversation_id": head.conversation_id,
             "match": hit.rung,
         }  # fmt: skip
         if self._ask.reasons:

@@ -14,7 +14,7 @@ from ..ledger.table import entries as entries_of
 from ..text import salience
 from .access import Access
 from .grep import NOTE
-from .paging import Answer, Room, iso, said, spoken
+from .paging import Answer, Room, iso, spoken, time_said
 
 _LOOKS_S: Final = 3.0
 _WORTH_KEEPING: Final = 200  # messages looked at
@@ -58,13 +58,13 @@ def view(caller: Access, words: str, start: int, room: Room, *, keep: bool = Fal
     if look.behind:
         out["notes"] = ["the newest messages were not looked at yet; the same call goes on with them"]
     out["entries"] = []
-    room.take(out)
+    room.use_up(out)
     for place, entry in enumerate(shown[start:], start):
-        item = told(caller, entry)
+        item = render_entry(caller, entry)
         if out["entries"] and not room.holds(item):
             out["continue_with"] = {"tool": "lcm_describe", "view": "ledger", "about": words, "source_offset": place}
             break
-        room.take(item)
+        room.use_up(item)
         out["entries"].append(item)
     return out
 
@@ -76,12 +76,12 @@ def about(found: Sequence[Entry], words: str, *, struck: bool = False) -> list[E
     return sorted(shown, key=lambda entry: (entry.mark == PINNED, entry.row.store_id), reverse=True)
 
 
-def told(caller: Access, entry: Entry) -> Answer:
+def render_entry(caller: Access, entry: Entry) -> Answer:
     """One entry: who said what of what, where and when, and what became of it."""
     head, fact = entry.row.head, entry.fact
     item: Answer = {
         "entry": entry.name, "what": fact.kind, "subject": fact.subject, "value": fact.value if fact.subject else "",
-        "quote": fact.text, "said_by": spoken(caller.speaker(entry.row)) or head.role, "at": iso(said(head)),
+        "quote": fact.text, "said_by": spoken(caller.speaker(entry.row)) or head.role, "at": iso(time_said(head)),
         "address": f"msg_{head.store_id}", "times": entry.times if entry.times > 1 else "", "replaces": entry.replaces,
         "replaced_by": entry.replaced_by, "contradicts": entry.contradicts, "mark": entry.mark, "correction": entry.correction,
     }  # fmt: skip

@@ -28,7 +28,7 @@ from .access import Access
 from .arguments import Address
 from .expand_query import TASK, owner_of
 from .grep import NOTE, Ask, Search, searchable
-from .paging import LOST, Answer, Room, iso, said, spans, who
+from .paging import LOST, Answer, Room, iso, spans, time_said, who
 
 _MOST_CHARS: Final = 24_000  # of one message that are read
 _ANSWER_TOKENS: Final = 300
@@ -244,23 +244,23 @@ def _told(job: _Job, rows: Sequence[Row], room: Room) -> Answer:
     if job.notes.lost:
         out["notes"] = [*out.get("notes", ()), f"kept until this process ends only: {job.notes.lost}"]
     out["answers"] = []
-    room.take(out)
+    room.use_up(out)
     for row in found:
-        item = {"address": f"msg_{row.store_id}", "time": iso(said(row.head)), "answer": job.answers[row.store_id]}
+        item = {"address": f"msg_{row.store_id}", "time": iso(time_said(row.head)), "answer": job.answers[row.store_id]}
         if out["answers"] and not room.holds(item):
             rest = [each.store_id for each in found[len(out["answers"]) :]]
             out["answers_left_out"] = len(rest)
             handle = {"tool": "lcm_map", "prompt": job.prompt, "store_ids": spans(rest), "limit": len(rest)}
             out["continue_with"] = handle  # what was answered is kept, so only the joining costs a request
             break
-        room.take(item)
+        room.use_up(item)
         out["answers"].append(item)
     return out
 
 
 def _head(caller: Access, row: Row) -> str:
     head = row.head
-    return f"msg_{head.store_id} | {who(head, caller.speaker(row))} | {iso(said(head))}"
+    return f"msg_{head.store_id} | {who(head, caller.speaker(row))} | {iso(time_said(head))}"
 
 
 def _version(row: Row) -> str:

@@ -82,7 +82,7 @@ def file_facts(name: str, facts: Mapping[str, Any], start: int = 0) -> Answer:
     return out
 
 
-def said(head: Stored) -> float:
+def time_said(head: Stored) -> float:
     """Time at which a message was said, as far as known."""
     return head.said_at if head.said_at is not None else head.stored_at
 
@@ -104,7 +104,7 @@ class Room:
         text = dumps(value)
         return len(text) <= self.chars and tokens.count(text) <= self.tokens
 
-    def take(self, value: Any) -> None:
+    def use_up(self, value: Any) -> None:
         """Use up what this value costs."""
         text = dumps(value)
         self.tokens -= tokens.count(text)
@@ -176,7 +176,7 @@ class Shown:
 
 def frame(head: Stored) -> Answer:
     """Everything short about a message."""
-    item: Answer = {"store_id": head.store_id, "role": head.role, "time": iso(said(head))}
+    item: Answer = {"store_id": head.store_id, "role": head.role, "time": iso(time_said(head))}
     if head.tool_name:
         item["tool_name"] = head.tool_name
     if head.answers is not None:
@@ -205,19 +205,19 @@ def show(row: Row, room: Room, part: Part = Part(), extra: Mapping[str, Any] | N
     item = {**frame(row.head), **(extra or {})}
     if row.stored_json is LOST:
         item["unreadable"] = _LOST
-    room.take({**item, "content": None, "content_truncated": False})
+    room.use_up({**item, "content": None, "content_truncated": False})
     text, is_json = exact(row)
     calls = part.arguments_offset > 0 or part.offset == 0
     only_calls = part.arguments_offset > 0 and part.offset == 0
     out = Shown(item)
     if row.head.flags & Flag.EXTERNALISED:
-        room.take(_files(item, row))
+        room.use_up(_files(item, row))
     if only_calls:
         item["content_omitted"] = True
     else:
         if is_json and part.offset == 0:
             _rendering(item, row, room.part(0.3))
-            room.take(item.get("text", ""))
+            room.use_up(item.get("text", ""))
         for_text = room.part(0.5) if calls and row.calls and not room.holds([_call(c) for c in row.calls]) else room
         _text(out, text, part, for_text)
     if is_json and not only_calls:
@@ -247,7 +247,7 @@ def _text(out: Shown, text: str | None, part: Part, room: Room) -> None:
         out.next_offset = item["next_content_offset"] = end
     if (end < stop or start) and "externalized" not in item:
         item["content_chars"] = len(text)
-    room.take(piece)
+    room.use_up(piece)
 
 
 def _files(item: Answer, row: Row) -> list[Answer]:
@@ -305,7 +305,7 @@ def _arguments(out: Shown, calls: Sequence[ToolCall], part: Part, room: Room) ->
         left -= stop - low
         if (stop < len(call.arguments) or low) and "externalized" not in out.item:
             piece["arguments_chars"] = len(call.arguments)
-        room.take(piece)
+        room.use_up(piece)
         shown.append(piece)
         if stop < len(call.arguments):
             piece["arguments_truncated"] = True

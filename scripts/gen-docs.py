@@ -152,7 +152,7 @@ def configuration() -> str:
                 row("Variable", "Default", "Accepted", "Meaning"),
                 "|---|---|---|---|",
             ]
-        default = f"`{config.shown(knob.default)}`" if knob.default not in ("", ()) else "empty"
+        default = f"`{config.setting_text(knob.default)}`" if knob.default not in ("", ()) else "empty"
         lines.append(row(f"`{knob.env}`", default, knob.expected, knob.meaning))
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 

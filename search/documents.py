@@ -149,7 +149,7 @@ class Waiting:
         if store_ids:
             self._meta.note(_WAITING, sorted({*self._now(), *store_ids}))
 
-    def take(self, store_ids: Sequence[int] | None) -> set[int]:
+    def remove(self, store_ids: Sequence[int] | None) -> set[int]:
         """Messages among these (None: all) that still wait; they do no longer. Inside the caller's transaction."""
         waiting = set(self._now())
         taken = waiting if store_ids is None else waiting & {*store_ids}
@@ -177,7 +177,7 @@ class Waiting:
                 unreadable += 1
                 continue
             with self._db.transaction():
-                if self.take([store_id]) and entry is not None:
+                if self.remove([store_id]) and entry is not None:
                     add(entry)
         return unreadable
 

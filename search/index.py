@@ -439,7 +439,7 @@ class MessageIndex:
         satisfied = any(rows for *_, rows in strict)
         best = 0.0
         if plan.any and query.loosens and not (satisfied and (query.strict or newest)):
-            best = pool.take("any", self._loose(plan, where), limit=CANDIDATES)
+            best = pool.add_rows("any", self._loose(plan, where), limit=CANDIDATES)
             pool.notes.extend(plan.notes)
             if pool.found and query.strict:
                 pool.notes.append(_LOOSER)
@@ -450,7 +450,7 @@ class MessageIndex:
         for rung, bonus, rows in strict:
             if costly:  # without a score, yet all that was asked for is there
                 rows = [(row[0], best or 1.0, *row[2:]) for row in rows]
-            pool.take(rung, rows, best=best, bonus=bonus, limit=CANDIDATES)
+            pool.add_rows(rung, rows, best=best, bonus=bonus, limit=CANDIDATES)
         if query.phrase_lost and pool.found:
             pool.notes.append(_LOOSER)
 
@@ -465,7 +465,7 @@ class MessageIndex:
         """Where there are more matches than candidates: also the best of the times that the query names."""
         if pool.cut and plan.any:
             rows = self._fts.match(plan.any, during(where, when), DATED, plan=plan)
-            pool.take("any", rows, best=pool.top, limit=CANDIDATES)
+            pool.add_rows("any", rows, best=pool.top, limit=CANDIDATES)
         if any(when.covers(found.place.at) for found in pool.found.values()):
             pool.notes.append(
                 f"messages of the time that the query names ({when.days}) come first; time_from and time_to insist on it"
@@ -476,7 +476,7 @@ class MessageIndex:
         single = not any(c.isspace() for c in query.literal)
         begins = words.beginning(query.literal) if single else ""
         if begins:
-            pool.take("prefix", self._fts.match(begins, where, CANDIDATES, own=True), bonus=1.0, limit=CANDIDATES)
+            pool.add_rows("prefix", self._fts.match(begins, where, CANDIDATES, own=True), bonus=1.0, limit=CANDIDATES)
         if "prefix" in pool.rungs:
             return
         if texts is None or not query.literal or len(query.literal) > 200 or (pool.found and not single):
@@ -490,7 +490,7 @@ class MessageIndex:
             pages = self._newest_first(where)
             seconds = SCAN_S / 4 if single and plan.known else SCAN_S  # a word that others use is hardly a part of one
         hits, reached = self._scan(lambda text, _: text.casefold().find(needle), pages, texts, seconds, limit)
-        pool.take("substring", [row._replace(score=1.0) for row, _ in hits], bonus=1.0, limit=PAGE)
+        pool.add_rows("substring", [row._replace(score=1.0) for row, _ in hits], bonus=1.0, limit=PAGE)
         if reached:
             pool.cut, pool.reached = True, max(pool.reached, reached)
             pool.notes.append("only the newest messages were scanned for the literal text")

@@ -344,7 +344,7 @@ class Pool:
     wants_replies: bool = False  # asked for is what the assistant said
     mean: Sequence[float] = ()  # of the candidates' weighed signals
 
-    def take(
+    def add_rows(
         self, rung: str, rows: Iterable[tuple[Any, ...]], *, limit: int, best: float = 0.0, bonus: float = 0.0
     ) -> float:
         """Add the rows of a rung, best first; the score of the best. Call with looser rungs first."""

@@ -22,7 +22,7 @@ _FOR_GOOD_S: Final = 30 * 86_400.0
 class Claims(Protocol):
     """Claims that are taken and given back: of one database, or of many."""
 
-    def take(self, name: str, seconds: float) -> bool:
+    def claim(self, name: str, seconds: float) -> bool:
         """Claim a thing for so long; False while somebody else has it."""
 
     def release(self, name: str) -> None:
@@ -40,7 +40,7 @@ class Leases:
     def _holder(self) -> str:
         return f"{_process()}|{id(self)}"
 
-    def take(self, name: str, seconds: float) -> bool:
+    def claim(self, name: str, seconds: float) -> bool:
         """Claim a thing, or go on claiming it, for so long; False while a process that lives has it."""
         now = self._clock()
         with self._db.transaction():

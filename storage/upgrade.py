@@ -83,7 +83,7 @@ class Reference:
         name = stored[1 + cls._HEAD.size :].decode("ascii", "replace")
         return cls(name, size, checksum) if re.fullmatch(cls._NAME, name, re.ASCII) else None
 
-    def read(self, folders: Sequence[Path]) -> bytes | None:
+    def load_json(self, folders: Sequence[Path]) -> bytes | None:
         """The message as JSON, from the first folder that has the file as it was written; None where none has."""
         for folder in folders:
             try:
@@ -121,7 +121,7 @@ def bring_home(connection: sqlite3.Connection, folders: Sequence[Path]) -> list[
     for (store_id,) in connection.execute(_UNPACKED).fetchall():
         stored = connection.execute("SELECT envelope FROM messages WHERE store_id = ?", (store_id,)).fetchone()[0]
         reference = Reference.of(stored)
-        raw = stored[1:] if stored[:1] == b"\0" else reference.read(folders) if reference is not None else None
+        raw = stored[1:] if stored[:1] == b"\0" else reference.load_json(folders) if reference is not None else None
         if raw is None:
             lost.append(store_id)
         else:

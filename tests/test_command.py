@@ -258,7 +258,7 @@ def engine(hermes_home: Path) -> Iterator[Any]:
     made.bind_session_state(SimpleNamespace(get_session=lambda name: {"id": name, "source": "cli"}), "s1")
     made.on_session_start("s1", platform="cli")
     made.update_model(model="m", context_length=64_000)
-    made.runtime.take("s1", [{"role": "user", "content": "hello zebra"}])
+    made.runtime.ingest_list("s1", [{"role": "user", "content": "hello zebra"}])
     yield made
     made.runtime.db.close()
 
@@ -282,7 +282,7 @@ def test_a_chat_whose_agent_is_not_in_memory_is_known_by_its_key(engine: Any, mo
     keys = {name: f"agent:main:telegram:dm:{name}" for name in ("anna", "bert")}
     for name, key in keys.items():
         engine.runtime.announce(f"{name}-1", platform="telegram", host_key=key, owner=f"telegram:dm:{name}")
-        engine.runtime.take(f"{name}-1", [{"role": "user", "content": f"the secret of {name}"}])
+        engine.runtime.ingest_list(f"{name}-1", [{"role": "user", "content": f"the secret of {name}"}])
     monkeypatch.setattr(hooks, "command_key", lambda: keys["bert"])
 
     assert "bert-1" in registration.answer("status")
@@ -437,7 +437,7 @@ def test_a_search_shows_the_call_that_was_found(shared: Home) -> None:
         {"role": "tool", "tool_call_id": "c1", "content": "nothing"},
     ]
     shared.runtime.announce("calls", platform="cli")
-    shared.runtime.take("calls", live, source="cli")
+    shared.runtime.ingest_list("calls", live, source="cli")
 
     found = answer("search needle.py", shared.deps("calls")).data["results"]
     assert any("needle.py" in each["excerpt"] for each in found)

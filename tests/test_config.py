@@ -176,7 +176,7 @@ def test_a_bad_value_gives_way_to_the_default(name: str, written: object) -> Non
     assert getattr(read, name) == KNOBS[name].default
     assert read.provenance(name) == "default"
     assert [(each.name, each.expected, each.used) for each in read.problems] == [
-        (f"lcm.{name}", KNOBS[name].expected, config.shown(KNOBS[name].default))
+        (f"lcm.{name}", KNOBS[name].expected, config.setting_text(KNOBS[name].default))
     ]
     str(read.problems[0]).encode()
 

@@ -154,7 +154,7 @@ def test_the_same_list_comes_back_when_nothing_can_be_done(host: Host) -> None:
     assert host.engine._last_compression_made_progress is False
 
 
-@pytest.mark.parametrize("where", ["take", "compact"])
+@pytest.mark.parametrize("where", ["ingest_list", "compact"])
 @pytest.mark.parametrize(
     "error", [RuntimeError("bug"), MemoryError(), RecursionError(), UnicodeEncodeError("u", "x", 0, 1, "r")]
 )
@@ -164,7 +164,7 @@ def test_a_failure_inside_gives_the_list_back(host: Host, monkeypatch: Any, wher
     def broken(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(host.runtime.ingest if where == "take" else host.runtime.compress_pass, where, broken)
+    monkeypatch.setattr(host.runtime.ingest if where == "ingest_list" else host.runtime.compress_pass, where, broken)
     messages = chat().turns(9)
 
     assert host.engine.compress(messages) is messages
@@ -178,7 +178,7 @@ def test_a_failure_inside_keeps_the_request_in_its_window(host: Host, monkeypatc
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("bug")
 
-    monkeypatch.setattr(host.runtime.ingest, "take", broken)
+    monkeypatch.setattr(host.runtime.ingest, "ingest_list", broken)
     messages = chat().turns(30).user("what was question 3 about?")
     compacted = host.engine.compress(messages)
 
@@ -193,7 +193,7 @@ def test_a_failure_inside_keeps_the_request_in_its_window(host: Host, monkeypatc
 @pytest.mark.parametrize("call", ["pre_llm_call", "pre_api_request", "post_llm_call"])
 def test_a_failure_in_a_hook_reaches_nobody(host: Host, monkeypatch: Any, call: str) -> None:
     """Hooks never raise; health remembers."""
-    monkeypatch.setattr(host.runtime.ingest, "take", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(host.runtime.ingest, "ingest_list", lambda *_, **__: 1 / 0)
     getattr(host.hooks, call)(session_id="s", conversation_history=chat().turns(1), platform="cli")
 
     assert "ingest" in host.topics()

@@ -40,7 +40,7 @@ def test_two_sessions_keep_their_messages_apart(world: World) -> None:
 def test_a_session_that_is_gone_takes_no_messages(world: World) -> None:
     """Removed by an operator while it was in use: refused by name, and nothing is written."""
     world.take(chat().turns(1), "a")
-    row = NewRow(content.read({"role": "user", "content": "more"}))
+    row = NewRow(content.read_message({"role": "user", "content": "more"}))
 
     with pytest.raises(StoreError, match="has no session 'b'"):
         world.store.append(world.session("a").conversation_id, "b", 2, [row], source="t", now=1.0)

@@ -308,7 +308,7 @@ def test_a_hit_says_everything_needed_to_judge_it(archive: Archive) -> None:
 
 def test_a_hit_that_is_in_view_says_so(archive: Archive) -> None:
     """Nobody need expand what the prompt shows."""
-    archive.transcript = Transcript(
+    archive.live_transcript = Transcript(
         Entries([Entry((4,), b""), Entry((3,), b"", "stub")]), Assembly(1, 1, "main", (9,), (4,), 6, 6, NOW), 6
     )
 

@@ -164,7 +164,7 @@ class Said:
     digest: bytes
 
 
-def said(message: Mapping[str, Any], *, text: str | None = None) -> Said:
+def canonical_core(message: Mapping[str, Any], *, text: str | None = None) -> Said:
     """Canonical core of a message. ``text`` overrides the content, for a part of a message that the host glued together."""
     role = _role(message)
     body = message.get("content") if text is None else text
@@ -192,10 +192,10 @@ def is_host_note(role: str, text: str, message: Mapping[str, Any]) -> bool:
     return bool(markers.host_block(text))
 
 
-def read(message: Mapping[str, Any], *, text: str | None = None, core: Said | None = None) -> Message:
+def read_message(message: Mapping[str, Any], *, text: str | None = None, core: Said | None = None) -> Message:
     """Read all of one host message. ``text`` as in ``said``; ``core`` if that has been read already."""
     if core is None:
-        core = said(message, text=text)
+        core = canonical_core(message, text=text)
     if text is not None:
         message = {**message, "content": text}
     if "_db_persisted" in message:

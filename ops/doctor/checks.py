@@ -81,7 +81,7 @@ _OVERALL = {PASS: "healthy", WARN: "warnings", FAIL: "unhealthy"}
 
 def doctor(deps: Access, deep: bool = False, progress: Progress = silent) -> dict[str, Any]:
     """Every check and its verdict. ``overall``: healthy, warnings or unhealthy."""
-    deps = deps.told()
+    deps = deps.for_session_facts()
     ready = database_state(deps)["state"] == "ready"
     asked = [check for check in CHECKS if (ready or not check.reads) and (check.own or deps.all)]
     accepted = _accepted(deps) if ready else {}
@@ -91,7 +91,7 @@ def doctor(deps: Access, deep: bool = False, progress: Progress = silent) -> dic
         found = _asked(check, deps, deep)
         if found.status == FAIL and (when := accepted.get(check.name, {}).get(found.detail)):
             found = ok(f"{found.detail} (accepted {moment(when)})", **found.data)
-        checks.append({**found.shown(check.name), "stored": check.reads})
+        checks.append({**found.as_dict(check.name), "stored": check.reads})
     worst = max((each["status"] for each in checks), key=(PASS, WARN, FAIL).index)
     counts = {status: sum(each["status"] == status for each in checks) for status in (PASS, WARN, FAIL)}
     out: dict[str, Any] = {

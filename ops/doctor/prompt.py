@@ -42,7 +42,7 @@ class Looked:
     of: int
 
     @property
-    def said(self) -> str:
+    def count_text(self) -> str:
         """Number of conversations that were looked at, where that is not this one alone."""
         return f"; {len(self.found)} of {self.of} conversations looked at, newest first" if self.of > 1 else ""
 
@@ -77,18 +77,18 @@ def coverage(deps: Access, deep: bool) -> Finding:
     large = len(looked.found) - len(measured)
     left = f"not measured: {large} with more than {counted(_COVERAGE_ROWS, 'message')}; `doctor deep` does"
     if not measured:
-        return ok(f"{left}{looked.said}", measured=False, **looked.data)
+        return ok(f"{left}{looked.count_text}", measured=False, **looked.data)
     count = sum(each[2] for _, each in measured)
     bad = [(name, *each) for name, each in measured if each[0] or each[1]]
     if not bad:
         rest = f"; {left}" if large else ""
-        return ok(f"all {count:,} messages are in the prompt, raw or summarised{looked.said}{rest}", messages=count,
+        return ok(f"all {count:,} messages are in the prompt, raw or summarised{looked.count_text}{rest}", messages=count,
                   **looked.data)  # fmt: skip
     session_id, missing, twice, own = bad[0]
     among = f" ({counted(len(bad), 'conversation')}, the first: session {session_id})" if looked.of > 1 else ""
     is_own = deps.session is not None and session_id == deps.session.session_id
     return warn(
-        f"of {counted(own, 'message')} the prompt lacks {len(missing)} and has {len(twice)} twice{among}{looked.said}",
+        f"of {counted(own, 'message')} the prompt lacks {len(missing)} and has {len(twice)} twice{among}{looked.count_text}",
         meaning="the model does not see those unless it searches; all of them are stored",
         remedy="the next compaction covers them; order one, or let the agent search with lcm_grep",
         command="/lcm rotate apply" if is_own else f"hermes lcm rotate --session {shlex.quote(session_id)} apply",
@@ -135,7 +135,7 @@ def cache_prefix(deps: Access, deep: bool) -> Finding:
     session_id, (kept, causes) = min(looked.found, key=_least_kept, default=("", ([], Counter())))
     data: dict[str, Any] = {"provider": asked, "compactions_compared": len(kept), "causes": dict(causes), **looked.data}
     mean = sum(kept) / len(kept) if kept else 1.0
-    among = f"; session {session_id} kept least{looked.said}" if looked.of > 1 else ""
+    among = f"; session {session_id} kept least{looked.count_text}" if looked.of > 1 else ""
     if read and requests >= _REQUESTS and read < prompt * _LEAST_CACHED:
         return warn(
             f"the provider read {read / prompt:.0%} of {prompt:,} prompt tokens from its cache ({counted(requests, 'request')})",
@@ -158,7 +158,7 @@ def cache_prefix(deps: Access, deep: bool) -> Finding:
         parts.append(
             f"{mean:.0%} of the summaries stayed over {counted(len(kept), 'compaction')} ({_said(causes)}){among}"
         )
-    said = "; ".join(parts) or f"no two compactions to compare yet{looked.said}"
+    said = "; ".join(parts) or f"no two compactions to compare yet{looked.count_text}"
     return ok(said, kept=round(mean, 3), **data)
 
 

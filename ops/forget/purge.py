@@ -331,7 +331,7 @@ def _emptied(deps: Access, store_id: int) -> tuple[Stored, Message]:
     kept = place_of(said, store_id)
     flags = head.flags & ~(Flag.EXTERNALISED | Flag.COLLECTED | Flag.QUARANTINED | Flag.PRUNED)
     flags |= Flag.PURGED | Flag.REDACTED | Flag.FILTERED
-    return head, replace(content.read(kept), digest=head.digest, tokens=head.tokens, flags=flags)
+    return head, replace(content.read_message(kept), digest=head.digest, tokens=head.tokens, flags=flags)
 
 
 def place_of(said: Mapping[str, Any], number: int) -> dict[str, Any]:

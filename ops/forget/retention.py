@@ -155,4 +155,6 @@ def _without(head: Stored, stored_json: dict[str, object]) -> tuple[Stored, Mess
     said = content.mapped(stored_json, change)
     left = any(True for _ in blobs.refs(content.encode(said)[0]))
     flags = head.flags if left else head.flags & ~(Flag.EXTERNALISED | Flag.COLLECTED)
-    return head, replace(content.read(said), digest=head.digest, tokens=head.tokens, flags=flags | Flag.REDACTED)
+    return head, replace(
+        content.read_message(said), digest=head.digest, tokens=head.tokens, flags=flags | Flag.REDACTED
+    )

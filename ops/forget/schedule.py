@@ -38,7 +38,7 @@ class Schedule:
         last = last_round(deps.db)
         if last is None:
             note_round(deps.db, at=deps.clock(), applied=False, sessions=0, messages=0, frees=0)
-        elif deps.clock() >= last.at + every and self._leases.take(_LEASE, _LEASE_S):
+        elif deps.clock() >= last.at + every and self._leases.claim(_LEASE, _LEASE_S):
             try:
                 self._round(deps)
             finally:

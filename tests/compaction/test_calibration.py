@@ -110,7 +110,7 @@ def test_each_class_gets_its_own_ratio() -> None:
         talked(calibration, messages(prose=200), true, fixed=2000, times=2)
         talked(calibration, messages(structured=200), true, fixed=2000, times=2)
         talked(calibration, messages(cjk=600), true, fixed=2000, times=2)
-    shown = calibration.shown("m", "s", 20_000)["ratios"]
+    shown = calibration.status("m", "s", 20_000)["ratios"]
 
     assert shown[CJK] > shown[STRUCTURED] > shown[PROSE]
     assert shown[CJK] == pytest.approx(2.8, rel=0.25)

@@ -43,7 +43,7 @@ def until_it_succeeds(world: World, act: Callable[[], Any]) -> int:
 def test_append_is_one_fact(world: World) -> None:
     """Rows, index entries and flags come together or not at all."""
     session = world.session()
-    rows = [NewRow(content.read(message)) for message in chat().turns(3, first=10)]
+    rows = [NewRow(content.read_message(message)) for message in chat().turns(3, first=10)]
 
     def append() -> list[int]:
         return world.store.append(

@@ -171,7 +171,7 @@ def test_a_first_opening_that_fails_somewhere_is_no_lasting_trouble(tmp_path: Pa
         with contextlib.suppress(StoreError):
             runtime.db.open()
         fired = faults.disarm()
-        runtime.take("s", chat().turns(1))
+        runtime.ingest_list("s", chat().turns(1))
         problems = [*runtime.health.problems(), *runtime.index.check(deep=True)]
         runtime.db.close()
         assert problems == [], f"statement {number}: {fired[:1]}"

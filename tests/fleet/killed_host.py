@@ -23,7 +23,7 @@ def main(home: str, dsn: str, name: str) -> None:
     for n in range(100_000):
         said = f"{name} {life} {n}"
         live += [{"role": "user", "content": f"{said} asks"}, {"role": "assistant", "content": f"{said} answers"}]
-        runtime.take(session, live)
+        runtime.ingest_list(session, live)
         print(said, flush=True)
         time.sleep(0.005)
 

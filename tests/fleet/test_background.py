@@ -128,13 +128,13 @@ def test_a_compaction_is_one_hosts_at_a_time(host: Hosts) -> None:
     b.member.pull(30)
     first, second = (SharedLeases(each.runtime.leases, each.member) for each in (a, b))
 
-    assert first.take("prepare:1", 60)
-    assert first.take("prepare:1", 60)
-    assert not second.take("prepare:1", 60)
+    assert first.claim("prepare:1", 60)
+    assert first.claim("prepare:1", 60)
+    assert not second.claim("prepare:1", 60)
     first.release("prepare:1")
-    assert second.take("prepare:1", 60)
+    assert second.claim("prepare:1", 60)
     a.to("host=127.0.0.1 port=1 connect_timeout=1")
-    assert SharedLeases(a.runtime.leases, a.member).take("prepare:1", 60)
+    assert SharedLeases(a.runtime.leases, a.member).claim("prepare:1", 60)
 
 
 def test_the_string_of_a_connection_may_stand_in_a_file(fleet: Fleet, tmp_path: Path) -> None:

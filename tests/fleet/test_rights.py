@@ -117,7 +117,7 @@ def test_knowing_a_conversations_name_opens_nothing(victim: Host, thief: Host) -
         thief.member.push()
 
     assert thief.member.pull(30).messages == 0
-    assert thief.member.behind() > 0
+    assert thief.member.rows_behind() > 0
     assert victim.member.verify().sound
 
 

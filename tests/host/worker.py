@@ -163,7 +163,7 @@ class Worker:
         session = runtime.known(session_id)
         if session is None:
             raise LookupError(f"nothing is stored of session {session_id}")
-        transcript = runtime.take(session_id, reloaded(SessionDB(), session_id))
+        transcript = runtime.ingest_list(session_id, reloaded(SessionDB(), session_id))
         raw = [store_id for entry in transcript.entries for store_id in entry.ids]
         below = runtime.dag.messages_below(transcript.assembly.roots) if transcript.assembly else ()
         shown = Counter([*raw, *below])

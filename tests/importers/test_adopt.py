@@ -197,8 +197,8 @@ def test_a_session_that_goes_on_stores_only_what_is_new(tmp_path: Path) -> None:
     world = Home(tmp_path)
     live = [{"role": "user", "content": SUMMARY}, *messages[12:]]
 
-    assert world.runtime.take("s1", live).stored == 0
-    assert world.restart().runtime.take("s1", [*live, {"role": "user", "content": "go on"}]).stored == 1
+    assert world.runtime.ingest_list("s1", live).stored == 0
+    assert world.restart().runtime.ingest_list("s1", [*live, {"role": "user", "content": "go on"}]).stored == 1
 
 
 def test_the_original_is_kept_with_all_its_rows(tmp_path: Path) -> None:
@@ -562,7 +562,7 @@ def test_a_database_from_elsewhere_joins_the_one_that_is_here(tmp_path: Path) ->
     plugin.close()
     world = Home(tmp_path / "new")
     live = [{"role": "user", "content": SUMMARY}, *messages[12:], {"role": "user", "content": "new here"}]
-    world.runtime.take("s1", live)
+    world.runtime.ingest_list("s1", live)
     deps = terminal(tmp_path / "new")
     done = adopt.adopt(deps, str(plugin.path), None)
     read = [row.text for row in thread(deps) if not row.head.flags & Flag.HOST_NOTE and row.text != SUMMARY]
@@ -570,7 +570,9 @@ def test_a_database_from_elsewhere_joins_the_one_that_is_here(tmp_path: Path) ->
     assert read == [*(m["content"] for m in messages), "new here"]
     assert done.kept is not None
     assert adopt.adopt(deps, str(plugin.path), None).taken.added == 0
-    assert Home(tmp_path / "new").runtime.take("s1", [*live, {"role": "assistant", "content": "yes"}]).stored == 1
+    assert (
+        Home(tmp_path / "new").runtime.ingest_list("s1", [*live, {"role": "assistant", "content": "yes"}]).stored == 1
+    )
 
 
 # -- at the terminal -----------------------------------------------------------------------------------

@@ -294,13 +294,13 @@ def branched(home: Path) -> Home:
     runtime = world.runtime
     runtime.announce("a", platform="cli")
     first = [f"parent {n}" for n in range(6)]
-    runtime.take("a", turns(*first, "parent 6", "parent 7"))
-    runtime.take("a", turns(*first, "instead of 6", "yes"))
+    runtime.ingest_list("a", turns(*first, "parent 6", "parent 7"))
+    runtime.ingest_list("a", turns(*first, "instead of 6", "yes"))
     runtime.announce("b", parent="a", origin="branch", platform="cli")
-    runtime.take("b", turns(*first, "instead of 6", "yes", "in the branch", "b"))
-    runtime.take("a", turns(*first[:2], "all of it again", "well"))
+    runtime.ingest_list("b", turns(*first, "instead of 6", "yes", "in the branch", "b"))
+    runtime.ingest_list("a", turns(*first[:2], "all of it again", "well"))
     runtime.announce("c", parent="b", origin="branch", platform="cli")
-    runtime.take("c", turns(*first, "instead of 6", "yes", "in the branch", "in the second branch"))
+    runtime.ingest_list("c", turns(*first, "instead of 6", "yes", "in the branch", "in the second branch"))
     return world
 
 
@@ -337,7 +337,7 @@ def test_branches_of_one_parent_share_it(tmp_path: Path) -> None:
     for name in "abc":
         shown = thread(here.deps(name), name)
         assert thread(other.deps(name), name) == shown
-        assert other.runtime.take(name, turns(*shown, "go on")).stored == 1
+        assert other.runtime.ingest_list(name, turns(*shown, "go on")).stored == 1
 
 
 @pytest.mark.parametrize("name", ["a", "b", "c"])
@@ -354,7 +354,7 @@ def test_markdown_shows_an_edited_message_once(tmp_path: Path) -> None:
     world = Home(tmp_path)
     world.say("one", "two", "three", "four")
     world.runtime.ingest.forget_all()
-    world.runtime.take("s1", turns("one", "two, edited", "three", "four"))
+    world.runtime.ingest_list("s1", turns("one", "two, edited", "three", "four"))
     text = export.export(world.deps(), None, "markdown").path.read_text(encoding="utf-8")
 
     assert text.count("two, edited") == 1
@@ -376,7 +376,7 @@ def test_payloads_leave_with_the_conversation_and_come_back(tmp_path: Path) -> N
     here, there = Home(tmp_path / "here"), Home(tmp_path / "there")
     live = turns(f"look: {URI}", "a picture")
     here.runtime.announce("s1", platform="cli")
-    here.runtime.take("s1", live)
+    here.runtime.ingest_list("s1", live)
     made = export.export(whole(here), "s1", "jsonl")
     importer.take_in(whole(there), made.path)
 
@@ -385,7 +385,7 @@ def test_payloads_leave_with_the_conversation_and_come_back(tmp_path: Path) -> N
     assert [row.stored_json for row in there.runtime.whole_store.rows(ids)] == live
     assert list(there.runtime.payloads.folder.rglob("*.z"))
     assert lines_of(export.export(whole(there), "s1", "jsonl").path) == lines_of(made.path)
-    assert there.runtime.take("s1", live).stored == 0
+    assert there.runtime.ingest_list("s1", live).stored == 0
 
 
 def test_an_owner_leaves_and_comes_back(tmp_path: Path) -> None:

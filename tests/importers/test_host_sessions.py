@@ -98,8 +98,8 @@ def test_a_session_that_goes_on_stores_only_what_is_new(world: Home, there: Host
     take(world)
     live = there.live("s1")
 
-    assert world.runtime.take("s1", live).stored == 0
-    assert world.restart().runtime.take("s1", [*live, {"role": "user", "content": "go on"}]).stored == 1
+    assert world.runtime.ingest_list("s1", live).stored == 0
+    assert world.restart().runtime.ingest_list("s1", [*live, {"role": "user", "content": "go on"}]).stored == 1
 
 
 def test_importing_again_adds_nothing(world: Home, there: HostDb) -> None:
@@ -109,7 +109,7 @@ def test_importing_again_adds_nothing(world: Home, there: HostDb) -> None:
     take(world)
     assert take(world).taken.added == 0
     there.say("s1", talk(5, 6))
-    world.runtime.take("s1", there.live("s1"))
+    world.runtime.ingest_list("s1", there.live("s1"))
     again = take(world)
 
     assert (again.taken.added, again.taken.present) == (0, len(talk(0, 6)))
@@ -124,12 +124,12 @@ def test_what_came_before_the_plugin_goes_in_front(world: Home, there: HostDb) -
     world.runtime.announce("s1", platform="cli")
     there.say("s1", talk(40, 41))
     live = there.live("s1")
-    world.runtime.take("s1", live)
+    world.runtime.ingest_list("s1", live)
     done = take(world)
 
     assert said(thread(world, "s1")) == words(talk(0, 41))
     assert done.taken.added == len(talk(0, 40)) - 6
-    assert world.restart().runtime.take("s1", [*live, {"role": "user", "content": "go on"}]).stored == 1
+    assert world.restart().runtime.ingest_list("s1", [*live, {"role": "user", "content": "go on"}]).stored == 1
 
 
 def test_rows_that_the_host_wrote_anew_are_the_same_messages(world: Home, there: HostDb) -> None:
@@ -194,7 +194,7 @@ def test_a_chain_of_rotations_is_one_conversation(world: Home, there: HostDb) ->
     assert first.conversation_id == second.conversation_id
     assert said(thread(world, "b")) == words(talk(0, 12))
     assert (first.end_reason, second.origin) == ("compression", "rotation")
-    assert world.runtime.take("b", [*there.live("b"), {"role": "user", "content": "go on"}]).stored == 1
+    assert world.runtime.ingest_list("b", [*there.live("b"), {"role": "user", "content": "go on"}]).stored == 1
 
 
 def test_a_branch_inherits_what_it_copied(world: Home, there: HostDb) -> None:
@@ -209,7 +209,7 @@ def test_a_branch_inherits_what_it_copied(world: Home, there: HostDb) -> None:
     assert said(thread(world, "b")) == words([*talk(0, 4), *talk(100, 101)])
     assert said(thread(world, "a")) == words(talk(0, 5))
     assert world.runtime.store.count() == len(talk(0, 5)) + len(talk(100, 101)) == done.taken.added
-    assert world.runtime.take("b", [*there.live("b"), {"role": "user", "content": "go on"}]).stored == 1
+    assert world.runtime.ingest_list("b", [*there.live("b"), {"role": "user", "content": "go on"}]).stored == 1
     assert take(world).taken.added == 0
 
 
@@ -314,7 +314,7 @@ def test_whatever_the_host_did_each_message_comes_over_once(
 
     assert said(thread(world, script.session)) == words(script.said)
     live = script.there.live(script.session)
-    assert world.runtime.take(script.session, [*live, {"role": "user", "content": "go on"}]).stored == 1
+    assert world.runtime.ingest_list(script.session, [*live, {"role": "user", "content": "go on"}]).stored == 1
     assert take(world).taken.added == 0
     script.there.db.close()
     world.close()
@@ -363,12 +363,12 @@ def test_a_live_session_may_go_on_meanwhile(world: Home, there: HostDb) -> None:
     there.begin("s1")
     there.say("s1", talk(0, 6))
     world.runtime.announce("s1", platform="cli")
-    world.runtime.take("s1", talk(0, 3))
+    world.runtime.ingest_list("s1", talk(0, 3))
     done: list[int] = []
 
     def meanwhile(what: str, _done: int, _total: int) -> None:
         if what == "reading" and not done:
-            done.append(world.runtime.take("s1", talk(0, 6)).stored)
+            done.append(world.runtime.ingest_list("s1", talk(0, 6)).stored)
 
     host_sessions.take_in(deps_of(world.runtime, world), None, meanwhile)
 
@@ -403,7 +403,7 @@ def test_a_damaged_message_here_keeps_none_of_the_others_from_coming(world: Home
     live = talk(0, 3)
     live[5]["content"] = "an edited answer"
     world.runtime.announce("s1", platform="cli")
-    world.runtime.take("s1", live, source="cli")
+    world.runtime.ingest_list("s1", live, source="cli")
     world.raw("UPDATE messages SET envelope = x'ffff' WHERE store_id = 6")
     take(world)
     rows = world.runtime.store.legible(range(1, 100))[0]

@@ -30,7 +30,7 @@ def host_list(home: Path, session_id: str = "s") -> list[dict[str, Any]]:
 
 
 def digests(messages: Any) -> list[bytes]:
-    return [content.said(message).digest for message in messages]
+    return [content.canonical_core(message).digest for message in messages]
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_rotated_conversation_goes_on_in_its_newest_session(live, said):
     old = live.sessions.find("s")
     live.sessions.end("s", now=2.0, reason="compression")
     live.sessions.open("s2", now=3.0, parent=old, origin="rotation")
-    live.ingest.take(live.sessions.find("s2"), [*said, {"role": "user", "content": "next"}], source="test")
+    live.ingest.ingest_list(live.sessions.find("s2"), [*said, {"role": "user", "content": "next"}], source="test")
     ask(live, "rescue apply")
 
     assert digests(host_list(live.folder, "s2")) == digests([*said, {"role": "user", "content": "next"}])

@@ -127,8 +127,8 @@ def test_a_session_that_goes_on_behind_shortened_rows_stores_only_what_is_new(wo
     take(world)
     live = there.live("a")
 
-    assert world.runtime.take("a", live).stored == 0
-    assert world.restart().runtime.take("a", [*live, {"role": "user", "content": "go on"}]).stored == 1
+    assert world.runtime.ingest_list("a", live).stored == 0
+    assert world.restart().runtime.ingest_list("a", [*live, {"role": "user", "content": "go on"}]).stored == 1
     assert said(thread(world, "a")) == [*words(rounds(0, 6)), ("user", "go on")]
 
 
@@ -211,11 +211,11 @@ def test_an_original_takes_the_place_of_the_shortened_form_that_is_here(world: H
     there.db.archive_and_compact("a", tail)
     world.runtime.announce("a", platform="cli")
     live = there.live("a")
-    world.runtime.take("a", live)
+    world.runtime.ingest_list("a", live)
     take(world)
 
     assert said(thread(world, "a")) == words(rounds(0, 6))
-    assert world.restart().runtime.take("a", [*live, {"role": "user", "content": "go on"}]).stored == 1
+    assert world.restart().runtime.ingest_list("a", [*live, {"role": "user", "content": "go on"}]).stored == 1
     assert take(world).taken.added == 0
 
 
@@ -241,12 +241,15 @@ def test_an_original_takes_the_place_of_the_shortened_form_that_is_here(world: H
 )
 def test_the_line_in_the_place_of_an_output_is_known_by_its_form(line: str, is_form: bool) -> None:
     """From end to end; what merely looks like one is an output."""
-    assert host_compressor.is_pruned(content.said({"role": "tool", "content": line, "tool_call_id": "c"})) is is_form
+    assert (
+        host_compressor.is_pruned(content.canonical_core({"role": "tool", "content": line, "tool_call_id": "c"}))
+        is is_form
+    )
 
 
 def test_sizes_tell_outputs_apart_whose_ids_were_given_out_twice() -> None:
     """And where they do not, nothing is claimed."""
-    form = content.said({"role": "tool", "content": "[x] (1,000 chars result)", "tool_call_id": "c"})
+    form = content.canonical_core({"role": "tool", "content": "[x] (1,000 chars result)", "tool_call_id": "c"})
     one, other, same = (host_compressor.Original(n, "x" * size) for n, size in enumerate((1000, 2000, 1000)))
 
     assert host_compressor.original(form, [one, other]) == 0
@@ -313,7 +316,7 @@ def test_a_repeated_call_after_an_undo_keeps_its_own_output(world: Home) -> None
     world.runtime.announce("a", platform="cli")
     before, after = repeated("nothing to do"), repeated(line)
     for live in (before, before[:1], after[:2], after):
-        world.runtime.take("a", live)
+        world.runtime.ingest_list("a", live)
 
     assert line in texts(world, "a")
 
@@ -329,10 +332,10 @@ def test_what_a_person_types_after_an_undo_is_kept_however_it_looks(world: Home,
     first, answer = talk(0, 4), {"role": "assistant", "content": "hm"}
     again = [*first, {"role": "user", "content": after}]
     for live in ([*first, {"role": "user", "content": before}, answer], first, again, [*again, answer]):
-        world.runtime.take("a", live)
+        world.runtime.ingest_list("a", live)
 
     assert said(thread(world, "a")) == words([*again, answer])
-    assert world.restart().runtime.take("a", [*again, answer, {"role": "user", "content": "go on"}]).stored == 1
+    assert world.restart().runtime.ingest_list("a", [*again, answer, {"role": "user", "content": "go on"}]).stored == 1
 
 
 def test_an_id_that_is_given_out_again_and_again_costs_no_time() -> None:
@@ -344,7 +347,10 @@ def test_an_id_that_is_given_out_again_and_again_costs_no_time() -> None:
         for count in (200, 1000)
     }
     line = "[terminal] ran `ls` -> exit 0, {} lines output"
-    forms = [content.said({"role": "tool", "content": line.format(102 + n), "tool_call_id": "c"}) for n in range(1000)]
+    forms = [
+        content.canonical_core({"role": "tool", "content": line.format(102 + n), "tool_call_id": "c"})
+        for n in range(1000)
+    ]
 
     def found(asked: list[Any]) -> list[int | None]:
         return [known[len(asked)].original(form) for form in asked]

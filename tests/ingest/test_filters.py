@@ -14,7 +14,7 @@ import pytest
 from worlds import linear
 from worlds.process import Chat, World, chat, texts
 
-from hermes_lcm.ingest.filters import shown
+from hermes_lcm.ingest.filters import as_redacted
 from hermes_lcm.records import Flag
 from hermes_lcm.text import content
 
@@ -191,7 +191,7 @@ def test_a_turn_with_five_megabytes_is_not_held_up(tmp_path: Path) -> None:
     def through(blob: str) -> None:
         """Each time another one, so that its file is not there already."""
         (message,) = Chat().user(f"data:image/png;base64,{next(number):08}{blob}")
-        kept = filters(message, content.read(message))
+        kept = filters(message, content.read_message(message))
         assert kept is not None
         assert len(kept.stored_json) < 1000
 
@@ -206,7 +206,7 @@ def test_a_prompt_can_show_what_the_row_says(tmp_path: Path) -> None:
     (message,) = live = chat().user(f"password={SECRET}", custom=1)
     world.take(live)
 
-    assert shown(message, world.stored()[0]) == {**message, "content": "password=[redacted:password_assignment]"}
+    assert as_redacted(message, world.stored()[0]) == {**message, "content": "password=[redacted:password_assignment]"}
 
 
 def test_a_message_of_any_depth_is_shown_without_its_secret(tmp_path: Path) -> None:

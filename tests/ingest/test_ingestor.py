@@ -451,8 +451,8 @@ def test_a_change_inside_an_old_message_is_noticed_by_the_next_thorough_look(wor
     world.take(messages)
     messages[3]["content"] += " and more"
     session = world.session()
-    hasty = world.ingest.take(session, messages, source="test", thorough=False)
-    thorough = world.ingest.take(session, messages, source="test")
+    hasty = world.ingest.ingest_list(session, messages, source="test", thorough=False)
+    thorough = world.ingest.ingest_list(session, messages, source="test")
 
     assert (hasty.stored, thorough.stored) == (0, 1)
 
@@ -476,7 +476,7 @@ def test_a_part_that_changes_in_place_is_noticed_where_texts_are(world: World, a
     messages[at]["content"] = [{"type": "text", "text": "the whole answer"}]
     world.take(messages)
     messages[at]["content"][0]["text"] += ", and more"
-    taken = world.ingest.take(world.session(), messages, source="test", thorough=thorough)
+    taken = world.ingest.ingest_list(world.session(), messages, source="test", thorough=thorough)
 
     assert taken.stored == (1 if thorough or at == 599 else 0)
 

@@ -159,12 +159,12 @@ def test_redact_apply_takes_it_out_of_what_is_stored(tmp_path: Path, place: str)
     """The answer proves it, and the list is known again."""
     home = Home(tmp_path / "home")
     live = PLACES[place]
-    home.runtime.take("s1", live, source="cli")
+    home.runtime.ingest_list("s1", live, source="cli")
     answer = command.answer("redact apply", home.deps(None, trusted=True))
     data = "\n".join(files.texts_of(home.path)).lower() + home.path.read_bytes().decode("latin-1").lower()
     home.close()
     home = Home(tmp_path / "home", sensitive_patterns_enabled="true")
-    home.runtime.take("s1", [*copy.deepcopy(live), {"role": "user", "content": "more"}], source="cli")
+    home.runtime.ingest_list("s1", [*copy.deepcopy(live), {"role": "user", "content": "more"}], source="cli")
 
     assert TOKEN.lower() not in data
     assert answer.data["still_in"] == []

@@ -142,10 +142,10 @@ def test_an_unknown_record_is_reported_until_a_prompt_of_ours_governs(folder: Pa
     world.take(live)
     world, live = restored(world, live)
     world.runtime._sessions.clear()
-    world.runtime.take("s", live)
+    world.runtime.ingest_list("s", live)
     reported = [problem.topic for problem in world.health.problems()]
-    world.runtime.take("s", live.turns(30, first=900))
-    world.runtime.take("s", world.compact(live))
+    world.runtime.ingest_list("s", live.turns(30, first=900))
+    world.runtime.ingest_list("s", world.compact(live))
 
     assert "unknown record in s" in reported
     assert world.health.problems() == []

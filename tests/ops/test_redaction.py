@@ -86,7 +86,7 @@ def test_a_message_that_is_no_json_stops_no_preview(world: Home) -> None:
     knot["knot"] = knot
     odd = [{1: f"password: {SECRETS[0]}"}, (f"password: {SECRETS[0]}",), knot, {"nothing": (1, {2})}]
     live = [{"role": "user", "content": f"odd {n}", "extra": each} for n, each in enumerate(odd)]
-    world.runtime.take("odd", live, source="cli")
+    world.runtime.ingest_list("odd", live, source="cli")
     found = preview(world.deps(), (), lambda *_: None).found["password_assignment"]
 
     assert found.addresses == ["msg_1", "msg_6", "msg_7", "msg_8"]
@@ -376,7 +376,7 @@ def test_messages_are_found_and_known_again_without_their_secrets(tmp_path: Path
     home = Home(tmp_path / "home", sensitive_patterns_enabled="true")
     home.runtime.health.resolved("something")
     count = home.runtime.store.count()
-    home.runtime.take(f"plan for {TOKEN}", [{**message} for message in live], source="cli")
+    home.runtime.ingest_list(f"plan for {TOKEN}", [{**message} for message in live], source="cli")
 
     assert [each["address"] for each in found][:1] == ["msg_8"]
     assert home.runtime.store.count() == count

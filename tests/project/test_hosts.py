@@ -107,5 +107,5 @@ def test_a_list_without_notes_is_the_very_same_list() -> None:
     messages = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Good morning."}]
     note = {"role": "session_meta", "tools": []}
 
-    assert facts.said(messages) is messages
-    assert facts.said([note, messages[0], note, messages[1]]) == messages
+    assert facts.without_notes(messages) is messages
+    assert facts.without_notes([note, messages[0], note, messages[1]]) == messages

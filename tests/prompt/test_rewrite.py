@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.process import Chat, alternates, chat
 
-from hermes_lcm.prompt.rewrite import Instead, Retold, as_sent, inserted, joint, placeholder, shown
+from hermes_lcm.prompt.rewrite import Instead, Retold, as_sent, inserted, joint, placeholder, rewrite_list
 from hermes_lcm.text import groups
 
 NONCE = "0123456789abcdef"
@@ -48,7 +48,7 @@ def test_a_range_is_shown_as_its_placeholder(cached: bool) -> None:
     live = chat().turns(4).user("  and now? ", _private=1)
     wire = sent(live, cached=cached, recalled="<memory>tea</memory>")
 
-    got = shown(live, wire, [archived(live, 2, 4)])
+    got = rewrite_list(live, wire, [archived(live, 2, 4)])
 
     assert got.state == "applied"
     assert got.messages is not None
@@ -63,7 +63,7 @@ def test_neither_list_is_changed() -> None:
     wire = sent(live)
     before = copy.deepcopy((list(live), wire))
 
-    got = shown(live, wire, [archived(live, 0, 2), Retold(7, "a stub")])
+    got = rewrite_list(live, wire, [archived(live, 0, 2), Retold(7, "a stub")])
 
     assert got.state == "applied"
     assert (list(live), wire) == before
@@ -73,7 +73,7 @@ def test_a_tool_result_is_retold_in_its_place() -> None:
     """Only its text is another one."""
     live = chat().user("look").calls("a", "b").results("a", "b").says("done").user("and now?")
 
-    got = shown(live, sent(live), [Retold(2, "a stub")])
+    got = rewrite_list(live, sent(live), [Retold(2, "a stub")])
 
     assert got.messages is not None
     assert got.messages[3] == {**sent(live)[3], "content": "a stub"}
@@ -83,10 +83,10 @@ def test_a_tool_result_is_retold_in_its_place() -> None:
 def test_a_request_that_shows_it_already_is_left_alone() -> None:
     """Two hooks that both rewrite requests replace once."""
     live = chat().turns(4).user("and now?")
-    once = shown(live, sent(live), [archived(live, 2, 4)])
+    once = rewrite_list(live, sent(live), [archived(live, 2, 4)])
     assert once.messages is not None
 
-    twice = shown(live, once.messages, [archived(live, 2, 4)])
+    twice = rewrite_list(live, once.messages, [archived(live, 2, 4)])
 
     assert (twice.state, twice.messages) == ("already", None)
 
@@ -106,7 +106,7 @@ def test_a_request_that_is_not_understood_is_sent_as_it_is(wire: Any) -> None:
     """P10."""
     live = chat().turns(4).user("and now?")
 
-    got = shown(live, wire(live), [archived(live, 2, 4)])
+    got = rewrite_list(live, wire(live), [archived(live, 2, 4)])
 
     assert (got.messages, got.state) == (None, "unmatched")
     assert got.reason
@@ -121,7 +121,7 @@ def test_what_the_host_joined_to_an_archived_message_is_not_taken_along(silent: 
     wire = [message for message in sent(live) if message["content"] != "the next request"]
     wire[5] = {**wire[5], "content": "never answered\n\nthe next request"}
 
-    got = shown(live, wire, [archived(live, 3, 6 if silent else 5)])
+    got = rewrite_list(live, wire, [archived(live, 3, 6 if silent else 5)])
 
     assert (got.state, got.messages) == ("unmatched", None)
 
@@ -130,7 +130,7 @@ def test_half_a_tool_group_is_never_taken() -> None:
     """P3: a range that would part a call from its results changes nothing."""
     live = chat().user("look").calls("a", "b").results("a", "b").says("done").user("and now?")
 
-    got = shown(live, sent(live), [Instead(1, 3, ())])
+    got = rewrite_list(live, sent(live), [Instead(1, 3, ())])
 
     assert got.messages is None
 
@@ -139,7 +139,7 @@ def test_thoughts_that_the_host_does_not_send_are_no_hindrance() -> None:
     """A live message that says nothing has no place in the request."""
     live = chat().user("one").says("", reasoning="hm").calls("a").results("a").says("done").user("and now?")
 
-    got = shown(live, sent(live), [archived(live, 1, 5)])
+    got = rewrite_list(live, sent(live), [archived(live, 1, 5)])
 
     assert got.messages is not None
     assert [m["content"] for m in got.messages] == [SYSTEM["content"], "one", PLACEHOLDER, "and now?"]
@@ -151,7 +151,7 @@ def test_examples_in_front_of_the_conversation_are_kept() -> None:
     wire = sent(live)
     wire[1:1] = [{"role": "user", "content": "example"}, {"role": "assistant", "content": "answer"}]
 
-    got = shown(live, wire, [archived(live, 2, 4)])
+    got = rewrite_list(live, wire, [archived(live, 2, 4)])
 
     assert got.messages is not None
     assert got.messages[:5] == wire[:5]
@@ -185,7 +185,7 @@ def test_whatever_is_archived_the_chat_stays_valid(kinds: list[str], data: st.Da
     first = data.draw(st.sampled_from(starts[:-1]))
     stop = data.draw(st.sampled_from([start for start in starts if start > first]))
 
-    got = shown(live, sent(live), [archived(live, first, stop)])
+    got = rewrite_list(live, sent(live), [archived(live, first, stop)])
 
     assert got.messages is not None, got.reason
     assert groups.problems(got.messages[1:]) == []
@@ -201,7 +201,9 @@ def test_what_is_inserted_or_left_out_keeps_the_chat_valid(kinds: list[str], dat
     gone = Chat([*live[:first], *live[stop:]])
     before = live[first - 1] if first else None
 
-    back = shown(gone, sent(gone), [Instead(first, first, inserted(before, live[first:stop], live[stop], NONCE))])
+    back = rewrite_list(
+        gone, sent(gone), [Instead(first, first, inserted(before, live[first:stop], live[stop], NONCE))]
+    )
 
     assert back.messages is not None, back.reason
     assert [m for m in back.messages[1:] if "lcm:carrier" not in str(m["content"])] == sent(live)[1:]

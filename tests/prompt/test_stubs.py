@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from worlds.process import Chat, World, chat
 
-from hermes_lcm.prompt.rewrite import shown
+from hermes_lcm.prompt.rewrite import rewrite_list
 from hermes_lcm.prompt.stubs import superseded
 from hermes_lcm.text import markup
 
@@ -111,7 +111,7 @@ def looked(world: World, live: Chat) -> list[dict[str, object]] | None:
     session = world.session()
     world.runtime.superseded.look(session, live, transcript)
     wanted = world.runtime.rewrites.replacements(session, live, transcript)
-    return shown(live, live, wanted).messages
+    return rewrite_list(live, live, wanted).messages
 
 
 def test_a_request_shows_the_stub_and_the_list_stays(tmp_path: Path) -> None:

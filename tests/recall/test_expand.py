@@ -198,7 +198,7 @@ def test_a_superseded_message_says_so(archive: Archive) -> None:
         archive.me.conversation_id,
         "main",
         1,
-        [NewRow(content.read(user("second wording")), revises=old)],
+        [NewRow(content.read_message(user("second wording")), revises=old)],
         source="cli",
         now=NOW,
     )

@@ -58,21 +58,21 @@ def pair(path: Path) -> tuple[Leases, Leases, Clock]:
 def test_what_one_has_taken_another_does_not_get(tmp_path: Path) -> None:
     """Until it is given back."""
     one, two, _ = pair(tmp_path / "lcm.db")
-    taken = [one.take("work", 60.0), two.take("work", 60.0), one.take("work", 60.0)]
+    taken = [one.claim("work", 60.0), two.claim("work", 60.0), one.claim("work", 60.0)]
     one.release("work")
 
     assert taken == [True, False, True]
-    assert two.take("work", 60.0)
+    assert two.claim("work", 60.0)
 
 
 @pytest.mark.parametrize("moved", [61.0, -3600.0], ids=["its time is over", "the clock went back"])
 def test_a_claim_ends_by_the_clock(tmp_path: Path, moved: float) -> None:
     """When its time is over; or when it would last longer than any that is made now."""
     one, two, clock = pair(tmp_path / "lcm.db")
-    one.take("work", 60.0)
+    one.claim("work", 60.0)
     clock.now += moved
 
-    assert two.take("work", 60.0)
+    assert two.claim("work", 60.0)
 
 
 @pytest.mark.parametrize("end", ["returns", "is killed"])
@@ -80,7 +80,7 @@ def test_a_claim_ends_with_its_process(tmp_path: Path, end: str) -> None:
     """Nobody waits for the clock, however the process ended."""
     path = tmp_path / "lcm.db"
     process, mine = elsewhere(path), Leases(Database(path))
-    before = (mine.take("work", 180.0), mine.has_others("session:s"))
+    before = (mine.claim("work", 180.0), mine.has_others("session:s"))
     if end == "is killed":
         process.kill()
         process.wait(10)
@@ -88,31 +88,31 @@ def test_a_claim_ends_with_its_process(tmp_path: Path, end: str) -> None:
         process.communicate("\n", 10)
 
     assert before == (False, True)
-    assert mine.take("work", 180.0)
+    assert mine.claim("work", 180.0)
     assert not mine.has_others("session:s")
 
 
 def test_a_number_that_was_given_out_again_is_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The claim names when its process began."""
     one, two, _ = pair(tmp_path / "lcm.db")
-    one.take("work", 60.0)
+    one.claim("work", 60.0)
     began: Callable[[int], str] = lambda _: "another moment"  # noqa: E731
     monkeypatch.setattr(leases, "_began", began)
 
-    assert two.take("work", 60.0)
+    assert two.claim("work", 60.0)
 
 
 def test_a_claim_of_another_machine_ends_by_the_clock_only(tmp_path: Path) -> None:
     """Its processes cannot be looked up from here."""
     one, _, clock = pair(tmp_path / "lcm.db")
-    one.take("work", 60.0)
+    one.claim("work", 60.0)
     with one._db.transaction():
         one._db.execute("UPDATE leases SET holder = 'elsewhere|1|1|1'")
-    held = one.take("work", 60.0)
+    held = one.claim("work", 60.0)
     clock.now += 61.0
 
     assert not held
-    assert one.take("work", 60.0)
+    assert one.claim("work", 60.0)
 
 
 def test_those_who_have_ended_are_forgotten(tmp_path: Path) -> None:

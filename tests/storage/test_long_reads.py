@@ -148,9 +148,9 @@ def compaction(world: World) -> Any:
 
 def sub_agent(world: World) -> Any:
     world.runtime.announce("chat", platform="telegram", host_key="agent:main:telegram:dm:7")
-    world.runtime.take("chat", chat().turns(1, first=40))
+    world.runtime.ingest_list("chat", chat().turns(1, first=40))
     world.runtime.announce("child", parent="chat", origin="subagent")
-    world.runtime.take("child", chat().turns(1, first=41))
+    world.runtime.ingest_list("child", chat().turns(1, first=41))
     found = world.runtime.known("child")
     assert found is not None
     return found.principal, found.origin, state(world, "chat", "child")
@@ -158,7 +158,7 @@ def sub_agent(world: World) -> Any:
 
 def rotation(world: World) -> Any:
     world.runtime.announce("next", parent="s", origin="rotation")
-    world.runtime.take("next", chat().turns(30, first=100).turns(1, first=42))
+    world.runtime.ingest_list("next", chat().turns(30, first=100).turns(1, first=42))
     found = world.runtime.known("next")
     assert found is not None
     return found.conversation_id, state(world, "next")

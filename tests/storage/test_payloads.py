@@ -238,7 +238,7 @@ def test_an_equal_digest_opens_nothing(world: World) -> None:
     say = lambda uri: [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": uri}}]  # noqa: E731
     other = "data:image/png;base64," + base64.b64encode(random.Random(9).randbytes(9000)).decode()
     world.sessions.open("s2", now=1.0, platform="telegram", host_key="agent:main:telegram:dm:7")
-    world.ingest.take(world.session("s2"), chat().user(say(other)), source="test")
+    world.ingest.ingest_list(world.session("s2"), chat().user(say(other)), source="test")
     theirs = name_of(world)
     world.take(chat().user(say(URI)))
 

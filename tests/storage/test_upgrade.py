@@ -561,7 +561,7 @@ def test_a_file_of_another_size_is_not_read_into_memory(tmp_path: Path) -> None:
     with (tmp_path / "1-1-0123abcd").open("wb") as file:
         file.truncate(2**40)
 
-    assert upgrade.Reference("1-1-0123abcd", 2, 1).read([tmp_path]) is None
+    assert upgrade.Reference("1-1-0123abcd", 2, 1).load_json([tmp_path]) is None
 
 
 def test_a_copy_of_file_and_folder_that_somebody_made_is_restored_whole(old: Old, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_stored_message_ends_the_trouble_of_every_topic(world: World, kind: ty
     session = world.session()
     world.health.degraded("compaction", kind("lcm.db: not now"))
     world.health.save()
-    world.runtime.take(session.session_id, chat().user("hello"))
+    world.runtime.ingest_list(session.session_id, chat().user("hello"))
 
     assert topics(world) == []
     assert topics(world.restart()) == []
@@ -48,7 +48,7 @@ def test_a_stored_message_does_not_prove_that_the_rest_is_sound(world: World) ->
     """Where SQLite refused some page, it may take others."""
     session = world.session()
     world.health.degraded("compaction", StoreCorrupt("lcm.db: malformed"))
-    world.runtime.take(session.session_id, chat().user("hello"))
+    world.runtime.ingest_list(session.session_id, chat().user("hello"))
 
     assert topics(world) == ["compaction"]
 
@@ -57,9 +57,9 @@ def test_a_list_that_brings_nothing_new_proves_nothing(world: World) -> None:
     """It was compared, not written."""
     session = world.session()
     messages = chat().user("hello")
-    world.runtime.take(session.session_id, messages)
+    world.runtime.ingest_list(session.session_id, messages)
     world.health.degraded("compaction", StoreFull("lcm.db: full"))
-    world.runtime.take(session.session_id, messages)
+    world.runtime.ingest_list(session.session_id, messages)
 
     assert topics(world) == ["compaction"]
 

@@ -115,7 +115,7 @@ def one_round(world: World, live: list[dict[str, Any]], n: int) -> tuple[int, in
     live.extend(Read(message) for message in chat().rounds(1, first=n))
     Read.looks = 0
     session = world.session()
-    taken = steps(world, lambda: world.ingest.take(session, [*live], source="test", thorough=False))
+    taken = steps(world, lambda: world.ingest.ingest_list(session, [*live], source="test", thorough=False))
     return Read.looks, taken
 
 

@@ -47,7 +47,7 @@ class Hand:
         self.shows()
 
     def shows(self) -> None:
-        self.world.ingest.take(self.world.session(), self.list, source="test", alone=False)
+        self.world.ingest.ingest_list(self.world.session(), self.list, source="test", alone=False)
 
     def undoes(self) -> list[str]:
         """The last turn of its own list is taken back; what it said. The transcript loses it too."""

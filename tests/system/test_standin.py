@@ -314,12 +314,12 @@ def test_two_profiles_in_memory_see_nothing_of_each_other(
     profiles = [runtime.RUNTIMES.at(home) for home in (hermes_home, tmp_path / "other")]
     for profile, messages in zip(profiles, said, strict=True):
         profile.path.mkdir(parents=True)
-        profile.take("s", messages)
+        profile.ingest_list("s", messages)
 
     assert [profile.store.count() for profile in profiles] == [len(messages) for messages in said]
     for profile in profiles:
         profile.path.rmdir()
-        profile.take("s", said[profiles.index(profile)])
+        profile.ingest_list("s", said[profiles.index(profile)])
         assert not profile.standby.engaged
     assert [profile.store.count() for profile in profiles] == [len(messages) for messages in said]
 

@@ -46,7 +46,7 @@ def odd(tmp_path: Path) -> Home:
     live = chat().user(f"needle {ODD}").calls("c1", tool=f"t{ODD}", arguments=json.dumps({"p": ODD}))
     live.results("c1", text=ODD, tool=f"t{ODD}").says(ODD)
     home.runtime.announce(f"s{ODD}", platform=f"p{ODD}", host_key=f"k{ODD}")
-    home.runtime.take(f"s{ODD}", live, source=f"src{ODD}")
+    home.runtime.ingest_list(f"s{ODD}", live, source=f"src{ODD}")
     home.node(1, 2, text=ODD)
     home.runtime.health.degraded(f"topic {ODD}", ODD)
     return home

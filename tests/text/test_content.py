@@ -22,7 +22,7 @@ TODO = "[Your active task list was preserved across context compression]\n- [>] 
 
 
 def who(message: dict[str, Any]) -> bytes:
-    return content.read(message).digest
+    return content.read_message(message).digest
 
 
 def user(text: Any, **keys: Any) -> dict[str, Any]:
@@ -282,10 +282,10 @@ def nested(depth: int) -> list[Any]:
 def test_a_part_that_python_cannot_print_is_read_and_comes_back(odd: list[Any]) -> None:
     """One such message must not keep those behind it from being stored."""
     message = {"role": "tool", "tool_call_id": "a", "content": [odd, "and more"]}
-    read = content.read(message)
+    read = content.read_message(message)
 
     assert read.text == "[list that cannot be shown as text]\nand more"
-    assert read.digest == content.said(message).digest
+    assert read.digest == content.canonical_core(message).digest
     assert content.encode(content.decode(read.stored_json))[0] == read.stored_json.decode()
 
 
@@ -297,7 +297,7 @@ def test_a_part_that_python_cannot_print_is_read_and_comes_back(odd: list[Any]) 
 @settings(max_examples=150)
 def test_anything_can_be_read(message: dict[str, Any]) -> None:
     """Reading never raises, and what it gives can be stored: texts in UTF-8, numbers in range."""
-    found = content.read(message)
+    found = content.read_message(message)
 
     assert len(found.digest) == 16
     for text in (found.role, found.answers, found.tool_name):
@@ -310,14 +310,14 @@ def test_anything_can_be_read(message: dict[str, Any]) -> None:
 @pytest.mark.parametrize("stamp", [10**400, -1, 0, True, "soon", math.nan, math.inf, None, [], 1.5e9])
 def test_odd_times_are_no_times(stamp: Any) -> None:
     """A time that is none does not stop a message."""
-    assert content.read(user("x", timestamp=stamp)).said_at in (None, 1.5e9, math.inf)
+    assert content.read_message(user("x", timestamp=stamp)).said_at in (None, 1.5e9, math.inf)
 
 
 def test_a_cycle_is_cut_and_marked() -> None:
     """What has no end cannot be stored whole; it says so."""
     knot: dict[str, Any] = {"role": "user", "content": "x"}
     knot["self"] = [knot]
-    read = content.read(knot)
+    read = content.read_message(knot)
 
     assert read.flags & Flag.QUARANTINED
     assert content.decode(read.stored_json)["content"] == "x"
@@ -325,7 +325,7 @@ def test_a_cycle_is_cut_and_marked() -> None:
 
 def test_objects_are_marked() -> None:
     """What cannot come back as it was is kept as its description."""
-    read = content.read(user("x", thing=object()))
+    read = content.read_message(user("x", thing=object()))
 
     assert read.flags & Flag.QUARANTINED
     assert "object" in json.dumps(content.decode(read.stored_json))
@@ -351,7 +351,7 @@ def test_objects_are_marked() -> None:
 )
 def test_notes_of_the_host(message: dict[str, Any], expected: bool) -> None:
     """Only what the host certainly wrote itself is its note."""
-    assert bool(content.read(message).flags & Flag.HOST_NOTE) is expected
+    assert bool(content.read_message(message).flags & Flag.HOST_NOTE) is expected
 
 
 def test_the_readable_text() -> None:
@@ -431,7 +431,7 @@ def test_the_digest_of_any_text_is_linear(part: str) -> None:
 @given(json_like)
 def test_what_stored_json_says_is_at_hand_where_it_is_the_message(value: Any) -> None:
     """Who looks into a message on its way in need not parse it."""
-    read = content.read({"role": "user", "content": "x", "value": value, "_db_persisted": 1})
+    read = content.read_message({"role": "user", "content": "x", "value": value, "_db_persisted": 1})
 
     assert (read.value is None) == bool(read.flags & Flag.QUARANTINED)
     if read.value is not None:

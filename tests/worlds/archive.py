@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hermes_lcm.archive.costs import CostList, TokenCosts
-from hermes_lcm.prompt.rewrite import Shown, shown
+from hermes_lcm.prompt.rewrite import Shown, rewrite_list
 from hermes_lcm.recall import archive, arguments
 from hermes_lcm.recall.access import Access, EngineState, LiveList
 from hermes_lcm.recall.paging import Room
@@ -62,7 +62,7 @@ class Agent:
         wire = [dict(SYSTEM), *(as_wire(message) for message in messages)]
         transcript = self.world.take(messages, self.session_id)
         wanted = self.world.runtime.archived.replacements(self.world.session(self.session_id), messages, transcript)
-        return shown(messages, wire, wanted) if wanted else Shown(wire, "applied")
+        return rewrite_list(messages, wire, wanted) if wanted else Shown(wire, "applied")
 
     def prompt(self, messages: Sequence[dict[str, Any]]) -> Chat:
         """The same without its system message; it must have been understood."""

@@ -210,7 +210,7 @@ class Host:
         return {problem.topic for problem in self.runtime.health.problems()}
 
     def transcript(self, messages: Sequence[dict[str, Any]]) -> Transcript:
-        return self.runtime.take(self.session_id, messages)  # type: ignore[no-any-return]
+        return self.runtime.ingest_list(self.session_id, messages)  # type: ignore[no-any-return]
 
     def gaps(self, messages: Sequence[dict[str, Any]]) -> tuple[int, int]:
         """P4, counted by hand: messages that the prompt neither shows nor covers, and those that it has twice."""

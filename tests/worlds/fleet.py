@@ -69,7 +69,7 @@ class Process:
         if facts:
             self.runtime.announce(session, **facts)
         self.runtime.announce(session, owner=facts.get("owner", "local"))
-        self.runtime.take(session, messages)
+        self.runtime.ingest_list(session, messages)
 
     def behind(self) -> int:
         assert self.runtime.fleet is not None

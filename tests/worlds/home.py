@@ -54,7 +54,7 @@ class Home:
         self.runtime.announce(session, owner=principal_of(platform, key, session))
         roles = ("user", "assistant")
         live = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
-        self.runtime.take(session, live, source=source)
+        self.runtime.ingest_list(session, live, source=source)
         found = self.runtime.known(session)
         assert found is not None
         return found
@@ -145,11 +145,11 @@ def huge(home: Path, count: int = 1_000_000, session: int = 5000) -> Home:
         said = [
             f"message {k} about the zebra deployment of service {k % 97}" for k in range(at, min(at + session, count))
         ]
-        rows = [NewRow(content.read({"role": ("user", "assistant")[k % 2], "content": each}), None, None, 0)
+        rows = [NewRow(content.read_message({"role": ("user", "assistant")[k % 2], "content": each}), None, None, 0)
                 for k, each in enumerate(said)]  # fmt: skip
         runtime.store.append(opened.conversation_id, f"s{n}", 0, rows, source="cli", now=world.now + at)
     junk = runtime.sessions.open("junk", now=world.now, platform="cli", mode="full")
-    row = NewRow(content.read({"role": "user", "content": "noise"}), None, None, 0)
+    row = NewRow(content.read_message({"role": "user", "content": "noise"}), None, None, 0)
     runtime.store.append(junk.conversation_id, "junk", 0, [row], source="cli", now=world.now)
     world.assembly([world.node(*range(1, 101))], list(range(101, session + 1)), session)
     return world

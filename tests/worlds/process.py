@@ -229,7 +229,7 @@ class World:
 
     def take(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s") -> Transcript:
         """Hand a live list over, as every hook of the host does."""
-        return self.ingest.take(self.session(session_id), messages, source="test")
+        return self.ingest.ingest_list(self.session(session_id), messages, source="test")
 
     def request(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s", **wishes: Any) -> Request:
         facts = {"threshold": 4000, "current_tokens": None, "deadline": time.monotonic() + wishes.pop("budget_s", 10.0)}
@@ -326,7 +326,7 @@ def equal(one: Any, other: Any) -> bool:
 
 def digests(messages: Iterable[Mapping[str, Any]]) -> list[bytes]:
     """Who the messages are."""
-    return [content.read(message).digest for message in messages]
+    return [content.read_message(message).digest for message in messages]
 
 
 def texts(messages: Iterable[Mapping[str, Any]]) -> list[str]:

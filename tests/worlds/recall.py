@@ -82,7 +82,7 @@ class Archive:
         self.store, self.dag, self.sessions, self.scopes = runtime.store, runtime.dag, runtime.sessions, runtime.scopes
         self.room = room
         self.model = Model()
-        self.transcript: Transcript | None = None
+        self.live_transcript: Transcript | None = None
         self.clock: Callable[[], float] = time.time
         self.me = self.sessions.open("main", now=NOW, platform="cli")
         if messages:
@@ -92,7 +92,7 @@ class Archive:
         """Store messages in a session; their ids."""
         session = self.sessions.find(to) if to else self.me
         assert session is not None
-        rows = [NewRow(content.read(message)) for message in messages]
+        rows = [NewRow(content.read_message(message)) for message in messages]
         last = self.store.last_seq(session.conversation_id)
         return self.store.append(session.conversation_id, session.session_id, last, rows, source=source, now=at)
 
@@ -113,8 +113,8 @@ class Archive:
     def deps(self, session: Session | None = None) -> Access:
         session = session or self.me
         live = None
-        if self.transcript is not None:
-            live = LiveList((), self.transcript, lambda: TokenCosts().of(()))
+        if self.live_transcript is not None:
+            live = LiveList((), self.live_transcript, lambda: TokenCosts().of(()))
         return replace(
             self.runtime.access(session, owner_rights(session), live=live), store=self.store, config=self.config,
             model=self.model, answer_tokens=self.room, clock=self.clock,

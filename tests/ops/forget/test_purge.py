@@ -218,7 +218,7 @@ def test_a_file_goes_with_its_last_message(tmp_path):
     for name in ("s1", "s2"):
         live = chat().user("look").calls("c").results("c", text=big)
         home.runtime.announce(name, owner="local")
-        home.runtime.take(name, live, source="cli")
+        home.runtime.ingest_list(name, live, source="cli")
     files = [*home.runtime.payloads.folder.rglob("*.z")]
     assert files
 
@@ -238,7 +238,7 @@ def test_of_two_images_under_the_same_words_only_the_purged_one_goes(tmp_path):
         url = "data:image/png;base64," + base64.b64encode(random.Random(n).randbytes(30_000)).decode()
         parts = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": url}}]
         home.runtime.announce(name, owner="local")
-        home.runtime.take(name, [{"role": "user", "content": parts}], source="cli")
+        home.runtime.ingest_list(name, [{"role": "user", "content": parts}], source="cli")
     assert len([*home.runtime.payloads.folder.rglob("*.z")]) == 2
 
     assert ask(home, "purge messages msg_1 apply").code == OK

@@ -52,7 +52,7 @@ def world(tmp_path: Path) -> Home:
         .user("unsummarised")
     )
     home.runtime.announce("tg", platform="telegram", owner="telegram:7")
-    home.runtime.take("tg", said, source="telegram")
+    home.runtime.ingest_list("tg", said, source="telegram")
     home.node(3, 4, 5, 6, conversation=2)
     home.say("mine", "kept", session="s1")
     age(home, 40)
