@@ -285,7 +285,7 @@ class LCMEngine(ContextEngine):
         Then the user has taken back (``/undo``) all that was said before. A turn that begins with a rotation is called the
         first, too, but shows more. Clients of the API server show what they like.
         """
-        if len(facts.said(messages)) > 1:
+        if len(facts.without_notes(messages)) > 1:
             return False
         row, known = facts.session_row(self.session_db, self.session_id), self.runtime.stored(self.session_id)
         if not isinstance(row, Mapping) or known is None or known.platform == CLIENTS:
