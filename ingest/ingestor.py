@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import accumulate
@@ -226,7 +226,7 @@ class Ingest:
             last_seq = self._store.last_seq(session.conversation_id)
             expected = self._transcripts.expected(session, assembly)
         reads = [self._read(message, n + known, ancestry, first_message) for n, message in enumerate(messages[known:])]
-        reads = self._as_stored(reads, expected)
+        reads = self._as_stored(_said_by_others(reads, messages[known:], known, head, expected), expected)
         theirs = [(n, read) for n, read in enumerate(reads) if read.core is not None or read.ids]
         shared = unclaimed(session) and session.platform.lower() == CLIENTS
         plan = self._placed([read for _, read in theirs], expected, first_message, before, seen, shared=shared)
@@ -555,6 +555,32 @@ def _between(places: list[Place], shown: Sequence[Sequence[float]]) -> None:
 
 
 # -- pure helpers ------------------------------------------------------------------------------------------
+def _said_by_others(
+    reads: list[_Read], messages: Messages, known: int, head: Iterable[Entry], expected: Sequence[Expected]
+) -> list[_Read]:
+    """Copies of our own text are what somebody said.
+
+    A carrier never ends a list but behind the record, and no copy of it that was stored is ours; a stub stands for its message
+    once.
+    """
+    if all(read.own not in ("carrier", "stub") for read in reads):
+        return reads
+    rows = {item.digest for item in expected}
+    shown = {store_id for entry in head for store_id in entry.ids}
+    out = []
+    for n, read in enumerate(reads):
+        said = content.said(messages[n]) if read.own in ("carrier", "stub") else None
+        if said is not None and read.own == "carrier":
+            copied = n + known > 1 and (n == len(reads) - 1 or said.digest in rows)
+        else:
+            copied = said is not None and read.ids[0] in shown
+        if said is not None and copied:
+            read = _Read(said, said.digest)
+        shown.update(read.ids)
+        out.append(read)
+    return out
+
+
 def _redacted(core: content.Said) -> bool:
     names = [core.answers or "", *(each for call in core.calls for each in (call.id, call.name))]
     return (

@@ -18,7 +18,6 @@ from .content import canonical_text
 _NONCE = r"[0-9a-f]{16}"
 _OPEN = re.compile(rf"\[lcm:history ({_NONCE})\]\n")
 _CLOSE = re.compile(rf"\n\[/lcm:history ({_NONCE}) assembly=(\d+)\]")
-_CARRIER = re.compile(rf"\[lcm:carrier ({_NONCE})\] [^\n]*")
 _STUB = re.compile(rf"\[lcm:stub ({_NONCE}) msg_(\d+)[^\]\n]*\]\n[\s\S]*\n\[/lcm:stub\]")
 
 _TAGS = ("<summary", "</summary", "<present_state", "<presentstate", "</present_state", "</presentstate")
@@ -32,6 +31,7 @@ ARCHIVED = re.compile(
     re.ASCII,
 )
 CARRIER_TEXT = "Noted: the record above is history for reference. The conversation continues below."
+_CARRIER = re.compile(rf"\[lcm:carrier ({_NONCE})\] {re.escape(CARRIER_TEXT)}")
 
 
 @dataclass(frozen=True, slots=True)
