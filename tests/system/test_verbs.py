@@ -19,7 +19,7 @@ from worlds.process import chat
 from hermes_lcm.command import answer, operator_access
 
 VERBS = ("say", "say", "undo", "undo_all", "retry", "edit", "drop", "model", "personality", "compress", "rotate", "restart",
-         "branch", "new", "back", "take_over", "take_in")  # fmt: skip
+         "branch", "new", "back", "take_over", "take_in", "delegate")  # fmt: skip
 
 LONG = "of many words " * 200  # so that a compaction is worth it
 
@@ -45,27 +45,50 @@ class Terminal:
     def session(self) -> str:
         return self.agent.session
 
+    def tip(self, session: str) -> str:
+        """The session that goes on with this one."""
+        while session in self.rotated:
+            session = self.rotated[session]
+        return session
+
     def turn(self, text: str) -> None:
         """A user's message and its answer, with the hooks of a turn."""
         first = not self.agent.live
         self.ask(text)
-        self.answer(first=first)
+        self.begin(first=first)
+        self.answer()
 
     def ask(self, text: str) -> None:
         self.count += 1
         self.add(chat().user(text)[0])
 
-    def answer(self, *, first: bool) -> None:
-        """The rest of a turn. ``first``: what the host calls the first turn of a session."""
-        facts = {"session_id": self.session, "platform": "cli"}
-        self.world.hooks.pre_llm_call(conversation_history=list(self.agent.live), is_first_turn=first, **facts)
+    def begin(self, *, first: bool) -> None:
+        """The hook of a turn's beginning. ``first``: what the host calls the first turn of a session."""
+        self.world.hooks.pre_llm_call(is_first_turn=first, **self.shown())
+
+    def answer(self) -> None:
+        self.world.hooks.pre_api_request(**self.shown())
         self.add(chat().says(f"answer {self.count} {LONG}")[0])
-        self.world.hooks.post_llm_call(conversation_history=list(self.agent.live), **facts)
+        self.world.hooks.post_llm_call(**self.shown())
+
+    def shown(self) -> dict[str, Any]:
+        """What every hook is given."""
+        history = list(self.agent.live)
+        return {"session_id": self.session, "platform": self.agent.platform, "conversation_history": history}
 
     def add(self, message: dict[str, Any]) -> None:
         self.agent.live.append(message)
         self.world.db.said.setdefault(self.session, []).append(dict(message))
         self.said[self.session][str(message["content"])] += 1
+
+    @property
+    def starts(self) -> list[int]:
+        """Where the turns begin, as far as they are still shown word by word."""
+        live = self.agent.live
+        return [n for n, each in enumerate(live) if each["role"] == "user" and not each["content"].startswith("[lcm:")]
+
+    def back_by(self, turns: int) -> int:
+        return self.starts[-turns] if len(self.starts) >= turns else 0
 
     def cut(self, at: int, *, transcript: bool = True) -> None:
         del self.agent.live[at:]
@@ -77,7 +100,7 @@ class Terminal:
         self.turn(f"question {self.count}")
 
     def undo(self) -> None:
-        self.cut(max(0, len(self.agent.live) - 2))
+        self.cut(self.back_by(1))
         self.say()
 
     def undo_all(self) -> None:
@@ -85,20 +108,20 @@ class Terminal:
         self.say()
 
     def retry(self) -> None:
-        if len(self.agent.live) > 1:
-            text = str(self.agent.live[-2]["content"])
-            self.cut(len(self.agent.live) - 2, transcript=False)
+        if self.starts:
+            text = str(self.agent.live[self.starts[-1]]["content"])
+            self.cut(self.starts[-1], transcript=False)
             self.turn(text)
 
     def edit(self) -> None:
         """The newest question again, in other words."""
-        if len(self.agent.live) > 1:
-            self.cut(len(self.agent.live) - 2)
+        if self.starts:
+            self.cut(self.starts[-1])
             self.turn(f"other words {self.count}")
 
     def drop(self) -> None:
         """The last two turns are deleted."""
-        self.cut(max(0, len(self.agent.live) - 4))
+        self.cut(self.back_by(2))
         self.say()
 
     def model(self) -> None:
@@ -139,7 +162,8 @@ class Terminal:
             self.agent.live.extend(copy.deepcopy(out))
             if self.born % 2:  # hosts write it now or at the end of the turn
                 self.world.db.said[new] = copy.deepcopy(list(out))
-        self.answer(first=rotated)
+        self.begin(first=rotated)
+        self.answer()
         self.world.db.said[self.session] = copy.deepcopy(list(self.agent.live))
 
     def restart(self) -> None:
@@ -159,6 +183,25 @@ class Terminal:
         self.world.db.said[self.session] = copy.deepcopy(past)
         self.say()
 
+    def delegate(self) -> None:
+        """A turn whose work a sub-agent does, in a session of its own; the parent goes on with what it reports."""
+        self.born += 1
+        parent, child, call = self.agent, f"c{self.born}", f"call_{self.born}"
+        first = not parent.live
+        self.ask(f"question {self.count}")
+        self.begin(first=first)
+        task = json.dumps({"goal": f"goal {self.born}"})
+        self.add(chat().calls(call, tool="delegate_task", arguments=task)[0])
+        self.world.row(child, "subagent", model_config=json.dumps({"_delegate_from": parent.session}))
+        self.world.hooks.subagent_start(parent_session_id=parent.session, child_session_id=child)
+        self.said[child] = Counter()
+        self.agent = Agent(self.world, child, "subagent")
+        self.turn(f"goal {self.born}")
+        report = str(self.agent.live[-1]["content"])
+        self.agent = parent
+        self.add(chat().results(call, tool="delegate_task", text=json.dumps({"results": [{"summary": report}]}))[0])
+        self.answer()
+
     def new(self) -> None:
         self.born += 1
         self.open(f"n{self.born}")
@@ -166,10 +209,7 @@ class Terminal:
 
     def back(self) -> None:
         """`/resume` of the oldest session, or of what the host made of it, and on with it."""
-        session = self.ids[0]
-        while session in self.rotated:
-            session = self.rotated[session]
-        self.resume(session)
+        self.resume(self.tip(self.ids[0]))
         self.say()
 
     def take_over(self) -> None:
@@ -203,8 +243,11 @@ class Terminal:
         stored: dict[str, Counter[str]] = {}
         for rows in runtime.store.every():
             for row in rows:
-                stored.setdefault(row.head.session_id, Counter())[row.text] += 1
+                stored.setdefault(self.tip(row.head.session_id), Counter())[row.text] += 1
+        truth: dict[str, Counter[str]] = {}
         for session, said in self.said.items():
+            truth.setdefault(self.tip(session), Counter()).update(said)
+        for session, said in truth.items():
             have = stored.get(session, Counter())
             assert set(have) == set(said), session  # kept, whatever was taken back
             assert all(have[text] <= said[text] for text in have), session  # nothing twice
@@ -212,9 +255,11 @@ class Terminal:
             seen = runtime.observe(self.session, list(self.agent.live))
             shown = [item.store_id for item in runtime.ingest.expected(runtime.session(self.session), None)]
             raw = [entry.ids[-1] for entry in seen.transcript.entries if entry.ids and not entry.own]
-            assert raw == shown[len(shown) - len(raw) :]
+            assert raw == [item for item in shown if item in raw]
             roots = seen.transcript.assembly.roots if seen.transcript.assembly else ()
-            assert set(shown) - set(raw) == set(runtime.dag.messages_below(roots))
+            below = set(runtime.dag.messages_below(roots))
+            assert set(shown) - set(raw) == below - set(raw)  # a request that is pinned stands in both
+            assert set(shown) == below | set(raw)
         assert "unaligned list" not in self.world.topics()
 
 
