@@ -355,7 +355,11 @@ class Ingest:
         known = {self._digest(content.canonical_core(row.stored_json)): row.head.digest for row in rows}
         shown = [self._digest(read.core) if read.core is not None and _redacted(read.core) else b"" for read in reads]
         found = [known.get(name) or known.get(read.digest) for name, read in zip(shown, reads, strict=True)]
-        return [replace(read, digest=digest) if digest else read for digest, read in zip(found, reads, strict=True)]
+        as_said = {item.digest for item in expected}  # somebody may quote a placeholder before there is a secret for it
+        return [
+            replace(read, digest=digest) if digest and read.digest not in as_said else read
+            for digest, read in zip(found, reads, strict=True)
+        ]
 
     def _digest(self, core: content.Said) -> bytes:
         """Identity of a message under the names and ids that are stored."""
@@ -569,7 +573,7 @@ def _said_by_others(
     shown = {store_id for entry in head for store_id in entry.ids}
     out = []
     for n, read in enumerate(reads):
-        said = content.said(messages[n]) if read.own in ("carrier", "stub") else None
+        said = content.canonical_core(messages[n]) if read.own in ("carrier", "stub") else None
         if said is not None and read.own == "carrier":
             copied = n + known > 1 and (n == len(reads) - 1 or said.digest in rows)
         else:

@@ -179,3 +179,18 @@ def test_keys_that_look_alike_stay_two() -> None:
 
     assert sorted(clean["extra"].values()) == [1, 2]
     assert "hunter" not in str(clean)
+
+
+@pytest.mark.parametrize("quoted_first", [True, False])
+def test_a_quoted_placeholder_and_the_secret_are_two_messages(make: Callable[..., World], quoted_first: bool) -> None:
+    """Whichever came first, each is stored once, however often the list comes back."""
+    world, secret = make(), f"my key {TOKEN}"
+    quoted = str(clean_message({"role": "user", "content": secret}, Redactor())["content"])
+    said = [quoted, secret] if quoted_first else [secret, quoted]
+    live = chat().user(said[0]).says("ok").user(said[1]).says("fine")
+    world.take(live)
+    for n in range(2):
+        world = world.restart()
+        world.take(reload(live.user(f"more {n}").says("so")))
+
+    assert len(world.stored()) == len(live)
