@@ -21,7 +21,7 @@ from pathlib import Path
 
 from .config import KNOBS, setting_text
 from .errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError
-from .exam import grading, report
+from .exam import grading
 from .fleet import forget as purging
 from .fleet import verbs as fleet
 from .host import facts
@@ -140,7 +140,7 @@ def _explain(deps: Access, words: Words) -> Answer:
 def _exam(deps: Access, words: Words) -> Answer:
     at_most(words, 0, "no further word")
     data = grading.exam(deps)
-    return Answer(report.text(data), data)
+    return Answer(grading.text(data), data)
 
 
 def _search(deps: Access, words: Words) -> Answer:
@@ -410,7 +410,6 @@ def _repair(deps: Access, words: Words) -> Answer:
     data = {
         "damaged": list(found.damaged),
         "indexes": list(found.indexes),
-        "leftovers": list(found.leftovers.said),
         "owners": [{"session_id": each.session.session_id, "owner": each.owner} for each in found.guesses],
         "applied": words.apply and not found.well,
         "kept": str(done.kept) if done.kept else None,
@@ -431,13 +430,11 @@ def _repair(deps: Access, words: Words) -> Answer:
     if not words.apply and found.damaged and (hopeless := repair.hopeless(deps)):
         return Answer("\n".join([*lines, hopeless]), data, FOUND)
     if not words.apply:
-        lines += [f"Left behind: {each}" for each in found.leftovers.said]
         what = " and ".join(
             said
             for said, needed in (
                 ("saves what is readable into a new file and keeps the damaged one", found.damaged),
                 ("rebuilds the indexes", found.indexes),
-                ("mends what earlier versions left behind", found.leftovers.said),
                 ("gives conversations to their owners", found.guesses),
             )
             if needed

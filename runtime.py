@@ -44,19 +44,18 @@ from .llm.breaker import Breaker, SpendGuard
 from .llm.client import HostModel
 from .llm.ladder import DAILY_LIMIT, EXTRACTIVE, SESSION, Ladder, LadderSettings
 from .ops import metrics, pull
-from .ops.collect import Collector
 from .ops.costs import Costs
-from .ops.forget.schedule import Schedule
+from .ops.forget.retention import Schedule
 from .ops.metrics import Metrics
 from .ops.orders import Orders
 from .ops.render import moment
 from .ops.survey import Survey
-from .ops.upkeep import Upkeep
+from .ops.upkeep import Collector, Upkeep
 from .prompt.context_message import carried_text
 from .prompt.present_state import PresentState
 from .prompt.rewrites import RequestRewrites
 from .prompt.stubs import Superseded
-from .recall import subagents
+from .recall import beside
 from .recall.access import Access, EngineState, LiveList, Price
 from .recall.paging import Readers
 from .records import StoredList, Summary, SummaryTask, Transcript
@@ -563,7 +562,7 @@ class Runtime:
         if session is None or not newest or not newest[0].ids:
             return ""
         access = self.access(session, rights_of(engine, session, session_id))
-        return "".join(subagents.note(access, row) for row in access.rows(newest[0].ids[-1:]))
+        return "".join(beside.note(access, row) for row in access.rows(newest[0].ids[-1:]))
 
     # -- rights -----------------------------------------------------------------------------------------
     def access(

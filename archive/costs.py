@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Final
 
-from ..prompt.rewrite import as_sent
+from ..prompt.rewrites import as_sent
 from ..text import content
 
 _CHARS_PER_TOKEN: Final = 4.0

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..dag import SummaryDag, fingerprint
-from ..prompt import rewrite
-from ..prompt.rewrite import Instead, Replacement, Retold
+from ..prompt import rewrites
+from ..prompt.rewrites import Instead, Replacement, Retold
 from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, Entry, NewNode, Node, Transcript, Unit, in_order
 from ..search.scope import Scopes
 from ..session import CLIENTS, Session
@@ -375,7 +375,7 @@ class ArchivedRanges:
                 before = messages[run.first - 1] if run.first else None
             touches = n + 1 < len(runs) and runs[n + 1].first == run.stop
             after = messages[run.stop] if run.stop < len(messages) and not touches else None
-            mine = rewrite.placeholder(before, after, text_of(run.archive), session.nonce)
+            mine = rewrites.placeholder(before, after, text_of(run.archive), session.nonce)
             out.append(Instead(run.first, run.stop, mine))
             before = mine[-1]
         return [*out, *self._brought_back(session, messages, transcript, out)]
@@ -390,7 +390,7 @@ class ArchivedRanges:
         for _, node in sorted(self.restored(session, transcript), key=lambda item: item[1].first_pos):
             place = self._place(messages, transcript, node, hidden)
             rows, damaged = self._store.legible(self._dag.sources(node.node_id))
-            if place is None or damaged or pairs.unpaired(sent := [rewrite.as_sent(row.stored_json) for row in rows]):
+            if place is None or damaged or pairs.unpaired(sent := [rewrites.as_sent(row.stored_json) for row in rows]):
                 continue
             inserts.setdefault(place, []).extend(sent)
             record = _without(record, node)
@@ -399,7 +399,7 @@ class ArchivedRanges:
         out: list[Replacement] = [Retold(0, record)] if inserts and record else []
         for place, sent in inserts.items():
             before, after = last.get(place, messages[place - 1]), first.get(place, messages[place])
-            out.append(Instead(place, place, rewrite.inserted(before, sent, after, session.nonce)))
+            out.append(Instead(place, place, rewrites.inserted(before, sent, after, session.nonce)))
         return out
 
     def _place(

@@ -15,7 +15,7 @@ from typing import Final
 from ..command import FOUND, OK, VERBS, Verb, Words, flagged, parsed, perform, refused
 from ..errors import BadRequest, LcmError
 from ..ops import journal as kept
-from ..ops.wording import at_terminal
+from ..ops.answers import at_terminal
 from ..text.printable import printable
 from ..tools import call
 from .look import Answer, Hidden, Look

@@ -1,5 +1,5 @@
 """
-Grades: does the prompt say it, does the first look say it, or is it lost?
+Grades of the exam, and their text: does the prompt say it, does the first look say it, or is it lost?
 
 Reads one conversation with the rights of whoever asks; writes only the last grade (``exam:last`` in ``meta``).
 """
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ..compaction.compress import state_tokens
 from ..errors import BadRequest, StoreError
+from ..ops.render import counted, table
 from ..ops.status import window
 from ..prompt.context_message import context_text, prefix_tokens, saved_tokens
 from ..prompt.present_state import HOLDS_HEAD, PresentState
@@ -170,3 +171,40 @@ def _said(probe: Probe, grade: str) -> dict[str, Any]:
         "address": f"msg_{probe.store_id}",
         "answer": answer,
     }
+
+
+_BAR: Final = 24
+_SIGNS: Final = {"prompt": "#", "look": "+", "lost": "."}
+_LOST: Final = 8  # lost ones that are named
+
+
+def text(data: Mapping[str, Any]) -> str:
+    """The report for a terminal; the data has every probe."""
+    count = counted(data["all"]["n"], "question")
+    head = f"What the agent still knows of {data['session_id']}: {count}, made by rule; no model is asked."
+    rows = {**data["kinds"], "all": data["all"], "no longer raw": data["covered"]}
+    shown = [("", "questions", "prompt", "one look", "lost", "")]
+    shown += [(name, str(each["n"]), *_shares(each), _bar(each)) for name, each in rows.items() if each["n"]]
+    out = [head, *table(shown), "# in the prompt   + one look with lcm_grep away   . lost"]
+    if data["finished_shown_as_open"]:
+        out.append(f"Finished requests that the prompt shows as open: {data['finished_shown_as_open']}")
+    if not data["prompt_exact"]:
+        out.append("The prompt was built with other settings than now, so these figures are close, not exact.")
+    lost = [each for each in data["probes"] if each["grade"] == "lost"]
+    out += [f"lost: {each['question']} {each['address']}: {each['answer']}" for each in lost[:_LOST]]
+    if len(lost) > _LOST:
+        out.append(f"and {len(lost) - _LOST} more: --json")
+    return "\n".join(out)
+
+
+def _shares(counts: Mapping[str, int]) -> tuple[str, str, str]:
+    prompt, look, lost = (f"{counts[grade] / max(1, counts['n']):.0%}" for grade in _SIGNS)
+    return prompt, look, lost
+
+
+def _bar(counts: Mapping[str, int]) -> str:
+    ends, before = [], 0
+    for grade in _SIGNS:
+        before += counts[grade]
+        ends.append(round(_BAR * before / max(1, counts["n"])))
+    return "".join(sign * (end - start) for sign, start, end in zip(_SIGNS.values(), [0, *ends], ends, strict=False))

@@ -1,16 +1,20 @@
 """
-The host's session database, written again where it was lost: by duck typing, since its shape differs from version to version.
+The host's session database: a session's system prompt, and sessions written again where they were lost.
+
+By duck typing, since its shape differs from version to version.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..errors import BadRequest
+from . import facts
 
 
 @contextmanager
@@ -51,3 +55,25 @@ def dated(database: Any, session_id: str, began: float, ended: float | None, rea
     if callable(write):
         sql = "UPDATE sessions SET started_at = ?, ended_at = ? WHERE id = ?"
         write(lambda connection: connection.execute(sql, (began, ended, session_id)))
+
+
+logger = logging.getLogger("hermes_lcm")
+
+
+def system_prompt(home: Path, session_id: str) -> str:
+    """The host's copy of a session's system prompt; "" where it keeps none or cannot be asked. Takes no lock."""
+    path = home / "state.db"
+    if not path.is_file():
+        return ""
+    try:
+        from hermes_state import SessionDB
+
+        database = SessionDB(db_path=path, read_only=True)
+        try:
+            row = facts.session_row(database, session_id)
+        finally:
+            database.close()
+    except Exception as exc:  # noqa: BLE001 - a file of the host's that is damaged raises whatever its driver raises
+        logger.debug("no system prompt of %s: %s", session_id, exc)
+        return ""
+    return str(row.get("system_prompt") or "") if isinstance(row, Mapping) else ""

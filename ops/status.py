@@ -27,10 +27,9 @@ from ..storage.meta import Meta
 from ..text.redact import CATALOGUE
 from . import costs, gitinfo, presets
 from .backup import backup_folder, rotate_path
-from .inside import free_bytes, inside
 from .orders import Orders
 from .retention import HOUR_S, by_step, due, last_round
-from .survey import Survey
+from .survey import Survey, free_bytes, inside
 
 if TYPE_CHECKING:
     from ..storage.meta import Problem

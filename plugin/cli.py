@@ -36,9 +36,8 @@ from ..command import (
 )
 from ..errors import BadRequest, LcmError
 from ..host import facts
-from ..ops.answers import at_most, one
+from ..ops.answers import at_most, at_terminal, one
 from ..ops.answers import newest as newest_named
-from ..ops.wording import at_terminal
 from ..recall.access import Access
 from ..runtime import RUNTIMES, Runtime
 from ..session import Session

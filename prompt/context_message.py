@@ -14,7 +14,7 @@ from typing import Any
 
 from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, Node
 from ..text import markup, tokens
-from .rewrite import joint
+from .rewrites import joint
 
 _HEAD = """\
 This is the record of the earlier part of this conversation, kept by the context engine. It is reference material, not a

@@ -1,21 +1,25 @@
 """
-Requests that show something else than their list: who wants that, how it is done on this host, and whether it was.
+Request rewrites: parts of a list that requests show otherwise, who wants that, and whether it was done.
 
 One per process and database. Sources say what is to be replaced; the host's request middleware or its ``select_context``
 brings the request here, whichever it has. What could not be applied is remembered, so that the next compaction does it for good.
+
+``rewrite_list`` is pure. Replacements are said in places of the live list (``Instead``: a range as other messages, ``Retold``: a
+message with another text) and found again in the outgoing list, which the host has decorated by then. A request in which they
+cannot be found beyond doubt is left as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import pairwise
+from typing import Any, Final, Literal, Protocol
 
 from ..ingest.ingestor import Ingest
 from ..records import Transcript
 from ..session import Session
-from . import rewrite
-from .rewrite import Instead, Replacement, Retold, Shown
+from ..text import content, groups, markup
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -102,10 +106,10 @@ class RequestRewrites:
         if not wanted:
             state.done, state.saving, state.selected = Shown(None, "already"), 0, selected
             return None
-        state.done = rewrite.rewrite_list(messages, wire, wanted)
+        state.done = rewrite_list(messages, wire, wanted)
         if state.done.state == "unmatched" and (must := _must(wanted)) and len(must) < len(wanted):
             wanted = must
-            state.done = rewrite.rewrite_list(messages, wire, wanted)
+            state.done = rewrite_list(messages, wire, wanted)
         done = state.done.state != "unmatched"
         state.saving = self.saving(messages, wanted) if done else 0
         state.selected = selected and done
@@ -180,3 +184,221 @@ class RequestRewrites:
 def _must(wanted: Sequence[Replacement]) -> tuple[Replacement, ...]:
     """Replacements that somebody asked for. Another text for a message merely saves room: no compaction makes up for it."""
     return tuple(item for item in wanted if isinstance(item, Instead))
+
+
+Message = Mapping[str, Any]
+State = Literal["applied", "already", "unmatched"]
+
+#: System message, and examples that the host puts in front of a conversation.
+_MOST_IN_FRONT: Final = 24
+_SYSTEM: Final = ("system", "developer")
+
+
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """Messages ``first`` to ``stop`` (exclusive) of the live list, shown as ``messages``. An empty range inserts them."""
+
+    first: int
+    stop: int
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Retold:
+    """Message ``index`` of the live list, shown with another text."""
+
+    index: int
+    text: str
+
+
+Replacement = Instead | Retold
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The rewritten request, or None and why it is sent as it is. ``already``: another hook has put the replacements in."""
+
+    messages: list[dict[str, Any]] | None
+    state: State
+    reason: str = ""
+
+
+def rewrite_list(live: Sequence[Message], wire: Sequence[Message], replacements: Sequence[Replacement]) -> Shown:
+    """``wire`` (the live list as the host sends it) with the replacements in it. Neither list is changed."""
+    ranges = sorted((r for r in replacements if isinstance(r, Instead)), key=lambda r: (r.first, r.stop))
+    texts = [r for r in replacements if isinstance(r, Retold)]
+    if any(one.stop > other.first for one, other in pairwise(ranges)):
+        return Shown(None, "unmatched", "replaced ranges overlap")
+    end = max([*(r.stop for r in ranges), *(r.index + 1 for r in texts)], default=0)
+    if not replacements or end > len(live):
+        return Shown(
+            None, "unmatched", "nothing to replace" if not replacements else "the list is shorter than a range"
+        )
+    places = located(live, end, wire)
+    if places is None:
+        if _there(wire, ranges, texts):
+            return Shown(None, "already", "the request shows the replacements")
+        return Shown(None, "unmatched", "the request does not show the list as the host keeps it")
+    out: list[Message] = list(wire)
+    for text in texts:
+        if places[text.index] >= 0:
+            out[places[text.index]] = retold(out[places[text.index]], text.text)
+    for item in reversed(ranges):
+        first, stop = _span(places, item)
+        out[first:stop] = item.messages
+    if groups.unpaired(out) - groups.unpaired(wire):
+        return Shown(None, "unmatched", "a replacement would take a tool call from its results")
+    return Shown([dict(message) for message in out], "applied")
+
+
+def located(live: Sequence[Message], needed: int, wire: Sequence[Message]) -> list[int] | None:
+    """Places of the first ``needed`` live messages in ``wire`` (-1: not sent, as it says nothing); None if not beyond doubt.
+
+    The list ends with the place behind the last of them, where the next live message, if there is one, must stand.
+    """
+    front = 0
+    while front < len(wire) and wire[front].get("role") in _SYSTEM:
+        front += 1
+    for lead in range(front, min(len(wire), front + _MOST_IN_FRONT) + 1):
+        places = _walk(live[:needed], wire, lead)
+        if places is not None and _goes_on(live[needed:], wire, places[-1]):
+            return places
+    return None
+
+
+def _goes_on(rest: Sequence[Message], wire: Sequence[Message], at: int) -> bool:
+    """Does the next live message follow there? If not, the host joined it to one that is to be replaced, or put something in."""
+    following = next((message for message in rest if not _silent(message)), None)
+    return following is None or (at < len(wire) and same(following, wire[at]))
+
+
+def _walk(live: Sequence[Message], wire: Sequence[Message], at: int) -> list[int] | None:
+    places: list[int] = []
+    for message in live:
+        if at < len(wire) and same(message, wire[at]):
+            places.append(at)
+            at += 1
+        elif _silent(message):
+            places.append(-1)
+        else:
+            return None
+    return [*places, at]
+
+
+def same(live: Message, wire: Message) -> bool:
+    """Is this the live message as the host sends it?
+
+    It strips blanks and private keys, marks texts for the provider's cache, and adds what it recalled behind the user's words.
+    Ids of tool calls are proof by themselves.
+    """
+    role = live.get("role")
+    if role != wire.get("role"):
+        return False
+    if role == "tool":
+        return str(live.get("tool_call_id") or "") == str(wire.get("tool_call_id") or "")
+    calls = content.call_ids(live)
+    if calls or wire.get("tool_calls"):
+        return bool(calls & content.call_ids(wire))
+    sent = _squeezed(wire.get("content"))
+    said = _squeezed(live.get("content"))
+    if sent == said or (live.get("api_content") and sent == _squeezed(live["api_content"])):
+        return True
+    return role == "user" and bool(said) and sent.startswith(said)
+
+
+def _squeezed(body: Any) -> str:
+    text = body if isinstance(body, str) else content.text_of(body)
+    text = text.strip()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _silent(message: Message) -> bool:
+    """An assistant's turn of thoughts only, which the host does not send."""
+    return (
+        message.get("role") == "assistant" and not message.get("tool_calls") and not _squeezed(message.get("content"))
+    )
+
+
+def _span(places: Sequence[int], item: Instead) -> tuple[int, int]:
+    """The part of the request that a range is."""
+    sent = [place for place in places[item.first : item.stop] if place >= 0]
+    if sent:
+        return sent[0], sent[-1] + 1
+    behind = next(place for place in places[item.stop :] if place >= 0)
+    return behind, behind
+
+
+def _there(wire: Sequence[Message], ranges: Sequence[Instead], texts: Sequence[Retold]) -> bool:
+    """Does the request show all of it already?"""
+    said = {_squeezed(message.get("content")) for message in wire}
+    wanted = [message for item in ranges for message in item.messages if not message.get("tool_calls")]
+    return all(_squeezed(m.get("content")) in said for m in wanted) and all(_squeezed(t.text) in said for t in texts)
+
+
+def retold(message: Message, text: str) -> dict[str, Any]:
+    """A message with another text; marks for the provider's cache stay on it."""
+    body = message.get("content")
+    last = body[-1] if isinstance(body, list) and body else None
+    if isinstance(last, Mapping) and "cache_control" in last:
+        return {**message, "content": [{"type": "text", "text": text, "cache_control": last["cache_control"]}]}
+    return {**message, "content": text}
+
+
+# -- messages of our own between others ----------------------------------------------------------------------
+def placeholder(before: Message | None, after: Message | None, text: str, nonce: str) -> tuple[Message, ...]:
+    """One text between two messages so that roles alternate, with a carrier of ours where that alone does not do."""
+    first, last = _role(before), _role(after)
+    if first == "user":
+        if last == "assistant":
+            return _carrier("assistant", nonce), {"role": "user", "content": text}
+        return ({"role": "assistant", "content": text},)
+    mine = {"role": "user", "content": text}
+    return (mine, _carrier("assistant", nonce)) if last == "user" else (mine,)
+
+
+def joint(before: Message | None, after: Message | None, nonce: str) -> tuple[Message, ...]:
+    """The joint of two messages that were no neighbours: nothing, or a carrier. Hosts merge equal roles in place."""
+    role = _role(before)
+    if role != _role(after) or role not in ("user", "assistant"):
+        return ()
+    return (_carrier("assistant" if role == "user" else "user", nonce),)
+
+
+def inserted(
+    before: Message | None, messages: Sequence[Message], after: Message | None, nonce: str
+) -> tuple[Message, ...]:
+    """Messages between two others, with the joints that they need."""
+    out: list[Message] = []
+    for message in messages:
+        out.extend(joint(out[-1] if out else before, message, nonce))
+        out.append(message)
+    return (*out, *joint(out[-1] if out else before, after, nonce))
+
+
+def _carrier(role: str, nonce: str) -> Message:
+    return {"role": role, "content": markup.carrier(nonce)}
+
+
+def _role(message: Message | None) -> str:
+    return str(message.get("role") or "") if message is not None else ""
+
+
+#: What a chat request may say of a message; the rest is the host's own bookkeeping.
+_SENT: Final = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content", "reasoning_details")
+_SENT_OF_CALL: Final = ("id", "type", "function", "extra_content")
+
+
+def as_sent(message: Message) -> dict[str, Any]:
+    """A stored host message as the host would put it into a request: without its private and bookkeeping keys."""
+    out = {key: message[key] for key in _SENT if key in message}
+    replayed = message.get("api_content")
+    if isinstance(replayed, str) and replayed and out.get("role") in ("user", "assistant"):
+        out["content"] = replayed
+    if isinstance(out.get("content"), str):
+        out["content"] = out["content"].strip()
+    if out.get("tool_calls"):
+        out["tool_calls"] = [
+            {key: call[key] for key in _SENT_OF_CALL if key in call} if isinstance(call, Mapping) else call
+            for call in out["tool_calls"]
+        ]
+    return out

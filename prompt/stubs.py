@@ -19,7 +19,7 @@ from ..store import MessageStore
 from ..text import content
 from ..text.markup import read_stub
 from . import context_message
-from .rewrite import Retold
+from .rewrites import Retold
 
 KEEP_CHARS: Final = 300  # of a superseded result: its beginning and its end
 _SESSIONS: Final = 200

@@ -14,7 +14,7 @@ from ..archive import ranges
 from ..archive.ranges import ARCHIVED, PRUNED, RESTORED, Archive, Run, handle_of, latest_request, new_handle, text_of
 from ..errors import BadRequest, NotFound
 from ..llm.prompts import render_calls
-from ..prompt import rewrite
+from ..prompt import rewrites
 from ..records import Node
 from ..text import content, groups
 from .access import Access
@@ -254,7 +254,7 @@ def _saving(live: Live, first: int, stop: int, archive: Archive) -> int:
     """By how much the next request gets smaller."""
     before = live.messages[first - 1] if first else None
     after = live.messages[stop] if stop < len(live.messages) else None
-    mine = rewrite.placeholder(before, after, text_of(archive), live.session.nonce)
+    mine = rewrites.placeholder(before, after, text_of(archive), live.session.nonce)
     return live.tokens(first, stop) - live.costs().cost(mine)
 
 

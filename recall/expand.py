@@ -16,7 +16,7 @@ from ..errors import BadRequest
 from ..records import Node, Row
 from ..search.scope import Wanted
 from ..session import Session
-from . import subagents
+from . import beside
 from .access import Access
 from .arguments import Address
 from .grep import NOTE
@@ -115,7 +115,7 @@ def load(caller: Access, ask: Load, room: Room) -> Answer:
 
 def _told(caller: Access, row: Row) -> Answer:
     """Speaker of a message of a shared chat, and the records that a delegated result came out of."""
-    who, below = spoken(caller.speaker(row)), subagents.of_result(caller, row)
+    who, below = spoken(caller.speaker(row)), beside.of_result(caller, row)
     return {**({"speaker": who} if who else {}), **({"subagents": below} if below else {})}
 
 

@@ -27,7 +27,7 @@ from ..search.query import Query
 from ..search.ranking import COVERING
 from ..search.scope import Filters
 from ..text import blobs, outcomes, tokens
-from . import lines, rounds, subagents
+from . import beside, lines
 from .access import Access, Chosen
 from .paging import Answer, Room, iso, node_frame, spoken, time_said
 from .second_look import LITTLE, Read, second_look
@@ -535,7 +535,7 @@ class Search:
             item["summary"] = summaries[head.store_id]
         if head.store_id in self._in_prompt:
             item["in_prompt"] = True
-        if below := subagents.of_result(self._caller, row):
+        if below := beside.of_result(self._caller, row):
             item["subagents"] = below
         text = searchable(row)
         start, stop = ranking.window(text, hit.offset, size, self._stems)
@@ -551,8 +551,8 @@ class Search:
         same = told.setdefault(text, row.store_id)
         if same != row.store_id and len(text) > _FEW_CHARS:
             item.update(snippet="", same_as=f"msg_{same}")
-        elif not brief and (len(told) <= _ROUNDS or rounds.is_deed(row)):
-            item.update(rounds.beside(self._caller, row, told.values()))
+        elif not brief and (len(told) <= _ROUNDS or beside.is_deed(row)):
+            item.update(beside.related_calls(self._caller, row, told.values()))
 
     def _closing(self, asked: Stored) -> Answer | None:
         """End of the work that a user asked for, where tools came in between: who asks about a request asks about this."""

@@ -58,7 +58,7 @@ MAY_CATCH_ALL = {
     *(
         "engine",
         "host.guard",
-        "host.system_prompt",
+        "host.sessions",
         "compaction.workers",
         "plugin.registration",
         "plugin.hooks",

@@ -23,8 +23,8 @@ from ..render import moment
 from ..status import database_state
 from ..survey import ACCEPTED, Survey
 from . import content, engine, file, prompt
-from .owners import owners
-from .payloads import payload_files
+from .content import owners
+from .file import payload_files
 
 Run = Callable[[Access, bool], Finding]
 

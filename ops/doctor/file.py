@@ -1,5 +1,5 @@
 """
-Checks of the doctor about the database as a file.
+Checks of the doctor about the database as a file, and the files beside it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ...errors import StoreCorrupt, StoreError, StoreForeign, StoreReadOnly
 from ...recall.access import Access
@@ -15,10 +16,9 @@ from ...storage import files, seals
 from ...storage import schema as migrations
 from .. import backup
 from ..findings import Finding, fail, ok, warn
-from ..inside import inside
-from ..render import disk_said, size
+from ..render import counted, disk_said, size
 from ..status import database_state, disk
-from ..survey import Survey
+from ..survey import Survey, inside
 
 _LOW_BYTES, _EMPTY_BYTES = 500_000_000, 50_000_000
 _LARGE_LOG_BYTES = 256_000_000
@@ -263,3 +263,44 @@ def _larger(deps: Access, known: Sequence[backup.Backup]) -> backup.Backup | Non
     lost = [each for each in known if each.of == deps.db.path.stem and each.facts is not None and each.sound
             and each.messages > mine.messages and not (mine.is_of(each.facts) and each.facts.newest <= given)]  # fmt: skip
     return max(lost, key=lambda each: each.messages, default=None)
+
+
+_NAMED = 20
+
+
+def payload_files(deps: Access, deep: bool) -> Finding:
+    """Is every file that a message shows there (``deep``: and what was written), and every file shown by a message?"""
+    found = deps.payloads.survey(deep=deep)
+    data: dict[str, Any] = {
+        "files": found.files,
+        "bytes": found.bytes,
+        "unreferenced": len(found.orphans),
+        "missing": [f"file_{sha[:16]}" for sha in found.missing],
+        "damaged": [f"file_{sha[:16]}" for sha in found.damaged],
+    }
+    if found.missing or found.damaged:
+        told = [
+            f"{counted(len(data[kind]), 'payload file')} {kind}: {_names(data[kind])}"
+            for kind in ("missing", "damaged")
+            if data[kind]
+        ]
+        return fail(
+            "; ".join(told),
+            meaning="the messages that show them cannot be read back completely",
+            remedy=f"put them back into {deps.payloads.folder} from a backup of that folder",
+            **data,
+        )
+    if found.orphans:
+        return warn(
+            f"{counted(len(found.orphans), 'payload file')} of {found.files} without a message",
+            meaning="a crash or a deleted session left them behind; they only take room",
+            remedy="remove them",
+            command="/lcm doctor repair apply",
+            **data,
+        )
+    return ok(f"{counted(found.files, 'file')}, {size(found.bytes)}; every one is shown by a message", **data)
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -24,11 +24,8 @@ from .. import backup
 from ..render import counted
 from ..survey import RECENT_ROWS, Survey, readable
 from ..upkeep import reindex
-from . import leftovers
-from .content import index_damage, left_words
+from .content import Guess, give, guesses, index_damage, left_words
 from .file import QUICK_BYTES, damages
-from .leftovers import Leftovers
-from .owners import Guess, give, guesses
 
 if TYPE_CHECKING:
     from ...recall.access import Access
@@ -133,18 +130,17 @@ _RELINK = (
 class Diagnosis:
     """A diagnosis. ``damaged``: the file is unsound, or lost tables; ``indexes``: what the search indexes lack.
 
-    ``guesses``: conversations that the host says are somebody else's; ``leftovers``: of earlier versions.
+    ``guesses``: conversations that the host says are somebody else's.
     """
 
     damaged: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
     guesses: tuple[Guess, ...] = ()
-    leftovers: Leftovers = field(default_factory=Leftovers)
 
     @property
     def well(self) -> bool:
         """Nothing to repair."""
-        return not (self.damaged or self.indexes or self.guesses or any(self.leftovers))
+        return not (self.damaged or self.indexes or self.guesses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +168,7 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
         if damaged:
             return Diagnosis(damaged)
         progress("checking the indexes", 0, 0)
-        return Diagnosis(
-            (), (*index_damage(deps, deep=True), *left_words(deps, deep=True)), guesses(deps), leftovers.find(deps)
-        )
+        return Diagnosis((), (*index_damage(deps, deep=True), *left_words(deps, deep=True)), guesses(deps))
     except StoreCorrupt as exc:
         return Diagnosis((str(exc),))
 
@@ -206,8 +200,7 @@ def repair(deps: Access, progress: Progress = silent) -> Repaired:
         if found.indexes:
             reindex(deps, progress)
         give(deps, found.guesses)
-        leftovers.mend(deps, found.leftovers)
-        return Repaired(found, kept, indexed=bool(found.indexes), notes=found.leftovers.said)
+        return Repaired(found, kept, indexed=bool(found.indexes))
     return _rescue(deps, found, progress)
 
 

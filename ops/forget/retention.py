@@ -1,28 +1,31 @@
 """
-Retention carried out: of sessions that the policy names, payload files go first, then texts, then summaries too.
+Retention carried out, asked for or by itself: of sessions that the policy names, payload files go, then texts, then summaries.
 
 Composes the policy (``ops/retention``) with what a purge does to rows. Unlike a purge it makes a backup first and leaves the
-older ones: they go by their own age. What is held stays, and is told.
+older ones: they go by their own age. What is held stays, and is told. By itself it runs at a stated interval, between turns,
+in one process at a time; a dry run unless the operator said otherwise. The first look only notes when the first round will be.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...errors import LcmError
 from ...records import Flag, Message, Row, Stored
 from ...storage.files import Progress, silent
 from ...text import blobs, content
 from .. import backup
-from ..retention import Due, due, settle
+from ..retention import HOUR_S, Due, due, last_round, note_round, settle
 from . import holds, purge
 
 if TYPE_CHECKING:
     from ...recall.access import Access
+    from ...storage.leases import Claims
 
 _DROPPED: Final = "[{} of {:,} bytes, removed by the retention policy]"
 _ROWS: Final = f"""
@@ -158,3 +161,53 @@ def _without(head: Stored, stored_json: dict[str, object]) -> tuple[Stored, Mess
     return head, replace(
         content.read_message(said), digest=head.digest, tokens=head.tokens, flags=flags | Flag.REDACTED
     )
+
+
+_LEASE: Final = "retention"
+_LEASE_S: Final = 3_600.0
+TOPIC: Final = "retention"
+
+
+class Schedule:
+    """One per process and database. ``access``: to the whole of it; ``give_way``: called between the steps of a round."""
+
+    def __init__(self, access: Callable[[], Access], leases: Claims, give_way: Callable[[], object]) -> None:
+        self._access, self._leases, self._give_way = access, leases, give_way
+
+    def between_turns(self) -> None:
+        """A round, if one is due. A failure is shown in status, and the next interval tries again."""
+        deps = self._access()
+        every = deps.config.retention_every_hours * HOUR_S
+        if not every or not deps.config.retention:
+            return
+        last = last_round(deps.db)
+        if last is None:
+            note_round(deps.db, at=deps.clock(), applied=False, sessions=0, messages=0, frees=0)
+        elif deps.clock() >= last.at + every and self._leases.claim(_LEASE, _LEASE_S):
+            try:
+                self._round(deps)
+            finally:
+                self._leases.release(_LEASE)
+
+    def _step(self, *_: object) -> None:
+        self._give_way()
+
+    def _round(self, deps: Access) -> None:
+        applied = deps.config.retention_apply
+        try:
+            done = apply(deps, self._step, renew=False) if applied else plan(deps, self._step)
+        except LcmError as exc:
+            note_round(deps.db, at=deps.clock(), applied=applied, sessions=0, messages=0, frees=0, failed=True)
+            deps.health.degraded(TOPIC, exc, severity="warning", remedy="run `hermes lcm retention`")
+            return
+        deps.health.resolved(TOPIC)
+        messages = sum(len(each.rows) for each in done.shares)
+        note_round(
+            deps.db,
+            at=deps.clock(),
+            applied=applied,
+            sessions=len(done.shares),
+            messages=messages,
+            frees=done.frees,
+            held=len(done.held),
+        )

@@ -16,8 +16,8 @@ from hermes_lcm.archive.ranges import ARCHIVED, RESTORED, Archive
 from hermes_lcm.command import answer, run
 from hermes_lcm.config import KNOBS
 from hermes_lcm.ops import gitinfo, presets, render
-from hermes_lcm.ops import inside as inside_module
 from hermes_lcm.ops import status as status_module
+from hermes_lcm.ops import survey as inside_module
 from hermes_lcm.ops.render import status_text
 from hermes_lcm.ops.status import status
 

@@ -18,7 +18,7 @@ from worlds.home import Home
 from worlds.process import World, chat, tokens_of
 
 from hermes_lcm.errors import NotFound, StoreError
-from hermes_lcm.ops.doctor.payloads import payload_files
+from hermes_lcm.ops.doctor.file import payload_files
 from hermes_lcm.ops.doctor.repair import repair
 from hermes_lcm.recall.access import Payload
 from hermes_lcm.records import Flag, NewNode

@@ -17,7 +17,7 @@ from hermes_lcm.command import OK, REFUSED
 from hermes_lcm.config import load
 from hermes_lcm.errors import StoreError
 from hermes_lcm.ops import backup
-from hermes_lcm.ops.forget.schedule import Schedule
+from hermes_lcm.ops.forget.retention import Schedule
 from hermes_lcm.ops.retention import note_round
 from hermes_lcm.records import Flag
 from hermes_lcm.storage import files
