@@ -19,10 +19,11 @@ from .records import Flag, Message, Row, Stored
 from .search.documents import CONTEXT_CHARS, IndexRow, ending, index_row, stored_index_row
 from .search.index import MessageIndex
 from .session import ID_OF, KEY_OF, Cut, key_of
-from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, ColdRows, pack, unreadable
+from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, ColdRows, unreadable
 from .storage.blocks import Stored as Packed
 from .storage.connection import Database, marks, padded
 from .storage.meta import FORGET_ANSWERS
+from .storage.packing import pack
 from .text import blobs, content
 
 #: A row but for its stored JSON, as it is read: with the host's id of its session.

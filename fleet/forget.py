@@ -15,7 +15,7 @@ from ..errors import FleetError
 from ..ops.forget import proof, purge
 from ..ops.forget.elsewhere import Reach, Table
 from ..records import Flag
-from ..storage.blocks import pack, unpack
+from ..storage.packing import pack, unpack
 from ..store import MessageStore
 from ..text import content
 from . import copies

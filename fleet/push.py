@@ -17,9 +17,9 @@ from ..errors import FleetError
 from ..records import Flag, Row
 from ..search.documents import index_text, searchable, stored_index_row
 from ..search.query import stems
-from ..storage.blocks import pack
 from ..storage.connection import marks, padded
 from ..storage.meta import Meta
+from ..storage.packing import pack
 from ..text.content import encode
 from .objects import objects_of
 from .outbox import Entry, Outbox, State

@@ -17,10 +17,11 @@ from ..errors import StoreBusy, StoreError
 from ..records import ARCHIVE_RUNG, EXTRACT_RUNG
 from ..session import ID_OF, KEY_OF
 from ..storage import seals
-from ..storage.blocks import UNREADABLE, Blocks, unpack, unpack_block
+from ..storage.blocks import UNREADABLE, Blocks
 from ..storage.connection import Database
 from ..storage.files import Progress, quick_check, silent
 from ..storage.meta import Meta
+from ..storage.packing import unpack, unpack_block
 from ..storage.schema import TABLES
 from ..storage.upgrade import Reference
 from ..text import content

@@ -27,9 +27,9 @@ from urllib.parse import quote
 from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
 from . import durable, leaves, seals, upgrade
 from . import schema as migrations
-from .blocks import unpack, unpack_block
 from .connection import Database, Params, refuse_other_kinds
 from .opened import translate, without_room
+from .packing import unpack, unpack_block
 from .schema import TABLES
 
 try:

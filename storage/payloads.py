@@ -25,9 +25,9 @@ from ..records import Flag, Row
 from ..text import blobs, content
 from ..text.blobs import Ref
 from . import durable
-from .blocks import counted, deflated
 from .connection import Database
 from .meta import Health
+from .packing import counted, deflated
 
 TEXTS: Final = frozenset((blobs.TEXT,))
 ALL: Final = frozenset((blobs.TEXT, blobs.DATA_URI, blobs.BASE64, blobs.LITERAL))

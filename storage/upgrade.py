@@ -25,8 +25,8 @@ from typing import ClassVar, Final
 
 from ..errors import StoreBusy, StoreCorrupt
 from . import durable, schema
-from .blocks import LARGE_BYTES, pack
 from .opened import translate
+from .packing import LARGE_BYTES, pack
 
 logger = logging.getLogger("hermes_lcm")
 

@@ -18,7 +18,7 @@ from hermes_lcm.fleet.forget import obey
 from hermes_lcm.ops.forget import purge
 from hermes_lcm.records import Flag
 from hermes_lcm.search.scope import Rights
-from hermes_lcm.storage.blocks import unpack
+from hermes_lcm.storage.packing import unpack
 
 Hosts = Callable[..., Host]
 SECRET = "the aardvark of Zwickau sleeps under the third bridge"

@@ -28,9 +28,9 @@ class Pair:
     def __init__(self, folder: Path) -> None:
         self.said = chat().turns(SAID)
         self.one = self.opened(folder / "lcm.db")
-        self.one.take("s", Chat(self.said[:4]))
+        self.one.ingest_list("s", Chat(self.said[:4]))
         self.other = self.opened(folder / "lcm.standby-20260101-000000-1-1.db")
-        self.other.take("s", self.said)
+        self.other.ingest_list("s", self.said)
         self.other.db.close()
 
     @staticmethod
@@ -127,7 +127,7 @@ def test_what_another_process_appends_meanwhile_is_not_stored_twice(
 ) -> None:
     """It merges the same messages, between our look at what is here and our first row."""
     again = pair.opened(pair.one.path)
-    once(monkeypatch, intake.Intake, "_placed", lambda: again.take("s", pair.said), first=False)
+    once(monkeypatch, intake.Intake, "_placed", lambda: again.ingest_list("s", pair.said), first=False)
     pair.merge()
 
     assert pair.stored() == digests(pair.said)
@@ -137,9 +137,9 @@ def test_what_is_said_again_and_again_is_stored_as_often(tmp_path: Path) -> None
     """A row that is here already is that very row of the stand-in, not the first one that says the same."""
     said = Chat(chat().turns(1) * 3)
     one, part, other = (Pair.opened(tmp_path / f"{name}.db") for name in ("one", "part", "other"))
-    one.take("s", chat().turns(1, first=5))
+    one.ingest_list("s", chat().turns(1, first=5))
     for each in (part, other):
-        each.take("s", said)
+        each.ingest_list("s", said)
         each.db.close()
     with closing(sqlite3.connect(part.path)) as raw:
         raw.execute("DELETE FROM messages WHERE store_id <> 5")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.process import Chat, alternates, chat
 
-from hermes_lcm.prompt.rewritess import Instead, Retold, as_sent, inserted, joint, placeholder, rewrite_list
+from hermes_lcm.prompt.rewrites import Instead, Retold, as_sent, inserted, joint, placeholder, rewrite_list
 from hermes_lcm.text import groups
 
 NONCE = "0123456789abcdef"

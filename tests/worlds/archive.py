@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hermes_lcm.archive.costs import CostList, TokenCosts
-from hermes_lcm.prompt.rewritess import Shown, rewrite_list
+from hermes_lcm.prompt.rewrites import Shown, rewrite_list
 from hermes_lcm.recall import archive, arguments
 from hermes_lcm.recall.access import Access, EngineState, LiveList
 from hermes_lcm.recall.paging import Room
