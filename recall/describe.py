@@ -18,7 +18,21 @@ from ..text.explore import explore
 from .access import Access
 from .arguments import Address
 from .grep import NOTE
-from .paging import MOST_HINT, Answer, Room, exact, file_facts, fit, frame, iso, node_frame, node_text, spans, time_said
+from .paging import (
+    MOST_HINT,
+    Answer,
+    Room,
+    exact,
+    file_facts,
+    fit,
+    frame,
+    iso,
+    lost_files,
+    node_frame,
+    node_text,
+    spans,
+    time_said,
+)
 
 _MOST_LISTED = 40
 _PREVIEW_CHARS = 400
@@ -262,6 +276,8 @@ def _message(caller: Access, store_id: int) -> Answer:
         "content_type": "parts" if is_json else "text", "begins": row.text[:_PREVIEW_CHARS],
         "in_prompt": store_id in caller.in_prompt(), "summaries": _summaries_over(caller, store_id),
     }  # fmt: skip
+    if lost := caller.payloads.missing(row):
+        out["notes"] = lost_files(lost)
     if newer:
         out["superseded_by"] = f"msg_{newer[store_id]}"
     if row.calls:

@@ -34,6 +34,7 @@ from .paging import (
     frame,
     iso,
     line_part,
+    lost_files,
     node_frame,
     node_text,
     page,
@@ -169,7 +170,7 @@ def message(caller: Access, store_id: int, piece: Slice, room: Room) -> Answer:
         facts["lines_total" if piece.lines else "bytes_total"] = size
         row = Row(row.head, row.text, (), row.stored_json)
     if lost := caller.payloads.missing(row):
-        facts["notes"] = [f"{name} cannot be read; its description stands in its place (lcm_doctor)" for name in lost]
+        facts["notes"] = lost_files(lost)
     shown = show(row, room, part)
     out = {"note": NOTE, **shown.item, **facts}
     if not shown.whole:

@@ -53,6 +53,11 @@ def lost(head: Stored) -> Row:
     return Row(head, "", (), LOST)
 
 
+def lost_files(names: Iterable[str]) -> list[str]:
+    """Notes of a message whose files are gone: what stands for them is no text of it."""
+    return [f"{name} cannot be read; its description stands in its place (lcm_doctor)" for name in names]
+
+
 def dumps(value: Any) -> str:
     """JSON that reads back exactly, lone surrogates included, and can be sent as UTF-8."""
     out = json.dumps(value, ensure_ascii=False)

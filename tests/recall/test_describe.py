@@ -68,6 +68,7 @@ def test_a_file_that_is_gone_is_said_to_be_lost(host: Host) -> None:
     after = ask(host, "lcm_expand", store_id=3)
 
     assert "notes" not in before
+    assert ask(host, "lcm_describe", id="msg_3")["notes"] == after["notes"]
     assert [file_of(host) in note and "cannot be read" in note for note in after["notes"]] == [True]
 
 
