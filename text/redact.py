@@ -181,7 +181,26 @@ _PEM_BODY = re.compile(
     r"(?:[A-Za-z0-9+/=\s│┃|]++|\\{1,8}+[nrt/]|[\w-]{1,30}+: [^\n\\-]{1,200}+|[\"',+]\s{0,40}+)*+"
     r"(?:-----END[ +][A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----)?"
 )
-_PHRASE = r"(?:password|passwd|passphrase|passcode|pwd)"
+_PHRASE = r"(?:password|passwort|passwd|passphrase|passcode|pwd)"
+#: A value that looks like no name and no word of prose: letters and digits; no path, option or variable, and no method.
+_FILLED_IN = (
+    r"(?![/$({<-]|(?i:sha|md5|base|bcrypt|argon|pbkdf|utf|aes|rsa|oauth|http))(?=\S{0,128}\d)(?=\S{0,128}[A-Za-z])"
+    r"([^\s\"'`<>\\]{5,127}[^\s\"'`<>\\.,;:!?)\]}])"
+)
+_OPENED = r"\\{0,4}[\"'`]?"
+_SAID_PASSWORD = _late(
+    rf"(?i:{_PHRASE})(?: (?:is|ist)[: ]{{1,3}}{_OPENED}{_FILLED_IN}|(?<=<password)>\s{{0,8}}([^<>\s]{{3,128}})\s{{0,8}}<)"
+    rf"|(?:(?<=--)(?i:{_PHRASE})|(?<=--)pass){_OPENED}(?:,\s{{0,4}}| {{1,4}}){_OPENED}{_FILLED_IN}"
+    rf"|(?<=ssh)pass -p ?{_OPENED}([^\s\"'\\]{{3,128}})|(?i:identified by|(?<=with )password) \\{{0,4}}['\"]([^'\"\\]{{3,128}})"
+)
+
+
+def _said_password(text: str, at: int) -> Match | None:
+    """A password that stands behind its name, with no sign of equality between."""
+    found = _SAID_PASSWORD().match(text, at)
+    return found.span(found.lastindex) if found and _is_value(found[found.lastindex or 0]) else None
+
+
 _API = r"(?:api[\s_.-]?(?:key|token|secret)|access[\s_.-]?token|secret[\s_.-]?key|client[\s_.-]?secret|apikey)"
 _PASSWORDS = ("password=", "passwd=", "pwd=")
 _NAMED = "(?i:password|passwd|pwd)="
@@ -237,6 +256,8 @@ RULES: tuple[Rule, ...] = (
         "password_assignment", ("pass", "pwd"), _assigned(_PHRASE, least=3, word_value=True), digest=False,
         key=re.compile(rf"(?i)[\w.-]{{0,40}}{_PHRASE}[\w.-]{{0,20}}"), needs=_ASSIGNS,
     ),
+    # Without a sign of equality: an option, an item of a list of arguments, a tag, a sentence, SQL.
+    Rule("password_assignment", ("pass", "identified by"), _said_password, digest=False),
     # Of a connection string: there it has an end, or else the end of the line may be one.
     Rule(
         "password_assignment", _PASSWORDS, _filled(rf"(?<=[;?&]){_NAMED}([^;&\s\"']{{3,128}})(?=[;&])"), digest=False,
@@ -298,8 +319,8 @@ RULES: tuple[Rule, ...] = (
         _shape(r"--?u(?:ser)? {1,3}\\{0,4}[\"']?[\w.@+-]{1,64}:(?!\d{1,9}\b)([^\s\"'\\]{3,256})", 1), digest=False, needs=":",
     ),
     Rule(
-        "env_assignment", ("KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL", "DSN"),
-        _assigned(r"(?-i:(?:KEY|TOKEN|SECRET|PASSW(?:OR)?D|CREDENTIALS?|DSN)(?![A-Za-z]))", least=6), needs=_ASSIGNS,
+        "env_assignment", ("KEY", "TOKEN", "SECRET", "PASSW", "_PASS", "CREDENTIAL", "DSN"),
+        _assigned(r"(?-i:(?:KEY|TOKEN|SECRET|PASSW(?:OR)?D|_PASS|CREDENTIALS?|DSN)(?![A-Za-z]))", least=6), needs=_ASSIGNS,
     ),
 )  # fmt: skip
 CATALOGUE: Final = tuple(dict.fromkeys(rule.kind for rule in RULES))
@@ -434,9 +455,22 @@ class Redactor:
         return [self.text(text) for text in out]
 
 
-# What says a character in another way: percent-encoding, escapes of JSON.
-_ESCAPE: Final = re.compile(r"%(0[9AaDd]|[2-7][0-9A-Fa-f])|\\{1,8}u00([2-7][0-9A-Fa-f])|\\{1,8}/")
-_ESCAPE_SIGNS: Final = ("%", "\\u00", "\\/")
+# What says a character in another way: percent-encoding, escapes of JSON; and what nobody sees: colours, signs without width.
+_COLOURS: Final = r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,20}[A-Za-z]"
+_ESCAPE: Final = re.compile(
+    rf"%(?:25)?(0[9AaDd]|[2-7][0-9A-Fa-f])|{_COLOURS}|[\0\xad\u200b-\u200d\u2060\ufeff]|\\{{1,8}}u00([2-7][0-9A-Fa-f])|(\\{{1,8}}/)"
+)
+_ESCAPE_SIGNS: Final = (
+    "%",
+    "\\u00",
+    "\\/",
+    "\x1b[",
+    "\\x1",
+    "\\033[",
+    "\\e[",
+    "\0",
+    *"\xad\u200b\u200c\u200d\u2060\ufeff",
+)
 # The end of a line within a token, as such or escaped, with what indents and borders the next one.
 _BREAK: Final = re.compile(
     r"(?:\n|\r\n|\\(?:\\{0,7}(?:r\\{1,8})?n|\r?\n))[ \t]{0,40}(?:[│┃|>][ \t]{0,8})?(?=[\w./+=~@:-])"
@@ -449,9 +483,10 @@ _ODD: Final = re.compile(r"\d|[a-z][A-Za-z]*[A-Z]|[A-Z]{2}[A-Z]*[a-z]")
 
 
 def _escapes(text: str) -> Iterator[Edit]:
-    """Escapes, and the character that each stands for."""
+    """Escapes, and the character that each stands for; "" of what nobody sees."""
     for found in _ESCAPE.finditer(text):
-        yield found.start(), found.end(), chr(int(found[1] or found[2] or "2f", 16))
+        code = found[1] or found[2] or ("2f" if found[3] else "")
+        yield found.start(), found.end(), chr(int(code, 16)) if code else ""
 
 
 def _breaks(text: str) -> Iterator[Edit]:

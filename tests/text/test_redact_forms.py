@@ -71,6 +71,11 @@ FORMS: dict[str, Callable[[str], str]] = {
     "slashes escaped": lambda t: json.dumps({"a": t}).replace("/", "\\/"),
     "percent": lambda t: quote(t, safe=""),
     "query": lambda t: "https://x.org/?" + urlencode({"q": t}),
+    "percent twice": lambda t: quote(quote(t, safe=""), safe=""),
+    "coloured": lambda t: f"\x1b[32m{t}\x1b[0m",
+    "the first part found by grep": lambda t: f"\x1b[01;31m\x1b[K{t[:7]}\x1b[m\x1b[K{t[7:]}",
+    "coloured in JSON": lambda t: json.dumps({"out": f"\x1b[32m{t[:9]}\x1b[0m{t[9:]}"}),
+    "a sign without width inside": lambda t: f"{t[:8]}\u200b{t[8:]}",
     "80 columns": lambda t: wrapped(f"$ cat config and then {t} thanks for it", 80, "\n"),
     "41 columns": lambda t: wrapped(f"$ cat {t} thanks for it", 41, "\n"),
     "30 columns, indented": lambda t: wrapped(f"$ echo {t} thanks for it", 30, "\r\n    "),
@@ -148,6 +153,35 @@ def test_keys_of_aws_and_github_are_among_the_default_kinds(kind: str) -> None:
 )
 def test_examples_and_names_are_no_secrets(text: str) -> None:
     """What is taken from these does not come back."""
+    assert Redactor(["all"]).text(text) == text
+
+
+SAID = [
+    "my password is {}, keep it", "Das Passwort ist {}.", "login --password {} --host h",
+    '["--password", "{}"]', "sshpass -p {} ssh h",
+    "<password>{}</password>", "CREATE USER a IDENTIFIED BY '{}';", "ALTER ROLE a WITH PASSWORD '{}'",
+    "DB_PASS={}", "Passwort: {}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_a_password_is_found_without_a_sign_of_equality(said: str) -> None:
+    """In a sentence, an option, a list of arguments, a tag, SQL; plain and in JSON."""
+    text = said.replace("{}", "Tr0ub4dor3x")
+
+    assert "Tr0ub4dor3x" not in Redactor(["all"]).text(text)
+    assert "Tr0ub4dor3x" not in Redactor(["all"]).text(json.dumps({"out": text}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the password is stored as sha256 of it", "the password is base64-encoded", "run it with --password /run/secrets/db1",
+        "use --password $PASSWORD1 here", "the password is wrong", "<password>{{ value1 }}</password>", "--passes 12 runs",
+    ],
+)  # fmt: skip
+def test_what_is_said_of_passwords_stays(text: str) -> None:
+    """Words, methods, paths and variables are none."""
     assert Redactor(["all"]).text(text) == text
 
 
