@@ -198,7 +198,8 @@ _SAID_PASSWORD = _late(
 def _said_password(text: str, at: int) -> Match | None:
     """A password that stands behind its name, with no sign of equality between."""
     found = _SAID_PASSWORD().match(text, at)
-    return found.span(found.lastindex) if found and _is_value(found[found.lastindex or 0]) else None
+    filled = (found.lastindex or 0) if found else 0
+    return found.span(filled) if found and _is_value(found[filled]) else None
 
 
 _API = r"(?:api[\s_.-]?(?:key|token|secret)|access[\s_.-]?token|secret[\s_.-]?key|client[\s_.-]?secret|apikey)"
