@@ -29,10 +29,10 @@ from .config import Config
 from .errors import LcmError, StoreError
 from .host import facts
 from .host.guard import Guard, count
-from .host.middleware import CHAT, REQUEST_MIDDLEWARE
+from .host.offers import CHAT
 from .llm.client import keep_progress
 from .records import StoredList, Transcript
-from .runtime import ENGINES, INGEST, RUNTIMES, Runtime, evidence
+from .runtime import INGEST, PROCESS, Process, Runtime, evidence
 from .schemas import SCHEMAS
 from .search.scope import LOCAL_PLATFORMS
 from .session import CLIENTS
@@ -51,7 +51,8 @@ class LCMEngine(ContextEngine):
     protect_first_n = 0
     protect_last_n = 2
 
-    def __init__(self) -> None:
+    def __init__(self, process: Process | None = None) -> None:
+        self.process = process or PROCESS
         self.last_prompt_tokens = 0
         self.last_completion_tokens = 0
         self.last_total_tokens = 0
@@ -112,15 +113,15 @@ class LCMEngine(ContextEngine):
     # -- copies ---------------------------------------------------------------------------------------
     def __deepcopy__(self, memo: dict[int, Any]) -> LCMEngine:
         """A new engine for another agent: no connection, no thread, no lock is copied or opened."""
-        return type(self)()
+        return type(self)(self.process)
 
     def clone_for_agent(self, *_: Any, **__: Any) -> LCMEngine:
         """A copy for an agent, on newer hosts that ask for it instead of a deep copy."""
-        return type(self)()
+        return type(self)(self.process)
 
     @property
     def runtime(self) -> Runtime:
-        return RUNTIMES.at(self._home)
+        return self.process.at(self._home)
 
     # -- model and tokens -----------------------------------------------------------------------------
     def update_model(
@@ -162,7 +163,7 @@ class LCMEngine(ContextEngine):
         usage = usage if isinstance(usage, Mapping) else {}
         self.last_prompt_tokens = count(usage.get("prompt_tokens"), self.last_prompt_tokens)
         if count(usage.get("prompt_tokens"), 0):
-            runtime, self.answered = self.runtime, next(ENGINES.clock)
+            runtime, self.answered = self.runtime, next(self.process.engines.clock)
             runtime.rewrites.answered(self.session_id)
             if self.sending is not None:
                 self.costs.note(self.sending[0], self.last_prompt_tokens, self.sending[1])
@@ -252,8 +253,8 @@ class LCMEngine(ContextEngine):
 
     def _enlist(self) -> None:
         """Let hooks and commands find this engine."""
-        self.born = next(ENGINES.clock)
-        ENGINES.add(self)
+        self.born = next(self.process.engines.clock)
+        self.process.engines.add(self)
 
     def _announce(self, session_id: str, left: str | None) -> None:
         """Tell the runtime what is known of a session that may be new."""
@@ -373,7 +374,7 @@ class LCMEngine(ContextEngine):
     # other the request.
     def rewritable(self) -> bool:
         """Can what the model sees be changed for one request alone, on this host and with this provider?"""
-        return hasattr(type(self), _SELECT) or (REQUEST_MIDDLEWARE.possible and self.api_mode in CHAT)
+        return hasattr(type(self), _SELECT) or (self.process.offers.middleware.possible and self.api_mode in CHAT)
 
     def watch(self) -> None:
         """Take up, or leave, the hook through which requests of this session come."""
@@ -382,7 +383,7 @@ class LCMEngine(ContextEngine):
         wanted = session is not None and runtime.rewrites.watch(session)
         if not hasattr(type(self), _SELECT):
             if wanted:
-                REQUEST_MIDDLEWARE.want()
+                self.process.offers.middleware.want()
         elif wanted:
             self.__dict__[_SELECT] = self._selected  # the host looks whether the engine has one of its own
         else:

@@ -1,7 +1,8 @@
 """
 The parts of one database in one process, built once and shared by every engine copy and hook.
 
-Engines come and go (the host deep-copies one per agent); what they work with lives here. Owns which runtime serves which home.
+Engines come and go (the host deep-copies one per agent); what they work with lives here. ``Process`` knows which runtime serves
+which home.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .errors import Overtaken, StoreCorrupt, StoreError, StoreReadOnly
 from .fleet.background import Background, SharedLeases
 from .fleet.member import Member
 from .host import facts as host
-from .host.prompt_section import RECALL_SECTION
+from .host.offers import Offers
 from .importers.standby import Standby
 from .ingest.align import UNSEEN, Recognised
 from .ingest.filters import build as build_filters
@@ -119,10 +120,11 @@ class Pending:
 class Runtime:
     """Store, dag, ingest, compactor and worker of one database."""
 
-    def __init__(self, path: Path, config: Config, databases: Databases) -> None:
+    def __init__(self, path: Path, config: Config, process: Process) -> None:
         self.config = config
         self.path = path
-        self.db: Database = databases.at(path, self._opened)
+        self.process = process
+        self.db: Database = process.databases.at(path, self._opened)
         self.health = Health(self.db)
         self.index = MessageIndex(self.db, behind=self._index_waiting, cosines=self._cosines())
         self.node_index = NodeIndex(self.db)
@@ -143,7 +145,6 @@ class Runtime:
         self.ingest = Ingest(
             self.whole_store, self.sessions, self.dag, leases=self.leases, filters=self.filters, named=self.filters.name
         )
-        self.breaker, self.spend = _guards(config)
         self.calibration = Calibration(count=Exact(tokens.count, host.tiktoken_cache), rough=host.rough)
         #: The context window that the host reported last, by model: what a terminal knows when no agent runs in it.
         self.windows: dict[str, int] = {}
@@ -153,14 +154,7 @@ class Runtime:
         self.readers = Readers()
         self.scopes = Scopes(self.db)
         self.orders = Orders(self.db)
-        self.model = HostModel(reasoning_effort=config.summary_reasoning_effort)
-        self.costs = Costs(self.db, clean=self.filters.text)
-        self.daily = SpendGuard(max_calls=0, max_tokens=config.summary_daily_tokens, window_s=86_400.0, clock=time.time)
-        self.ladder = Ladder(
-            self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count,
-            daily=self.daily,
-            told=lambda read, written: self.costs.note(SESSION.get(), summaries=1, summary_in=read, summary_out=written),
-        )  # fmt: skip
+        self._summarising(config)
         self.fleet = self._joined(config)
         self._compaction(config)
         self._pending: dict[str, Pending] = {}
@@ -170,6 +164,18 @@ class Runtime:
         self._lock = threading.Lock()
         for problem in config.problems:
             self.health.degraded(f"setting {problem.name}", str(problem), severity="warning")
+
+    def _summarising(self, config: Config) -> None:
+        """Build what asks the summary model: its limits, the cost ledger, the ladder."""
+        self.breaker, self.spend = _guards(config)
+        self.model = HostModel(reasoning_effort=config.summary_reasoning_effort)
+        self.costs = Costs(self.db, clean=self.filters.text)
+        self.daily = SpendGuard(max_calls=0, max_tokens=config.summary_daily_tokens, window_s=86_400.0, clock=time.time)
+        self.ladder = Ladder(
+            self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count,
+            daily=self.daily,
+            told=lambda read, written: self.costs.note(SESSION.get(), summaries=1, summary_in=read, summary_out=written),
+        )  # fmt: skip
 
     def _parts(self) -> Access:
         """Access for the merging of stand-ins: messages exactly as they were said."""
@@ -268,7 +274,7 @@ class Runtime:
             rough=host.rough,
             clean=self.filters.clean,
             stub_chars=config.stub_min_chars,
-            policy=lambda: RECALL_POLICY if config.recall_policy and not RECALL_SECTION.taken else "",
+            policy=lambda: RECALL_POLICY if config.recall_policy and not self.process.offers.section_taken else "",
         )
         self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)
         self.upkeep = Upkeep(
@@ -610,7 +616,7 @@ class Runtime:
             return None
         if platform:
             self.announce(session_id, platform=platform)
-        engine = ENGINES.of(session_id)
+        engine = self.process.engines.of(session_id)
         if engine is not None and self.undecided(session_id):
             engine.sight(session_id)
         if not self._admits(session_id, said):
@@ -665,7 +671,7 @@ class Runtime:
                 self.ingest.ingest_list(session, held, source=source)
                 self._held.pop(session_id, None)
                 seen = UNSEEN
-            only = not ENGINES.shared(session_id)
+            only = not self.process.engines.shared(session_id)
             transcript = self.ingest.ingest_list(
                 session, messages, source=source, thorough=thorough, seen=seen, alone=only
             )
@@ -811,97 +817,12 @@ def _ladder_settings(config: Config) -> LadderSettings:
 
 def by_itself(path: Path, config: Config) -> Runtime:
     """The runtime of a file that no session uses: a backup that is examined."""
-    return Runtime(path, replace(config, fleet_dsn=""), Databases())
+    return Runtime(path, replace(config, fleet_dsn=""), Process())
 
 
 def file_of(config: Config, home: Path) -> Path:
     """The database of a home."""
     return Path(config.database_path).expanduser() if config.database_path else home / "lcm.db"
-
-
-class Runtimes:
-    """Runtimes by home. The registry is the only state that a module of this plugin holds."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._databases = Databases()
-        self._by_home: dict[str, Runtime] = {}
-        self._real_paths: dict[str, tuple[os.stat_result, str]] = {}  # by the name, with the folder that it was of
-        self._parents: list[dict[str, Runtime]] = []
-        self._held_for_fork: list[Database] = []
-
-    def at(self, home: Path | str | None = None) -> Runtime:
-        """The runtime of a home (the current one if none is named), built at its first use without opening a file."""
-        key = self._real(os.fspath(home or host.hermes_home()))
-        with self._lock:
-            if key not in self._by_home:
-                config = settings.load(None, _block())
-                self._by_home[key] = Runtime(file_of(config, Path(key)), config, self._databases)
-                if len(self._by_home) == 1:
-                    atexit.register(self.stop)
-                    if hasattr(os, "register_at_fork"):
-                        os.register_at_fork(
-                            before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._forked
-                        )
-            return self._by_home[key]
-
-    def _before_fork(self) -> None:
-        """Wait until no thread of ours is inside SQLite: a lock of its memory that one holds would stay taken in the child."""
-        end = time.monotonic() + _FORK_WAIT_S
-        self._held_for_fork = [each.db for each in self.all() if each.db.hold(end - time.monotonic())]
-
-    def _after_fork(self) -> None:
-        for db in self._held_for_fork:
-            db.let_go()
-        self._held_for_fork = []
-
-    def _forked(self) -> None:
-        """In the child of a fork everything is built anew: who held a lock is not there, and connections are the parent's.
-
-        They are kept, unused: to close one would drop the parent's locks on the file.
-        """
-        self._parents.append(self._by_home)
-        self._lock, self._databases, self._by_home = threading.RLock(), Databases(), {}
-        self._held_for_fork = []
-        ENGINES.forked()
-
-    def _real(self, home: str) -> str:
-        """A home's real path; looked up again only when its name or that path leads to another folder, for every hook asks."""
-        was, path = self._real_paths.get(home, (None, home))
-        try:
-            there = os.stat(home)
-            if was and os.path.samestat(was, there) and (path == home or os.path.samestat(os.stat(path), there)):
-                return path
-        except OSError:  # nothing is there, or it has moved
-            return os.path.realpath(home)
-        path = os.path.realpath(home)
-        self._real_paths[home] = there, path
-        return path
-
-    def stop(self) -> None:
-        """The process ends: workers take nothing new, states are kept."""
-        for runtime in self.all():
-            runtime.preparer.stop()
-            if runtime.fleet is not None:
-                runtime.fleet.stop()
-            if runtime.db.is_open:
-                runtime.standby.settle()
-                runtime.ended()
-                runtime.db.close()  # the last one that has the file open takes the log away
-            runtime.metrics.stop()
-
-    def all(self) -> list[Runtime]:
-        """Every runtime of this process."""
-        with self._lock:
-            return list(self._by_home.values())
-
-
-def _block() -> Any:
-    return host.config_block()
-
-
-#: One per process: engine copies and hooks find each other through it.
-RUNTIMES = Runtimes()
 
 
 class LiveEngine(Protocol):
@@ -1023,7 +944,94 @@ class Engines:
         return max(found, key=lambda engine: engine.born, default=None)
 
 
-ENGINES = Engines()
+class Process:
+    """Everything that this plugin shares within one process: runtimes by home, live engines, what the host offered.
+
+    ``PROCESS`` is the only state that a module of this plugin holds.
+    """
+
+    def __init__(self) -> None:
+        self.engines = Engines()
+        self.offers = Offers()
+        self.databases = Databases()
+        self._lock = threading.RLock()
+        self._by_home: dict[str, Runtime] = {}
+        self._real_paths: dict[str, tuple[os.stat_result, str]] = {}  # by the name, with the folder that it was of
+        self._parents: list[dict[str, Runtime]] = []
+        self._held_for_fork: list[Database] = []
+
+    def loaded(self, offers: Offers) -> None:
+        """The host has loaded the plugin (again): what it offered before is gone."""
+        self.offers = offers
+
+    def at(self, home: Path | str | None = None) -> Runtime:
+        """The runtime of a home (the current one if none is named), built at its first use without opening a file."""
+        key = self._real(os.fspath(home or host.hermes_home()))
+        with self._lock:
+            if key not in self._by_home:
+                config = settings.load(None, host.config_block())
+                self._by_home[key] = Runtime(file_of(config, Path(key)), config, self)
+                if len(self._by_home) == 1:
+                    atexit.register(self.stop)
+                    if hasattr(os, "register_at_fork"):
+                        os.register_at_fork(
+                            before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._forked
+                        )
+            return self._by_home[key]
+
+    def _before_fork(self) -> None:
+        """Wait until no thread of ours is inside SQLite: a lock of its memory that one holds would stay taken in the child."""
+        end = time.monotonic() + _FORK_WAIT_S
+        self._held_for_fork = [each.db for each in self.all() if each.db.hold(end - time.monotonic())]
+
+    def _after_fork(self) -> None:
+        for db in self._held_for_fork:
+            db.let_go()
+        self._held_for_fork = []
+
+    def _forked(self) -> None:
+        """In the child of a fork everything is built anew: who held a lock is not there, and connections are the parent's.
+
+        They are kept, unused: to close one would drop the parent's locks on the file.
+        """
+        self._parents.append(self._by_home)
+        self._lock, self.databases, self._by_home = threading.RLock(), Databases(), {}
+        self._held_for_fork = []
+        self.engines.forked()
+
+    def _real(self, home: str) -> str:
+        """A home's real path; looked up again only when its name or that path leads to another folder, for every hook asks."""
+        was, path = self._real_paths.get(home, (None, home))
+        try:
+            there = os.stat(home)
+            if was and os.path.samestat(was, there) and (path == home or os.path.samestat(os.stat(path), there)):
+                return path
+        except OSError:  # nothing is there, or it has moved
+            return os.path.realpath(home)
+        path = os.path.realpath(home)
+        self._real_paths[home] = there, path
+        return path
+
+    def stop(self) -> None:
+        """The process ends: workers take nothing new, states are kept."""
+        for runtime in self.all():
+            runtime.preparer.stop()
+            if runtime.fleet is not None:
+                runtime.fleet.stop()
+            if runtime.db.is_open:
+                runtime.standby.settle()
+                runtime.ended()
+                runtime.db.close()  # the last one that has the file open takes the log away
+            runtime.metrics.stop()
+
+    def all(self) -> list[Runtime]:
+        """Every runtime of this process."""
+        with self._lock:
+            return list(self._by_home.values())
+
+
+#: One per process: engine copies and hooks find each other through it.
+PROCESS = Process()
 
 
 def evidence(engine: LiveEngine, session_id: str) -> Evidence:
@@ -1039,7 +1047,7 @@ def rights_of(engine: LiveEngine, session: Session | None, session_id: str = "")
     """
     runtime = engine.runtime
     if session is not None and session.origin == "subagent" and session.parent_session_id:
-        above = ENGINES.of(session.parent_session_id)
+        above = runtime.process.engines.of(session.parent_session_id)
         known = above is not None and above is not engine and runtime.known(above.session_id)
         return rights_of(above, known or None) if above is not None and above is not engine else OWN_SESSION
     found = scope.rights(evidence(engine, session.session_id if session is not None else session_id), session)

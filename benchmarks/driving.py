@@ -24,20 +24,20 @@ def fresh_process() -> None:
     """What a new process has: nothing but the files."""
     from hermes_lcm import engine, runtime
 
-    for old in engine.RUNTIMES.all():
+    for old in engine.PROCESS.all():
         old.preparer.stop()
         old.db.close()
-    new = runtime.Runtimes()
+    new = runtime.Process()
     for name, module in list(sys.modules.items()):
-        if name.startswith("hermes_lcm") and hasattr(module, "RUNTIMES"):
-            module.RUNTIMES = new  # type: ignore[attr-defined]
+        if name.startswith("hermes_lcm") and hasattr(module, "PROCESS"):
+            module.PROCESS = new  # type: ignore[attr-defined]
 
 
 def hook(name: str, session_id: str, messages: Sequence[Chat], **facts: Any) -> None:
     from hermes_lcm import runtime
     from hermes_lcm.plugin import hooks
 
-    runtime.ENGINES.used = True  # hooks store where an agent of the process has the engine
+    runtime.PROCESS.engines.used = True  # hooks store where an agent of the process has the engine
     hooks.HOOKS[name](session_id=session_id, conversation_history=messages, platform="cli", model="m", **facts)
 
 

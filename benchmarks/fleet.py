@@ -45,11 +45,10 @@ INSERT INTO lcm.messages SELECT c.conversation, c.owner, 90000000000 + n, 's', n
 
 def runtime(folder: Path, dsn: str, **settings: str) -> Any:
     from hermes_lcm.config import load
-    from hermes_lcm.runtime import Runtime
-    from hermes_lcm.storage.connection import Databases
+    from hermes_lcm.runtime import Process, Runtime
 
     folder.mkdir(exist_ok=True)
-    return Runtime(folder / "lcm.db", load({"LCM_FLEET_DSN": dsn, **settings}), Databases())
+    return Runtime(folder / "lcm.db", load({"LCM_FLEET_DSN": dsn, **settings}), Process())
 
 
 def host(folder: str, dsn: str, messages: str) -> None:

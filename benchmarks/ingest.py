@@ -39,7 +39,7 @@ class Live:
     def fire(self, *names: str, messages: list[Chat] | None = None) -> None:
         from hermes_lcm.plugin import hooks
 
-        hooks.ENGINES.used = True  # hooks store where an agent of the process has the engine
+        hooks.PROCESS.engines.used = True  # hooks store where an agent of the process has the engine
         shown = self.messages if messages is None else messages
         for name in names:
             hooks.HOOKS[name](session_id=self.session_id, conversation_history=shown, platform="cli", model="m")
@@ -194,7 +194,7 @@ def settled() -> None:
 def runtime() -> Any:
     from hermes_lcm.plugin import hooks
 
-    return hooks.RUNTIMES.at()
+    return hooks.PROCESS.at()
 
 
 def restart(report: Report, repetitions: int, where: Path | None) -> None:

@@ -95,7 +95,7 @@ class Operator:
         fresh_process()
         from hermes_lcm import runtime
 
-        self.runtime = runtime.RUNTIMES.at()
+        self.runtime = runtime.PROCESS.at()
 
     def does(self, words: str) -> Any:
         """One command, from its words to its answer."""

@@ -156,7 +156,7 @@ class Talking(threading.Thread):
         from hermes_lcm import runtime
         from hermes_lcm.plugin import hooks
 
-        runtime.ENGINES.used = True
+        runtime.PROCESS.engines.used = True
         hooks.HOOKS[name](session_id=self.session_id, conversation_history=self.live, platform="cli", model="m")
 
 
@@ -237,7 +237,7 @@ def looking(number: int, board: Board, seen: set[str]) -> None:
     slot = knows(number)
     while True:
         told, topics = 0, set[str]()
-        for at in runtime.RUNTIMES.all():
+        for at in runtime.PROCESS.all():
             topics.update(problem.topic for problem in at.health.problems(may_open=False))
             told += sum(at.health.failures.copy().values())
         seen.update(topics)
@@ -557,7 +557,7 @@ def judged(run: Run) -> dict[str, Any]:
     from hermes_lcm.store import Segment
     from hermes_lcm.text import content
 
-    at = runtime.RUNTIMES.at(run.home)
+    at = runtime.PROCESS.at(run.home)
     at.standby.settle()
     lost = doubled = disordered = said = 0
     for folder in sorted(run.folder.glob("chat*")):

@@ -92,7 +92,7 @@ def year(policy: str, weeks: int, share: int, where: Path) -> list[tuple[int, in
         from hermes_lcm import runtime as runtimes
         from hermes_lcm.command import answer, operator_access
 
-        runtime = runtimes.RUNTIMES.at()
+        runtime = runtimes.PROCESS.at()
         rng, out = random.Random(3), []
         for number in range(weeks):
             week(runtime, number, rng, share)

@@ -39,7 +39,7 @@ from ..host import facts
 from ..ops.answers import at_most, at_terminal, one
 from ..ops.answers import newest as newest_named
 from ..recall.access import Access
-from ..runtime import RUNTIMES, Runtime
+from ..runtime import PROCESS, Runtime
 from ..session import Session
 from ..storage.files import Progress
 from ..terminal import screen  # here, because an uninstall removes the folder before its answer is shown
@@ -135,7 +135,7 @@ def handle(args: argparse.Namespace) -> None:
 
 def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
     """Answer on stdout; the exit code."""
-    runtime = runtime or RUNTIMES.at()
+    runtime = runtime or PROCESS.at()
     verb, session, quotes = None, None, False
     far = Reached()
     try:

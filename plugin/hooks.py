@@ -16,9 +16,9 @@ from typing import Any
 
 from ..errors import LcmError
 from ..host import facts
-from ..host.middleware import CHAT
+from ..host.offers import CHAT
 from ..records import Transcript
-from ..runtime import ENGINES, INGEST, RUNTIMES, LiveEngine, Runtime
+from ..runtime import INGEST, PROCESS, LiveEngine, Runtime
 from ..search.scope import LOCAL_PLATFORMS
 
 logger = logging.getLogger("hermes_lcm")
@@ -31,12 +31,12 @@ _gateway_key: ContextVar[str] = ContextVar("lcm_gateway_key", default="")
 
 def _bound() -> bool:
     """Has an agent of this process been given our engine?"""
-    return ENGINES.used
+    return PROCESS.engines.used
 
 
 def _chosen() -> bool:
     """The same, or will it be? In a gateway that was just started a session may end before an agent begins."""
-    return ENGINES.used or facts.selected_engine() == "lcm"
+    return PROCESS.engines.used or facts.selected_engine() == "lcm"
 
 
 def _survives(
@@ -53,15 +53,15 @@ def _survives(
             if not ours and not anyway:
                 return
             try:
-                with RUNTIMES.at().foreground if ours else nullcontext():
+                with PROCESS.at().foreground if ours else nullcontext():
                     callback(**kwargs)
                 if ours and topic != INGEST:
-                    RUNTIMES.at().health.resolved(topic)
+                    PROCESS.at().health.resolved(topic)
             except Exception as exc:
                 if not isinstance(exc, LcmError):
                     logger.exception("%s failed", topic)
                 if ours:
-                    health = RUNTIMES.at().health
+                    health = PROCESS.at().health
                     health.degraded(topic, exc)
                     health.save()
 
@@ -85,17 +85,17 @@ def pre_llm_call(
 
     @_survives(INGEST)
     def observe() -> None:
-        engine, history = ENGINES.of(session_id), conversation_history
+        engine, history = PROCESS.engines.of(session_id), conversation_history
         begins = is_first_turn and engine is not None and engine.begins(history or ())
-        seen = RUNTIMES.at().observe(session_id, history, platform=platform, thorough=False, begins=begins)
+        seen = PROCESS.at().observe(session_id, history, platform=platform, thorough=False, begins=begins)
         if seen is None or engine is None:
             return
         engine.watch()
-        out.append(RUNTIMES.at().standby.news(session_id))
-        out.append(RUNTIMES.at().pulled_text(session_id))
-        out.append(RUNTIMES.at().delegated(engine, session_id, seen))
+        out.append(PROCESS.at().standby.news(session_id))
+        out.append(PROCESS.at().pulled_text(session_id))
+        out.append(PROCESS.at().delegated(engine, session_id, seen))
         if len(seen.messages) == 1:
-            out.append(RUNTIMES.at().carried_text(session_id))
+            out.append(PROCESS.at().carried_text(session_id))
 
     observe()
     said = "\n\n".join(filter(None, out))
@@ -107,11 +107,11 @@ def pre_api_request(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
     """Before every request: what the model is about to see is durable before it is sent (P1)."""
-    runtime = RUNTIMES.at()
+    runtime = PROCESS.at()
     seen = runtime.observe(session_id, conversation_history, platform=platform, thorough=False)
     if seen is not None:
         sent(runtime, session_id, *seen)
-        engine = ENGINES.of(session_id)
+        engine = PROCESS.engines.of(session_id)
         if engine is not None:
             engine.sending = len(seen.messages), runtime.rewrites.shape(session_id)
 
@@ -148,7 +148,7 @@ def llm_request(request: Any = None, session_id: str = "", api_mode: str = "", *
 
     @_survives("request view")
     def rewrite() -> None:
-        out.append(rewritten(RUNTIMES.at(), session_id, request, api_mode or ""))
+        out.append(rewritten(PROCESS.at(), session_id, request, api_mode or ""))
 
     rewrite()
     return out[0] if out else None
@@ -159,8 +159,8 @@ def post_llm_call(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
     """After the turn, with the final answer: store it, and let the worker prepare what comes next."""
-    seen = RUNTIMES.at().observe(session_id, conversation_history, platform=platform)
-    engine = ENGINES.of(session_id)
+    seen = PROCESS.at().observe(session_id, conversation_history, platform=platform)
+    engine = PROCESS.engines.of(session_id)
     if seen is not None and engine is not None:
         engine.prepare(seen)
 
@@ -168,7 +168,7 @@ def post_llm_call(
 @_survives("session hook", when=_chosen)
 def on_session_finalize(session_id: str = "", old_session_id: str = "", new_session_id: str = "", **_: Any) -> None:
     """A session ended for the host; here it only gets an end."""
-    runtime = RUNTIMES.at()
+    runtime = PROCESS.at()
     ended = old_session_id or session_id
     if ended and runtime.db.path.exists() and runtime.known(ended) is not None:
         runtime.sessions.end(ended, now=time.time(), reason=str(_.get("reason") or "finalized"))
@@ -184,7 +184,7 @@ def subagent_start(parent_session_id: str = "", child_session_id: str = "", **_:
     """A delegated child belongs to its parent's principal."""
     if not parent_session_id or not child_session_id:
         return
-    runtime = RUNTIMES.at()
+    runtime = PROCESS.at()
     runtime.announce(child_session_id, parent=parent_session_id, origin="subagent")
     if runtime.known(child_session_id) is not None:
         runtime.sessions.adopt(child_session_id, parent_session_id)
@@ -194,7 +194,7 @@ def subagent_start(parent_session_id: str = "", child_session_id: str = "", **_:
 @_survives("session hook", anyway=True)
 def pre_gateway_dispatch(event: Any = None, session_store: Any = None, **_: Any) -> None:
     """Note whose message is being handled: a slash command in it has no other way to know."""
-    ENGINES.gateway = True
+    PROCESS.engines.gateway = True
     _gateway_key.set("")  # whatever fails from here on, this is not the message before
     source = getattr(event, "source", None)
     for name in ("_generate_session_key", "session_key_for", "get_session_key"):
@@ -214,16 +214,16 @@ def asker_known() -> bool:
     if command_key():
         return True
     engine = command_engine()
-    return not ENGINES.gateway and (engine is None or engine.platform in LOCAL_PLATFORMS)
+    return not PROCESS.engines.gateway and (engine is None or engine.platform in LOCAL_PLATFORMS)
 
 
 def command_engine() -> LiveEngine | None:
     """The engine of the session in which a slash command was typed, or None when the host gives no clue."""
     key = command_key()
     if key:
-        return ENGINES.with_key(key)
+        return PROCESS.engines.with_key(key)
     session_id = facts.current_session_id()
-    return (ENGINES.of(session_id) if session_id else None) or ENGINES.newest()
+    return (PROCESS.engines.of(session_id) if session_id else None) or PROCESS.engines.newest()
 
 
 HOOKS: dict[str, Callable[..., Any]] = {name: globals()[name] for name in facts.HOOKS}

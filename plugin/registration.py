@@ -11,14 +11,14 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.context_engine import ContextEngine
 
 from ..host.facts import HOOKS
-from ..host.middleware import REQUEST_MIDDLEWARE
-from ..host.prompt_section import RECALL_SECTION
+from ..host.offers import Offers
 from ..text.recall_policy import RECALL_POLICY
 
 if TYPE_CHECKING:
@@ -39,17 +39,16 @@ _TASKS = (
 
 def register_all(ctx: Any) -> None:
     """Register everything this host offers a place for."""
-    ctx.register_context_engine(Prototype())
+    offers = Offers(getattr(ctx, "register_middleware", None), _llm_request)
+    ctx.register_context_engine(Prototype(offers))
     for name in HOOKS:
         ctx.register_hook(name, _hook(name))
-    REQUEST_MIDDLEWARE.offer(getattr(ctx, "register_middleware", None), _llm_request)
     _optional(ctx, "register_cli_command", _register_cli)
     _optional(ctx, "register_command", _register_slash)
     _optional(ctx, "register_auxiliary_task", _register_tasks)
     _optional(ctx, "register_skill", _register_skill)
     _optional(ctx, "register_context_reference", _register_reference)
-    RECALL_SECTION.offer(None, policy)
-    _optional(ctx, "register_system_prompt_section", _register_policy)
+    _optional(ctx, "register_system_prompt_section", partial(_register_policy, offers))
 
 
 def _optional(ctx: Any, feature: str, register: Callable[[Any], None]) -> None:
@@ -102,14 +101,14 @@ def answer(raw_args: str = "") -> str:
 def _asked() -> Access | None:
     """The archive with the rights of the person who types here; None where that is not known."""
     from ..command import chat, operator_access
-    from ..runtime import RUNTIMES
+    from ..runtime import PROCESS
     from ..search.scope import OWN_SESSION, Rights
     from . import hooks
 
     if not hooks.asker_known():
         return None
     engine = hooks.command_engine()
-    runtime = engine.runtime if engine is not None else RUNTIMES.at()
+    runtime = engine.runtime if engine is not None else PROCESS.at()
     session = runtime.stored(engine.session_id) if engine is not None else chat(runtime, hooks.command_key())
     allowed = Rights(session.principal) if engine is None and session is not None else OWN_SESSION
     return operator_access(runtime, session, engine, allowed)
@@ -155,8 +154,8 @@ def policy() -> str:
     return RECALL_POLICY if ours else ""
 
 
-def _register_policy(ctx: Any) -> None:
-    RECALL_SECTION.offer(ctx.register_system_prompt_section, policy)
+def _register_policy(offers: Offers, ctx: Any) -> None:
+    offers.take_section(ctx.register_system_prompt_section, policy)
 
 
 def _register_cli(ctx: Any) -> None:
@@ -194,7 +193,8 @@ def _register_skill(ctx: Any) -> None:
 class Prototype(ContextEngine):
     """Stands for ``LCMEngine`` until somebody works with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, offers: Offers) -> None:
+        self._offers = offers
         self._real: LCMEngine | None = None
 
     @property
@@ -207,8 +207,10 @@ class Prototype(ContextEngine):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LCMEngine:
         from ..engine import LCMEngine
+        from ..runtime import PROCESS
 
-        return LCMEngine()
+        PROCESS.loaded(self._offers)
+        return LCMEngine(PROCESS)
 
     def clone_for_agent(self, *_: Any, **__: Any) -> LCMEngine:
         """A copy for an agent, on newer hosts that ask for it instead of a deep copy."""

@@ -74,7 +74,7 @@ def main() -> int:
 
 def dependencies(target: Path) -> Any:
     """What a command at a terminal works with, on this database."""
-    runtime = plugin("runtime").Runtime(target, plugin("config").load(None), plugin("storage.connection").Databases())
+    runtime = plugin("runtime").Runtime(target, plugin("config").load(None), plugin("runtime").Process())
     return replace(plugin("command").operator_access(runtime, None, None), trusted=True)
 
 

@@ -70,11 +70,10 @@ SESSION_HOOKS = {
 def nobody_runs(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The hooks of a process without an agent of ours. Was anything asked of the runtime? It would be in the registry."""
     from hermes_lcm.plugin import hooks
-    from hermes_lcm.runtime import Runtimes
+    from hermes_lcm.runtime import Process
 
-    runtimes = Runtimes()
-    monkeypatch.setattr(hooks, "ENGINES", runtime_module.Engines())
-    monkeypatch.setattr(hooks, "RUNTIMES", runtimes)
+    runtimes = Process()
+    monkeypatch.setattr(hooks, "PROCESS", runtimes)
     return hooks, runtimes
 
 
@@ -107,7 +106,7 @@ def test_a_hook_that_fails_while_another_engine_is_in_use_leaves_no_database(
 def test_a_session_may_end_before_an_agent_begins(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """`/new` is the first thing somebody types in a gateway that was started again: the old session gets its end."""
     host.says(chat().turns(3))
-    monkeypatch.setattr(host.hooks, "ENGINES", runtime_module.Engines())
+    monkeypatch.setattr(host.hooks.PROCESS, "engines", runtime_module.Engines())
     (host.home / "config.yaml").write_text("context:\n  engine: lcm\n")
     host.hooks.on_session_finalize(**SESSION_HOOKS["on_session_finalize"])
 

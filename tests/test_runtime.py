@@ -9,7 +9,7 @@ from hermes_lcm import runtime
 
 def test_a_home_whose_name_leads_elsewhere_is_another_home(tmp_path: Path) -> None:
     """The real path of a home is remembered only as long as its name is one of the same folder."""
-    runtimes, name = runtime.Runtimes(), tmp_path / "home"
+    runtimes, name = runtime.Process(), tmp_path / "home"
     for folder in ("first", "second"):
         (tmp_path / folder).mkdir()
     name.symlink_to("first", target_is_directory=True)
@@ -24,7 +24,7 @@ def test_a_home_whose_name_leads_elsewhere_is_another_home(tmp_path: Path) -> No
 
 def test_a_home_that_moved_is_where_it_is_now(tmp_path: Path) -> None:
     """Its name still leads to the same folder, which has another path."""
-    runtimes, name = runtime.Runtimes(), tmp_path / "home"
+    runtimes, name = runtime.Process(), tmp_path / "home"
     (tmp_path / "first").mkdir()
     name.symlink_to("first", target_is_directory=True)
     before = runtimes.at(name).path

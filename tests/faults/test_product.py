@@ -23,8 +23,7 @@ from worlds.process import chat
 from hermes_lcm.command import VERBS
 from hermes_lcm.config import load
 from hermes_lcm.plugin import cli
-from hermes_lcm.runtime import Runtime
-from hermes_lcm.storage.connection import Databases
+from hermes_lcm.runtime import Process, Runtime
 
 SAID = chat().turns(30).rounds(4).says("done")
 #: What is typed behind a verb that needs something.
@@ -175,7 +174,7 @@ def typed(home: Path, words: list[str], *, terminal: bool) -> tuple[int, str]:
     """(exit code, what was said) of ``hermes lcm WORDS``."""
     parser = argparse.ArgumentParser()
     cli.setup(parser)
-    runtime = Runtime(home / "lcm.db", load({}), Databases())
+    runtime = Runtime(home / "lcm.db", load({}), Process())
     with output(terminal=terminal) as said:
         try:
             args, _ = parser.parse_known_args(words)

@@ -17,8 +17,7 @@ from worlds.process import Chat, Script, World, chat, reload
 
 from hermes_lcm.config import load
 from hermes_lcm.errors import StoreError
-from hermes_lcm.runtime import Runtime
-from hermes_lcm.storage.connection import Databases
+from hermes_lcm.runtime import Process, Runtime
 
 BASE = chat().turns(6).rounds(2).says("so far").turns(24, first=10)
 STEP = 13  # of so many statements one fails by default; no multiple of the number of ways
@@ -166,7 +165,7 @@ def test_a_first_opening_that_fails_somewhere_is_no_lasting_trouble(tmp_path: Pa
     """Indexes of nothing are complete as soon as they are made."""
     number, fired = 1, ["first"]
     while fired:
-        runtime = Runtime(tmp_path / str(number) / "lcm.db", load({}), Databases())
+        runtime = Runtime(tmp_path / str(number) / "lcm.db", load({}), Process())
         faults.arm(number, KINDS["corrupt"])
         with contextlib.suppress(StoreError):
             runtime.db.open()

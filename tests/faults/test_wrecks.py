@@ -378,7 +378,7 @@ def test_five_hundred_engine_copies_share_one_database(hermes_home: Path) -> Non
     assert after[0] <= before[0]
     assert after[1] <= before[1]
     assert host.runtime.store.count() == 3 * 2 + 500 * 2
-    assert [host.hooks.ENGINES.of(f"copy{n}") for n in range(500)] == engines
+    assert [host.hooks.PROCESS.engines.of(f"copy{n}") for n in range(500)] == engines
 
 
 # -- clocks --------------------------------------------------------------------------------------------------------------

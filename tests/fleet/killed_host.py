@@ -12,10 +12,9 @@ from pathlib import Path
 def main(home: str, dsn: str, name: str) -> None:
     """A session for each life; a line on stdout once its turn is stored."""
     from hermes_lcm.config import load
-    from hermes_lcm.runtime import Runtime
-    from hermes_lcm.storage.connection import Databases
+    from hermes_lcm.runtime import Process, Runtime
 
-    runtime = Runtime(Path(home) / "lcm.db", load({"LCM_FLEET_DSN": dsn}), Databases())
+    runtime = Runtime(Path(home) / "lcm.db", load({"LCM_FLEET_DSN": dsn}), Process())
     life = time.time_ns()
     session = f"{name}-{life}"
     runtime.announce(session, platform="cli", owner="local")

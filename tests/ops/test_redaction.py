@@ -19,7 +19,7 @@ from hermes_lcm.command import OK, REFUSED, run
 from hermes_lcm.ops import redaction
 from hermes_lcm.ops.redaction import ENCODED, preview
 from hermes_lcm.records import Flag, NewNode
-from hermes_lcm.runtime import RUNTIMES
+from hermes_lcm.runtime import PROCESS
 from hermes_lcm.storage import files
 from hermes_lcm.storage.meta import Meta
 from hermes_lcm.text.redact import LOGGER, Redactor, keep_clean
@@ -156,7 +156,7 @@ TOKEN = "ghp_" + "aB3dE6gH9" * 4
 def on_disk(home: Path) -> str:
     """All that the files of a home say: as bytes, and what is packed in rows and files."""
     texts = [path.read_bytes().decode("latin-1") for path in home.rglob("*") if path.is_file()]
-    runtime = RUNTIMES.at(home)
+    runtime = PROCESS.at(home)
     texts += [json.dumps(row.stored_json) for rows in runtime.whole_store.every() for row in rows]
     return "\n".join(texts)
 

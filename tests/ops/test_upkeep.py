@@ -13,7 +13,7 @@ import pytest
 from worlds.process import PATIENCE_S, World, chat
 
 from hermes_lcm.errors import StoreError
-from hermes_lcm.runtime import Runtimes
+from hermes_lcm.runtime import Process
 from hermes_lcm.storage import connection
 from hermes_lcm.storage.connection import WORTH_LOG_BYTES, Database
 
@@ -206,7 +206,7 @@ def test_what_was_in_the_log_is_in_the_file(world: World) -> None:
 def test_a_process_that_ends_leaves_the_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No log and no shared memory beside it."""
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    runtimes = Runtimes()
+    runtimes = Process()
     runtime = runtimes.at(tmp_path)
     with runtime.db.transaction():
         runtime.db.execute("INSERT INTO meta(key, value) VALUES ('a', '1')")

@@ -515,7 +515,7 @@ def test_exit_codes_tell_scripts_what_happened(state: Any, words: str, code: int
 
 def test_the_host_gets_an_exit_code(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ignores what a handler returns."""
-    monkeypatch.setattr(cli.RUNTIMES, "at", lambda: world.runtime)
+    monkeypatch.setattr(cli.PROCESS, "at", lambda: world.runtime)
     with pytest.raises(SystemExit) as ended:
         cli.handle(arguments("nonsense"))
     assert ended.value.code == REFUSED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from worlds.process import World, chat
 
 from hermes_lcm.host import facts
-from hermes_lcm.host.prompt_section import RECALL_SECTION
+from hermes_lcm.host.offers import Offers
 from hermes_lcm.plugin import registration
 from hermes_lcm.prompt import context_message
 from hermes_lcm.text import tokens
@@ -34,12 +34,10 @@ class Sections:
 
 
 @pytest.fixture
-def sections(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sections]:
+def sections(monkeypatch: pytest.MonkeyPatch) -> Sections:
     monkeypatch.setattr(facts, "selected_engine", lambda: "lcm")
     monkeypatch.delenv("LCM_RECALL_POLICY", raising=False)
-    host = Sections()
-    yield host
-    RECALL_SECTION.offer(None, registration.policy)
+    return Sections()
 
 
 def test_it_is_three_lines_of_at_most_120_tokens() -> None:
@@ -47,40 +45,42 @@ def test_it_is_three_lines_of_at_most_120_tokens() -> None:
 
 
 def test_the_system_prompt_of_a_new_session_says_it(sections: Sections) -> None:
-    registration._register_policy(sections)
+    registration._register_policy(Offers(), sections)
 
     assert sections.shown() == RECALL_POLICY
 
 
 def test_it_can_be_turned_off(sections: Sections, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LCM_RECALL_POLICY", "off")
-    registration._register_policy(sections)
+    registration._register_policy(Offers(), sections)
 
     assert sections.shown() == ""
 
 
 def test_nothing_is_said_where_another_engine_was_chosen(sections: Sections, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "selected_engine", lambda: "compressor")
-    registration._register_policy(sections)
+    registration._register_policy(Offers(), sections)
 
     assert sections.shown() == ""
 
 
 def test_a_host_that_takes_the_section_is_known(sections: Sections) -> None:
     """So the context message does not say it again."""
-    registration._register_policy(sections)
+    offers = Offers()
+    registration._register_policy(offers, sections)
 
-    assert RECALL_SECTION.taken
+    assert offers.section_taken
 
 
 def test_a_host_that_refuses_the_section_has_not_taken_it(sections: Sections) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise ValueError("system prompt section is already registered")
 
+    offers = Offers()
     with pytest.raises(ValueError, match="already"):
-        RECALL_SECTION.offer(refuse, registration.policy)
+        offers.take_section(refuse, registration.policy)
 
-    assert not RECALL_SECTION.taken
+    assert not offers.section_taken
 
 
 def test_the_context_message_says_it_in_front_of_all_that_changes() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from worlds.process import Chat, Script, alternates, chat
 
-from hermes_lcm.host.middleware import REQUEST_MIDDLEWARE, Late
+from hermes_lcm.host.offers import Late, Offers
 
 SYSTEM = {"role": "system", "content": "You are an agent."}
 
@@ -23,11 +23,12 @@ class Host:
     ) -> None:
         from hermes_lcm import engine
         from hermes_lcm.plugin import hooks
+        from hermes_lcm.runtime import PROCESS
 
         self.hooks = hooks
         self.registered: list[Callable[..., Any]] = []
         offered = (lambda _kind, callback: self.registered.append(callback)) if middleware else None
-        REQUEST_MIDDLEWARE.offer(offered, hooks.llm_request)
+        PROCESS.loaded(Offers(offered, hooks.llm_request))
         self.engine: Any = (kind or engine.LCMEngine)()
         self.api_mode = api_mode
         self.engine.update_model("m", 100_000, api_mode=api_mode)
@@ -69,8 +70,8 @@ def make(hermes_home: Path) -> Iterator[Callable[..., Host]]:
         return made[-1]
 
     yield build
-    REQUEST_MIDDLEWARE.offer(None, lambda **_: None)
     for host in made:
+        host.runtime.process.loaded(Offers())
         host.runtime.preparer.stop()
         host.runtime.db.close()
 
@@ -102,9 +103,8 @@ def test_the_middleware_is_registered_when_it_is_needed(make: Callable[..., Host
 def test_a_plugin_that_is_loaded_again_registers_again() -> None:
     """The host forgets all callbacks then."""
     calls: list[str] = []
-    late = Late("llm_request")
     for _ in range(2):
-        late.offer(lambda kind, _callback: calls.append(kind), lambda **_: None)
+        late = Late("llm_request", lambda kind, _callback: calls.append(kind), lambda **_: None)
         assert [late.want(), late.want()] == [True, True]
 
     assert calls == ["llm_request", "llm_request"]

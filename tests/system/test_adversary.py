@@ -16,8 +16,7 @@ from worlds.process import World, chat
 from hermes_lcm.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
 from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.ops.doctor.content import gaps, inline_payloads
-from hermes_lcm.runtime import Runtime
-from hermes_lcm.storage.connection import Databases
+from hermes_lcm.runtime import Process, Runtime
 
 NOISE = random.Random(7).randbytes(30_000).hex()
 
@@ -116,7 +115,7 @@ def test_a_database_that_cannot_be_made_is_no_healthy_one(tmp_path: Path) -> Non
     home = Home(tmp_path)
     (tmp_path / "file").write_text("x")
     home.path = tmp_path / "file" / "lcm.db"
-    home.runtime = Runtime(home.path, home.config, Databases())
+    home.runtime = Runtime(home.path, home.config, Process())
     try:
         home.say("hello")
     except StoreError as exc:

@@ -23,10 +23,10 @@ class Process:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from hermes_lcm import engine, runtime
 
-        fresh = runtime.Runtimes()
+        fresh = runtime.Process()
         for name, module in list(sys.modules.items()):
-            if name.startswith("hermes_lcm") and hasattr(module, "RUNTIMES"):
-                monkeypatch.setattr(module, "RUNTIMES", fresh)
+            if name.startswith("hermes_lcm") and hasattr(module, "PROCESS"):
+                monkeypatch.setattr(module, "PROCESS", fresh)
         self.engine: Any = engine.LCMEngine()
         self.engine.update_model("m", 8_000)
         self.engine.on_session_start(SESSION, platform="cli")

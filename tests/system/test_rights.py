@@ -20,7 +20,7 @@ from hermes_lcm.records import Flag, Scope
 @pytest.fixture
 def world(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
     made = Gateway(hermes_home)
-    monkeypatch.setattr(made.hooks, "ENGINES", made.hooks.ENGINES)
+    monkeypatch.setattr(made.hooks, "PROCESS", made.hooks.PROCESS)
     made.agent("alice", "telegram", ALICE).says(f"my bank PIN is {PIN}")
     made.agent("term", "cli").says(f"the secret of the terminal is {OWL}")
     yield made
@@ -203,7 +203,7 @@ def test_ids_that_differ_in_a_password_only_are_two_sessions(
 # -- commands ------------------------------------------------------------------------------------------------------
 def typed(world: Gateway, monkeypatch: pytest.MonkeyPatch, key: str, words: str) -> str:
     """`/lcm` in a chat of a gateway."""
-    monkeypatch.setattr(world.hooks.ENGINES, "gateway", True)
+    monkeypatch.setattr(world.hooks.PROCESS.engines, "gateway", True)
     monkeypatch.setattr(world.hooks, "command_key", lambda: key)
     return registration.answer(words)
 

@@ -311,7 +311,7 @@ def test_two_profiles_in_memory_see_nothing_of_each_other(
     """One process serves both, and neither can write a file: each stores what is said in it, and only that."""
     no_file(monkeypatch)
     said = [chat().turns(2, first=700), chat().turns(3, first=800)]
-    profiles = [runtime.RUNTIMES.at(home) for home in (hermes_home, tmp_path / "other")]
+    profiles = [runtime.PROCESS.at(home) for home in (hermes_home, tmp_path / "other")]
     for profile, messages in zip(profiles, said, strict=True):
         profile.path.mkdir(parents=True)
         profile.ingest_list("s", messages)

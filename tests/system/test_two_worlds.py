@@ -88,7 +88,7 @@ def opened(home: Path, theirs: str, name: str) -> Iterator[tuple[Matrix, Agent]]
         agent.tool("lcm_archive", operation="store", start_index=2, end_index=3, summary="mine: plums")
         yield world, agent
     finally:
-        world.hooks.ENGINES.gateway = False
+        world.hooks.PROCESS.engines.gateway = False
         world.runtime.preparer.stop()
         world.runtime.db.close()
 
@@ -125,7 +125,7 @@ def of_tools(world: Matrix, agent: Agent, asks: Sequence[Ask]) -> Iterator[Cell]
 
 def of_the_chat(world: Matrix, key: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
     """`/lcm` and `@lcm:` as they are typed there."""
-    monkeypatch.setattr(world.hooks.ENGINES, "gateway", True)
+    monkeypatch.setattr(world.hooks.PROCESS.engines, "gateway", True)
     monkeypatch.setattr(world.hooks, "command_key", lambda: key)
     for words in VERBS:
         yield "/lcm", words, plain(registration.answer(words)), ()

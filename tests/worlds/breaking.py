@@ -227,14 +227,14 @@ def fresh_process() -> None:
     """What a new process has: nothing but the files. Connections of the old one are dropped as a kill drops them."""
     from hermes_lcm import engine
 
-    atexit.unregister(engine.RUNTIMES.stop)  # or every process of a test is kept until the end
-    for old in engine.RUNTIMES.all():
+    atexit.unregister(engine.PROCESS.stop)  # or every process of a test is kept until the end
+    for old in engine.PROCESS.all():
         old.preparer.stop()
         old.db.close()
-    new = runtime.Runtimes()
+    new = runtime.Process()
     for name, module in list(sys.modules.items()):
-        if name.startswith("hermes_lcm") and hasattr(module, "RUNTIMES"):
-            module.RUNTIMES = new  # type: ignore[attr-defined]
+        if name.startswith("hermes_lcm") and hasattr(module, "PROCESS"):
+            module.PROCESS = new  # type: ignore[attr-defined]
 
 
 def lost_or_doubled(host: Host, said: Sequence[dict[str, Any]]) -> tuple[list[bytes], list[bytes]]:

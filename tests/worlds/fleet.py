@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from hermes_lcm import runtime
 from hermes_lcm.config import Secret, load
 from hermes_lcm.fleet.member import Member, exact
 from hermes_lcm.fleet.server import Server, add_host, migrate
@@ -19,7 +20,6 @@ from hermes_lcm.recall.grep import Ask, grep
 from hermes_lcm.recall.paging import Room
 from hermes_lcm.runtime import Runtime
 from hermes_lcm.search.scope import Rights
-from hermes_lcm.storage.connection import Databases
 from worlds.postgres import Postgres
 from worlds.process import PATIENCE_S, World
 
@@ -63,7 +63,7 @@ class Process:
 
     def __init__(self, folder: Path, dsn: str, **settings: str) -> None:
         folder.mkdir(exist_ok=True)
-        self.runtime = Runtime(folder / "lcm.db", load({"LCM_FLEET_DSN": dsn, **settings}), Databases())
+        self.runtime = Runtime(folder / "lcm.db", load({"LCM_FLEET_DSN": dsn, **settings}), runtime.Process())
 
     def take(self, messages: list[dict[str, object]], session: str = "s", **facts: str) -> None:
         if facts:

@@ -98,9 +98,9 @@ class Gateway:
 
     @property
     def runtime(self) -> Any:
-        from hermes_lcm.runtime import RUNTIMES
+        from hermes_lcm.runtime import PROCESS
 
-        return RUNTIMES.at(self.home)
+        return PROCESS.at(self.home)
 
     def owner(self, session: str) -> str:
         self.runtime.refresh(session)

@@ -22,10 +22,9 @@ from hermes_lcm.dag import fingerprint
 from hermes_lcm.errors import LcmError
 from hermes_lcm.recall.access import Access, EngineState
 from hermes_lcm.records import Assembly, NewNode, Node
-from hermes_lcm.runtime import Runtime
+from hermes_lcm.runtime import Process, Runtime
 from hermes_lcm.session import Session, principal_of
 from hermes_lcm.storage import connection
-from hermes_lcm.storage.connection import Databases
 from hermes_lcm.store import NewRow
 from hermes_lcm.text import content
 from worlds.process import owner_rights
@@ -45,7 +44,7 @@ class Home:
         self.now = 1_700_000_000.0
         self.path = home / f"{database}.db"
         self.config = load({f"LCM_{name.upper()}": value for name, value in settings.items()})
-        self.runtime = Runtime(self.path, self.config, Databases())
+        self.runtime = Runtime(self.path, self.config, Process())
 
     # -- content ----------------------------------------------------------------------------------------
     def say(self, *texts: str, session: str = "s1", platform: str = "cli", source: str = "cli") -> Session:

@@ -26,10 +26,10 @@ from hermes_lcm.config import load
 from hermes_lcm.errors import StoreError, SummaryUnavailable
 from hermes_lcm.host import facts as host
 from hermes_lcm.records import Flag, Summary, SummaryTask, Transcript
-from hermes_lcm.runtime import Runtime
+from hermes_lcm.runtime import Process, Runtime
 from hermes_lcm.search.scope import Rights
 from hermes_lcm.session import LOCAL, Session
-from hermes_lcm.storage.connection import Database, Databases
+from hermes_lcm.storage.connection import Database
 from hermes_lcm.text import content, markup, tokens
 
 Messages = list[dict[str, Any]]
@@ -195,7 +195,7 @@ class World:
         self.model = script or Script()
         self.config = replace(load({}), **settings)
         with patch("hermes_lcm.runtime.Ladder", return_value=self.model):
-            self.runtime = Runtime(folder / "lcm.db", self.config, Databases())
+            self.runtime = Runtime(folder / "lcm.db", self.config, Process())
         self.db = self.runtime.db
         self.health = self.runtime.health
         self.sessions = self.runtime.sessions

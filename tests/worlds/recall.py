@@ -18,10 +18,9 @@ from hermes_lcm.dag import fingerprint
 from hermes_lcm.llm.client import Reply
 from hermes_lcm.recall.access import Access, LiveList
 from hermes_lcm.records import NewNode, Node, Transcript
-from hermes_lcm.runtime import Runtime
+from hermes_lcm.runtime import Process, Runtime
 from hermes_lcm.schemas import TOOLS
 from hermes_lcm.session import Session
-from hermes_lcm.storage.connection import Databases
 from hermes_lcm.store import NewRow
 from hermes_lcm.text import content
 from worlds.process import owner_rights
@@ -77,7 +76,7 @@ class Archive:
 
     def __init__(self, folder: Path, *messages: dict[str, Any], room: int = 6000, **settings: Any) -> None:
         self.config = replace(load({}), **settings)
-        self.runtime = runtime = Runtime(folder / "lcm.db", self.config, Databases())
+        self.runtime = runtime = Runtime(folder / "lcm.db", self.config, Process())
         self.db, self.index, self.node_index = runtime.db, runtime.index, runtime.node_index
         self.store, self.dag, self.sessions, self.scopes = runtime.store, runtime.dag, runtime.sessions, runtime.scopes
         self.room = room

@@ -18,8 +18,7 @@ from hermes_lcm.config import load
 from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.ops.upkeep import SAMPLE_S
 from hermes_lcm.plugin import hooks
-from hermes_lcm.runtime import Runtime
-from hermes_lcm.storage.connection import Databases
+from hermes_lcm.runtime import Process, Runtime
 
 
 def finding(said: dict[str, Any], name: str) -> dict[str, Any]:
@@ -30,7 +29,7 @@ def at(path: Path, home: Path) -> Home:
     """A home whose database is somewhere else."""
     world = Home(home)
     world.path = path
-    world.runtime = Runtime(path, world.config, Databases())
+    world.runtime = Runtime(path, world.config, Process())
     return world
 
 
