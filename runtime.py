@@ -131,8 +131,7 @@ class Runtime:
         self.payloads = Payloads(self.db, folder_of(path), self.health)
         self.filters = build_filters(config, self.payloads, self.health)
         self.config = config = replace(config, custom_instructions=self.filters.text(config.custom_instructions))
-        self.db.clean = self.filters.key
-        self.sessions = Sessions(self.db, self.filters.text, self.filters.identity)
+        self.db.clean, self.sessions = self.filters.key, Sessions(self.db, self.filters.text, self.filters.identity)
         self.store = MessageStore(self.db, self.index)
         self.dag = SummaryDag(self.db, self.node_index, self.filters.text)
         #: The messages exactly as they were said; and as they are read and searched: encoded bytes as placeholders.
