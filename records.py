@@ -318,13 +318,14 @@ class Entries(Sequence[Entry]):
 class Transcript:
     """Rows, or text of ours, that the messages of a live list are. ``assembly``: the prompt of ours that it shows, if any.
 
-    ``last_seq``: the newest row of the conversation then; ``stored``: how many rows this list added.
+    ``last_seq``: the newest row of the conversation then; ``stored``: how many rows this list added; ``marks``: their flags.
     """
 
     entries: Entries
     assembly: Assembly | None
     last_seq: int
     stored: int = 0
+    marks: int = 0
 
 
 class StoredList(NamedTuple):

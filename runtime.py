@@ -59,7 +59,7 @@ from .prompt.stubs import Superseded
 from .recall import beside
 from .recall.access import Access, EngineState, LiveList, Price
 from .recall.paging import Readers
-from .records import StoredList, Summary, SummaryTask, Transcript
+from .records import Flag, StoredList, Summary, SummaryTask, Transcript
 from .search import scope
 from .search.index import MESSAGES, NODES, MessageIndex, NodeIndex
 from .search.index import complete as indexes_complete
@@ -683,13 +683,12 @@ class Runtime:
             if self.fleet is not None:
                 self.fleet.wake()
             self.health.keep(_WINDOWS, self.windows)
-        if self.ingest.unaligned:
+        if transcript.marks & Flag.UNALIGNED:
             self.health.degraded(
                 "unaligned list",
-                f"{self.ingest.unaligned} list(s) had nothing in common with what was stored; everything was kept",
+                f"a list of {session_id} had nothing in common with what was stored; everything was kept",
                 severity="warning",
             )
-            self.ingest.unaligned = 0
         elif transcript.stored:  # the rows keep their mark, which the doctor counts; the trouble itself is over
             self.health.resolved("unaligned list")
         self._note_unknown_record(f"unknown record in {session_id}", transcript)
@@ -697,7 +696,7 @@ class Runtime:
 
     def _note_unknown_record(self, topic: str, transcript: Transcript) -> None:
         """A list began with a record of ours that no prompt explains; over as soon as a prompt of ours governs the session."""
-        if self.ingest.unknown_records:
+        if transcript.marks & Flag.IMPORTED:
             self.health.degraded(
                 topic,
                 "its list begins with a record whose prompt this database does not know: an older backup was restored, "
@@ -705,7 +704,6 @@ class Runtime:
                 severity="warning",
                 remedy="nothing to do; the next compaction covers it",
             )
-            self.ingest.unknown_records = 0
         elif transcript.assembly is not None:
             self.health.resolved(topic)
 

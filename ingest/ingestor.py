@@ -14,8 +14,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, partial, reduce
 from itertools import accumulate
+from operator import or_
 from typing import Any
 
 from ..dag import SummaryDag
@@ -81,8 +82,6 @@ class Ingest:
         self._windows: OrderedDict[str, Window] = OrderedDict()
         self._locks: dict[str, threading.RLock] = {}
         self._joined: set[str] = set()
-        self.unaligned = 0
-        self.unknown_records = 0
 
     # -- entry ----------------------------------------------------------------------------------------
     def ingest_list(
@@ -107,7 +106,7 @@ class Ingest:
                 known = window.recognise(messages, thorough=thorough, known=seen.still(window))
                 if known == len(messages):
                     # The same list, or an earlier state of it, which does not replace the later one.
-                    return replace(window.transcript, entries=window.transcript.entries.first(known), stored=0)
+                    return replace(window.transcript, entries=window.transcript.entries.first(known), stored=0, marks=0)
             if window is None:
                 alone = alone and not self._leases.has_others(_WORKS_AT.format(session.session_id))
             shown = cache(partial(window.shown_rows, alone=alone)) if window is not None else None
@@ -241,7 +240,6 @@ class Ingest:
         # A list that bears our record is not foreign: behind it the user may have taken back all that the prompt showed.
         unaligned = known == 0 and plan.unaligned and assembly is None
         if unaligned:
-            self.unaligned += 1
             plan.retracted = ()  # a foreign list is no proof that the user took anything back
         if session.origin == "branch" and known == 0 and self._transcripts.fork(session, plan.places):
             plan.retracted = ()
@@ -251,8 +249,8 @@ class Ingest:
         last_known = next((entry.ids[-1] for entry in reversed(head) if entry.ids), 0)
         changes = _Changes(messages[known:], theirs, plan, unaligned, last_known, first_message.kind == "unknown",
                            assembly)  # fmt: skip
-        stored = self._store_new(session, changes, entries, last_seq, source)
-        return Transcript(head.followed_by(entries), assembly, last_seq + stored, stored), plan.leftover
+        stored, marks = self._store_new(session, changes, entries, last_seq, source)
+        return Transcript(head.followed_by(entries), assembly, last_seq + stored, stored, marks), plan.leftover
 
     def _placed(
         self,
@@ -441,8 +439,10 @@ class Ingest:
         return cores
 
     # -- storing ----------------------------------------------------------------------------------------
-    def _store_new(self, session: Session, changes: _Changes, entries: list[Entry], last_seq: int, source: str) -> int:
-        """Append what the plan calls new, and write the ids into ``entries``. Returns how many rows were added."""
+    def _store_new(
+        self, session: Session, changes: _Changes, entries: list[Entry], last_seq: int, source: str
+    ) -> tuple[int, int]:
+        """Append what the plan calls new, and write the ids into ``entries``: how many rows were added, and their flags."""
         restored, places = self._brought_back(session, changes)
         rows: list[NewRow] = []
         owners: list[tuple[int, tuple[int, ...]]] = []
@@ -459,9 +459,8 @@ class Ingest:
                     kept = replace(kept, role=RECORD)
                 rows.append(NewRow(kept, place.pos, place.revises, flags))
                 owners.append((n, place.ids))
-                self.unknown_records += bool(rows[-1].flags & Flag.IMPORTED)
         if not rows and not changes.plan.retracted and not restored:
-            return 0
+            return 0, Flag.NONE
         first = owners[0][0] if owners else 0
         with self._store.writing():
             ids = self._store.append(
@@ -473,7 +472,7 @@ class Ingest:
         self._joined.add(session.session_id)
         for (n, before), store_id in zip(owners, ids, strict=True):
             entries[n] = replace(entries[n], ids=(*before, store_id))
-        return len(ids)
+        return len(ids), reduce(or_, (row.flags for row in rows), Flag.NONE)
 
     def _end_before(self, n: int, entries: Sequence[Entry]) -> str | None:
         """End of the row in front of message ``n``; None where that is not in this part.

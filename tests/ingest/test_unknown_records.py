@@ -12,6 +12,7 @@ import pytest
 from worlds.process import Chat, Script, World, chat, reload, texts
 
 from hermes_lcm.command import operator_access
+from hermes_lcm.errors import Exchanged
 from hermes_lcm.ops.doctor import repair
 from hermes_lcm.records import Flag
 from hermes_lcm.text import markup
@@ -148,6 +149,27 @@ def test_an_unknown_record_is_reported_until_a_prompt_of_ours_governs(folder: Pa
     world.runtime.ingest_list("s", world.compact(live))
 
     assert "unknown record in s" in reported
+    assert world.health.problems() == []
+
+
+def test_a_record_that_could_not_be_stored_is_reported_of_no_other_session(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is exchanged while one chat's list is read; another chat stores something meanwhile."""
+    world = World(folder)
+    live = chat().turns(30)
+    world.take(live)
+    world, live = restored(world, live)
+
+    def exchanged(*_: object, **__: object) -> list[int]:
+        raise Exchanged("another file is in use now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.runtime.whole_store, "append", exchanged)
+        with pytest.raises(Exchanged):
+            world.runtime.take("s", live)
+    world.runtime.take("another", chat().turns(1))
+
     assert world.health.problems() == []
 
 
