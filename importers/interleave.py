@@ -2,7 +2,7 @@
 Two records of one conversation that were kept one after the other, or in turns, as one.
 
 Pure. Equal words prove nothing: people and models repeat themselves. Rows of both that were stored at one moment with the same
-words are one row, copied. Otherwise the order of time says how the rows lie, and a list that the host showed again is
+words are one row, copied; one that a copy lacked, and that was put again between the same rows, is one too. Otherwise the order of time says how the rows lie, and a list that the host showed again is
 recognised by where it was stored: in one go, behind what the other record ends with just then, and beginning as that ends.
 """
 
@@ -42,9 +42,13 @@ def interleave(here: Sequence[Mark], there: Sequence[Mark]) -> Woven:
     """Place the rows there between the rows here. Both are in their order; so is what comes out."""
     out = Woven()
     copies = _copies(here, there)
+    ours, others = _Record(here), _Record(there)
+    for n, twin in _put_again(ours, others, copies).items():
+        copies[n] = twin
+        ours.at[twin] = others.at[n] = ours.at[twin] if others.was_put(n) else others.at[n]
     copied = frozenset(copies.values())
     thread: list[_Row] = []
-    for mine, theirs in _goes(here, there):
+    for mine, theirs in _goes(ours, others):
         new = list(takewhile(lambda n: n not in copied, mine))
         _weave(thread, new, _repeated(thread, [here[n].digest for n in new], there, of_here=True), of_here=True)
         added = list(takewhile(lambda n: n not in copies, theirs))
@@ -69,9 +73,40 @@ def _copies(here: Sequence[Mark], there: Sequence[Mark]) -> dict[int, int]:
     return {n: known[mark].pop() for n, mark in enumerate(there) if known.get(mark)}
 
 
-def _goes(here: Sequence[Mark], there: Sequence[Mark]) -> Iterator[tuple[list[int], list[int]]]:
+def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict[int, int]:
+    """Rows that one record holds between two copies, and the other too, but younger than what follows them.
+
+    A page that could not be read kept them out of the copy, and the list that shows them brought them back.
+    """
+    out: dict[int, int] = {}
+    before, done = -1, -1
+    for theirs, mine in sorted(copies.items()):
+        if mine < done:
+            continue
+        at = done + 1
+        for n in range(before + 1, theirs):
+            alike = (k for k in range(at, mine) if here.rows[k].digest == there.rows[n].digest)
+            twin = next((k for k in alike if here.was_put(k) or there.was_put(n)), None)
+            if twin is not None:
+                out[n], at = twin, twin + 1
+        before, done = theirs, mine
+    return out
+
+
+class _Record:
+    """Rows of one record, and when they came into it: no row before its predecessor."""
+
+    def __init__(self, rows: Sequence[Mark]) -> None:
+        self.rows, self.at = rows, _steady(rows)
+
+    def was_put(self, n: int) -> bool:
+        """Was a row put between older ones, or stored by a clock that was wrong?"""
+        return self.at[n] != self.rows[n].at
+
+
+def _goes(here: _Record, there: _Record) -> Iterator[tuple[list[int], list[int]]]:
     """Rows that were stored at one moment, here and there, in the order of time."""
-    every = [(at, mine, n) for mine, rows in ((True, here), (False, there)) for n, at in enumerate(_steady(rows))]
+    every = [(at, mine, n) for mine, record in ((True, here), (False, there)) for n, at in enumerate(record.at)]
     for _, rows in groupby(sorted(every, key=lambda row: (row[0], row[2])), key=lambda row: row[0]):
         both = list(rows)
         yield [n for _, mine, n in both if mine], [n for _, mine, n in both if not mine]

@@ -60,6 +60,24 @@ def test_rows_that_were_copied_are_the_same_rows() -> None:
     assert woven(once, there) == once
 
 
+@pytest.mark.parametrize("again_at", [9.0, -86_000.0], ids=["later", "by a clock that is a day behind"])
+def test_a_row_that_a_copy_lacked_and_that_was_put_again_is_the_same_row(again_at: float) -> None:
+    """One page of the file could not be read; the list shows what was on it. Whichever of the two was copied."""
+    first = marks("a done b done c", 1)
+    copy = [*first[:2], Mark(b"b", again_at), *first[3:], *marks("d", 10)]
+
+    assert said(woven(first, copy)) == said(copy)
+    assert said(woven(copy, first)) == said(copy)
+
+
+def test_equal_words_between_two_copies_are_two_where_both_were_said_in_turn() -> None:
+    """Two agents at one conversation: neither of the rows was put between older ones."""
+    first = marks("a done b", 1)
+    other = [first[0], Mark(b"done", 2.5), first[2]]
+
+    assert said(woven(first, other)) == b"a done done b".split()
+
+
 def test_a_record_of_two_outages_goes_around_what_was_said_between_them() -> None:
     here = [*marks("a b", 1), *marks("e f", 5)]
     there = [*marks("c d", 3), *marks("g h", 7)]
