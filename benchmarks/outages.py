@@ -178,7 +178,11 @@ class Faulty(sqlite3.Cursor):
                 )
                 error.sqlite_errorcode = Faulty.code
                 raise error
-        return super().execute(sql, *args)
+        try:
+            return super().execute(sql, *args)
+        except sqlite3.Error:
+            self.close()  # as SQLite's own shortcut does; else the traceback would keep the file open
+            raise
 
 
 class Wired(sqlite3.Connection):

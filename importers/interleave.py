@@ -2,8 +2,9 @@
 Two records of one conversation that were kept one after the other, or in turns, as one.
 
 Pure. Equal words prove nothing: people and models repeat themselves. Rows of both that were stored at one moment with the same
-words are one row, copied; one that a copy lacked, and that was put again between the same rows, is one too. Otherwise the order of time says how the rows lie, and a list that the host showed again is
-recognised by where it was stored: in one go, behind what the other record ends with just then, and beginning as that ends.
+words are one row, copied; one that a copy lacked, and that was put again between the same rows, is one too. Otherwise the order
+of time says how the rows lie, and a list that the host showed again is recognised by where it was stored: in one go, behind what
+the other record ends with just then, and beginning as that ends.
 """
 
 from __future__ import annotations

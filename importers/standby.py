@@ -66,7 +66,7 @@ class Standby:
         self._lock = threading.RLock()
         self._looked: object = None  # the same, whether or not all of them could be merged
         self._settled: object = None  # the file whose left-over stand-ins were looked for
-        self._reason: StoreError | None = None
+        self._reason: type[StoreError] | None = None
         self._seen: object = None  # what the file looked like when it failed
         self._wait_s, self._not_before = _FIRST_WAIT_S, 0.0
         self._leaves_at = 0.0  # not before that: memory goes to a file
@@ -91,11 +91,15 @@ class Standby:
         database.reads_when_full = True
         return replace(parts_on(deps, database, ready=False), health=deps.health)
 
+    def _is(self, *kinds: type[StoreError]) -> bool:
+        """Is the database unusable for such a reason?"""
+        return self._reason is not None and issubclass(self._reason, kinds)
+
     def news(self, session_id: str) -> str:
         """One line for the user of a session, once: that something stands in for the database, or does no longer."""
         if self.engaged and session_id not in self._told:
             where = "memory" if is_memory(self._db.file) else self._db.file.name
-            why = type(self._reason).__name__ if self._reason else "StoreError"
+            why = (self._reason or StoreError).__name__
             self._told[session_id] = where
             said = f"its database {self._db.path.name} cannot be used ({why}); everything is kept in {where} until it works again"
         elif not self.engaged and session_id in self._told:
@@ -125,7 +129,7 @@ class Standby:
     def _take(self, error: StoreError) -> bool:
         source = self._db.file
         if source == self._db.path:
-            self._reason, self._seen = error, self._look()
+            self._reason, self._seen = type(error), self._look()  # not the error: it holds on to whatever met it
             self._wait_s, self._not_before = _FIRST_WAIT_S, 0.0
         chosen = [] if self.engaged else self._files()
         for file in (*chosen, in_memory()):
@@ -162,11 +166,11 @@ class Standby:
         self._copied.clear()
         self._rest = None
         self._source = source
-        self._db.use(file, watched=not isinstance(self._reason, _LASTING))
+        self._db.use(file, watched=not self._is(*_LASTING))
         try:
             self._db.open()
             known = standby.take_numbers(self._db, source) if fresh else True
-            if not known and not isinstance(self._reason, StoreForeign) and source.exists() and source.stat().st_size:
+            if not known and not self._is(StoreForeign) and source.exists() and source.stat().st_size:
                 standby.give_numbers(self._db, int(self._clock()))
         except StoreError:
             if fresh and not is_memory(file):
@@ -403,7 +407,7 @@ class Standby:
         if now != self._seen:
             self._seen, self._wait_s, self._not_before = now, _FIRST_WAIT_S, 0.0
             return True
-        return not isinstance(self._reason, _LASTING) and self._monotonic() >= self._not_before
+        return not self._is(*_LASTING) and self._monotonic() >= self._not_before
 
     def _later(self) -> None:
         """After a merge that failed the next one waits, unless the file changes."""
@@ -417,7 +421,7 @@ class Standby:
             return False
         probe = Database(self._db.path, busy_ms=_PROBE_MS)
         try:
-            if isinstance(self._reason, StoreCorrupt) and files.quick_check(self._db.path):
+            if self._is(StoreCorrupt) and files.quick_check(self._db.path):
                 return False
             with probe.transaction():
                 probe.execute("INSERT OR REPLACE INTO meta(key, value) VALUES ('standby', '0')")

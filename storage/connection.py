@@ -38,6 +38,7 @@ from .opened import (
     Translated,
     drop_index,
     has_lost_log,
+    has_removed_index,
     identity_of,
     is_memory,
     memory_uri,
@@ -336,6 +337,10 @@ class Database:
             older = self._accepted(writer) and upgrade.wanted(writer)
             if before is None or (before.log and self._log_of() != before.log):
                 raise self._exchanged()
+            if not is_memory(self.file) and has_removed_index(self.file, writer):
+                raise StoreBusy(
+                    f"{self.file}: its log was removed, and a connection of this process that is not ours has it open still"
+                )
             if older:
                 writer.close()  # nobody else may have the file open, not even we
                 upgrade.upgrade(self.file, wait_s=patience / 1000)

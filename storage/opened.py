@@ -167,6 +167,31 @@ def has_lost_log(file: Path) -> bool:
     return not os.path.exists(f"{file}-wal") and os.path.exists(f"{file}-shm")
 
 
+def has_removed_index(file: Path, connection: sqlite3.Connection) -> bool:
+    """Does a connection use an index without a name? SQLite has one for a file in a process, as long as anybody there holds it.
+
+    With it whatever is read from the log that has the name now, or written to it, lies in the wrong place.
+    """
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        return False
+    now = identity_of(file)
+    return now is None or not _is_open_here(now.device, now.shared)
+
+
+def _is_open_here(device: int, number: int) -> bool:
+    """Has this process a file open? Yes, where the system does not tell."""
+    try:
+        handles = os.listdir("/dev/fd")
+    except OSError:
+        return True
+    for handle in handles:
+        with suppress(OSError, ValueError):
+            found = os.fstat(int(handle))
+            if (found.st_dev, found.st_ino) == (device, number):
+                return True
+    return False
+
+
 def drop_index(file: Path, *, made_by_a_reader: bool = False) -> None:
     """Remove the index of a log that was removed: it tells of frames that no log has. Nobody may open the file meanwhile.
 
@@ -298,7 +323,9 @@ def _shows_more(copy: Path, file: Path) -> bool:
         with closing(sqlite3.connect(_reading(copy, "immutable=1"), uri=True)) as was, closing(
             sqlite3.connect(_reading(file, "mode=ro"), uri=True, timeout=_BUSY_S)
         ) as now:  # fmt: skip
-            return any(set(was.execute(rows)) - set(now.execute(rows)) for rows in _TABLES)
+            return has_removed_index(file, now) or any(
+                set(was.execute(rows)) - set(now.execute(rows)) for rows in _TABLES
+            )
     except sqlite3.Error:
         return True
 

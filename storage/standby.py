@@ -20,7 +20,7 @@ from urllib.parse import quote
 from ..errors import StoreError
 from . import files, schema
 from .connection import Database
-from .opened import stand_in
+from .opened import has_removed_index, stand_in
 
 #: Tables of one conversation, those first to which others refer, with the column that says whose a row is.
 _OWNED: Final = (
@@ -186,6 +186,8 @@ def _opened(path: Path) -> sqlite3.Connection:
             f"file:{quote(str(path))}?{how}", uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
         )
         try:
+            if has_removed_index(path, connection):
+                raise sqlite3.OperationalError(f"{path}: the index of its log was removed")
             version = schema.version_of(connection)
             owner = connection.execute("PRAGMA application_id").fetchone()[0]
         except sqlite3.Error as exc:

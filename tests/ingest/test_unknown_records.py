@@ -167,8 +167,8 @@ def test_a_record_that_could_not_be_stored_is_reported_of_no_other_session(
     with monkeypatch.context() as patched:
         patched.setattr(world.runtime.whole_store, "append", exchanged)
         with pytest.raises(Exchanged):
-            world.runtime.take("s", live)
-    world.runtime.take("another", chat().turns(1))
+            world.runtime.ingest_list("s", live)
+    world.runtime.ingest_list("another", chat().turns(1))
 
     assert world.health.problems() == []
 

@@ -289,19 +289,45 @@ def test_two_processes_that_lose_their_log_lose_nothing(db: Database) -> None:
 
 
 def test_an_index_that_only_we_have_is_not_used(db: Database) -> None:
-    """A connection of ours that was left open holds the index of a removed log: others would make another one beside it."""
+    """A connection that somebody here left open holds the index of a removed log: others would make another one beside it."""
     note(db, "a")
     with closing(sqlite3.connect(db.path)) as stray:
         stray.execute("SELECT count(*) FROM meta").fetchall()
         for ending in ("-wal", "-shm"):
             Path(f"{db.path}{ending}").unlink()
-        with pytest.raises(errors.Exchanged):
+        with pytest.raises(errors.StoreBusy, match="is not ours") as met:
             note(db, "b")
     note(db, "b")
 
+    assert not isinstance(met.value, errors.Overtaken)  # doing it again does not help: something must stand in
     assert notes(db) == ["a", "b"]
     assert db.identity is not None
     assert db.identity.shared
+
+
+def test_a_removed_index_is_not_used_with_the_log_of_another_process(db: Database) -> None:
+    """Both are there by their names, but what this process has open is another index: pages would go to the wrong places."""
+    note(db, "a")
+    words = [sys.executable, "-c", NEIGHBOUR, str(HERE.parent / ".lcm-path"), str(HERE), str(db.path)]
+    stray = sqlite3.connect(db.path)
+    stray.execute("SELECT count(*) FROM meta").fetchall()
+    for ending in ("-wal", "-shm"):
+        Path(f"{db.path}{ending}").unlink()
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        other.stdin.write("theirs\n")
+        other.stdin.flush()
+        other.stdout.readline()  # its log and its index have the names now
+        for n in range(20):
+            with suppress(errors.StoreBusy):
+                note(db, f"b {n}")
+        stray.close()
+        note(db, "c")
+        other.stdin.close()
+
+    assert {"c", "theirs 29"} <= set(notes(db))
+    assert db.query("PRAGMA integrity_check") == [("ok",)]
 
 
 def test_a_file_that_comes_meanwhile_is_not_written_over(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
