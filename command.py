@@ -189,7 +189,7 @@ def _prices(deps: Access) -> costs.Prices:
 
 
 def _replayed(deps: Access, trials: dict[str, dict[str, object]]) -> tuple[list[str], dict[str, object]]:
-    """What each trial of some values would have made of the archive's newest day: lines, data."""
+    """Lines and data of a replay of the archive's newest day under each trial of some values."""
     configs = {name: replay.tried(deps.config, values) for name, values in trials.items()}
     data = replay.compared(deps, configs, _prices(deps)) if deps.db.exists else {}
     return ["", *replay.text(data)], {"replay": data}
@@ -969,7 +969,7 @@ def run(words: str, deps: Access) -> str:
 
 
 def answer(words: str, deps: Access) -> Answer:
-    """The same with its data and an exit code."""
+    """Answer with its data and an exit code to what was typed behind ``/lcm``."""
     try:
         verb, rest = parsed(words)
         if not verb.own and not deps.all:

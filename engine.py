@@ -591,7 +591,7 @@ class LCMEngine(ContextEngine):
                 facts.tell(self, line)
 
     def _refuse(self, line: str) -> None:
-        """The same for a compaction that did not happen; a host that asks again in each turn is not answered again."""
+        """Tell of a compaction that did not happen; a host that asks again in each turn is not answered again."""
         if line != self._refusal:
             self._refusal = line
             self._tell(line)
@@ -608,7 +608,7 @@ class LCMEngine(ContextEngine):
         return compress.BEGINS if local and self.runtime.wants_notices(self.session_id) else None
 
     def should_compress_info(self, prompt_tokens: int | None = None) -> tuple[bool, str | None]:
-        """The same answer as ``should_compress``, and for newer hosts why a prompt over its threshold is not folded."""
+        """Answer of ``should_compress``, and for newer hosts the reason why a prompt over its threshold is not folded."""
         due = self.should_compress(prompt_tokens)
         used = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
         if due or not self.threshold_tokens or used < self.threshold_tokens:

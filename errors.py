@@ -33,7 +33,7 @@ class BadRequest(LcmError):
 
 
 class NotFound(BadRequest):
-    """Nothing that this caller may read has the given address."""
+    """An address at which this caller may read nothing."""
 
 
 class StoreError(LcmError):

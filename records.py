@@ -234,7 +234,7 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class SummaryTask:
-    """Everything the ladder needs to summarise one chunk."""
+    """Task of the ladder: one chunk to summarise."""
 
     depth: int
     lines: tuple[SourceLine, ...]
@@ -304,7 +304,7 @@ class Entries(Sequence[Entry]):
         return islice(self._shared, self._size)
 
     def first(self, size: int) -> Entries:
-        """The first ``size`` of them."""
+        """The first ``size`` entries."""
         return Entries(self._shared, min(size, self._size))
 
     def followed_by(self, more: Sequence[Entry]) -> Entries:

@@ -218,7 +218,7 @@ class Runtime:
             self.health.degraded(_METRICS, error, severity="warning", remedy=remedy)
 
     def _cosines(self) -> Cosines | None:
-        """Those of the encoder, where one is asked for."""
+        """Cosines of the encoder, where one is asked for."""
         return Semantic(self._encoder_told).cosines if self.config.semantic else None
 
     def _encoder_told(self, error: Exception | None) -> None:
@@ -296,7 +296,7 @@ class Runtime:
         )
 
     def _opened(self, db: Database) -> None:
-        """Everything that a new connection needs: search indexes (caches) and what earlier processes left behind."""
+        """Prepare what a new connection needs: search indexes (caches) and what earlier processes left behind."""
         self._make_indexes(db, self._missed_tables(db))
         if db.notice:
             said = f"{db.notice} (noticed at {moment(time.time())})"
@@ -363,7 +363,7 @@ class Runtime:
         self.health.resolved("search index")
 
     def _note_unread(self, count: int) -> None:
-        """So many messages could not be read when they were to be indexed."""
+        """Note how many messages could not be read when they were to be indexed."""
         if count:
             told = f"stored messages that cannot be read, so that no search finds them: {count}"
             self.health.degraded(_UNREAD, told, remedy="run `/lcm doctor deep`, which names them")
@@ -485,7 +485,7 @@ class Runtime:
         return (self._mode_of_parents(session_id) or mode) if mode == "full" and self._has_patterns else mode
 
     def _mode_of_parents(self, session_id: str) -> str:
-        """What leaves out a session from which this one was made leaves it out too; "" where nothing does."""
+        """Mode of a session from which this one was made, where that leaves it out; "" where none does."""
         seen = {session_id}
         facts = self._pending.get(session_id)
         while facts is not None and facts.parent and facts.parent not in seen:
@@ -545,7 +545,7 @@ class Runtime:
             self.health.resolved(topic)
 
     def _carry(self, old_id: str, new: Session) -> None:
-        """After /new: let the new conversation show the deep nodes of the old one (references only)."""
+        """Let a conversation after ``/new`` show the deep nodes of the old one (references only)."""
         depth = self.config.new_session_retain_depth
         old = self.sessions.find(old_id)
         if depth == 0 or old is None or old.principal != new.principal or old.conversation_id == new.conversation_id:
@@ -877,7 +877,7 @@ class LiveEngine(Protocol):
         """Take up, or leave, the hook through which requests come."""
 
     def rewritable(self) -> bool:
-        """Whether one request can be changed on this host, with this provider."""
+        """Can one request be changed on this host, with this provider?"""
 
     def changed(self, messages: Sequence[Mapping[str, Any]], transcript: Transcript) -> None:
         """Requests are to show something else of this list from now on."""
@@ -909,7 +909,7 @@ class Engines:
                 self._by_session[engine.session_id] = engine
 
     def forked(self) -> None:
-        """In the child of a fork nobody holds the lock."""
+        """Make the lock anew in the child of a fork, where nobody holds it."""
         self._lock = threading.Lock()
 
     def _every(self) -> list[LiveEngine]:
@@ -942,7 +942,7 @@ class Engines:
 
 
 class Process:
-    """Everything that this plugin shares within one process: runtimes by home, live engines, what the host offered.
+    """State that this plugin shares within one process: runtimes by home, live engines, what the host offered.
 
     ``PROCESS`` is the only state that a module of this plugin holds.
     """
@@ -987,7 +987,7 @@ class Process:
         self._held_for_fork = []
 
     def _forked(self) -> None:
-        """In the child of a fork everything is built anew: who held a lock is not there, and connections are the parent's.
+        """Build all anew in the child of a fork: who held a lock is not there, and connections are the parent's.
 
         They are kept, unused: to close one would drop the parent's locks on the file.
         """

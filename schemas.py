@@ -31,7 +31,7 @@ class Param:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """This argument as JSON schema."""
+        """JSON schema of this argument."""
         out = {**_TYPES[self.kind]}
         if self.choices and self.kind == "choice":
             out["enum"] = list(self.choices)

@@ -303,7 +303,7 @@ class MessageStore:
         )
 
     def heads(self, segments: Sequence[Segment]) -> list[Stored]:
-        """The thread of a conversation without texts, in order. A branch counts on from its parent: one scale of positions."""
+        """Rows of a conversation without texts, in order. A branch counts on from its parent: one scale of positions."""
         out = [
             head(row)
             for segment in segments

@@ -405,7 +405,7 @@ class ArchivedRanges:
     def _place(
         self, messages: Sequence[Message], transcript: Transcript, node: Node, hidden: Sequence[Instead]
     ) -> int | None:
-        """In front of which live message the messages of a node belong."""
+        """Place in the live list, in front of which the messages of a node belong."""
         entries = transcript.entries
         heads = self._store.heads_of([entry.ids[0] for entry in entries if entry.ids])
         for group in pairs.groups(messages[: len(entries)]):

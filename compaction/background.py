@@ -140,7 +140,7 @@ class Preparer:
             self._wake.notify_all()
 
     def state(self) -> dict[str, object]:
-        """For status."""
+        """State of the worker for status."""
         return {
             "enabled": bool(self._config.background_compaction),
             "running": bool(self._working),

@@ -68,7 +68,7 @@ class Backoff(Generic[Key]):
         self._successes = 0
 
     def due(self, key: Key) -> bool:
-        """Whether to try it on this occasion. To be asked once on each."""
+        """Is it due on this occasion? To be asked once on each."""
         missed = self._missed.get(key)
         if missed is None:
             return True
@@ -81,7 +81,7 @@ class Backoff(Generic[Key]):
         return missed.failures if missed is not None else 0
 
     def failed(self, key: Key, *, if_others_succeed: bool = False) -> None:
-        """It was tried in vain. ``if_others_succeed``: its wait grows only if something else succeeded since it failed last."""
+        """Note a failure. ``if_others_succeed``: its wait grows only if something else succeeded since it failed last."""
         before = self._missed.pop(key, None)
         excused = if_others_succeed and before is not None and before.successes == self._successes
         failures = before.failures if before is not None else 0
@@ -90,6 +90,6 @@ class Backoff(Generic[Key]):
             self._missed.pop(next(iter(self._missed)))
 
     def succeeded(self, key: Key) -> None:
-        """It is done; nothing is held against it."""
+        """Note a success; no failure is held against it any more."""
         self._successes += 1
         self._missed.pop(key, None)

@@ -134,7 +134,7 @@ class Compactor:
         self._refused = Cooldown[tuple[bool, tuple[int, ...]]](_REFUSED_S, monotonic)
 
     def under(self, request: Request) -> Compactor:
-        """The same compactor with the settings of a request."""
+        """A copy of this compactor with the settings of a request."""
         if request.config is None or request.config == self.config:
             return self
         other = copy(self)

@@ -183,7 +183,7 @@ class CompressPass:
         return view
 
     def _without_own_text(self, request: Request) -> Request:
-        """Where the host glued a message to our context or carrier, go on with that message alone."""
+        """The list without our text where the host glued a message to it."""
         glued = [
             n for n, entry in enumerate(request.transcript.entries) if entry.own in ("context", "carrier") and entry.ids
         ]
@@ -353,7 +353,7 @@ def state_tokens(threshold: int, roots: Sequence[Node]) -> int:
 
 
 def _gaps(pinned: int | None, kept: Sequence[int]) -> frozenset[int]:
-    """In front of which kept messages others of the list are left out."""
+    """Places of kept messages in front of which others of the list are left out."""
     before = [pinned, *kept[:-1]]
     return frozenset(
         at for at, (last, n) in enumerate(zip(before, kept, strict=False)) if last is not None and n != last + 1

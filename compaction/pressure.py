@@ -172,7 +172,7 @@ class Calibration:
 
     @staticmethod
     def _ratio(known: _Model | None, name: str, mix: Mix | None) -> float:
-        """Of a class: as the provider counts; before it has spoken about this class, as it is counted here, but never lower."""
+        """Ratio of a class as the provider counts; before it has spoken of this class, as it is counted here, but never lower."""
         if known is not None and name in known.ratios:
             return known.ratios[name]
         if mix is not None:
@@ -180,7 +180,7 @@ class Calibration:
         return max(known.ratios.values(), default=1.0) if known is not None else 1.0
 
     def status(self, model: str, session_id: str, request: int) -> dict[str, Any]:
-        """For status: the ratios, and what of a request can shrink."""
+        """Ratios, and what of a request can shrink, for status."""
         out: dict[str, Any] = {"factor": round(self.factor(model, session_id, request=request), 3)}
         out["counted_by"] = getattr(self._count, "name", "estimate by byte class")
         with self._lock:
@@ -289,7 +289,7 @@ class Pressure:
         return Size(int(threshold / scale), int(current / scale) if current == self.counted and current else current)
 
     def worth_a_pass(self, used: int) -> bool:
-        """Of a prompt over its threshold: has anything changed since a pass that could do nothing?"""
+        """Has anything changed since a pass that could do nothing for a prompt over its threshold?"""
         if used * _OTHER_MEASURE < self._stuck_at:
             self._stuck_at = 0  # what was reported then was no size of this prompt
         return used > self._stuck_at * _RETRY_GROWTH
@@ -307,7 +307,7 @@ class Pressure:
 
 
 def deadline(began: float, budget_ms: int, *, rotation: bool) -> float:
-    """Until when a pass may ask models: what is done behind them (extracts, the prompt) takes its part of the budget too.
+    """Time until which a pass may ask models: what is done behind them (extracts, the prompt) takes its part of the budget too.
 
     An ordered rotation is an operation on prompt and backup, not a synthesis: none is asked.
     """

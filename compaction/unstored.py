@@ -1,5 +1,5 @@
 """
-Compaction that keeps nothing: for sessions that are not stored (ignored and stateless ones), and where the other one failed.
+Compaction without a store: for sessions that are not stored (ignored and stateless ones), and where the other one failed.
 
 The same plan and the same summariser, but only a recap in front of the tail, rolled forward at each pass. Owning the slot
 means that these sessions must not overflow either. The recap of a stored session bears the conversation's nonce: it is a

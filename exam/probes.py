@@ -95,7 +95,7 @@ def probes(rows: Sequence[Row]) -> list[Probe]:
 
 
 def _spread(items: Sequence[Probe], most: int) -> list[Probe]:
-    """So many of them, evenly over the conversation."""
+    """A sample of so many probes, evenly over the conversation."""
     return list(items) if len(items) <= most else [items[n * len(items) // most] for n in range(most)]
 
 

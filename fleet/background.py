@@ -57,7 +57,7 @@ class Background:
         self._done_at: float | None = None
 
     def wake(self) -> None:
-        """Something was stored. Returns at once."""
+        """Tell the worker that something was stored. Returns at once."""
         self._wake.set()
         with self._lock:
             if self._thread is None and not self._stopped.is_set():
@@ -75,11 +75,11 @@ class Background:
         self.member.close()
 
     def state(self) -> dict[str, Any]:
-        """For the status, from what is known here: nobody is asked."""
+        """State for the status, from what is known here: nobody is asked."""
         return {"behind": self.member.rows_behind(), "last_push_at": self._done_at, "error": self._error}
 
     def bring(self, terms: tuple[str, ...], principal: str | None) -> str:
-        """Before a search: fetch what it would find on other hosts; a note for its answer, or ""."""
+        """Fetch what a search would find on other hosts; a note for its answer, or ""."""
         try:
             came, left = self.member.elsewhere(terms, principal, seconds=_SEARCH_S) if self._ready() else (0, 0)
         except LcmError as exc:

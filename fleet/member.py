@@ -129,7 +129,7 @@ class Member:
         return row is not None and row[0] > max(self._outbox.last(), low + max(state.before.values()))
 
     def push(self, between: Callable[[], object] = lambda: None) -> Pushed:
-        """Everything that the server lacks. Raises FleetError; then the next call goes on."""
+        """Push all rows that the server lacks. Raises FleetError; then the next call goes on."""
         with self.joined() as (connection, state):
             pusher = Pusher(self._deps(), self._outbox, state, connection)
             try:
@@ -321,7 +321,7 @@ def member_of(deps: Access) -> Member:
 
 
 def exact(deps: Access) -> Access:
-    """The same access, messages exactly as they were said."""
+    """A copy of an access that reads messages exactly as they were said."""
     return replace(deps, store=MessageStore(deps.db, deps.index, unfold=deps.payloads.whole))
 
 

@@ -124,7 +124,7 @@ class Pusher:
         self.out = Pushed()
 
     def all(self, between: Callable[[], object] = lambda: None) -> Pushed:
-        """Everything that waits. ``between``: called after each batch."""
+        """Push all rows that wait. ``between``: called after each batch."""
         while self.step():
             between()
         return self.out
@@ -162,7 +162,7 @@ class Pusher:
         return rows, entries
 
     def _is_news(self, entry: Entry) -> bool:
-        """Not a row that came from the server and has not changed since."""
+        """Is it news for the server, and no row that came from there and has not changed since?"""
         number = self._state.to_fleet(entry.kind, entry.id) if entry.kind in self._state.before else entry.id
         return not entry.fresh or self._state.is_own(number)
 
@@ -179,7 +179,7 @@ class Pusher:
         return self._objects.keep(self._state.to_fleet("messages", row.store_id), packed, nonce)
 
     def _forget_objects(self, rows: Sequence[Row]) -> None:
-        """Of messages that say less than they did, what was in the object store goes."""
+        """Remove objects of messages that say less than they did."""
         if self._objects is not None:
             for row in rows:
                 if row.head.flags & Flag.REDACTED and row.store_id not in self.out.held:

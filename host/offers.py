@@ -41,7 +41,7 @@ class Late:
 
 
 class Offers:
-    """What one host offered. ``section_taken``: it shows our section of the system prompt."""
+    """Offers of one host. ``section_taken``: it shows our section of the system prompt."""
 
     def __init__(
         self, register: Callable[[str, Callback], Any] | None = None, callback: Callback = lambda **_: None

@@ -131,7 +131,7 @@ def _is_foreign(deps: Access) -> bool:
 
 
 def _adopted_already(deps: Access) -> Adoption:
-    """There is nothing of another plugin at our place: it was adopted before, or never there."""
+    """Answer where no file of another plugin is at our place: it was adopted before, or never there."""
     if deps.db.exists:
         for source in Ledger(deps.db).sources():
             if source.kind == KIND and source.finished_at:
@@ -183,7 +183,7 @@ def _ledger_source(deps: Access, path: Path) -> Source | None:
 def _take_in(
     deps: Access, path: Path, payloads: str | None, progress: Progress, about: Mapping[str, Any] | None = None
 ) -> Adoption:
-    """Everything of the file into the database of ``deps``, and the proof that it is there."""
+    """Import the whole file into the database of ``deps``, and prove that it is there."""
     with Foreign(path) as opened:
         old = _opened(opened, payloads)
         found = old.counts()
@@ -302,7 +302,7 @@ def swap(deps: Access, done: Adoption) -> None:
 
 
 def _unchanged(path: Path, done: Adoption) -> None:
-    """Nobody wrote into the original since it was read."""
+    """Refuse an original that somebody wrote into since it was read."""
     with Foreign(path) as opened:
         if _opened(opened, None).counts() != done.found:
             raise StoreBusy(f"{path} has changed since it was read; end what writes into it and adopt again")
@@ -318,7 +318,7 @@ def _built(deps: Access, path: Path, work: Path, payloads: str | None, kept: Pat
 
 
 def parts_on(deps: Access, db: Database, *, ready: bool = True) -> Access:
-    """The same dependencies on another database file, with the payload folder that it will have. ``ready``: with its indexes."""
+    """An access to another database file, with the payload folder that it will have. ``ready``: with its indexes."""
     if ready:
         prepare(db)
     health = Health(db)

@@ -92,7 +92,7 @@ def export(
 
 
 def printed(deps: Access, session_id: str | None, kind: str, progress: Progress = silent) -> tuple[Exported, str]:
-    """The same as a text; makes no file, and so works while the disk is full."""
+    """An export as text; makes no file, and so works while the disk is full."""
     session = _session(deps, session_id)
     _refuse_kind(kind)
     file = io.StringIO()

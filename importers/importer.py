@@ -106,7 +106,7 @@ def _stored(deps: Access, session: Session) -> list[Stored]:
 
 
 def _same(row: Stored, line: Line) -> bool:
-    """The same message; of one whose secrets were taken out the digest is still that of what was said."""
+    """Is it the same message? Of one whose secrets were taken out the digest is still that of what was said."""
     if row.flags & line.flags & Flag.REDACTED:
         return row.role == line.message.get("role")
     return row.digest == content.canonical_core(line.message).digest

@@ -22,7 +22,7 @@ PRESENT: Final = "present"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Something that was imported. ``about``: what was known of it when the import began."""
+    """An imported source. ``about``: what was known of it when the import began."""
 
     source_id: int
     import_id: str
@@ -44,7 +44,7 @@ class Ledger:
         return found[0] if found else None
 
     def sources(self) -> list[Source]:
-        """Everything that was imported, oldest first."""
+        """All imported sources, oldest first."""
         rows = self._db.query(
             "SELECT source_id, import_id, kind, about, started_at, finished_at FROM import_sources ORDER BY source_id"
         )
@@ -71,7 +71,7 @@ class Ledger:
             )
 
     def forget(self, source: Source) -> None:
-        """Nothing of a source needs to be known any more: it is not there to be imported again."""
+        """Forget a source that is not there to be imported again."""
         with self._db.transaction():
             self._db.execute("DELETE FROM imported WHERE source_id = ?", (source.source_id,))
             self._db.execute("DELETE FROM import_sources WHERE source_id = ?", (source.source_id,))

@@ -304,7 +304,7 @@ class _Search:
 
 
 def _same_calls(mine: Seen, theirs: Seen) -> bool:
-    """The same message with another text: an output that was cut, a summary that was glued to it."""
+    """Is it the same message with another text: an output that was cut, a summary that was glued to it?"""
     return bool(mine.ids) and mine.ids == theirs.ids and mine.role == theirs.role
 
 

@@ -161,7 +161,7 @@ class _Nodes:
 
 
 def _children_first(items: Sequence[NodeItem], keys: set[str]) -> Iterator[NodeItem]:
-    """In an order in which every node's sources come before it; members of a circle come last, as they are."""
+    """Nodes in an order in which sources come first; members of a circle come last, as they are."""
     by_key = {item.key: item for item in items}
     done: set[str] = set()
     for item in items:

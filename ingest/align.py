@@ -61,7 +61,7 @@ def core(text: str, calls: Sequence[ToolCall], named: Callable[[str], str] = str
 
 
 def _asked(call: ToolCall) -> str:
-    """What a call asks for, in one spelling. The host writes an empty object where there were no arguments."""
+    """Arguments of a call in one spelling. The host writes an empty object where there were no arguments."""
     if any(mark in call.arguments for mark in _PLACEHOLDERS):
         return ""
     return f"{call.name}\0{content.canonical_arguments(call.arguments) or '{}'}"
@@ -378,7 +378,7 @@ def middle(before: float, until: float) -> float:
 
 
 def spaced(positions: Iterable[float], whole: int, fixed: Iterable[float]) -> dict[float, float]:
-    """The same order of positions behind ``whole``, evenly between those that cannot move: the new one by the old one."""
+    """Positions in the same order behind ``whole``, evenly between those that cannot move: the new one by the old one."""
     every = sorted(set(positions))
     out: dict[float, float] = {}
     for low, high in pairwise([float(whole), *sorted(fixed), float(whole + 1)]):
@@ -394,7 +394,7 @@ def _those(stored: Sequence[Expected], seen: Seen) -> list[Expected]:
 def _end(
     plan: Plan, live: Sequence[Live], stored: Sequence[Expected], said: Said, seen: Seen, named: Callable[[str], str]
 ) -> None:
-    """Behind the last row that is shown: rows that were edited, then what is left is new."""
+    """Plan behind the last row that is shown: rows that were edited, then what is left is new."""
     at = 0
     every, stored = stored, _those(stored, seen)
     while at < min(len(live), len(stored)) and _same_but_edited(live[at], stored[at], said, named):

@@ -159,7 +159,7 @@ class Candidates:
 
 
 def original(pruned: Said, candidates: Iterable[Original]) -> int | None:
-    """The same, where they are few or looked at once."""
+    """Original of one form, where they are few or looked at once."""
     return Candidates(candidates).original(pruned)
 
 

@@ -344,7 +344,7 @@ class Ingest:
         return _Read(core, core.digest, kind, (), rest)
 
     def _as_stored(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
-        """The same messages where they come back in another form: cut by the host's compressor, redacted by a prompt of ours."""
+        """Messages in their stored form that come back in another: cut by the host's compressor, redacted by a prompt of ours."""
         reads = self._as_rewritten(reads, expected)
         if not any(read.core is not None and _redacted(read.core) for read in reads):
             return reads
@@ -594,7 +594,7 @@ def _redacted(core: content.Said) -> bool:
 
 
 def _crowds(plan: Plan, expected: Sequence[Expected], before: float) -> list[int]:
-    """Behind which whole positions there is no room left for a row that the plan puts between others."""
+    """Whole positions behind which there is no room left for a row that the plan puts between others."""
     taken = {before, *(item.pos for item in expected)}
     out: set[int] = set()
     for pos in [place.pos for place in plan.places if place.pos is not None and place.revises is None]:

@@ -70,7 +70,7 @@ class Transcripts:
         return True
 
     def own_rows(self, session: Session, retracted: Sequence[int]) -> tuple[int, ...]:
-        """Of what was taken back in a branch, what is its own; what it inherited, it merely no longer inherits."""
+        """Rows of a branch's own among those taken back in it; what it inherited, it merely no longer inherits."""
         if session.parent_id is None or not retracted:
             return tuple(retracted)
         heads = self._store.heads_of(retracted)

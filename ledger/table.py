@@ -144,7 +144,7 @@ def entries(rows: Iterable[Row], marks: Mapping[str, Mapping[str, Any]]) -> list
 
 
 def _related(found: Sequence[Entry]) -> list[Entry]:
-    """The same with what replaces and contradicts what; struck ones count for nothing."""
+    """Entries with what replaces and contradicts what; struck ones count for nothing."""
     out = {each.name: each for each in found}
     newest: dict[tuple[str, ...], str] = {}
     for entry in found:

@@ -212,7 +212,7 @@ def _rank(segment: str) -> int:
 
 
 def _spread(candidates: list[int], segments: list[str], room: int) -> set[int]:
-    """As many of the candidates as fit, evenly over the text."""
+    """A sample of the candidates that fits, evenly over the text."""
     cost = sum(len(segments[n]) + _MARK_CHARS for n in candidates)
     if room <= 0 or not candidates:
         return set()

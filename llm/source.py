@@ -61,7 +61,7 @@ class Source:
 
 
 class Evidence:
-    """Everything a summary may know."""
+    """Evidence of a summary: all that it may know."""
 
     def __init__(self, source: Source, prompt: str) -> None:
         task = source.task

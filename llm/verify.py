@@ -119,7 +119,7 @@ class Verdict(NamedTuple):
         }
 
     def as_json(self) -> str:
-        """The same as JSON."""
+        """The verdict as JSON."""
         return json.dumps(self.as_dict(), ensure_ascii=False)
 
 

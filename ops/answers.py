@@ -108,7 +108,7 @@ _OURS = frozenset(("command", "remedy", "detail", "meaning", "note", "reason", "
 
 
 def at_terminal(answer: Answer, session_id: str | None) -> Answer:
-    """The same answer with the commands as they are typed here: ``hermes lcm ...`` instead of ``/lcm ...``."""
+    """An answer with the commands as they are typed here: ``hermes lcm ...`` instead of ``/lcm ...``."""
 
     def typed(found: re.Match[str]) -> str:
         which = f" --session {shlex.quote(session_id)}" if found[1] and session_id else ""

@@ -307,7 +307,7 @@ def _spare(known: Sequence[Backup]) -> list[Backup]:
 
 
 def _kept(dated: Sequence[tuple[float, Path]]) -> set[Path]:
-    """Of files, oldest first, the newest ones and the newest of each day, week and month."""
+    """Files to keep, of some by age: the newest ones and the newest of each day, week and month."""
     kept = {path for _, path in dated[-KEEP:]}
     for form, most in KEPT_BY_AGE:
         newest_of = {f"{datetime.fromtimestamp(at, UTC):{form}}": path for at, path in dated}

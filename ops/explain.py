@@ -58,7 +58,7 @@ def explain(deps: Access, address: str) -> dict[str, Any]:
 
 
 def data(deps: Access, address: str) -> dict[str, Any]:
-    """The same for programs, of an address that may be read: numbers, lists, times in seconds, the whole text."""
+    """Explanation for programs of an address that may be read: numbers, lists, times in seconds, the whole text."""
     if found := file(deps, address):
         ref, shown = found
         about = {
@@ -251,7 +251,7 @@ def _said(node: Node) -> str:
 
 
 def _node_place(deps: Access, node: Node) -> str:
-    """Whether the newest prompt shows a summary, and if not, why not."""
+    """Place of a summary in the newest prompt, or the reason why it has none."""
     if deps.session is not None and node.node_id in deps.sessions.carried(deps.session.conversation_id):
         return "yes, carried over from an earlier conversation"
     assembly = _assembly(deps, node.conversation_id)

@@ -34,12 +34,12 @@ class Finding:
 
 
 def ok(detail: str, **data: Any) -> Finding:
-    """Nothing to do."""
+    """A finding with nothing to do."""
     return Finding(PASS, detail, data=data)
 
 
 def warn(detail: str, *, meaning: str, remedy: str, command: str = "", **data: Any) -> Finding:
-    """Something to know about; no promise is broken."""
+    """A finding to know about; no promise is broken."""
     return Finding(WARN, detail, meaning, remedy, command, data)
 
 

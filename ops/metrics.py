@@ -147,7 +147,7 @@ class Metrics:
             self.observe(name, time.perf_counter() - began, **labels)
 
     def changed(self) -> None:
-        """Something was counted, here or elsewhere: see that it is written before long."""
+        """See that what was counted, here or elsewhere, is written before long."""
         if self.path is None or self._timer is not None:
             return
         with self._lock:

@@ -21,7 +21,7 @@ _PULLED = "pulled:"
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """Everything up to ``last_seq`` of a session's conversation, except the fresh tail, leaves the prompt at the next turn."""
+    """Order of a rotation: all up to ``last_seq`` but the fresh tail leaves the prompt at the next turn."""
 
     session_id: str
     last_seq: int

@@ -88,7 +88,7 @@ def preview(deps: Access, names: Sequence[str], progress: Progress) -> Preview:
 
 
 def _redactor(deps: Access, names: Sequence[str]) -> Redactor:
-    """For the kinds that are named, or configured. Raises BadRequest where none of the names is a kind."""
+    """A redactor of the kinds that are named, or configured. Raises BadRequest where none of the names is a kind."""
     redactor = Redactor(names or deps.config.sensitive_patterns or SENSITIVE_PATTERNS)
     if names and len(redactor.unknown) == len(names):
         raise BadRequest(f"{', '.join(redactor.unknown)}: no kind of secret; there are {', '.join(CATALOGUE)}, and all")

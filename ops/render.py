@@ -41,7 +41,7 @@ def disk_said(disk: Mapping[str, Any]) -> str:
 
 
 def counted(count: int, thing: str) -> str:
-    """So many things: one of them is no "1 things"."""
+    """A number of things: one of them is no "1 things"."""
     plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
     return f"{count:,} {thing if count == 1 else plural}"
 

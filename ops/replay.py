@@ -44,7 +44,7 @@ class Said:
 
 @dataclass(slots=True)
 class Replayed:
-    """What a day came to. ``prompts``: tokens of all its requests together; ``raw``: messages that its folds left as they are."""
+    """Sums of a replayed day. ``prompts``: tokens of all its requests; ``raw``: messages that its folds left as they are."""
 
     requests: int = 0
     prompts: int = 0

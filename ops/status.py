@@ -65,7 +65,7 @@ _OF_SESSIONS = ("owner of ", "unknown record in ", "request view of ")
 
 
 def status(deps: Access, *, deep: bool = False, wrong: StoreError | None = None) -> dict[str, Any]:
-    """Everything an operator or an agent may want to know; never raises for a reason of the database.
+    """Status for an operator or an agent; never raises for a reason of the database.
 
     ``deep``: also what fills the database file, which reads all of it. ``wrong``: what whoever asks knows of the file.
     """
@@ -185,7 +185,7 @@ def _said(exc: LcmError) -> dict[str, str]:
 
 
 def _owners(deps: Access) -> dict[str, Any]:
-    """Nothing, where messages have sessions: without any no search finds them."""
+    """Refuse messages without any session: no search finds them."""
     if Survey(deps.db).ownerless():
         raise StoreCorrupt(f"{deps.db.path} holds messages and no session that can be read")
     return {}
@@ -430,7 +430,7 @@ def disk(deps: Access) -> dict[str, Any]:
 
 
 def disk_of(path: Path, payload_dir: Path) -> dict[str, Any]:
-    """The same for a database file and the folder of its payloads. Every backup folder's file counts as a backup."""
+    """Bytes by kind for a database file and the folder of its payloads. Every backup folder's file counts as a backup."""
     out: dict[str, Any] = {"database": _size(path), "write_ahead_log": _size(path.with_name(path.name + "-wal"))}
     folders = {
         "backups": backup_folder(path), "payload_files": payload_dir, "exports": path.parent / EXPORTS,
@@ -505,7 +505,7 @@ def telling(setting: str) -> bool:
 
 
 def problems(deps: Access, database: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Everything that went wrong and is not resolved, with what to do about it."""
+    """Problems that are not resolved, with what to do about each."""
     out: list[dict[str, Any]] = []
     if database["state"] == "failed":
         out.append(

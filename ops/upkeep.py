@@ -62,7 +62,7 @@ class Upkeep:
         self._monotonic = monotonic
 
     def between_turns(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """In the worker, after a turn. Raises StoreError."""
+        """Upkeep in the worker, after a turn. Raises StoreError."""
         end = self._monotonic() + _WORKER_S
         self._index_waiting(seconds=_WORKER_S)
         self._collect(end)
@@ -97,7 +97,7 @@ class Upkeep:
             pass
 
     def at_end(self) -> None:
-        """When the last session ends, or the process: the newest rows are cold now too. Raises StoreError."""
+        """Upkeep at the end of the last session, or of the process: the newest rows are packed too. Raises StoreError."""
         if not self._db.is_open or self._db.only_read:
             return  # nothing was stored in this process
         self._index_waiting(seconds=_ENDING_S)
@@ -130,7 +130,7 @@ def reindex(deps: Access, progress: Progress = silent) -> None:
 
 
 def _watched(batches: Iterable[list[Batch]], what: str, total: int, progress: Progress) -> Iterator[list[Batch]]:
-    """The same batches, with a word about each that was used."""
+    """Batches as they are used, with a word of progress about each."""
     done = 0
     for batch in batches:
         yield batch

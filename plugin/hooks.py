@@ -35,7 +35,7 @@ def _bound() -> bool:
 
 
 def _chosen() -> bool:
-    """The same, or will it be? In a gateway that was just started a session may end before an agent begins."""
+    """Has an agent our engine, or will one? In a gateway that was just started a session may end before an agent begins."""
     return PROCESS.engines.used or facts.selected_engine() == "lcm"
 
 
@@ -79,7 +79,7 @@ def pre_llm_call(
     is_first_turn: bool = False,
     **_: Any,
 ) -> dict[str, str] | None:
-    """Once a turn, with the new user message. With the first one: what was carried over from the conversation before;
+    """Hook once a turn, with the new user message. With the first one: what was carried over from the conversation before;
     with any: that something stands in for the database, or does no longer."""
     out: list[str] = []
 
@@ -106,7 +106,7 @@ def pre_llm_call(
 def pre_api_request(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
-    """Before every request: what the model is about to see is durable before it is sent (P1)."""
+    """Hook before every request: what the model is about to see is durable before it is sent (P1)."""
     runtime = PROCESS.at()
     seen = runtime.observe(session_id, conversation_history, platform=platform, thorough=False)
     if seen is not None:
@@ -158,7 +158,7 @@ def llm_request(request: Any = None, session_id: str = "", api_mode: str = "", *
 def post_llm_call(
     session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
-    """After the turn, with the final answer: store it, and let the worker prepare what comes next."""
+    """Hook after the turn, with the final answer: store it, and let the worker prepare what comes next."""
     seen = PROCESS.at().observe(session_id, conversation_history, platform=platform)
     engine = PROCESS.engines.of(session_id)
     if seen is not None and engine is not None:

@@ -89,7 +89,7 @@ async def slash(raw_args: str = "") -> str:
 
 
 def answer(raw_args: str = "") -> str:
-    """The same, at once."""
+    """Answer to ``/lcm ...``, at once."""
     from ..command import run
 
     access = _asked()
@@ -146,7 +146,7 @@ def _register_reference(ctx: Any) -> None:
 
 
 def policy() -> str:
-    """When to search, for a new session's system prompt; nothing where another engine was chosen or the user turned it off."""
+    """Recall policy for a new session's system prompt; "" where another engine was chosen or the user turned it off."""
     from .. import config
     from ..host import facts
 

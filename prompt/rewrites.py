@@ -25,13 +25,13 @@ Messages = Sequence[Mapping[str, Any]]
 
 
 class Source(Protocol):
-    """Somebody who has parts of a list shown otherwise."""
+    """A source of replacements: parts of a list that requests show otherwise."""
 
     def waits(self, session: Session) -> bool:
         """Cheap, asked once a turn: might there be anything?"""
 
     def replacements(self, session: Session, messages: Messages, transcript: Transcript) -> Sequence[Replacement]:
-        """In places of the live list."""
+        """Replacements in places of the live list."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class RequestRewrites:
 
     # -- what is wanted ---------------------------------------------------------------------------------
     def watch(self, session: Session) -> bool:
-        """Once a turn, and after each change: must this session's requests be looked at?"""
+        """Decide, once a turn and after each change, whether this session's requests must be looked at."""
         wanted = any(source.waits(session) for source in self._sources)
         if not wanted:
             self._states.pop(session.session_id, None)
@@ -67,7 +67,7 @@ class RequestRewrites:
         return wanted
 
     def expect(self, session: Session, messages: Messages, transcript: Transcript) -> None:
-        """Something has changed that the next request will show: the host measures its list before that."""
+        """Note a change that the next request will show: the host measures its list before that."""
         state = self._states.get(session.session_id)
         if state is not None:
             state.saving, state.selected = (

@@ -38,7 +38,7 @@ def file_changes(command: str) -> list[tuple[str, str]]:
 
 
 def _of_one(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Of one simple command."""
+    """Files that one simple command changes."""
     while words and words[0] in ("sudo", "git", "command"):
         words = words[1:]
     if not words:

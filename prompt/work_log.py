@@ -368,7 +368,7 @@ def refusals(rows: Sequence[Row]) -> list[Entry]:
 
 
 def quoted(text: str, limit: int) -> str:
-    """Somebody's words in quotation marks that nothing in them closes."""
+    """Words in quotation marks that nothing in them closes."""
     flat = " ".join(text.split()).replace("“", "‹").replace("”", "›")
     return f"“{flat[:limit]}…”" if len(flat) > limit else f"“{flat}”"
 

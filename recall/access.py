@@ -153,7 +153,7 @@ class Access:
         return self.trusted or self.rights.all
 
     def for_session_facts(self) -> Access:
-        """The same for facts about a session: of one that several people share there is nothing to tell to one of them."""
+        """An access for facts about a session: of one that several people share there is nothing to tell to one of them."""
         return replace(self, session=None) if self.rights.shown else self
 
     def mode(self) -> str:

@@ -96,7 +96,7 @@ def of_result(caller: Access, row: Row) -> list[Answer]:
 
 
 def note(caller: Access, row: Row) -> str:
-    """The same as lines that stand behind the result; "" where there is nothing to tell."""
+    """Records of sub-agents as lines behind their result; "" where there are none."""
     return "\n".join(records_of({"subagents": of_result(caller, row)}))
 
 

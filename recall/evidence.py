@@ -83,7 +83,7 @@ class Grant:
         self.used += tokens.count(text)
 
     def revoke(self) -> None:
-        """Nothing more may be read."""
+        """End the grant: nothing more may be read."""
         self.revoked = True
 
     def allows(self, address: Address) -> bool:

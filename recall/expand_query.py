@@ -302,7 +302,7 @@ def _evidence(pack: Pack, reason: str) -> tuple[str, list[tuple[int, str]]]:
 
 
 def _nothing(pack: Pack) -> Answer:
-    """There is no evidence: say so, without asking a model."""
+    """Answer without evidence: says so, without asking a model."""
     near = f" Nearest terms: {', '.join(pack.nearest)}." if pack.nearest else ""
     return {
         "note": NOTE,

@@ -277,7 +277,7 @@ class Search:
         return self._caller.sessions.carried(session.conversation_id)
 
     def _visible(self, node_id: int) -> bool:
-        """In the chosen conversations, or carried into them (with what lies below)."""
+        """Nodes of the chosen conversations, or carried into them (with what lies below)."""
         conversations = self._ask.chosen.scope.conversations
         if not self._carried:
             return True
@@ -546,7 +546,7 @@ class Search:
         return item
 
     def _relate(self, item: Answer, row: Row, told: dict[str, int], *, brief: bool) -> None:
-        """Of a message whose words stand in the answer already, that alone; beside the first ones the rest of a tool's round."""
+        """Relate a hit to the others: its words stand there already, or, for the first ones, the rest of a tool's round."""
         text = searchable(row)
         same = told.setdefault(text, row.store_id)
         if same != row.store_id and len(text) > _FEW_CHARS:

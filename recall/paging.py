@@ -180,7 +180,7 @@ class Shown:
 
 
 def frame(head: Stored) -> Answer:
-    """Everything short about a message."""
+    """Short facts about a message."""
     item: Answer = {"store_id": head.store_id, "role": head.role, "time": iso(time_said(head))}
     if head.tool_name:
         item["tool_name"] = head.tool_name
@@ -400,7 +400,7 @@ def spans(store_ids: Sequence[int]) -> list[str]:
 
 
 def node_frame(node: Node) -> Answer:
-    """Everything short about a summary, but for its id."""
+    """Short facts about a summary, but for its id."""
     out: Answer = {
         "address": node.address,
         "depth": node.depth,

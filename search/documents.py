@@ -79,7 +79,7 @@ def index_row(store_id: int, conversation_id: int, message: Message, previous_ta
 
 
 def stored_index_row(row: Row, previous_tail: str) -> IndexRow:
-    """The same from a stored row, for rebuilding the index."""
+    """Row of the search index from a stored row, for rebuilding the index."""
     head = row.head
     return _index_row(
         head.store_id, head.conversation_id, markers.unrecalled(head.role, row.text), row.calls, head.tool_name,
@@ -182,7 +182,7 @@ class Waiting:
         return unreadable
 
     def _now(self) -> list[int]:
-        """As the writer sees it: another process may have been faster."""
+        """The list as the writer sees it: another process may have been faster."""
         return _ids(self._db.fetch(_LIST, (_WAITING,)))
 
 

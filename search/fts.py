@@ -149,7 +149,7 @@ class FullText:
         return bool(self._newest_first(expression, where, where.first, 1))
 
     def rarest(self, expressions: Sequence[tuple[str, str]]) -> tuple[str, int]:
-        """Of expressions, each with a word that it needs: the one that fewest rows can match, and about how many."""
+        """The rarest of expressions, each with a word that it needs, and about how many rows can match it."""
         known = self._counts({word for _, word in expressions})
         return min(((expression, known.get(word, 0)) for expression, word in expressions), key=lambda pair: pair[1])
 
@@ -244,7 +244,7 @@ class FullText:
         return Plan(loose, tuple(kept), first, weights, known, tuple(notes), postings=postings)
 
     def _plan_apart(self, query: Query, where: Where) -> Plan:
-        """The same from readable rows alone: how common a word is among them, and how far each of them is about it."""
+        """Plan from readable rows alone: how common a word is among them, and how far each of them is about it."""
         found = {a: self._read(a.match, where, where.first) for a in query.any}
         kept: list[Atom] = []
         used = 0
@@ -292,7 +292,7 @@ class FullText:
         return tuple(found[:6])
 
     def _nearest_apart(self, query: Query, where: Where) -> tuple[str, ...]:
-        """The same where the vocabulary is everybody's: every near word is tried until enough are found to be readable."""
+        """Nearest words where the vocabulary is everybody's: every near word is tried until enough are found to be readable."""
         found: list[str] = []
         for stem in dict.fromkeys(s for a in query.any if not a.stop for s in a.stems):
             if self._occurs(f'"{stem}"', where):

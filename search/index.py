@@ -54,7 +54,7 @@ class Zones:
         self._newest = 0
 
     def narrowed(self, where: Where, filters: Filters) -> Where:
-        """The same rows, looked for only where a time or a source of the filters occurs."""
+        """A filter narrowed to rows where a time or a source of the filters occurs."""
         if filters.since is None and filters.until is None and not filters.sources:
             return where
         first, last = documents.messages_of(where.first, where.last)
@@ -102,7 +102,7 @@ def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def few(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same places, in order, as few spans: neighbours become one, and so do those with the smallest gaps.
+    """Places as few spans, in order: neighbours become one, and so do those with the smallest gaps.
 
     Each is a search of its own, and FTS5 looks for the first match of a phrase from the end of the whole index on.
     """
@@ -405,7 +405,7 @@ class MessageIndex:
         return (self._fts.plan(query, small), small) if small is not None else (plan, where)
 
     def _few(self, where: Where) -> Where | None:
-        """The same rows as places of few messages; None when there are more."""
+        """Rows as places of few messages; None when there are more."""
         sql = (
             f"SELECT m.store_id FROM messages AS m WHERE m.store_id BETWEEN ? AND ? AND {where.sql} "
             "ORDER BY m.store_id LIMIT ?"
@@ -462,7 +462,7 @@ class MessageIndex:
         return [(row[0], 1.0, *row[2:]) for row in rows]
 
     def _recall(self, pool: Pool, plan: Plan, where: Where, when: When) -> None:
-        """Where there are more matches than candidates: also the best of the times that the query names."""
+        """Candidates of the times that the query names, where there are more matches than candidates."""
         if pool.cut and plan.any:
             rows = self._fts.match(plan.any, during(where, when), DATED, plan=plan)
             pool.add_rows("any", rows, best=pool.top, limit=CANDIDATES)
@@ -660,7 +660,7 @@ class NodeIndex:
         self._db.execute("INSERT INTO node_index(rowid, text) VALUES (?, ?)", (node_id, documents.index_text(text)))
 
     def search(self, query: Query, *, scope: Scope, limit: int) -> NodeHits:
-        """The same ladder; a session's nodes are those that cover messages of it."""
+        """All rungs of the ladder over nodes; a session's nodes are those that cover messages of it."""
         where = of_nodes(self._db, scope)
         plan = self._fts.plan(query, where)
         found: dict[int, NodeHit] = {}

@@ -124,7 +124,7 @@ def _with_re(source: str, ignore_case: bool, tree: Any) -> Callable[[str, float]
 
 
 def _for_re(source: str) -> str:
-    """The same expression without what ``re`` knows no meaning for, or warns about: POSIX classes, nested sets.
+    """An expression without what ``re`` knows no meaning for, or warns about: POSIX classes, nested sets.
 
     ``[[:digit:]_]`` becomes ``[0-9_]``; other signs that a later Python may read as set operations are escaped.
     """

@@ -107,7 +107,7 @@ class Query:
 
     @property
     def loosens(self) -> bool:
-        """Whether the single terms say anything else than what was asked for as a whole."""
+        """Do the single terms say anything else than what was asked for as a whole?"""
         return len(self.any) > 1 or self.all != "".join(atom.match for atom in self.any)
 
 
@@ -196,7 +196,7 @@ def phrase(text: str) -> str:
 
 
 def loosened(query: Query) -> Query:
-    """The same without its quotes."""
+    """The query without its quotes."""
     bare = re.sub('["“”]', " ", query.raw)
     return replace(parse(bare), raw=query.raw, phrase_lost=True, excluded=query.excluded, notes=query.notes)
 
@@ -284,12 +284,12 @@ def _literal(text: str, items: list[_Item]) -> str:
 
 
 def _is_compound(text: str) -> bool:
-    """Whether FTS5 sees more than one token in it."""
+    """Does FTS5 see more than one token in it?"""
     return len(_WORD.findall(text)) > 1 or bool(ONE_CJK.search(text))
 
 
 def _is_unbroken(text: str) -> bool:
-    """Whether words follow each other in it without blanks, so that it may be a whole question."""
+    """Do words follow each other in it without blanks, so that it may be a whole question?"""
     return bool(ONE_CJK.search(text) or _UNSPACED.search(text))
 
 
@@ -302,7 +302,7 @@ def _clean_sign(word: str) -> str:
 
 
 def _has_sign(word: str) -> bool:
-    """Whether the item holds signs that tell it from its words: c++, .env, src/a.py, but not Anna's or "end." """
+    """Does the item hold signs that tell it from its words: c++, .env, src/a.py, but not Anna's or "end." """
     bare = _ENGLISH_TAIL.sub("", _clean_sign(word))
     return (
         bare.isascii() and not bare.isalnum() and any(c.isalnum() for c in bare) and "'" not in bare and "*" not in bare

@@ -266,7 +266,7 @@ Cosines = Callable[[str, Sequence[str]], Sequence[float] | None]
 
 
 def meant(question: str, piece: Callable[[int], str], scores: Sequence[float], cosines: Cosines) -> dict[int, float]:
-    """How far each of the best stands out by its meaning, in standard deviations, by its number; empty without cosines."""
+    """Standard deviations by which each of the best stands out by its meaning, by its number; empty without cosines."""
     best = heapq.nlargest(ENCODED, range(len(scores)), key=scores.__getitem__)
     found = cosines(question[:_ASKED_CHARS], [piece(n) for n in best])
     if not found:

@@ -432,7 +432,7 @@ def of_messages(db: Database, scope: Scope, filters: Filters, excluded: Sequence
 
 
 def during(where: Where, when: When) -> Where:
-    """The same, said at one of these times."""
+    """A condition for rows said at one of these times."""
     spans = " OR ".join([f"{_SAID} BETWEEN ? AND ?"] * len(when.spans))
     return where._replace(sql=f"{where.sql} AND ({spans})", params=(*where.params, *(x for s in when.spans for x in s)))
 

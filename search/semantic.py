@@ -56,13 +56,13 @@ class Semantic:
         self._vectors: OrderedDict[bytes, array[float]] = OrderedDict()
 
     def wait(self, timeout_s: float) -> None:
-        """Until the encoder is loaded."""
+        """Wait until the encoder is loaded."""
         self._begin()
         if self._thread is not None:
             self._thread.join(timeout_s)
 
     def cosines(self, question: str, texts: Sequence[str]) -> list[float] | None:
-        """Of each text to the question; None when there are none in time. Vectors made so far help the next search."""
+        """Cosines of each text to the question; None when there are none in time. Vectors made so far help the next search."""
         self._begin()
         end = self._clock() + self._limit_s
         if self._encode is None or not self._lock.acquire(timeout=self._limit_s):
@@ -79,7 +79,7 @@ class Semantic:
             self._tell()
 
     def _tell(self) -> None:
-        """What happened, on the caller's thread: the loader must not touch the database."""
+        """Tell, on the caller's thread, what happened: the loader must not touch the database."""
         while self._news:
             self._told(self._news.pop(0))
 

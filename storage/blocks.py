@@ -51,7 +51,7 @@ class Blocks:
         return known[store_id].decode("utf-8")
 
     def legible(self, store_id: int, stored: Stored) -> str:
-        """The same. Raises StoreCorrupt when it is not there or no stored JSON."""
+        """Stored JSON of a message. Raises StoreCorrupt when it is not there or none."""
         try:
             return self.stored_json(store_id, stored)
         except UNREADABLE as exc:

@@ -440,7 +440,7 @@ class Database:
         return version if tables else 0
 
     def _prepare(self, connection: sqlite3.Connection, patience: int) -> None:
-        """Everything a connection needs, waiting so many milliseconds for another that holds the file."""
+        """Prepare a connection, waiting so many milliseconds for another that holds the file."""
         if not self._accepted(connection):  # both are for files that hold nothing yet; others keep what they have
             connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
@@ -581,7 +581,7 @@ class Database:
             return self._in_transaction().execute(sql, params).lastrowid or 0
 
     def executemany(self, sql: str, rows: Iterable[Params]) -> None:
-        """The same statement for many rows, inside a transaction."""
+        """One writing statement for many rows, inside a transaction."""
         with self._write_lock, self._translated:
             self._in_transaction().executemany(sql, rows)
 
@@ -790,7 +790,7 @@ class Database:
             time.sleep(BUSY_AGAIN_MS / 1000)
 
     def _give_back(self) -> int:
-        """Some free pages go; how many there were."""
+        """Give some free pages back; how many there were."""
         with self._hurried() as connection:
             began, free = time.monotonic(), _pragma(connection, "freelist_count")
             if free:  # ``execute`` would give one page back
@@ -885,5 +885,5 @@ def padded(values: Collection[Any], blank: Any = None) -> list[Any]:
 
 
 def marks(count: int, mark: str = "?") -> str:
-    """So many parameters, separated by commas."""
+    """Parameter marks, separated by commas."""
     return ",".join([mark] * count)

@@ -131,7 +131,7 @@ def facts_of(db: seals.Readable) -> Facts:
 
 
 def facts(path: Path) -> Facts:
-    """The same of a file that nobody has open. Raises StoreError."""
+    """Facts of a file that nobody has open. Raises StoreError."""
     try:
         with reading(path) as connection:
             return facts_of(seals.Plain(connection))
@@ -166,7 +166,7 @@ def room(folder: Path) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a file is a sound database of ours, and how many rows it has."""
+    """Verdict on a file: is it a sound database of ours, and how many rows has it?"""
 
     sound: bool
     problems: tuple[str, ...] = ()
@@ -626,7 +626,7 @@ def _columns(db: Database) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """Everything that a database file says, stored JSON and blocks unpacked. Changes nothing. Raises StoreError."""
+    """All texts of a database file, stored JSON and blocks unpacked. Changes nothing. Raises StoreError."""
     with reading(path) as connection:
         for table in tables(connection):
             for row in connection.execute(f'SELECT * FROM "{table}"'):

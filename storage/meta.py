@@ -51,7 +51,7 @@ class Meta:
         return _read(row[0]) if row else None
 
     def under(self, prefix: str) -> dict[str, Any]:
-        """Everything whose key begins with ``prefix``, by the rest of the key."""
+        """Facts whose key begins with ``prefix``, by the rest of the key."""
         prefix = self._db.clean(prefix)
         rows = self._db.query(
             "SELECT key, value FROM meta WHERE key >= :low AND key < :high ORDER BY key",
@@ -144,7 +144,7 @@ class Health:
                 self._unsaved.add(topic)
 
     def resolved(self, topic: str) -> None:
-        """The problem is gone."""
+        """Note that a problem is gone."""
         topic = self.clean(topic)
         self._load(may_open=self._db is not None and self._db.path.exists())
         with self._lock:
@@ -155,7 +155,7 @@ class Health:
         self.save()
 
     def written(self) -> None:
-        """Something was stored: failures for want of a lock, of room or of the right to write are over."""
+        """Note that something was stored: failures for want of a lock, of room or of the right to write are over."""
         for topic in [
             topic for topic, problem in self._problems.copy().items() if problem.message.startswith(_PASSING)
         ]:
@@ -207,7 +207,7 @@ class Health:
         return state if isinstance(state, dict) else {}
 
     def problems(self, *, may_open: bool = True) -> list[Problem]:
-        """Everything unresolved: of this process and of earlier ones, worst first."""
+        """Unresolved problems of this process and of earlier ones, worst first."""
         self._load(may_open=may_open)
         with self._lock:
             return sorted(self._problems.values(), key=lambda problem: (problem.severity, problem.topic))

@@ -312,7 +312,7 @@ def _stat(path: Path) -> tuple[int, float]:
 
 
 def _deflated(raw: bytes, kind: str) -> bytes:
-    """As a file holds it: of encoded bytes, which have no repetitions, only the characters are counted."""
+    """Text as a file holds it: of encoded bytes, which have no repetitions, only the characters are counted."""
     return deflated(raw) if kind in (blobs.TEXT, blobs.LITERAL) else counted(raw)
 
 

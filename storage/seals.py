@@ -184,7 +184,7 @@ class Readable(Protocol):
         """All rows of a statement."""
 
     def iterate(self, sql: str, params: Any = (), /) -> Iterable[Sequence[tuple[Any, ...]]]:
-        """The same in batches."""
+        """All rows of a statement in batches."""
 
 
 def conversations(db: Readable) -> list[int]:
@@ -254,7 +254,7 @@ class Plain:
         return self._connection.execute(sql, params).fetchall()
 
     def iterate(self, sql: str, params: Any = ()) -> Iterator[list[tuple[Any, ...]]]:
-        """The same in batches."""
+        """All rows of a statement in batches."""
         cursor = self._connection.execute(sql, params)
         while rows := cursor.fetchmany(500):
             yield rows

@@ -423,7 +423,7 @@ def _dump(value: Any) -> str:
 
 
 def _printed(value: Any) -> str:
-    """As Python prints it, where it can."""
+    """Text of a value as Python prints it, where it can."""
     try:
         return str(value)
     except (RecursionError, ValueError):  # nested too deeply, or with a number of thousands of digits inside
@@ -431,14 +431,14 @@ def _printed(value: Any) -> str:
 
 
 def _odd(value: Any) -> str:
-    """Something to read where nothing can be printed."""
+    """Text for a value that cannot be printed."""
     if isinstance(value, int):
         return hex(value)
     return f"[{type(value).__name__} that cannot be shown as text]"
 
 
 def mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """The same value with changed strings; containers are fresh, everything else is shared."""
+    """A value with changed strings; containers are fresh, everything else is shared."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

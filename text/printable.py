@@ -29,7 +29,7 @@ def printable_json(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same for a name in a line of its own: a line feed is an escape too."""
+    """A name for a line of its own: a line feed is an escape too."""
     return printable(text).replace("\n", "\\n")
 
 

@@ -1,5 +1,5 @@
 """
-When to search the archive: three lines for the model, the same in every prompt.
+Recall policy: three lines that tell the model when to search the archive, the same in every prompt.
 """
 
 from typing import Final

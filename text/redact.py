@@ -394,7 +394,7 @@ class Redactor:
         return _merged(out)
 
     def _elsewhere(self, text: str) -> Iterator[tuple[int, int, Rule]]:
-        """The same of what is there only when escapes are undone, or lines that a terminal broke are joined."""
+        """Secrets that are there only when escapes are undone, or lines that a terminal broke are joined."""
         if any(sign in text for sign in _ESCAPE_SIGNS):
             plain = _View(text, _escapes(text))
             for start, stop, rule in self._found(plain.text, self._in_order):

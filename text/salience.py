@@ -405,7 +405,7 @@ def open_points(text: str, *, limit: int) -> tuple[str, ...]:
 
 
 def last_open(among: Iterable[str], limit: int) -> tuple[str, ...]:
-    """The same of sentences."""
+    """Up to ``limit`` of the last sentences that name unfinished work."""
     found = [sentence for sentence in among if is_open(sentence)]
     return tuple(dict.fromkeys(found[-limit:])) if limit else ()
 

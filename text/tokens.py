@@ -174,7 +174,7 @@ class Exact:
         return f"tiktoken {self._encoding.name}" if self._encoding is not None else "estimate by byte class"
 
     def wait(self, timeout_s: float) -> None:
-        """Until the loading is over; for tests."""
+        """Wait until the loading is over; for tests."""
         if self._thread is not None:
             self._thread.join(timeout_s)
 

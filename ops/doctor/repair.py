@@ -139,7 +139,7 @@ class Diagnosis:
 
     @property
     def well(self) -> bool:
-        """Nothing to repair."""
+        """Is there nothing to repair?"""
         return not (self.damaged or self.indexes or self.guesses)
 
 
