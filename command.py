@@ -98,7 +98,7 @@ def _lost(deps: Access) -> StoreError | None:
     except (LcmError, OSError):
         return None  # the status meets it itself
     error = StoreError(f"{deps.db.path} is {'empty' if deps.db.path.exists() else 'not there'}, but there are: {left}")
-    best = backup.best(deps)
+    best = backup.best_backup(deps)
     error.remedy = f"`/lcm restore {best.path.name} apply`" if best else "put the file back from where it was moved to"
     return error
 
@@ -221,7 +221,7 @@ def _preset_show(deps: Access, words: Words) -> Answer:
         rows = [(each.name, each.summary) for each in (*presets.CHOICES, *presets.PRESETS)]
         foot = "`/lcm preset show NAME` says what one of them sets and where its values come from."
         return Answer("\n".join([*render.table(rows, indent=""), foot]), {"presets": data})
-    preset = presets.named(one(words, "the name of one preset"))
+    preset = presets.preset_named(one(words, "the name of one preset"))
     said = {
         "preset": preset.name,
         "family": preset.family,
@@ -254,7 +254,7 @@ def _preset_suggest(deps: Access, _words: Words) -> Answer:
 
 def _preset_apply(deps: Access, words: Words) -> Answer:
     name = one(words, f"a preset: {', '.join(each.name for each in presets.PRESETS)}")
-    preset = presets.named(name)
+    preset = presets.preset_named(name)
     if not words.dry:
         presets.refuse_apply(name)
     said = presets.described(preset, deps.config)
@@ -274,7 +274,7 @@ def _preset_apply(deps: Access, words: Words) -> Answer:
 
 def _preset_use(deps: Access, words: Words) -> Answer:
     """Write a preset into config.yaml: what it sets, and what an earlier preset had set goes back to its default."""
-    preset = presets.named(one(words, f"a preset: {', '.join(each.name for each in presets.EVERY)}"))
+    preset = presets.preset_named(one(words, f"a preset: {', '.join(each.name for each in presets.EVERY)}"))
     if not deps.trusted:
         raise BadRequest("settings are changed at the terminal: `hermes lcm preset use`")
     plan = presets.taking_over(preset, deps.config)
@@ -419,7 +419,7 @@ def _repair(deps: Access, words: Words) -> Answer:
     }
     if not deps.db.exists:
         said = "There is no database yet: nothing is stored, so there is nothing to repair."
-        if best := backup.best(deps):
+        if best := backup.best_backup(deps):
             said += f" There are backups of one, the best is {best}: `/lcm restore {best.path.name} apply`."
         return Answer(said, {**data, "notes": [said]})
     if found.well:
@@ -527,7 +527,7 @@ def _drill(deps: Access, words: Words) -> Answer:
     """A backup (the best one, unless one is named), put into a home of its own, examined, and compared with what is here."""
     began = time.monotonic()
     name = one(words, "one backup, or none for the best") if words.rest else "latest"
-    if not words.rest and backup.best(deps) is None:
+    if not words.rest and backup.best_backup(deps) is None:
         raise NotFound(f"there is no backup in {backup.backup_folder(deps.db.path)}; `/lcm backup` makes one")
     if words.rest and not deps.trusted:
         raise BadRequest("a backup is named at the terminal only: `hermes lcm backup drill PATH`")
@@ -985,7 +985,7 @@ def perform(verb: Verb, deps: Access, words: Words) -> Answer:
         return _noted(verb, deps, words, _run(verb, deps, words))
     if verb.check is not None:
         verb.check(deps, words)
-    around = backup.around(deps)
+    around = backup.traces_around(deps)
     if not around:
         return Answer("Nothing is stored yet.", {"stored": 0})
     said = f"{deps.db.path} is {'empty' if deps.db.path.exists() else 'not there'}, but there are: {around}"

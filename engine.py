@@ -247,7 +247,7 @@ class LCMEngine(ContextEngine):
                 self._tell(line)
                 return
             self._announce(session_id, None)
-            known = self.runtime.known(session_id) if self.runtime.db.path.exists() else None
+            known = self.runtime.find_session(session_id) if self.runtime.db.path.exists() else None
             self.compactions = known.compactions if known else 0
             self._catch_up()
 
@@ -271,7 +271,7 @@ class LCMEngine(ContextEngine):
     def _has_past(self, session_id: str) -> bool:
         """Has anything been said in a session, as the host or we know?"""
         runtime = self.runtime
-        known = runtime.db.path.exists() and runtime.known(session_id) is not None
+        known = runtime.db.path.exists() and runtime.find_session(session_id) is not None
         return known or bool(facts.session_transcript(self.session_db, session_id))
 
     def sight(self, session_id: str) -> None:
@@ -379,7 +379,7 @@ class LCMEngine(ContextEngine):
     def watch(self) -> None:
         """Take up, or leave, the hook through which requests of this session come."""
         runtime = self.runtime
-        session = runtime.known(self.session_id) if self.session_id else None
+        session = runtime.find_session(self.session_id) if self.session_id else None
         wanted = session is not None and runtime.rewrites.watch(session)
         if not hasattr(type(self), _SELECT):
             if wanted:

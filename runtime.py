@@ -309,11 +309,11 @@ class Runtime:
         self.ingest.forget_all()
         if self.standby.engaged:
             return  # what breaker and calibration know is true of any file
-        self.breaker.load(self.health.kept(_BREAKER))
-        self.spend.load(self.health.kept(_SPEND))
-        self.daily.load(self.health.kept(_DAILY))
-        self.calibration.load(self.health.kept(_CALIBRATION))
-        self.windows = {**_windows(self.health.kept(_WINDOWS)), **self.windows}
+        self.breaker.load(self.health.kept_state(_BREAKER))
+        self.spend.load(self.health.kept_state(_SPEND))
+        self.daily.load(self.health.kept_state(_DAILY))
+        self.calibration.load(self.health.kept_state(_CALIBRATION))
+        self.windows = {**_windows(self.health.kept_state(_WINDOWS)), **self.windows}
 
     def _missed_tables(self, db: Database) -> list[str]:
         """Tables that the file has lost. What they do not concern goes on."""
@@ -399,7 +399,7 @@ class Runtime:
             self._sessions[session_id] = found
         return found
 
-    def known(self, session_id: str) -> Session | None:
+    def find_session(self, session_id: str) -> Session | None:
         """The session if anything of it is stored."""
         self.standby.copy(session_id)
         return self._sessions.get(session_id) or self.sessions.find(session_id)
@@ -407,7 +407,7 @@ class Runtime:
     def stored(self, session_id: str) -> Session | None:
         """The session, if anything of it is stored and the database can be read."""
         try:
-            return self.known(session_id) if session_id and self.db.exists else None
+            return self.find_session(session_id) if session_id and self.db.exists else None
         except StoreError:
             return None
 
@@ -555,7 +555,7 @@ class Runtime:
 
     def carried_text(self, session_id: str) -> str:
         """The conversation before this one in a session's first request; "" where there is none, or a prompt shows it."""
-        session = self.known(session_id)
+        session = self.find_session(session_id)
         nodes = self.dag.nodes(self.sessions.carried(session.conversation_id)) if session is not None else []
         if session is None or not nodes or self.dag.latest_assembly(session.conversation_id) is not None:
             return ""
@@ -563,7 +563,7 @@ class Runtime:
 
     def delegated(self, engine: LiveEngine, session_id: str, seen: StoredList) -> str:
         """Addresses of the records of the sub-agents whose result the newest message is; "" for any other message."""
-        session, newest = self.known(session_id), seen.transcript.entries[-1:]
+        session, newest = self.find_session(session_id), seen.transcript.entries[-1:]
         if session is None or not newest or not newest[0].ids:
             return ""
         access = self.access(session, rights_of(engine, session, session_id))
@@ -740,7 +740,7 @@ class Runtime:
                 self.ingest.ended(session_id)
             if not session_id or not self.ingest.busy:
                 self.upkeep.at_end()
-            elif (session := self.known(session_id)) is not None:
+            elif (session := self.find_session(session_id)) is not None:
                 self.upkeep.session_ended(session.conversation_id)
         except StoreReadOnly:
             pass  # a process that may only read has nothing to keep up
@@ -1045,7 +1045,7 @@ def rights_of(engine: LiveEngine, session: Session | None, session_id: str = "")
     runtime = engine.runtime
     if session is not None and session.origin == "subagent" and session.parent_session_id:
         above = runtime.process.engines.of(session.parent_session_id)
-        known = above is not None and above is not engine and runtime.known(above.session_id)
+        known = above is not None and above is not engine and runtime.find_session(above.session_id)
         return rights_of(above, known or None) if above is not None and above is not engine else OWN_SESSION
     found = scope.rights(evidence(engine, session.session_id if session is not None else session_id), session)
     shares = found.principal is not None and session is not None and runtime.sessions.shares(session)

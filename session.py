@@ -314,7 +314,7 @@ class Sessions:
             return [c, seq, places[last] if last is not None else float(whole)]
 
         with self._db.transaction():
-            for name, known in self._meta.under(_INHERITS.format("")).items():
+            for name, known in self._meta.with_prefix(_INHERITS.format("")).items():
                 ends = {key: [moved(list(cut)) for cut in known[key]] for key in ("cuts", "full") if key in known}
                 if any(list(map(list, known[key])) != cuts for key, cuts in ends.items()):
                     self._meta.note(_INHERITS.format(name), {**known, **ends})
@@ -366,7 +366,7 @@ class Sessions:
 
     def other_nonces(self) -> dict[str, int]:
         """Nonces that conversations had in other files."""
-        return self._meta.under(_ALSO.format(""))
+        return self._meta.with_prefix(_ALSO.format(""))
 
     def ancestry(self, conversation_id: int) -> list[tuple[int, Cut | None]]:
         """(conversation, how much of it counts) from the oldest ancestor to the conversation itself (None: all of it)."""

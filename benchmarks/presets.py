@@ -47,7 +47,7 @@ def turns(total: int) -> list[list[Chat]]:
 def settings_of(preset: str) -> dict[str, object]:
     from hermes_lcm.ops import presets
 
-    return dict(presets.named(preset).settings) if preset else {}
+    return dict(presets.preset_named(preset).settings) if preset else {}
 
 
 def leading(one: str, other: str) -> int:

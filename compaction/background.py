@@ -215,7 +215,7 @@ class Preparer:
             job.request, deadline=self._monotonic() + _JOB_S, cancelled=lambda: self._between_steps(job), ahead=True
         )
         if session.session_id not in self._folds:  # until then it would be folded at its threshold only
-            self._planned(session, self._compactor.under(request).view(session, request), request)
+            self._planned(session, self._compactor.with_settings(request).view(session, request), request)
         if request.cancelled():
             return False
         if job.look is not None:
@@ -223,11 +223,11 @@ class Preparer:
             if request.cancelled():
                 return False
         self._measured(session.session_id, request.messages, request.current_tokens)
-        view = self._compactor.under(request).view(session, request)
+        view = self._compactor.with_settings(request).view(session, request)
         fold = self._planned(session, view, request)
         if fold.due < request.threshold:
             request = replace(request, due=fold.due)
-            view = self._compactor.under(request).view(session, request)
+            view = self._compactor.with_settings(request).view(session, request)
         asked = view.units[view.tail.request].index if view.tail.request is not None else None
         view = replace(view, backlog=plan.settled(view.backlog, asked, self._floor(view, request)))
         # One lease for the conversation, not one a leaf: another process would cut what is left differently.
@@ -266,12 +266,16 @@ class Preparer:
         state = self._leaves(session, view, request, lease)
         if state != "done":
             return state == "refused"
-        roots = self._compactor.under(request).roots(session, request)
+        roots = self._compactor.with_settings(request).roots(session, request)
         ready = self._dag.nodes(
-            [c.node_id for c in self._compactor.under(request).chunks(session, view.backlog) if c.node_id is not None]
+            [
+                c.node_id
+                for c in self._compactor.with_settings(request).chunks(session, view.backlog)
+                if c.node_id is not None
+            ]
         )
         shown = in_order([*roots, *ready])
-        self._compactor.under(request).condense(session, shown, view.budget.prefix, request)
+        self._compactor.with_settings(request).condense(session, shown, view.budget.prefix, request)
         self._repairs(roots, request, lease)
         return True
 
@@ -280,7 +284,7 @@ class Preparer:
     ) -> Literal["done", "refused", "share"]:
         """Leaves for the backlog if it is worth it, as many as there are while no other chat waits."""
         made = 0
-        chunks = self._compactor.under(request).chunks(session, view.backlog)
+        chunks = self._compactor.with_settings(request).chunks(session, view.backlog)
         waiting = sum(chunk.tokens for chunk in chunks if chunk.node_id is None)
         if waiting < self._floor(view, request) and not (request.critical and waiting):
             return "done"
@@ -295,7 +299,7 @@ class Preparer:
                 return "share"
             if not self._leases.claim(lease, _LEASE_S):
                 return "refused"
-            if self._compactor.under(request).leaf_ahead(session, chunk, request) is None:
+            if self._compactor.with_settings(request).leaf_ahead(session, chunk, request) is None:
                 if not request.cancelled():
                     self._waits.failed(begins)
                 return "refused"  # perhaps no model answers now: one refusal a turn is enough
@@ -306,13 +310,15 @@ class Preparer:
 
     def _repairs(self, roots: Sequence[Node], request: Request, lease: str) -> None:
         """Better nodes for provisional ones; the next compaction shows them."""
-        poor = [root for root in roots if repairable(root) and self._compactor.under(request).better(root) is None]
+        poor = [
+            root for root in roots if repairable(root) and self._compactor.with_settings(request).better(root) is None
+        ]
         # What was refused most often comes last: one that no model can write must not keep the others from being asked about.
         for root in sorted(poor, key=lambda root: self._waits.failures(_place(root))):
             place = _place(root)
             if not self._waits.due(place) or request.cancelled() or not self._leases.claim(lease, _LEASE_S):
                 continue
-            if self._compactor.under(request).repair(root, request).quality == "provisional":
+            if self._compactor.with_settings(request).repair(root, request).quality == "provisional":
                 if not request.cancelled():
                     # While no model has any answer that passes, each turn asks once: the first after that mends it.
                     self._waits.failed(place, if_others_succeed=True)
@@ -322,11 +328,13 @@ class Preparer:
 
     def _planned(self, session: Session, view: View, request: Request) -> plan.Fold:
         """The next fold: when it is due, and what for."""
-        roots = self._compactor.under(request).roots(session, request)
+        roots = self._compactor.with_settings(request).roots(session, request)
         used = max(view.before_tokens, request.current_tokens or 0)
         backlog = sum(unit.tokens for unit in view.backlog)
         ready = sum(
-            c.tokens for c in self._compactor.under(request).chunks(session, view.backlog) if c.node_id is not None
+            c.tokens
+            for c in self._compactor.with_settings(request).chunks(session, view.backlog)
+            if c.node_id is not None
         )
         asked = sum(unit.role == "assistant" for unit in view.units)
         config = request.config or self._config
@@ -337,7 +345,7 @@ class Preparer:
             request.window or request.threshold,
             max(0, used - view.before_tokens)
             + prefix_tokens(roots)
-            + self._compactor.under(request).leaf_tokens(backlog)
+            + self._compactor.with_settings(request).leaf_tokens(backlog)
             + tail,
             _growth(view),
             config.threshold_is_exact(),

@@ -133,7 +133,7 @@ class Compactor:
         self._monotonic = monotonic
         self._refused = Cooldown[tuple[bool, tuple[int, ...]]](_REFUSED_S, monotonic)
 
-    def under(self, request: Request) -> Compactor:
+    def with_settings(self, request: Request) -> Compactor:
         """A copy of this compactor with the settings of a request."""
         if request.config is None or request.config == self.config:
             return self

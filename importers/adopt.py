@@ -83,7 +83,7 @@ def plan(deps: Access, where: str | None, payloads: str | None, progress: Progre
             taken += intake.plan(session, _batches(old, [each.session_id for each in chain]))
         for _ in old.nodes():  # which files they refer to
             pass
-        known_nodes = Ledger(deps.db).known(here, NODE) if here else {}
+        known_nodes = Ledger(deps.db).rows_by_source(here, NODE) if here else {}
         nodes = NodesTaken(found["nodes"] - len(known_nodes), len(known_nodes))
         return Adoption(
             path, in_place, old.version, found, taken, nodes, **_payload_facts(old), resumed=target.exists()
@@ -211,7 +211,7 @@ def _compare(
 ) -> None:
     """Every row of the original is here and says the same. Raises StoreCorrupt with the first that does not."""
     ledger = Ledger(deps.db)
-    known, present, done = ledger.known(source, MESSAGE), ledger.known(source, PRESENT), 0
+    known, present, done = ledger.rows_by_source(source, MESSAGE), ledger.rows_by_source(source, PRESENT), 0
     for chain in conversations:
         for batch in old.messages([each.session_id for each in chain]):
             ids = [known.get(item.key, 0) for item in batch]
@@ -223,7 +223,7 @@ def _compare(
                     )
             done += len(batch)
             progress("comparing", done, 0)
-    nodes = ledger.known(source, NODE)
+    nodes = ledger.rows_by_source(source, NODE)
     lost = [item.key for item in old.nodes() if item.key not in nodes]
     if lost:
         raise StoreCorrupt(f"{len(lost)} summaries did not arrive, the first is node {lost[0]}; nothing was replaced")

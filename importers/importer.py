@@ -224,7 +224,7 @@ def _row(line: Line, ids: Mapping[int, int], filters: WriteFilters, places: _Pla
     if line.stored_json is not None:
         message = replace(message, stored_json=line.stored_json.encode("utf-8"), value=None)
     return NewRow(
-        filters.kept(message),
+        filters.stored_form(message),
         pos=places.pos(line),
         revises=ids.get(line.revises) if line.revises is not None else None,
         flags=line.flags,

@@ -134,7 +134,7 @@ class Intake:
         self._find = find
         self._rewritten = rewritten
         self._transcripts = Transcripts(deps.store, deps.sessions)
-        self.known = {} if fresh or not source.source_id else self._ledger.known(source, MESSAGE)
+        self.known = {} if fresh or not source.source_id else self._ledger.rows_by_source(source, MESSAGE)
         self.done = 0
         self.total = 0
 
@@ -147,7 +147,7 @@ class Intake:
             try:
                 return self._store(sessions, batches, scan, found)
             except Overtaken:  # a live session went on meanwhile, or another import; what was stored is in the ledger
-                self.known.update(self._ledger.known(self._source, MESSAGE))
+                self.known.update(self._ledger.rows_by_source(self._source, MESSAGE))
         return self._store(sessions, batches, scan, found)
 
     def plan(self, session: Session | None, batches: Batches) -> Taken:
@@ -412,7 +412,7 @@ class _Writer:
     def _row(self, n: int, item: Item) -> NewRow:
         rest = self._verdict.rest.get(n)
         message = content.read_message(item.message, text=rest)
-        message = self._deps.filters.kept(message)
+        message = self._deps.filters.stored_form(message)
         if item.digest is not None:
             message = replace(message, digest=item.digest)
         flags = item.flags | self._verdict.flags.get(n, Flag.NONE)

@@ -85,7 +85,7 @@ class Ledger:
                 [(source.source_id, kind, key, here) for key, here in rows],
             )
 
-    def known(self, source: Source | None, kind: str) -> dict[str, int]:
+    def rows_by_source(self, source: Source | None, kind: str) -> dict[str, int]:
         """Rows here by the row of the source."""
         if source is None:
             return {}

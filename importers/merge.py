@@ -198,7 +198,7 @@ class _Merge:
         self.out.messages += taken.added
         self.out.present += taken.present
         self._ids.messages.update({int(key): store_id for key, store_id in intake.known.items()})
-        self._ids.messages.update({int(k): n for k, n in self._ledger.known(source, MESSAGE).items()})
+        self._ids.messages.update({int(k): n for k, n in self._ledger.rows_by_source(source, MESSAGE).items()})
 
     def _note_records(self, conversation: int, rows: Sequence[Row]) -> None:
         """A record of a prompt of ours that was kept there as text: what it covers, the prompts that were built there cover."""

@@ -93,7 +93,7 @@ class _Claw:
             session = deps.sessions.find(name) if there else None
             taken += looking.plan(session, self._batches(name, rows))
         nodes = self._wanted_nodes()
-        waiting = len(nodes) - len(ledger.known(known, NODE)) if known else len(nodes)
+        waiting = len(nodes) - len(ledger.rows_by_source(known, NODE)) if known else len(nodes)
         if not apply or not (taken.added or waiting > 0):
             return self._result(taken, NodesTaken(max(0, waiting), len(nodes) - max(0, waiting)), None)
         kept = backup.back_up(deps, self._progress).path if there else None

@@ -71,8 +71,8 @@ class _Nodes:
         self._deps = deps
         self._source = source
         self._ledger = Ledger(deps.db)
-        self._messages = self._ledger.known(source, MESSAGE)
-        self._nodes = self._ledger.known(source, NODE)
+        self._messages = self._ledger.rows_by_source(source, MESSAGE)
+        self._nodes = self._ledger.rows_by_source(source, NODE)
         self._originals = self._ledger.duplicates()
         self._homes: dict[tuple[bool, int], int] = {}  # conversations of rows that are not committed yet
         self.out = NodesTaken()
@@ -116,7 +116,7 @@ class _Nodes:
             item.session_id or f"import:{self._source.source_id}", now=item.created_at, platform="unknown"
         )
         text = f"[A summary whose messages were gone when it was imported]\n{item.text}"
-        said = self._deps.filters.kept(content.read_message({"role": "system", "content": text}))
+        said = self._deps.filters.stored_form(content.read_message({"role": "system", "content": text}))
         row = NewRow(said, flags=Flag.HOST_NOTE | Flag.RETRACTED)
         conversation = session.conversation_id
         last = self._deps.store.last_seq(conversation, writing=True)

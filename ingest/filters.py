@@ -69,9 +69,9 @@ class WriteFilters:
         if self._noise and self._is_noise(message, read):
             self._health.counters[IGNORED] += 1
             return None
-        return self.kept(read)
+        return self.stored_form(read)
 
-    def kept(self, read: Message) -> Message:
+    def stored_form(self, read: Message) -> Message:
         """A message that is wanted, as it is stored."""
         if self._redactor is None:
             self._look_out(read)

@@ -215,7 +215,7 @@ def _abandoned(path: Path, now: float) -> bool:
     return int(number[1]) != os.getpid() and now - _written_at(path) > _STALE_S
 
 
-def swept(database: Path) -> None:
+def remove_half_made(database: Path) -> None:
     """Remove what was left half-made."""
     for path in left_over(database, now=time.time()):
         with suppress(OSError):
@@ -337,7 +337,7 @@ def _copied(deps: Access, target: Path, progress: Progress, *, with_files: bool 
     before = deps.db.query("SELECT coalesce(max(store_id), 0) FROM messages")[0][0]
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     packed = partial.with_name(f".{target.name}.{os.getpid()}.partial.tar")
-    swept(database)
+    remove_half_made(database)
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         deps.db.backup(partial, progress)
@@ -494,7 +494,7 @@ def named_payloads(database: Path) -> frozenset[str]:
 
 
 # -- putting one back ------------------------------------------------------------------------------------
-def best(deps: Access) -> Backup | None:
+def best_backup(deps: Access) -> Backup | None:
     """The backup to go back to: the newest sound one of this database, or the newest at all."""
     return _best(backups(deps))
 
@@ -506,7 +506,7 @@ def _best(known: Sequence[Backup]) -> Backup | None:
 def way_back(deps: Access) -> str:
     """Advice about a database that cannot be saved."""
     try:
-        found = best(deps)
+        found = best_backup(deps)
     except StoreError as exc:
         return str(exc)
     if found is not None:
@@ -514,7 +514,7 @@ def way_back(deps: Access) -> str:
     return f"there is no backup in {backup_folder(deps.db.path)}; one from elsewhere is put back by `/lcm restore PATH`"
 
 
-def around(deps: Access) -> str:
+def traces_around(deps: Access) -> str:
     """Traces around a database that there was one: backups, payload files, conversations of the host."""
     told = [said] if (said := left_of(deps)) else []
     if count := _host_messages(deps.home / HOST_FILE):
@@ -524,7 +524,7 @@ def around(deps: Access) -> str:
 
 def left_of(deps: Access) -> str:
     """Traces that only this plugin can have left beside a database that is gone; "" where it was never there."""
-    told = [f"a backup, {found}"] if (found := best(deps)) is not None else []
+    told = [f"a backup, {found}"] if (found := best_backup(deps)) is not None else []
     if count := len(_payload_names(deps.payloads.folder)):
         told.append(f"{count:,} payload files")
     return "; ".join(told)
@@ -605,7 +605,7 @@ def restore(deps: Access, name: str, progress: Progress = silent) -> Restore:
     database = deps.db.path
     fresh = database.with_name(f".{database.name}.{os.getpid()}.restored")
     kept = stamped(database, deps.clock(), f"{database.stem}-before-restore")
-    swept(database)
+    remove_half_made(database)
     try:
         progress("copying", 0, 0)
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

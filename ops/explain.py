@@ -120,7 +120,7 @@ def file(deps: Access, address: str) -> tuple[Ref, list[int]] | None:
     if not name.startswith("file_"):
         return None
     scope, scopes = readable(deps), Scopes(deps.db)
-    for ref in deps.payloads.named(name):
+    for ref in deps.payloads.refs_named(name):
         if not deps.all:  # a digest may hide another image: with the rights of the tools, which look
             return ref, [int(each[4:]) for each in deps.payload(name).facts["messages"]]
         if shown := sorted(scopes.messages(deps.payloads.shown_by(ref.sha), scope)):

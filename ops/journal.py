@@ -24,7 +24,7 @@ def note(db: Database, words: str, said: str, *, now: float) -> None:
     """A verb that changes something was carried out: its words, and the first line of its answer."""
     meta = Meta(db)
     with db.transaction():
-        known = sorted(meta.under(_DONE))
+        known = sorted(meta.with_prefix(_DONE))
         for old in known[: -MOST + 1]:
             meta.forget(f"{_DONE}{old}")
         at = max(int(now * 1_000_000), int(known[-1]) + 1 if known else 0)  # two of one moment are two
@@ -44,4 +44,4 @@ def journal(deps: Access, words: Words) -> Answer:
 
 def entries(db: Database) -> list[dict[str, Any]]:
     """All that was noted, oldest first."""
-    return [each for _, each in sorted(Meta(db).under(_DONE).items()) if isinstance(each, dict)]
+    return [each for _, each in sorted(Meta(db).with_prefix(_DONE).items()) if isinstance(each, dict)]

@@ -59,7 +59,7 @@ class Orders:
 
     def dissolved(self) -> frozenset[int]:
         """The nodes that are not to be used."""
-        return frozenset(int(key) for key in self._meta.under(_DISSOLVED) if key.isdigit())
+        return frozenset(int(key) for key in self._meta.with_prefix(_DISSOLVED) if key.isdigit())
 
     def notices(self, principal: str) -> bool | None:
         """Does this chat want a line at each compaction? None: nobody said, so the setting decides."""

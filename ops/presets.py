@@ -167,7 +167,7 @@ def taking_over(preset: Preset, config: Config) -> Plan:
     return Plan(changes, kept)
 
 
-def named(name: str) -> Preset:
+def preset_named(name: str) -> Preset:
     """The preset of that name."""
     for preset in EVERY:
         if preset.name == name:
@@ -234,13 +234,13 @@ def described(preset: Preset, config: Config) -> dict[str, Any]:
 
 def preview(name: str) -> list[str]:
     """The lines an operator would put into the environment; nothing is written."""
-    preset = named(name)
+    preset = preset_named(name)
     return [f"{KNOBS[key].env}={setting_text(value)}" for key, value in preset.settings]
 
 
 def refuse_apply(name: str) -> None:
     """Presets are suggestions: only ``--dry-run`` exists."""
-    named(name)
+    preset_named(name)
     raise BadRequest(
         f"presets are never applied by the plugin; `/lcm preset apply {name} --dry-run` prints the settings to put into "
         "the environment or into the `lcm:` block of config.yaml"

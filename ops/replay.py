@@ -60,7 +60,7 @@ class Replayed:
         return round(self.prompts / max(1, self.requests))
 
     @property
-    def kept(self) -> int:
+    def raw_per_fold(self) -> int:
         """Messages that a fold left raw."""
         return round(self.raw / max(1, self.compactions))
 
@@ -198,7 +198,8 @@ def compared(deps: Access, trials: Mapping[str, Config], costs: Prices) -> dict[
 def _data(day: Replayed, threshold: int) -> dict[str, Any]:
     return {
         "threshold": threshold, "requests": day.requests, "compactions": day.compactions, "summaries": day.summaries,
-        "largest_prompt": day.largest, "mean_prompt": day.mean, "raw_messages_kept": day.kept, "dollars": round(day.dollars, 4),
+        "largest_prompt": day.largest, "mean_prompt": day.mean, "raw_messages_kept": day.raw_per_fold,
+        "dollars": round(day.dollars, 4),
     }  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def due(db: Database, policy: Sequence[str], *, now: float) -> list[Due]:
     rules = [Rule.of(each) for each in policy]
     if not rules:
         return []
-    done = Meta(db).under(_DONE)
+    done = Meta(db).with_prefix(_DONE)
     out = []
     before = now - min(rule.after_s for rule in rules)
     for session_id, platform, origin, newest in db.query(_SESSIONS, (before,)):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NAME = "the name of one setting, such as fresh_tail_count"
 
 
-def named(word: str) -> Knob:
+def setting_named(word: str) -> Knob:
     """A setting by its name or its variable. Raises BadRequest with the nearest one."""
     name = word.strip().lower().removeprefix(ENV_PREFIX.lower()).removeprefix("lcm.")
     if name not in KNOBS:
@@ -49,7 +49,7 @@ def get(deps: Access, words: Words) -> Answer:
     word = one(words, _NAME)
     if word == "all":
         return _listed(deps.config, list(KNOBS.values()))
-    knob = named(word)
+    knob = setting_named(word)
     data = data_of(deps.config, knob)
     return Answer(setting_text(data["value"]), data)
 
@@ -68,7 +68,7 @@ def _listed(config: Config, knobs: list[Knob]) -> Answer:
 
 def explain(deps: Access, words: Words) -> Answer:
     """``config explain``: one setting with its meaning."""
-    knob = named(one(words, _NAME))
+    knob = setting_named(one(words, _NAME))
     data = data_of(deps.config, knob)
     refused = [str(each) for each in deps.config.problems if each.name in (knob.env, f"lcm.{knob.name}")]
     rows = [
@@ -95,7 +95,7 @@ def accepted(config: Config, words: Words) -> tuple[Knob, str]:
     if len(words.rest) < 2:
         raise BadRequest("`/lcm config set` needs a setting and its value, such as `fresh_tail_count 24`")
     at_most(words, 2, "one setting and one value")
-    knob, value = named(words.rest[0]), words.rest[1]
+    knob, value = setting_named(words.rest[0]), words.rest[1]
     parse_value(knob, value)
     if config.provenance(knob.name) == "env":
         raise BadRequest(f"{knob.env} is set in the environment and wins over config.yaml; change or unset it there")

@@ -72,7 +72,7 @@ def unsound(db: Database, progress: Progress = silent) -> tuple[str, ...]:
     if lost := survey.lost_tables():
         return (f"tables are missing: {', '.join(lost)}",)
     found = quick_check(db.path) or tuple(f"msg_{store_id} holds garbage" for store_id in survey.unreadable(progress))
-    accepted = Meta(db).under(ACCEPTED)
+    accepted = Meta(db).with_prefix(ACCEPTED)
     gaps = survey.gaps() if "ingest_gaps" not in accepted else []
     broken = [f"{count} {name}" for name, count in survey.orphans().items() if count and "links" not in accepted]
     missing = [f"{count} messages of conversation {number} are missing" for number, count in gaps]

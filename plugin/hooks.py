@@ -170,7 +170,7 @@ def on_session_finalize(session_id: str = "", old_session_id: str = "", new_sess
     """A session ended for the host; here it only gets an end."""
     runtime = PROCESS.at()
     ended = old_session_id or session_id
-    if ended and runtime.db.path.exists() and runtime.known(ended) is not None:
+    if ended and runtime.db.path.exists() and runtime.find_session(ended) is not None:
         runtime.sessions.end(ended, now=time.time(), reason=str(_.get("reason") or "finalized"))
     if new_session_id and old_session_id and _.get("reason") == "new_session":
         runtime.announce(new_session_id, carry_from=old_session_id)
@@ -186,7 +186,7 @@ def subagent_start(parent_session_id: str = "", child_session_id: str = "", **_:
         return
     runtime = PROCESS.at()
     runtime.announce(child_session_id, parent=parent_session_id, origin="subagent")
-    if runtime.known(child_session_id) is not None:
+    if runtime.find_session(child_session_id) is not None:
         runtime.sessions.adopt(child_session_id, parent_session_id)
         runtime.refresh(child_session_id)
 

@@ -258,10 +258,10 @@ class Access:
         return self.load_rows([store_id for store_id in store_ids if store_id in readable])
 
     def load_rows(self, store_ids: Sequence[int]) -> list[Row]:
-        """Messages in the order asked for, without a check of rights. A damaged one hides no other: it is ``paging.lost``."""
+        """Messages in the order asked for, without a check of rights. A damaged one is ``paging.damaged_row``."""
         rows, damaged = self.store.legible(store_ids)
         found = {row.store_id: row for row in rows}
-        found |= {store_id: paging.lost(head) for store_id, head in self.store.heads_of(damaged).items()}
+        found |= {store_id: paging.damaged_row(head) for store_id, head in self.store.heads_of(damaged).items()}
         return [found[store_id] for store_id in store_ids if store_id in found]
 
     def row(self, store_id: int) -> Row:
@@ -286,7 +286,7 @@ class Access:
 
     def payload(self, name: str) -> Payload:
         """One file, if a message that shows it may be read. Raises NotFound."""
-        for ref in self.payloads.named(name):
+        for ref in self.payloads.refs_named(name):
             shown = self._shown_by(ref.sha)
             text = self.payloads.in_full(ref) if shown else None
             if text is not None:

@@ -36,7 +36,7 @@ def related_calls(caller: Access, row: Row, shown: Collection[int]) -> Answer:
 
 def _call_of(caller: Access, row: Row, shown: Collection[int]) -> Answer:
     head = row.head
-    before = caller.scopes.around(head.conversation_id, head.seq - _WITHIN, head.seq - 1, caller.everything())
+    before = caller.scopes.readable_stretch(head.conversation_id, head.seq - _WITHIN, head.seq - 1, caller.everything())
     heads = caller.store.heads_of(before)
     asking = [at for at in before if heads[at].role == "assistant"][-1:]
     if not asking or asking[0] in shown:
@@ -48,7 +48,7 @@ def _call_of(caller: Access, row: Row, shown: Collection[int]) -> Answer:
 
 def _failure_of(caller: Access, row: Row, shown: Collection[int]) -> Answer:
     head, calls = row.head, {call.id for call in row.calls}
-    after = caller.scopes.around(head.conversation_id, head.seq + 1, head.seq + _WITHIN, caller.everything())
+    after = caller.scopes.readable_stretch(head.conversation_id, head.seq + 1, head.seq + _WITHIN, caller.everything())
     heads = caller.store.heads_of(after)
     results = [at for at in after if heads[at].role == "tool" and heads[at].answers in calls and at not in shown]
     for each in caller.rows(results):
@@ -107,7 +107,9 @@ def _asked(caller: Access, row: Row) -> str:
         return _flat(row.text)
     if head.role != "tool" or head.tool_name != _TOOL:
         return ""
-    before = caller.scopes.around(head.conversation_id, head.seq - _CALL_WITHIN, head.seq - 1, caller.everything())
+    before = caller.scopes.readable_stretch(
+        head.conversation_id, head.seq - _CALL_WITHIN, head.seq - 1, caller.everything()
+    )
     calls = (each for made in caller.rows(before) for each in made.calls if each.id == head.answers)
     return "\n".join(_flat(goal) for each in calls for goal in _goals(each.arguments))
 

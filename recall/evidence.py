@@ -282,7 +282,7 @@ class _Builder:
                 self.rows(rows, rank, hit.offset, search, min(self._cap, _NEIGHBOUR_TOKENS))
                 continue
             head = rows[0].head
-            around = self._caller.scopes.around(
+            around = self._caller.scopes.readable_stretch(
                 head.conversation_id, int(head.pos) - _BEFORE, int(head.pos) + _AFTER, self._grant.scope
             )
             near = [store_id for store_id in around if below is None or store_id in below]

@@ -109,7 +109,7 @@ def answer(caller: Access, question: Question, room: Room) -> Answer:
 def go_on(caller: Access, question: Question, cursor: str, room: Room) -> Answer:
     """The rest of an answer that was cut, from where it was cut."""
     found = _CURSOR.fullmatch(cursor.strip())
-    text = caller.readers.kept(owner_of(caller), found[1]) if found else None
+    text = caller.readers.kept_answer(owner_of(caller), found[1]) if found else None
     if found is None or text is None or int(found[2]) > len(text):
         raise BadRequest(
             "this cursor is not known (answers are kept until the process ends, the last few only); ask again"

@@ -70,11 +70,11 @@ class _Notes:
 
     def begin(self, rows: Sequence[Row], now: float) -> dict[int, str]:
         """Note what is asked; the answers that are known. Runs that nobody went on with are forgotten."""
-        for key, kept in self._meta.under(ANSWERS).items():
+        for key, kept in self._meta.with_prefix(ANSWERS).items():
             if kept["at"] < now - _KEPT_S:
                 self._meta.forget(ANSWERS + key)
         self._note(self._session, {"run": self._run, "asked": [row.store_id for row in rows]})
-        return {int(store_id): kept["answer"] for store_id, kept in self._meta.under(self._run).items()}
+        return {int(store_id): kept["answer"] for store_id, kept in self._meta.with_prefix(self._run).items()}
 
     def keep(self, row: Row, answer: str, now: float) -> None:
         """Note an answer; not that of a message which was rewritten or removed while the model read it."""
@@ -87,7 +87,7 @@ class _Notes:
 
     def finish(self) -> None:
         try:
-            for key in [*(self._run + each for each in self._meta.under(self._run)), self._session]:
+            for key in [*(self._run + each for each in self._meta.with_prefix(self._run)), self._session]:
                 self._meta.forget(key)
         except StoreError as exc:
             self.lost = str(exc)
@@ -104,7 +104,7 @@ def progress(meta: Meta, session_id: str) -> str:
     run = meta.value(_RUN.format(session_id))
     if not isinstance(run, Mapping):
         return ""
-    known = {int(each) for each in meta.under(run["run"])}
+    known = {int(each) for each in meta.with_prefix(run["run"])}
     return f"{len(known.intersection(run['asked']))} of {len(run['asked'])} messages asked; the same call goes on"
 
 
@@ -177,7 +177,7 @@ def answer(caller: Access, wanted: Wanted, room: Room) -> Answer:
             raise BadRequest("another question of this session is still being answered; ask again when it is done")
         now, config = caller.clock(), caller.config
         notes = _Notes(caller, session_id, name)
-        finished = json.loads(caller.readers.kept(owner, name) or "{}")
+        finished = json.loads(caller.readers.kept_answer(owner, name) or "{}")
         versions = {row.store_id: _version(row) for row in rows}
         known = {at: finished[each] for at, each in versions.items() if each in finished} | notes.begin(rows, now)
         deadline = now + config.expansion_timeout_ms / 1000

@@ -48,7 +48,7 @@ LOST: Final[dict[str, Any]] = {}
 _LOST = "what is stored of it is damaged; lcm_doctor says more"
 
 
-def lost(head: Stored) -> Row:
+def damaged_row(head: Stored) -> Row:
     """A message that cannot be read, among others that can: it has its place, and says so itself."""
     return Row(head, "", (), LOST)
 
@@ -449,7 +449,7 @@ class Readers:
             while len(self._kept) > _OWNERS:
                 self._kept.popitem(last=False)
 
-    def kept(self, owner: str, name: str) -> str | None:
+    def kept_answer(self, owner: str, name: str) -> str | None:
         """An answer of this owner, or None."""
         with self._lock:
             return self._kept[owner].get(name) if owner in self._kept else None

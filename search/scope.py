@@ -281,7 +281,7 @@ class Scopes:
         end = "ORDER BY m.store_id LIMIT :limit"
         return self._ids(_BETWEEN, scope, end, of="m", clause=_SESSION, first=first, last=last, limit=limit)
 
-    def around(self, conversation_id: int, low: int, high: int, scope: Scope) -> list[int]:
+    def readable_stretch(self, conversation_id: int, low: int, high: int, scope: Scope) -> list[int]:
         """Readable store ids of a stretch of one conversation (by place), in order."""
         end = "ORDER BY m.pos, m.seq"
         params = {"conversation": conversation_id, "low": low, "high": high}

@@ -50,7 +50,7 @@ class Meta:
         row = self._db.query_one("SELECT value FROM meta WHERE key = ?", (self._db.clean(key),))
         return _read(row[0]) if row else None
 
-    def under(self, prefix: str) -> dict[str, Any]:
+    def with_prefix(self, prefix: str) -> dict[str, Any]:
         """Facts whose key begins with ``prefix``, by the rest of the key."""
         prefix = self._db.clean(prefix)
         rows = self._db.query(
@@ -198,7 +198,7 @@ class Health:
         else:
             self._kept[key] = text
 
-    def kept(self, key: str) -> dict[str, Any]:
+    def kept_state(self, key: str) -> dict[str, Any]:
         """The state that was kept, {} if there is none or it cannot be read."""
         try:
             state = Meta(self._db).value(key) if self._db is not None else None

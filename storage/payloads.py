@@ -175,7 +175,7 @@ class Payloads:
         body = content.text_of(stored_json.get("content"))
         return Row(replace(row.head, flags=flags), body, content.calls_of(stored_json), stored_json)
 
-    def named(self, name: str) -> list[Ref]:
+    def refs_named(self, name: str) -> list[Ref]:
         """Files whose digest begins as the name says; [] where it names none."""
         prefix = name.removeprefix("file_").lower()
         if len(prefix) < 16 or prefix.strip("0123456789abcdef"):

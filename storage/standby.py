@@ -45,7 +45,7 @@ class Copied:
 
 
 # -- files -----------------------------------------------------------------------------------------------
-def found(database: Path) -> list[Path]:
+def stand_ins(database: Path) -> list[Path]:
     """The stand-ins of a database, oldest first."""
     there = database.parent.glob(f"{_stem(database)}*.db") if database.parent.is_dir() else ()
     return sorted(there, key=lambda path: [int(n) if n.isdigit() else n for n in re.split(r"(\d+)", path.name)])
@@ -57,7 +57,7 @@ def _stem(database: Path) -> str:
 
 def free(database: Path, used: Path) -> list[Path]:
     """Stand-ins that wait to be merged: of this process, but for the one in use, and of processes that ended."""
-    return [path for path in found(database) if path != used and not _is_owned(path)]
+    return [path for path in stand_ins(database) if path != used and not _is_owned(path)]
 
 
 def _is_owned(path: Path) -> bool:

@@ -553,7 +553,7 @@ def test_a_platform_has_its_own_threshold_and_summaries(hermes_home: Path, monke
     live = chat().turns(30)
     host.hooks.pre_api_request(session_id="t", conversation_history=live, platform="telegram")
     out = host.engine.compress(list(live), current_tokens=tokens_of(live), force=True)
-    state = command.engine_state(host.runtime, host.runtime.known("t"), host.engine)
+    state = command.engine_state(host.runtime, host.runtime.find_session("t"), host.engine)
     host.runtime.preparer.stop()
     host.runtime.db.close()
 

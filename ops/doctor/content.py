@@ -295,7 +295,7 @@ def _chats(deps: Access) -> dict[str, Mapping[str, Any]]:
         return {}
 
 
-def give(deps: Access, found: tuple[Guess, ...]) -> None:
+def give_to_owners(deps: Access, found: tuple[Guess, ...]) -> None:
     """Give conversations to their owners, as one fact; what was carried into them from others is carried no longer."""
     with deps.db.transaction():
         for guess in found:

@@ -49,7 +49,7 @@ def database(deps: Access, _deep: bool) -> Finding:
 def _nothing(deps: Access) -> Finding:
     """An archive that was never begun, or one that is gone."""
     path, is_file = str(deps.db.path), deps.db.path.exists()
-    best, around = backup.best(deps), backup.around(deps)
+    best, around = backup.best_backup(deps), backup.traces_around(deps)
     if not around:
         return ok(f"{path}: nothing stored yet ({'an empty file' if is_file else 'no file'})", path=path)
     command = (

@@ -24,7 +24,7 @@ from .. import backup
 from ..render import counted
 from ..survey import RECENT_ROWS, Survey, readable
 from ..upkeep import reindex
-from .content import Guess, give, guesses, index_damage, left_words
+from .content import Guess, give_to_owners, guesses, index_damage, left_words
 from .file import QUICK_BYTES, damages
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def repair(deps: Access, progress: Progress = silent) -> Repaired:
         kept = backup.back_up(deps, progress).path
         if found.indexes:
             reindex(deps, progress)
-        give(deps, found.guesses)
+        give_to_owners(deps, found.guesses)
         return Repaired(found, kept, indexed=bool(found.indexes))
     return _rescue(deps, found, progress)
 
@@ -218,7 +218,7 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
     fresh = path.with_name(f".{path.name}.{os.getpid()}.rescued")
     try:
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        backup.swept(path)
+        backup.remove_half_made(path)
         deps.db.close()
         files.refuse_shared(path)
         files.copy_raw(path, kept)

@@ -38,7 +38,7 @@ def held(deps: Access, store_ids: Sequence[int]) -> frozenset[int]:
 
 def sessions(deps: Access) -> list[str]:
     """The sessions that are held as a whole."""
-    return sorted(Meta(deps.db).under(_HOLD))
+    return sorted(Meta(deps.db).with_prefix(_HOLD))
 
 
 def _pin(deps: Access, words: Words) -> Answer:

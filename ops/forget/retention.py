@@ -87,7 +87,7 @@ def plan(deps: Access, progress: Progress = silent) -> Retention:
 def _bytes(deps: Access, rows: Sequence[int]) -> int:
     digests = [head.digest for head in deps.store.heads_of(rows).values() if head.flags & Flag.EXTERNALISED]
     named = deps.payloads.names_of(digests)
-    sizes = sum(_size(deps, ref.sha) for name in named for ref in deps.payloads.named(name))
+    sizes = sum(_size(deps, ref.sha) for name in named for ref in deps.payloads.refs_named(name))
     return int(deps.db.query(_BYTES, (json.dumps(list(rows)),))[0][0]) + sizes
 
 

@@ -332,7 +332,7 @@ def test_the_engine_separates_what_cannot_shrink(hermes_home: Path) -> None:
     lcm.compress(said, current_tokens=rough + 9_000)
     lcm.update_from_response({"prompt_tokens": int((rough + 9_000) * 1.5)})
     access = replace(
-        command.operator_access(lcm.runtime, lcm.runtime.known("s"), lcm), trusted=True
+        command.operator_access(lcm.runtime, lcm.runtime.find_session("s"), lcm), trusted=True
     )  # as an operator sees it
     data = status(access)
     shown = data["token_calibration"]

@@ -77,7 +77,7 @@ def test_a_chat_turns_its_lines_off_and_on(agent: Agent) -> None:
     """The choice is the chat's and outlasts the process; the host's own text is silent with it."""
     engine = agent.context_compressor
     engine.runtime.observe("s", chat().turns(1))
-    deps = operator_access(engine.runtime, engine.runtime.known("s"), engine)
+    deps = operator_access(engine.runtime, engine.runtime.find_session("s"), engine)
     off = answer("notices off", deps)
     agent.compact(chat().turns(30), force=True)
     quiet, asked = list(agent.shown), engine.get_automatic_compaction_status_message(phase="compress")

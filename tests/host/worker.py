@@ -160,7 +160,7 @@ class Worker:
         from hermes_state import SessionDB
 
         runtime = self._agent().context_compressor.runtime
-        session = runtime.known(session_id)
+        session = runtime.find_session(session_id)
         if session is None:
             raise LookupError(f"nothing is stored of session {session_id}")
         transcript = runtime.ingest_list(session_id, reloaded(SessionDB(), session_id))

@@ -615,7 +615,7 @@ def test_a_compaction_covers_what_was_adopted(hermes_home: Path) -> None:
     count = engine.runtime.store.count()
     out = engine.compress(list(live), current_tokens=60_000, force=True)
     hooks.pre_api_request(session_id="s1", conversation_history=out, platform="cli")
-    access = replace(command.operator_access(engine.runtime, engine.runtime.known("s1"), engine), trusted=True)
+    access = replace(command.operator_access(engine.runtime, engine.runtime.find_session("s1"), engine), trusted=True)
     checks = doctor(access)["checks"]
 
     assert len(out) < 20

@@ -127,7 +127,7 @@ def test_the_command_tells_it(world: World) -> None:
     ledger.note("s", requests=1, prompt=100)
     ledger.note("another", requests=7, prompt=100)
     ledger.save()
-    said = command.run("cost", command.operator_access(world.runtime, world.runtime.known("s"), None))
+    said = command.run("cost", command.operator_access(world.runtime, world.runtime.find_session("s"), None))
 
     assert "1 request," in said
     assert "another" not in said
@@ -143,7 +143,7 @@ def test_status_says_what_today_cost_and_what_was_written_for_nothing(world: Wor
     ledger.note("other", requests=5, prompt=9_000_000)
     ledger.save()
     world.session("s")
-    said = command.run("status", command.operator_access(world.runtime, world.runtime.known("s"), None))
+    said = command.run("status", command.operator_access(world.runtime, world.runtime.find_session("s"), None))
 
     assert "3.000 dollars in 2 requests" in said
     assert "4 summaries" in said

@@ -27,7 +27,7 @@ def test_a_choice_sets_what_a_setting_accepts(choice: presets.Preset) -> None:
 
 def test_a_preset_takes_the_place_of_another_one() -> None:
     """What the earlier one had set goes back to its default."""
-    economy, memory = (presets.named(name) for name in ("economy", "memory"))
+    economy, memory = (presets.preset_named(name) for name in ("economy", "memory"))
     before = load({}, dict(economy.settings))
 
     plan = presets.taking_over(memory, before)
@@ -39,7 +39,7 @@ def test_a_preset_takes_the_place_of_another_one() -> None:
 def test_a_preset_leaves_what_one_has_set_oneself() -> None:
     """In the environment, or in config.yaml to a value that no preset has."""
     config = load({"LCM_LOW_WATER": "0.5"}, {"context_threshold": 0.6})
-    plan = presets.taking_over(presets.named("economy"), config)
+    plan = presets.taking_over(presets.preset_named("economy"), config)
 
     assert plan.changes == {"prefix_share": 0.45}
     assert set(plan.kept) == {"context_threshold", "low_water"}
@@ -69,7 +69,7 @@ def test_using_a_preset_writes_it_into_the_configuration_of_the_host(hermes_home
 def test_the_command_shows_a_choice_and_what_the_session_would_have_cost(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.take(chat().turns(3))
-    deps = command.operator_access(world.runtime, world.runtime.known("s"), None)
+    deps = command.operator_access(world.runtime, world.runtime.find_session("s"), None)
 
     assert "LCM_CONTEXT_THRESHOLD: 0.75 -> 0.25" in command.run("preset economy", deps)
     assert "replayed: " in command.run("preset suggest", deps)

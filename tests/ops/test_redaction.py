@@ -193,7 +193,7 @@ def test_no_way_in_brings_a_secret_to_the_disk(clean: Host, caplog: pytest.LogCa
     for secret in (KEY, TOKEN):
         assert secret not in on_disk(clean.home)
         assert secret not in status + said + caplog.text
-    assert clean.runtime.known(f"talk about {TOKEN}") is not None
+    assert clean.runtime.find_session(f"talk about {TOKEN}") is not None
 
 
 def test_summaries_of_an_import_lose_their_secrets(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def full_home(folder: Path) -> Home:
     home.say(*said, f"and {TOKEN}", session=f"plan for {TOKEN}")
     home.runtime.store.cold.pack(hot=4, least_bytes=0)
     home.node(1, 2, 3, text=f"The user gave {KEY}.")
-    session = home.runtime.known(f"plan for {TOKEN}")
+    session = home.runtime.find_session(f"plan for {TOKEN}")
     now = {"created_at": 1.0, "changed_at": 1.0}
     home.runtime.archives.add(
         Archive(

@@ -224,7 +224,7 @@ def test_a_million_rows_cost_the_same(tmp_path: Path) -> None:
 def test_archives_of_the_conversation_are_counted(world: Home) -> None:
     """What the agent archived, and what it restored; the text has a line for them when there are any."""
     before = status(world.deps())
-    session = world.runtime.known("s1")
+    session = world.runtime.find_session("s1")
     assert session is not None
     where = session.conversation_id
     for n, state in enumerate((ARCHIVED, ARCHIVED, RESTORED)):

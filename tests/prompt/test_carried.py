@@ -46,7 +46,7 @@ def renewed(host: Host) -> Host:
 def test_the_topmost_summaries_of_the_depth_come_over(host: Host) -> None:
     """Whatever the last prompt showed: nothing that another of them covers, nothing that is too shallow."""
     renewed(host).says(chat().user("hello again"))
-    session = host.runtime.known("s2")
+    session = host.runtime.find_session("s2")
 
     assert host.runtime.sessions.carried(session.conversation_id) == sorted([host.three, host.rest])
 
@@ -60,7 +60,7 @@ def test_the_setting_says_from_which_depth_on(
     monkeypatch.setenv("LCM_NEW_SESSION_RETAIN_DEPTH", depth)
     host = renewed(host.next())
     host.says(chat().user("hello again"))
-    session = host.runtime.known("s2")
+    session = host.runtime.find_session("s2")
 
     assert len(host.runtime.sessions.carried(session.conversation_id)) == count
 

@@ -82,7 +82,7 @@ def test_a_file_that_is_gone_is_said_to_be_lost(host: Host) -> None:
 def test_an_address_of_another_conversation_is_told(host: Host, tool: str, arguments: dict[str, Any]) -> None:
     """And a conversation that there is not is refused as a search refuses it."""
     host.hooks.pre_api_request(session_id="other", conversation_history=chat().user("elsewhere"), platform="cli")
-    other = host.runtime.known("other").conversation_id
+    other = host.runtime.find_session("other").conversation_id
     disagree = ask(host, tool, **arguments, conversationId=other)
     unknown = ask(host, tool, **arguments, conversationId=999)
 

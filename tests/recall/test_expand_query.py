@@ -501,8 +501,8 @@ def test_nobody_pushes_out_what_another_has_not_read_to_its_end() -> None:
     for n in range(200):
         readers.keep("theirs", f"answer {n}")
 
-    assert readers.kept("mine", name) == "a long answer"
-    assert readers.kept("theirs", name) is None
+    assert readers.kept_answer("mine", name) == "a long answer"
+    assert readers.kept_answer("theirs", name) is None
     for n in range(40):
         readers.keep("mine", f"answer {n}")
-    assert readers.kept("mine", name) is None
+    assert readers.kept_answer("mine", name) is None

@@ -286,7 +286,7 @@ def test_cleaning_takes_the_blocks_along(tmp_path: Path) -> None:
     home.say(*(f"unwanted marzipan {n} " * 30 for n in range(20)), session="junk1")
     home.say("wanted", "kept", session="s1")
     home.runtime.ended()
-    kept = home.runtime.known("s1")
+    kept = home.runtime.find_session("s1")
     assert kept is not None
     assert home.runtime.db.query("SELECT count(*) FROM blocks")[0][0] == 2
     clean.clean(home.deps())
@@ -297,7 +297,7 @@ def test_cleaning_takes_the_blocks_along(tmp_path: Path) -> None:
 def test_an_export_reads_packed_messages(tmp_path: Path) -> None:
     """The same lines as before they were packed."""
     home = healthy(tmp_path)
-    session = home.runtime.known("s1")
+    session = home.runtime.find_session("s1")
     assert session is not None
     before = list(export.lines(home.deps(), session.conversation_id))
     home.runtime.store.cold.pack(hot=0, least_bytes=1)

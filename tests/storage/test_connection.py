@@ -768,7 +768,7 @@ def test_health_never_raises(tmp_path: Path) -> None:
     health.keep("k", {"a": 1})
     health.resolved("b")
 
-    assert (health.kept("k"), [problem.topic for problem in health.problems()]) == ({}, ["a"])
+    assert (health.kept_state("k"), [problem.topic for problem in health.problems()]) == ({}, ["a"])
 
 
 def test_a_problem_with_odd_characters_is_saved(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def sub_agent(world: World) -> Any:
     world.runtime.ingest_list("chat", chat().turns(1, first=40))
     world.runtime.announce("child", parent="chat", origin="subagent")
     world.runtime.ingest_list("child", chat().turns(1, first=41))
-    found = world.runtime.known("child")
+    found = world.runtime.find_session("child")
     assert found is not None
     return found.principal, found.origin, state(world, "chat", "child")
 
@@ -159,7 +159,7 @@ def sub_agent(world: World) -> Any:
 def rotation(world: World) -> Any:
     world.runtime.announce("next", parent="s", origin="rotation")
     world.runtime.ingest_list("next", chat().turns(30, first=100).turns(1, first=42))
-    found = world.runtime.known("next")
+    found = world.runtime.find_session("next")
     assert found is not None
     return found.conversation_id, state(world, "next")
 

@@ -337,7 +337,7 @@ def test_any_conversation_comes_back_exactly(
 def ask(world: World, name: str, **args: Any) -> dict[str, Any]:
     """One tool call of the local user."""
     runtime = world.runtime
-    access = runtime.access(runtime.known("s"), Rights())
+    access = runtime.access(runtime.find_session("s"), Rights())
     answer: dict[str, Any] = json.loads(call(access, name, {"format": "json", **args}).text)
     assert "error" not in answer, answer
     return answer

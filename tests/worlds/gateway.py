@@ -104,7 +104,7 @@ class Gateway:
 
     def owner(self, session: str) -> str:
         self.runtime.refresh(session)
-        return str(self.runtime.known(session).principal)
+        return str(self.runtime.find_session(session).principal)
 
     def topics(self) -> Sequence[str]:
         return [each.topic for each in self.runtime.health.problems()]
@@ -169,7 +169,7 @@ class Matrix(Gateway):
         agent.live.user(f"KESTREL picture {uri}").says("KESTREL seen")
         agent.says("the last word of it")
         agent.tool("lcm_archive", operation="store", start_index=0, end_index=1, summary=f"KESTREL {DATA['archive']}")
-        known = self.runtime.known(session)
+        known = self.runtime.find_session(session)
         rows = self.runtime.scopes.page(session, self.scope(), self.wanted(), after=0, limit=10)
         text = f"KESTREL {DATA['summary']} {self.theirs}"
         node = NewNode(

@@ -54,7 +54,7 @@ class Home:
         roles = ("user", "assistant")
         live = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
         self.runtime.ingest_list(session, live, source=source)
-        found = self.runtime.known(session)
+        found = self.runtime.find_session(session)
         assert found is not None
         return found
 

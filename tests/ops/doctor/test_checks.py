@@ -454,7 +454,7 @@ def test_an_open_breaker_is_reported_until_it_closes(world: Home) -> None:
 
 def test_a_worker_that_failed_is_reported_until_it_works_again(world: Home) -> None:
     """As the real worker reports it, in the check that is about it."""
-    session = world.runtime.known("s1")
+    session = world.runtime.find_session("s1")
     assert session is not None
     job = _Job(session, SimpleNamespace(), contextvars.copy_context())  # type: ignore[arg-type]
     world.runtime.preparer._jobs["s1"] = job

@@ -30,7 +30,7 @@ class Branch:
         world.say(*self.parent, session="parent")
         world.runtime.announce("branch", parent="parent", origin="branch")
         world.say(*self.parent, "branch 0", "branch 1", session="branch")
-        found = world.runtime.known("branch")
+        found = world.runtime.find_session("branch")
         assert found is not None
         self.conversation = found.conversation_id
         self.rows = [row[0] for row in world.runtime.db.query(
@@ -86,7 +86,7 @@ def test_a_revision_counts_where_its_first_version_stood(world: Home) -> None:
 def another(world: Home, name: str) -> list[int]:
     """Another conversation of eight messages, with a prompt that lacks one of them; its rows."""
     world.say(*(f"{name} {n}" for n in range(8)), session=name)
-    session = world.runtime.known(name)
+    session = world.runtime.find_session(name)
     assert session is not None
     conversation = session.conversation_id
     rows = [row.store_id for row in world.runtime.store.heads([Segment(conversation)])]

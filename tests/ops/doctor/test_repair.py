@@ -451,7 +451,7 @@ def test_cleaning_backs_up_and_removes_exactly_the_junk(noisy: Home) -> None:
 
 def test_nothing_of_a_removed_conversation_is_left(noisy: Home) -> None:
     """In no table that knows conversations, whatever a later release adds."""
-    job = noisy.runtime.known("job")
+    job = noisy.runtime.find_session("job")
     assert job is not None
     gone = job.conversation_id
     rows = [row.store_id for row in noisy.runtime.store.page("job", after=0, limit=9)]
