@@ -547,9 +547,10 @@ def _drill(deps: Access, words: Words) -> Answer:
     seconds = time.monotonic() - began
     failed = [each for each in found if each["status"] == "fail"]
     count = render.counted(done.counts.get("messages", 0), "message")
+    counted_same = f"{render.counted(beside.same, 'message')} the same"
     lines = [
         f"{source.name}: {count}, put back into an empty home in {restored_s:.1f} s, examined in {seconds - restored_s:.1f} s",
-        f"{beside.same:,} the same as here; changed or removed here since: {beside.changed:,}; newer than it: {beside.newer:,}",
+        f"Against the database: {counted_same}; {beside.changed:,} changed or removed there since; {beside.newer:,} newer",
         *(f"FAILED {each['check']}: {each['detail']}" for each in failed),
         *(f"DIFFERS FROM WHAT IS HERE: msg_{each}" for each in beside.differing[:20]),
         *(f"payload file missing or changed: {name}" for name in done.missing_payloads[:20]),
@@ -574,10 +575,8 @@ def _restore(deps: Access, words: Words) -> Answer:
         backup.restore(deps, words.rest[0], words.progress) if words.apply else backup.plan_restore(deps, words.rest[0])
     )
     newer = "unknown, it cannot be read" if plan.newer is None else f"{plan.newer:,}"
-    lines = [
-        f"{plan.source}: sound, {render.counted(plan.counts.get('messages', 0), 'message')}; newer ones are here: {newer}"
-    ]
-    lines += plan.notes
+    count = render.counted(plan.counts.get("messages", 0), "message")
+    lines = [f"{plan.source}: sound, {count}. Newer messages that it lacks: {newer}", *plan.notes]
     lines += [f"payload file missing or changed: {name}" for name in plan.missing_payloads[:20]]
     if words.apply:
         lines.append(f"It is the database now. What was there before: {plan.kept or 'nothing'}")
@@ -661,20 +660,21 @@ def overview() -> Answer:
         families.setdefault(each.name.partition(" ")[0], []).append(each)
     named = {name for _, names in _GROUPS for name in names.split()}
     groups = (*_GROUPS, ("More", " ".join(name for name in families if name not in named)))
-    lines = ["/lcm <verb>: what is kept, and what can be done with it"]
+    lines = ["/lcm <command>: look at the archive, keep it well, change it"]
     for title, names in groups:
         lines += ["", title, *(line for name in names.split() for line in _family(name, families.get(name, [])))]
     lines += ["", "Examples: /lcm search port of the gateway · /lcm show msg_12"]
-    lines += ["What changes something shows first what it would do, and does it with `apply`."]
-    lines += ["`/lcm help <verb>` says more about one verb and gives an example."]
+    lines += ["A command that changes something first shows what it would do. `apply` does it."]
+    lines += ["`/lcm help <command>` says more about one command and gives an example."]
     return Answer("\n".join(lines), {"verbs": [each.name for each in VERBS]})
 
 
 _GROUPS = (
     ("Look", "status top browse sessions search show explain recall cost exam ledger journal"),
     ("Keep it well", "doctor backup restore rotate dissolve"),
-    ("Take in and give out", "import adopt export"),
+    ("Take in and give out", "import adopt export rescue"),
     ("Private things", "redact purge pin retention"),
+    ("Several hosts", "fleet"),
     ("Set up", "config preset notices install uninstall completion help"),
 )
 _NAME_COLUMNS, _HELP_COLUMNS = 12, 66
@@ -717,7 +717,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "status",
         _status,
-        "this session and the archive in numbers; deep also says what fills the file",
+        "the archive and this session in numbers; deep also says what fills the file",
         "[deep]",
         own=True,
     ),
@@ -738,9 +738,19 @@ VERBS: tuple[Verb, ...] = (
     *fleet.VERBS,
     Verb("backup", _backup, "a copy of the database, every message read back", "[<folder>] [--with-files]"),
     Verb(
-        "backup drill", _drill, "put a backup into an empty home, examine it there and say how long it took", "[<name>]"
+        "backup drill",
+        _drill,
+        "try a backup: restore it into an empty folder, check it, say how long it took",
+        "[<name>]",
     ),
-    Verb("restore", _restore, "put a backup back", "[<name>|latest] [apply]", changes=True, example="latest"),
+    Verb(
+        "restore",
+        _restore,
+        "replace the database with a backup",
+        "[<name>|latest] [apply]",
+        changes=True,
+        example="latest",
+    ),
     *redaction.VERBS,
     *forget.verbs(purging.others_of),
     Verb(
@@ -752,7 +762,11 @@ VERBS: tuple[Verb, ...] = (
         own=True,
     ),
     Verb(
-        "preset show", _preset_show, "shipped groups of settings and where their values come from", "[<name>]", own=True
+        "preset show",
+        _preset_show,
+        "groups of settings for one purpose, and where their values come from",
+        "[<name>]",
+        own=True,
     ),
     Verb("preset", _preset_show, "what economy, balanced or memory set", "economy|balanced|memory", own=True),
     *(
@@ -781,7 +795,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "explain",
         _explain,
-        "what a message, summary or file is, and what covers it",
+        "what a message, summary or file is, and which summary covers it",
         "<msg_12|sum_3|file_...>",
         quotes=True,
         own=True,
@@ -828,7 +842,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "install",
         _install,
-        "let Hermes find the dashboard of an installed package (not in a chat)",
+        "show the tab LCM in Hermes' dashboard, after pip install (not in a chat)",
         "[apply]",
         changes=True,
     ),
@@ -846,7 +860,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "config explain",
         _config_explain,
-        "a setting: value, source, meaning; with a value: what it would have changed yesterday",
+        "a setting: value, source, meaning; with a value: what it would have changed on the newest day",
         "<name> [<value>]",
         example="context_threshold 0.5",
     ),
@@ -1057,7 +1071,7 @@ def engine_state(runtime: Runtime, session: Session | None, engine: LiveEngine |
         breaker=runtime.breaker.dump(),
         spend=runtime.spend.dump(),
     )
-    common = replace(common, compression_enabled=facts.compression_enabled())
+    common = replace(common, compression_enabled=facts.compression_enabled(), misspelt_block=facts.misspelt_block())
     return _off_line(runtime, session, common) if engine is None else _live(runtime, engine, common)
 
 
@@ -1066,7 +1080,7 @@ def _fleet(runtime: Runtime) -> dict[str, object]:
     try:
         return {} if runtime.fleet is None or not runtime.db.exists else {"fleet": runtime.fleet.state()}
     except StoreError as exc:
-        return {"fleet": {"behind": None, "error": type(exc).__name__}}
+        return {"fleet": {"behind": None, "error": str(exc)}}
 
 
 def _next_fold(runtime: Runtime, session: Session | None, engine: LiveEngine | None) -> dict[str, object]:

@@ -32,6 +32,8 @@ _AMOUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)([km]?)", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 _CHATS_AT_THEIR_LIMIT = 10  # of model calls: then the whole database is at its own
 _SHOWN = 80  # characters of a refused value that a report repeats
+#: Prefixes that somebody may have written for ours.
+_PREFIXES = re.compile(r"^(HERMES_)?(LCM|LMC)_+", re.IGNORECASE)
 
 
 # -- kinds of values ---------------------------------------------------------------------------------------------------
@@ -198,12 +200,12 @@ def _bounded(read: Callable[[object], int], low: int, high: int) -> Callable[[ob
 
 
 def whole(low: int, high: int = _LARGEST) -> Kind[int]:
-    upper = f"to {high}" if high < _LARGEST else "or more"
-    return Kind(f"a whole number, {low} {upper}", _bounded(_whole, low, high))
+    upper = f"to {high:,}" if high < _LARGEST else "or more"
+    return Kind(f"a whole number, {low:,} {upper}", _bounded(_whole, low, high))
 
 
 def tokens(low: int) -> Kind[int]:
-    return Kind(f"a number of tokens, {low} or more (20000 or 20k)", _bounded(_amount, low, _LARGEST))
+    return Kind(f"a number of tokens, {low:,} or more (20000 or 20k)", _bounded(_amount, low, _LARGEST))
 
 
 def share(*, zero: bool = False) -> Kind[float]:
@@ -236,7 +238,8 @@ RETENTION: Final = Kind(
 )
 PATH: Final = Kind("an absolute path, or one that begins with ~", _path)
 THRESHOLD: Final = Kind(
-    f"a fraction such as 0.75, a percentage such as 75%, or {_FEWEST_TOKENS} tokens or more (96000 or 96k)", _threshold
+    f"a fraction such as 0.75, a percentage such as 75%, or {_FEWEST_TOKENS:,} tokens or more (96000 or 96k)",
+    _threshold,
 )
 
 
@@ -253,6 +256,21 @@ OVERRIDABLE: Final = (
     "summary_model",
 )  # fmt: skip
 HOST_THRESHOLDS: Final = "the host's model_thresholds"
+#: Settings that do nothing while another one is off, empty or 0.
+NEEDS: Final = {
+    "dynamic_leaf_chunk_max": "dynamic_leaf_chunk_enabled",
+    "condensation_fanin": "incremental_max_depth",
+    "summary_spend_window_seconds": "summary_spend_max_calls",
+    "large_output_externalization_threshold_chars": "large_output_externalization_enabled",
+    "retention_every_hours": "retention",
+    "retention_apply": "retention_every_hours",
+    "metrics_interval_seconds": "metrics_path",
+    "fleet_objects": "fleet_dsn",
+    "fleet_object_bytes": "fleet_objects",
+    "fleet_backup_hours": "fleet_objects",
+    "fleet_pull_days": "fleet_dsn",
+}
+_NO_EFFECT: Final = "no effect"
 
 
 # -- the settings ------------------------------------------------------------------------------------------------------
@@ -263,7 +281,7 @@ class Problem:
     """A setting that was not taken as written: what was found, what would be right, what is used instead.
 
     For a name that nobody knows, ``used`` is empty, ``expected`` is the nearest name (or empty), and the value is left
-    out: it may be another program's secret.
+    out: it may be another program's secret. For one that does nothing alone, ``expected`` is the setting that it needs.
     """
 
     name: str
@@ -272,6 +290,8 @@ class Problem:
     used: str
 
     def __str__(self) -> str:
+        if self.used == _NO_EFFECT:
+            return f"{self.name}={self.value} has no effect: set {self.expected} too"
         if self.used:
             return f"{self.name}={self.value!r}: expected {self.expected}; using {self.used}"
         hint = f"; did you mean {self.expected}?" if self.expected else ""
@@ -612,9 +632,17 @@ def load(env: Mapping[str, str] | None = None, block: object = None) -> Config:
         ]
     overrides, wrong = _overrides(given.get(OVERRIDES))
     problems += [*_unknown(env, given), *wrong]
-    return _agreed(
-        Config(**values, overrides=overrides, problems=tuple(problems), sources=tuple(sources))  # type: ignore[arg-type]
-    )
+    config = Config(**values, overrides=overrides, problems=tuple(problems), sources=tuple(sources))  # type: ignore[arg-type]
+    return _agreed(replace(config, problems=(*config.problems, *_idle(config))))
+
+
+def _idle(config: Config) -> Iterator[Problem]:
+    """Settings that were written and do nothing, each with the one that it needs."""
+    for name, needed in NEEDS.items():
+        source = config.provenance(name)
+        if source != "default" and getattr(config, name) != KNOBS[name].default and not getattr(config, needed):
+            written = KNOBS[name].env if source == "env" else f"lcm.{name}"
+            yield Problem(written, setting_text(getattr(config, name)), KNOBS[needed].env, _NO_EFFECT)
 
 
 def _overrides(raw: object) -> tuple[tuple[Override, ...], list[Problem]]:
@@ -654,9 +682,12 @@ def _written(knob_: Knob, env: Mapping[str, str], given: Mapping[object, object]
 
 def _unknown(env: Mapping[str, str], given: Mapping[object, object]) -> Iterator[Problem]:
     known = [each.env for each in KNOBS.values()]
-    for name in sorted(str(each) for each in env if str(each).startswith(ENV_PREFIX)):
-        if name not in known:
-            yield Problem(_printable(name), "", _nearest(name, known), "")
+    for name in sorted(map(str, env)):
+        meant = _PREFIXES.sub(ENV_PREFIX, name, count=1).upper()
+        if name.startswith(ENV_PREFIX) and name not in known:
+            yield Problem(_printable(name), "", _nearest(meant, known), "")
+        elif name not in known and meant != name and meant in known:
+            yield Problem(_printable(name), "", meant, "")
     keys = [f"lcm.{each}" for each in KNOBS]
     for name in sorted(f"lcm.{each}" for each in given):
         if name not in (*keys, f"lcm.{OVERRIDES}"):
@@ -697,7 +728,8 @@ def _agreed(config: Config) -> Config:
             "LCM_LEAF_CHUNK_TOKENS or more",
             str(floor),
         )
-        noted = (problem,) if config.dynamic_leaf_chunk_enabled else ()
+        asked = config.dynamic_leaf_chunk_enabled or config.provenance("dynamic_leaf_chunk_max") != "default"
+        noted = (problem,) if asked else ()
         config = replace(config, dynamic_leaf_chunk_max=floor, problems=(*config.problems, *noted))
     return config
 

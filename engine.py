@@ -26,7 +26,7 @@ from .compaction.compactor import Request
 from .compaction.compress import Outcome
 from .compaction.pressure import Factor, Pressure, deadline
 from .config import Config
-from .errors import LcmError, StoreError
+from .errors import LcmError, StoreError, worded
 from .host import facts
 from .host.guard import Guard, count
 from .host.offers import CHAT
@@ -645,7 +645,7 @@ class LCMEngine(ContextEngine):
         except Exception as exc:
             logger.exception("tool %s failed", name)
             self.runtime.health.degraded(f"tool {name}", exc)
-            return tools.failed(f"{name} failed: {type(exc).__name__}: {exc}")
+            return tools.failed(f"{name} failed: {worded(exc)}")
         self.runtime.health.resolved(f"tool {name}")
         return said
 
@@ -682,6 +682,6 @@ class LCMEngine(ContextEngine):
             self._last_compress_aborted = True
             # A stand-in took over where one can be made, in memory at the least; what remains is no list to rewrite.
             self._store_failed = isinstance(error, StoreError)
-            self._last_summary_error = f"{type(error).__name__}: {error}"
+            self._last_summary_error = worded(error)
             self._cooldown_until = time.monotonic() + _STORE_COOLDOWN_S
             self.last_compression = {"at": time.time(), "result": f"failed: {error}"}

@@ -113,6 +113,16 @@ class FleetUnavailable(FleetError):
     """No connection, or it broke, or it takes too long."""
 
 
+def worded(exc: BaseException) -> str:
+    """Text of an error for an operator: ours and the system's in their own words, a defect as what it is."""
+    if isinstance(exc, OSError) and exc.strerror:
+        return f"{exc.filename}: {exc.strerror}" if exc.filename is not None else exc.strerror
+    if isinstance(exc, LcmError | OSError) and str(exc):
+        return str(exc)
+    name = type(exc).__name__
+    return f"an unexpected error: {exc} ({name})" if str(exc) else f"an unexpected error ({name})"
+
+
 class SummaryError(LcmError):
     """No usable summary was obtained."""
 

@@ -182,16 +182,16 @@ def text(data: Mapping[str, Any]) -> str:
     """The report for a terminal; the data has every probe."""
     count = counted(data["all"]["n"], "question")
     head = f"What the agent still knows of {data['session_id']}: {count}, made by rule; no model is asked."
-    rows = {**data["kinds"], "all": data["all"], "no longer raw": data["covered"]}
-    shown = [("", "questions", "prompt", "one look", "lost", "")]
+    rows = {**data["kinds"], "all": data["all"], "left the prompt": data["covered"]}
+    shown = [("", "questions", "in the prompt", "one search", "not found", "")]
     shown += [(name, str(each["n"]), *_shares(each), _bar(each)) for name, each in rows.items() if each["n"]]
-    out = [head, *table(shown), "# in the prompt   + one look with lcm_grep away   . lost"]
+    out = [head, *table(shown), "# in the prompt   + found by one search   . not found"]
     if data["finished_shown_as_open"]:
         out.append(f"Finished requests that the prompt shows as open: {data['finished_shown_as_open']}")
     if not data["prompt_exact"]:
         out.append("The prompt was built with other settings than now, so these figures are close, not exact.")
     lost = [each for each in data["probes"] if each["grade"] == "lost"]
-    out += [f"lost: {each['question']} {each['address']}: {each['answer']}" for each in lost[:_LOST]]
+    out += [f"not found: {each['question']} {each['address']}: {each['answer']}" for each in lost[:_LOST]]
     if len(lost) > _LOST:
         out.append(f"and {len(lost) - _LOST} more: --json")
     return "\n".join(out)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..errors import FleetError, LcmError
+from ..errors import FleetError, LcmError, worded
 from ..storage.leases import Claims
 from ..storage.meta import Health
 from . import copies
@@ -83,7 +83,7 @@ class Background:
         try:
             came, left = self.member.elsewhere(terms, principal, seconds=_SEARCH_S) if self._ready() else (0, 0)
         except LcmError as exc:
-            return f"other hosts of the fleet were not searched ({type(exc).__name__}): {exc}"
+            return f"other hosts of the fleet were not searched: {worded(exc)}"
         if came:
             self._changed()
         return f"{left} more conversation(s) of other hosts match: search again to have them fetched" if left else ""
@@ -114,7 +114,7 @@ class Background:
             if self._stopped.is_set():
                 return
             self._wait_s = min(_LONGEST_WAIT_S, 2 * self._wait_s or _FIRST_WAIT_S)
-            self._error = f"{type(exc).__name__}: {exc}"
+            self._error = worded(exc)
             remedy = exc.remedy if isinstance(exc, FleetError) else ""
             self._health.degraded(TOPIC, exc, severity="warning", remedy=remedy)
         else:

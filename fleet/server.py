@@ -176,7 +176,7 @@ def translated() -> Iterator[None]:
 
 def _said(exc: BaseException) -> str:
     primary = getattr(getattr(exc, "diag", None), "message_primary", None)
-    return f"{type(exc).__name__}: {primary or str(exc).partition(chr(10))[0]}"
+    return str(primary or str(exc).partition("\n")[0] or type(exc).__name__)
 
 
 def refuse_other_versions(connection: Connection[tuple[Any, ...]]) -> None:

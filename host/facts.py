@@ -99,6 +99,17 @@ def config_block() -> Any:
     return {**form, **block} if isinstance(block, Mapping) else block
 
 
+def misspelt_block() -> str:
+    """A key of config.yaml that was probably meant to be ``lcm``; "" without one."""
+    try:
+        from hermes_cli.config import load_config
+    except ImportError:
+        return ""
+    keys = load_config()
+    plain = {str(key): str(key).lower().replace("-", "_") for key in keys} if isinstance(keys, Mapping) else {}
+    return next((key for key, word in plain.items() if key != "lcm" and word in ("lcm", "lmc", "hermes_lcm")), "")
+
+
 def _form(loaded: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of the form of newer hosts (``plugins.entries.hermes-lcm.settings``); the block ``lcm:`` wins."""
     found: Any = loaded

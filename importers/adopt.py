@@ -148,9 +148,7 @@ def _adopted_already(deps: Access) -> Adoption:
 
 def _opened(source: Foreign, payloads: str | None) -> Earlier:
     if source.kind.name != EARLIER:
-        raise BadRequest(
-            f"{source.path} is not a database of the earlier hermes-lcm plugin (it looks like: {source.kind.name})"
-        )
+        raise BadRequest(f"{source.path} is not a database of the earlier hermes-lcm plugin (it is {source.kind.name})")
     named = [Path(payloads).expanduser()] if payloads else []
     if named and not named[0].is_dir():
         raise BadRequest(f"{named[0]}: there is no such folder")

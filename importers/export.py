@@ -162,7 +162,7 @@ def _session(deps: Access, session_id: str | None) -> Session:
     scope = readable(deps)
     found = deps.sessions.find(session_id) if session_id else deps.session
     if found is None or not Scopes(deps.db).conversations([found.conversation_id], scope):
-        there = f"; the newest, newest first: {newest(deps.sessions)}" if deps.trusted else ""
+        there = f"; the newest sessions: {newest(deps.sessions)}" if deps.trusted else ""
         if not session_id:
             raise NotFound("no conversation is stored yet that may be read here")
         raise NotFound(

@@ -99,7 +99,7 @@ def _opened(deps: Access, path: Path | None) -> Foreign:
     source = Foreign(path, shared=True)
     if source.kind.name != HOST:
         with source:
-            raise BadRequest(f"{path} is not a session database of the host (it looks like: {source.kind.name})")
+            raise BadRequest(f"{path} is not a session database of the host (it is {source.kind.name})")
     return source
 
 

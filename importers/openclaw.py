@@ -71,7 +71,7 @@ def run(deps: Access, path: Path, mapped: Mapped, *, apply: bool, progress: Prog
             raise BadRequest(f"{name} {value!r}: expected a word without blanks and colons")
     with Foreign(path) as source:
         if source.kind.name != OPENCLAW:
-            raise BadRequest(f"{path} is not a lossless-claw database (it looks like: {source.kind.name})")
+            raise BadRequest(f"{path} is not a lossless-claw database (it is {source.kind.name})")
         return _Claw(deps, source, mapped, progress).run(apply=apply)
 
 

@@ -195,9 +195,8 @@ def _said(done: Rescue, *, applied: bool) -> Sequence[str]:
     names = ", ".join(done.sessions[:20]) + (
         f" and {len(done.sessions) - 20:,} more" if len(done.sessions) > 20 else ""
     )
-    lines = [
-        f"{done.path} is {done.state}; it lacks {counted(len(done.sessions), 'session')}{': ' * bool(names)}{names}"
-    ]
+    lacks = f"it lacks {counted(len(done.sessions), 'session')}: {names}" if names else "every session is in it"
+    lines = [f"{done.path} is {done.state}; {lacks}"]
     if not applied:
         return (
             [*lines, "Dry run. `hermes lcm rescue --apply` writes them. End other Hermes processes first."]
@@ -208,7 +207,7 @@ def _said(done: Rescue, *, applied: bool) -> Sequence[str]:
     lines += [f"DIFFERS: session {name}" for name in done.differing]
     lines += [f"the damaged file is kept as {done.kept}"] if done.kept else []
     lines.append(
-        "Titles, costs and system prompts are the host's own and were not ours to keep; what the user took back stays here."
+        "Titles, costs and system prompts are not stored here, so they are not written. What the user took back stays here."
     )
     return lines
 
@@ -221,5 +220,11 @@ def _data(done: Rescue, *, applied: bool) -> dict[str, Any]:
 
 
 VERBS: Final = (
-    Verb("rescue", _rescue, "write Hermes' state.db again from our record", "[<session>] [apply]", changes=True),
+    Verb(
+        "rescue",
+        _rescue,
+        "write lost conversations back into Hermes' own database (state.db)",
+        "[<session>] [apply]",
+        changes=True,
+    ),
 )

@@ -99,9 +99,9 @@ class Standby:
         """One line for the user of a session, once: that something stands in for the database, or does no longer."""
         if self.engaged and session_id not in self._told:
             where = "memory" if is_memory(self._db.file) else self._db.file.name
-            why = (self._reason or StoreError).__name__
+            way_out = (self._reason or StoreError).remedy
             self._told[session_id] = where
-            said = f"its database {self._db.path.name} cannot be used ({why}); everything is kept in {where} until it works again"
+            said = f"its database {self._db.path.name} cannot be used: {way_out}; everything is kept in {where} meanwhile"
         elif not self.engaged and session_id in self._told:
             said = f"its database works again, and what was kept in {self._told.pop(session_id)} is in it"
         else:
@@ -141,12 +141,12 @@ class Standby:
                     self._db.use(source)
                 continue
             where = "memory" if is_memory(file) else str(file)
-            said = f"the database cannot be used ({type(error).__name__}: {error}); what is said is stored in {where} meanwhile, "
+            said = f"the database cannot be used ({error}); new messages are stored in {where} meanwhile, "
             said += "and merged when it works again"
             for problem in self._health.problems(may_open=False):
-                if problem.message.startswith(f"{type(error).__name__}: "):  # the same, of whatever met it first
+                if problem.remedy == error.remedy:  # the same, of whatever met it first
                     self._health.resolved(problem.topic)
-            self._health.degraded(TOPIC, said, remedy=str(error.remedy))
+            self._health.degraded(TOPIC, said, remedy=f"{error.remedy}; then they are merged")
             if not is_memory(file) and isinstance(error, StoreForeign) and is_earlier(self._db.path):
                 self._adopt()
             return True

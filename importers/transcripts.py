@@ -75,7 +75,7 @@ def read_file(path: Path) -> File:
     head = _object(first)
     if head is not None and "lcm_export" in head:
         return _export(path, head, text.split("\n")[1:])
-    name = f"import:{path.stem}"
+    name = f"import:{path.stem}".encode("utf-8", "backslashreplace").decode()  # a name that is not text, too
     found = [lines for lines in _conversations(path, text.lstrip("\ufeff")) if lines]
     if not found:
         raise BadRequest(f"{path} holds no messages: expected {_WANTED}")

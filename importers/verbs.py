@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote as quoted
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, StoreError
@@ -17,6 +16,8 @@ from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most, one
 from ..ops.render import counted
 from ..storage.files import Progress, header, silent
 from ..storage.foreign import EARLIER, HOST, OPENCLAW, OURS, Foreign
+from ..text.printable import one_line
+from ..text.printable import typed as quoted
 from . import adopt, duplicates, export, host_sessions, importer, openclaw, rescue
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _export(deps: Access, words: Words) -> Answer:
 def _inside(folder: Path, session_id: str, kind: str) -> Path:
     """The file of one conversation in a folder of an operator's choice."""
     if not folder.is_dir():
-        raise BadRequest(f"{folder} is not a folder; an export of all conversations needs one")
+        raise BadRequest(f"{folder} is not a folder. An export of all conversations needs a folder")
     return folder / export.file_name(session_id, kind)
 
 
@@ -79,7 +80,8 @@ def _import(deps: Access, words: Words) -> Answer:
         return lossless_claw(deps, path, mapped, apply=words.apply, progress=words.progress)
     done = importer.take_in(deps, path, words.progress) if words.apply else importer.plan(deps, path)[1]
     kind = "an export of this plugin, taken in exactly" if done.exact else "a transcript"
-    lines = [f"{path}: {kind}; {'session' if len(done.sessions) == 1 else 'sessions'} {', '.join(done.sessions)}"]
+    names = ", ".join(map(one_line, done.sessions))
+    lines = [f"{one_line(str(path))}: {kind}; {'session' if len(done.sessions) == 1 else 'sessions'} {names}"]
     lines += [f"{name}: {value}" for name, value in done.about]
     verb = "added" if words.apply else "to add"
     lines.append(f"{counted(done.added, 'message')} {verb}, {done.present:,} already here")
@@ -110,14 +112,12 @@ def _of_lossless_claw(deps: Access, path: Path) -> bool:
         return True
     typed = quoted(str(path))
     ways = {
-        OURS: f"`hermes lcm restore {typed}` puts it in the place of the present one; what is to be added to that one has to be "
-        "exported from it first",
+        OURS: f"`hermes lcm restore {typed}` would replace the present one with it. To add its messages instead, export them "
+        "from it, then import that file",
         EARLIER: f"`hermes lcm adopt {typed}` takes it in",
         HOST: "`hermes lcm import host` takes in what Hermes itself keeps",
     }
-    raise BadRequest(
-        f"{path} is a database ({kind}), not a file of messages; {ways.get(kind, 'nothing here reads it')}"
-    )
+    raise BadRequest(f"{path} is {kind}, not a file of messages. {ways.get(kind, 'Nothing here reads it')}")
 
 
 def _adopt(deps: Access, words: Words) -> Answer:
@@ -183,9 +183,9 @@ def _import_host(deps: Access, words: Words) -> Answer:
     taken = done.taken
     sessions, conversations = counted(done.sessions, "session"), counted(done.conversations, "conversation")
     lines = [f"{done.path}: {sessions} in {conversations}, {counted(taken.rows, 'row')}"]
-    lines.append(
-        f"{counted(taken.added, 'message')} {'added' if words.apply else 'to add, at most'}, {taken.present:,} already here"
-    )
+    verb = "added" if words.apply else "to add, or fewer"
+    lines.append(f"{counted(taken.added, 'message')} {verb}, {taken.present:,} already here" if taken.added
+                 else f"No new messages; {taken.present:,} already here")  # fmt: skip
     if taken.copies:
         lines.append(f"{taken.copies:,} rows were written again by compactions of the host; each is imported once")
     if taken.own:

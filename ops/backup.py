@@ -554,7 +554,7 @@ def chosen(deps: Access, name: str) -> tuple[Path, tuple[str, ...]]:
         if os.path.isfile(path):  # Path.is_file raises where a folder is closed
             return path, ()
     have = ", ".join(each.path.name for each in known[:-6:-1]) or "none"
-    raise NotFound(f"no backup {name!r}; the newest in {folder}, newest first: {have}")
+    raise NotFound(f"no backup {name!r}; the newest in {folder}: {have}")
 
 
 def _others(deps: Access) -> str:

@@ -237,7 +237,7 @@ def _summaries(sums: Mapping[str, Any]) -> str:
 def line(total: Mapping[str, Any], source: str) -> str:
     """The sums of a day for status."""
     return (
-        f"{total['money']:.3f} dollars in {counted(total['requests'], 'request')}, {total['summary_money']:.3f} of them for "
+        f"${total['money']:.3f} for {counted(total['requests'], 'request')}, ${total['summary_money']:.3f} of it for "
         f"{_summaries(total)} ({source} prices)"
     )
 
@@ -252,22 +252,21 @@ def text(data: Mapping[str, Any]) -> str:
         f"{counted(row['compactions'], 'compaction')}, "
         f"{row['cached']:,} tokens from the cache, {row['uncached']:,} not from it, {row['written']:,} written; "
         f"{_summaries(row)}; "
-        f"{row['money']:.3f} dollars ({row['summary_money']:.3f} of them for summaries)"
+        f"${row['money']:.3f} (${row['summary_money']:.3f} of it for summaries)"
         for row in data["days"]
     ]
     lines += [
-        f"  compaction {fold['assembly']}: {fold['before']:,} to {fold['after']:,} tokens, cost {fold['cost']:.4f}, "
-        f"earned {fold['earned']:.4f} in {counted(fold['requests_since'], 'request')}"
+        f"  compaction {fold['assembly']}: {fold['before']:,} to {fold['after']:,} tokens, cost ${fold['cost']:.4f}, "
+        f"earned ${fold['earned']:.4f} in {counted(fold['requests_since'], 'request')}"
         for row in data["days"][-1:]
         for fold in row["folds"][-10:]
     ]
-    lines.append(f"all: {total['money']:.3f} dollars at {_source(data['prices'])}")
+    lines.append(f"all: ${total['money']:.3f} at {_source(data['prices'])}")
     if data["host_compressor_estimate"] is not None:
         estimate = data["host_compressor_estimate"]
         less = estimate - total["money"]
-        lines.append(
-            f"Hermes' own compressor would have cost about {estimate:.3f}: {abs(less):.3f} {'more' if less >= 0 else 'less'}"
-        )
+        by = f"${abs(less):.3f} {'more' if less >= 0 else 'less'}"
+        lines.append(f"Hermes' own compressor would have cost about ${estimate:.3f}: {by}")
         lines.append(f"({data['host_compressor_formula']})")
     return "\n".join(lines)
 
@@ -276,6 +275,4 @@ def _source(prices: Mapping[str, Any]) -> str:
     if prices["source"] != "stated":
         return f"{prices['source']} prices"
     read, cached, written = prices["main"]
-    return (
-        f"assumed prices ({read:g} read, {cached:g} cached, {written:g} written per million tokens; Hermes knows none)"
-    )
+    return f"assumed prices (per million tokens ${read:g} read, ${cached:g} cached, ${written:g} written; Hermes knows none)"

@@ -91,7 +91,9 @@ def _redactor(deps: Access, names: Sequence[str]) -> Redactor:
     """A redactor of the kinds that are named, or configured. Raises BadRequest where none of the names is a kind."""
     redactor = Redactor(names or deps.config.sensitive_patterns or SENSITIVE_PATTERNS)
     if names and len(redactor.unknown) == len(names):
-        raise BadRequest(f"{', '.join(redactor.unknown)}: no kind of secret; there are {', '.join(CATALOGUE)}, and all")
+        raise BadRequest(
+            f"not a kind of secret: {', '.join(redactor.unknown)}. The kinds are {', '.join(CATALOGUE)}, and all"
+        )
     return redactor
 
 

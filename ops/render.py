@@ -120,36 +120,36 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     pressure = data["prompt_pressure"]
     live = data["agent_runs_here"]
     source = "" if live else f" (from {data['context_length_source']})"
-    length = f"{data['context_length']:,}{source}" if known else data.get("context_length_note", "unknown")
+    length = f"{data['context_length']:,} tokens{source}" if known else data.get("context_length_note", "unknown")
     uninitialised = not known and not data["bound"]
     rows = [
-        ("session_id", _named(data)),
+        ("session", _named(data)),
         ("context window", length),
         (
-            "threshold_tokens",
-            "(uninitialized)" if uninitialised else f"{data['threshold_tokens']:,} ({data['threshold_source']})",
+            "threshold",
+            "unknown" if uninitialised else f"{data['threshold_tokens']:,} tokens ({data['threshold_source']})",
         ),
         (
-            "prompt pressure",
+            "prompt size",
             f"{pressure['of_context']:.1%} of the window, {pressure['of_threshold']:.1%} of the threshold"
             if live
-            else "known in a chat, after its first message",
+            else "only a running agent knows it; ask /lcm status in the chat",
         ),
-        *([("last_prompt_tokens", f"{data['last_prompt_tokens']:,}")] if live else []),
+        *([("last prompt", f"{data['last_prompt_tokens']:,} tokens")] if live else []),
         *_next_fold(data["background"]),
         *_fleet(data["background"]),
-        ("compression_count", str(data["compression_count"])),
+        ("compactions", f"{data['compression_count']:,}"),
         *_tokens(data["token_calibration"]),
     ]
     life = data.get("lifecycle") or {}
     if life:
         began, kept = _ORIGINS.get(life["origin"], life["origin"]), _MODES.get(life["mode"], life["mode"])
-        rows.append(("lifecycle", f"{began}; {kept}; {'ended' if life['ended_at'] else 'active'}"))
+        rows.append(("state", f"{'ended' if life['ended_at'] else 'active'}; {kept}; {began}"))
     if data["last_rotate_at"] is not None:
-        rows.append(("last_rotate_at", moment(data["last_rotate_at"])))
-        rows.append(("rotate backup", data["rotate_backup_path"]))
+        rows.append(("last rotation", moment(data["last_rotate_at"])))
+        rows.append(("its backup", data["rotate_backup_path"]))
     if life.get("rotate_ordered"):
-        rows.append(("rotate", "ordered; it happens at the next message"))
+        rows.append(("rotation", "ordered; it happens at the next message"))
     spent = data.get("cost_today") or {}
     if spent.get("requests") or spent.get("summaries"):
         rows.append(("cost today", spent["line"]))
@@ -166,7 +166,9 @@ def exam_line(last: Mapping[str, Any]) -> str:
     counts = last["all"]
     prompt, look, lost = (f"{counts[grade] / max(1, counts['n']):.0%}" for grade in ("prompt", "look", "lost"))
     when = moment(last["at"])
-    return f"{prompt} in the prompt, {look} one look away, {lost} lost of {counted(counts['n'], 'question')} ({when})"
+    return (
+        f"{counted(counts['n'], 'question')}: {prompt} in the prompt, {look} one search away, {lost} not found ({when})"
+    )
 
 
 def _named(data: Mapping[str, Any]) -> str:
@@ -210,10 +212,15 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
             rows.append(
                 ("messages", f"{store['session_messages']:,} of this session, {store['total_messages']:,} in all")
             )
-            depths = ", ".join(f"d{depth}: {sum(each.values())}" for depth, each in dag["by_depth"].items())
-            rows.append(
-                ("summaries", f"{dag['nodes']} ({depths or 'none'}), {dag['provisional'] or 'none'} not verified")
+            depths = ", ".join(f"{sum(each.values()):,} of depth {depth}" for depth, each in dag["by_depth"].items())
+            rest = (
+                f", {dag['provisional']:,} not verified"
+                if dag["provisional"]
+                else ", all verified"
+                if dag["nodes"]
+                else ""
             )
+            rows.append(("summaries", f"{dag['nodes']:,}{f' ({depths})' if depths else ''}{rest}"))
         else:
             rows += [("messages", f"{store['total_messages']:,}"), ("summaries", f"{dag['total_nodes']:,}")]
     if data.get("lcm_map"):
@@ -298,7 +305,7 @@ def preset_text(data: Mapping[str, Any]) -> str:
             "the model is of its family" if data["match"] == "model" else "only the window was compared, not the model"
         )
         rows += [("why", data["reason"]), ("match", f"{data['match']}: {match}")]
-    rows.append(("values from", f"{data['provenance']} (policy {data['policy_version']}, {data['policy_file']})"))
+    rows.append(("values from", f"{data['provenance']} (version {data['policy_version']})"))
     rows += [("measured", _compared(data))] if data["metrics"] else []
     lines = table(rows, indent="")
     for name, change in data["would_change"].items():

@@ -249,7 +249,7 @@ def tried(config: Config, values: Mapping[str, object]) -> Config:
 
 _SHOWN: Final = (
     ("compactions", "compactions"), ("summaries", "summaries"), ("largest prompt", "largest_prompt"),
-    ("mean prompt", "mean_prompt"), ("raw messages after one", "raw_messages_kept"), ("dollars", "dollars"),
+    ("mean prompt", "mean_prompt"), ("raw messages after each", "raw_messages_kept"), ("dollars", "dollars"),
 )  # fmt: skip
 
 

@@ -85,9 +85,7 @@ def _which(deps: Access) -> str:
         return "no session is bound here; type this into the session that is to be rotated"
     if not deps.db.exists or not deps.sessions.recent(principal=None, limit=1):
         return "nothing is stored yet, so there is no session to rotate"
-    return (
-        f"no session is named; name one: `/lcm rotate --session ID`. The newest, newest first: {newest(deps.sessions)}"
-    )
+    return f"name a session: `/lcm rotate --session ID`. The newest sessions: {newest(deps.sessions)}"
 
 
 def _outside_the_tail(deps: Access, session: Session, count: int) -> int:

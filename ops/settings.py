@@ -24,8 +24,8 @@ def setting_named(word: str) -> Knob:
     name = word.strip().lower().removeprefix(ENV_PREFIX.lower()).removeprefix("lcm.")
     if name not in KNOBS:
         near = difflib.get_close_matches(name[:60], list(KNOBS), n=1, cutoff=0.6)
-        meant = f"; did you mean {near[0]}?" if near else ""
-        raise BadRequest(f"there is no setting {word!r}{meant}; `/lcm config get all` lists them")
+        meant = f" Did you mean {near[0]}?" if near else ""
+        raise BadRequest(f"there is no setting {word!r}.{meant} `/lcm config get all` lists them")
     return KNOBS[name]
 
 

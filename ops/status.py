@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..archive.ranges import ARCHIVED, RESTORED, Archives
 from ..config import KNOBS, MODE_SETTINGS, Config, setting_text
-from ..errors import LcmError, StoreCorrupt, StoreError
+from ..errors import LcmError, StoreCorrupt, StoreError, worded
 from ..recall import mapping
 from ..recall.access import Access
 from ..storage import durable
@@ -181,7 +181,8 @@ def database_state(deps: Access) -> dict[str, Any]:
 
 
 def _said(exc: LcmError) -> dict[str, str]:
-    return {"error": f"{type(exc).__name__}: {exc}", "remedy": str(getattr(exc, "remedy", StoreError.remedy))}
+    remedy = str(getattr(exc, "remedy", StoreError.remedy))
+    return {"error": worded(exc), "kind": type(exc).__name__, "remedy": remedy}
 
 
 def _owners(deps: Access) -> dict[str, Any]:

@@ -47,7 +47,7 @@ from ..text.printable import printable, printable_json
 
 _Parse = Callable[..., tuple[argparse.Namespace, list[str]]]
 _EXIT = (
-    "exit codes: 0 done or nothing wrong, 1 something is wrong, 2 refused, 3 the database could not do it, 130 stopped"
+    "Exit codes: 0 done, nothing wrong; 1 something is wrong; 2 refused; 3 the database could not do it; 130 stopped."
 )
 #: Options whose name and value are words of the verb.
 _WORDS = {
@@ -96,7 +96,10 @@ def _everywhere(parser: argparse.ArgumentParser) -> _Parse:
     def known(args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:
         typed = list(sys.argv[1:] if args is None else args)
         if asked := _help_wanted(typed):
-            parser.exit(0, f"{at_terminal(asked, None).whole}\n")
+            _show(
+                at_terminal(asked, None), as_json="--json" in typed
+            )  # not to stderr: the host hides that while it parses
+            parser.exit()
         end = typed.index("--") if "--" in typed else len(typed)
         found, left = parse(typed[:end], namespace)
         found.words = [*found.words, *(word for word in left if not word.startswith("-")), *typed[end + 1 :]]
@@ -228,7 +231,7 @@ def _session(runtime: Runtime, named: str | None, verb: Verb) -> Session | None:
             found = runtime.sessions.find(named)
             if found is None:
                 there = newest_named(runtime.sessions)
-                raise BadRequest(f"nothing is stored under a session {named!r}; the newest, newest first: {there}")
+                raise BadRequest(f"nothing is stored under a session {named!r}; the newest sessions: {there}")
             return found
         newest = [] if verb.changes else runtime.sessions.recent(principal=None, limit=1)
         return newest[0] if newest else None

@@ -59,6 +59,7 @@ class EngineState:
     last_compression: Mapping[str, Any] = field(default_factory=dict)
     engine_name_in_use: str | None = None
     compression_enabled: bool = True
+    misspelt_block: str = ""  # a key of config.yaml that was meant to be ``lcm``
     host_version: str | None = None
     missing_hooks: tuple[str, ...] = ()  # of those that the plugin registers, what the host does not know
     background: Mapping[str, Any] = field(default_factory=dict)

@@ -199,9 +199,7 @@ class Search:
             return in_turns([search(words.parse(each)) for each in apart], limit) if apart else search(self._query)
         except StoreError as exc:
             # The index is a cache: a broken one makes search slower and coarser, never impossible.
-            self._degraded = (
-                f"the search index cannot be read ({type(exc).__name__}): the newest messages were scanned instead"
-            )
+            self._degraded = f"the search index cannot be read ({exc}): the newest messages were scanned instead"
             literal = self._query.literal[:200]
             found = scan(re.escape(literal)) if literal else Hits((), (), 0, False)
             words_ = "|".join(re.escape(word) for word in literal.split() if len(word) > 3)
@@ -253,9 +251,7 @@ class Search:
         try:
             return self._caller.node_index.search(self._query, scope=self._scope_of_nodes(), limit=limit)
         except StoreError as exc:
-            self._degraded = (
-                f"the index of summaries cannot be read ({type(exc).__name__}): summaries were not searched"
-            )
+            self._degraded = f"the index of summaries cannot be read ({exc}): summaries were not searched"
             return NodeHits((), (), 0, False)
 
     def _scope_of_nodes(self) -> Scope:

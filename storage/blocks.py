@@ -85,7 +85,7 @@ class Blocks:
 
 def unreadable(store_id: int, exc: Exception) -> StoreCorrupt:
     """The error for a row whose stored JSON cannot be read."""
-    return StoreCorrupt(f"the content of msg_{store_id} cannot be read ({type(exc).__name__}: {exc})")
+    return StoreCorrupt(f"the content of msg_{store_id} cannot be read ({exc})")
 
 
 def grouped(rows: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, list[tuple[int, str]]]]:

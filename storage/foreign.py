@@ -18,7 +18,9 @@ from urllib.parse import quote
 from ..errors import BadRequest, StoreBusy, StoreError, StoreForeign
 from . import schema
 
-OURS, EARLIER, OPENCLAW, HOST, OTHER, EMPTY = "ours", "earlier hermes-lcm", "lossless-claw", "host", "other", "empty"
+OURS, EARLIER = "an archive of this plugin", "a database of the earlier hermes-lcm plugin"
+OPENCLAW, HOST = "a database of lossless-claw", "a session database of Hermes"
+OTHER, EMPTY = "a database of another program", "an empty database"
 _KINDS = (
     (EARLIER, {"messages": {"store_id", "session_id", "role", "content"}}),
     (OPENCLAW, {"conversations": {"conversation_id", "session_id"}, "messages": {"message_id", "conversation_id", "seq"}}),

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
+from ..errors import LcmError, StoreBusy, StoreError, StoreFull, StoreReadOnly, worded
 from ..text.content import mapped
 from .connection import Database
 
@@ -88,8 +88,9 @@ logger = logging.getLogger("hermes_lcm")
 
 #: Topics about settings. Each process has its own to tell: what an earlier one told may have been corrected since.
 _OF_SETTINGS = ("setting ", "sensitive pattern ", "message pattern ", "slow pattern", "metrics file")
-#: What is wrong with the file for a while, and with every topic that needs it: how ``degraded`` begins to tell it.
-_PASSING = tuple(f"{kind.__name__}: " for kind in (StoreBusy, StoreFull, StoreReadOnly))
+#: Remedies of what is wrong with the file for a while, and with every topic that needs it.
+_PASSING = frozenset(kind.remedy for kind in (StoreBusy, StoreFull, StoreReadOnly))
+_DEFECT = "see the log of Hermes for the traceback, and report it with `/lcm status`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,10 @@ class Health:
     def degraded(self, topic: str, error: BaseException | str, *, severity: str = "error", remedy: str = "") -> None:
         """Remember a problem. The same topic again counts up."""
         now = self._clock()
-        said = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        said = error if isinstance(error, str) else worded(error)
         topic = self.clean(topic)
         said = self.clean(said.encode("utf-8", "backslashreplace").decode("utf-8"))
-        remedy = remedy or str(getattr(error, "remedy", ""))
+        remedy = remedy or str(getattr(error, "remedy", "" if isinstance(error, str | LcmError | OSError) else _DEFECT))
         with self._lock:
             self.failures[topic] += 1
             before = self._problems.get(topic)
@@ -143,6 +144,13 @@ class Health:
             if not topic.startswith(_OF_SETTINGS):
                 self._unsaved.add(topic)
 
+    def found(self, topic: str, said: str, *, remedy: str) -> None:
+        """Remember a state that lasts until it is mended: met again, it neither counts up nor is written again."""
+        self._load()
+        before = self._problems.get(self.clean(topic))
+        if before is None or before.message != self.clean(said)[:500]:
+            self.degraded(topic, said, remedy=remedy)
+
     def resolved(self, topic: str) -> None:
         """Note that a problem is gone."""
         topic = self.clean(topic)
@@ -156,9 +164,7 @@ class Health:
 
     def written(self) -> None:
         """Note that something was stored: failures for want of a lock, of room or of the right to write are over."""
-        for topic in [
-            topic for topic, problem in self._problems.copy().items() if problem.message.startswith(_PASSING)
-        ]:
+        for topic in [topic for topic, problem in self._problems.copy().items() if problem.remedy in _PASSING]:
             self.resolved(topic)
 
     def save(self) -> None:

@@ -125,7 +125,7 @@ class Payloads:
         raw, why = self._read(sha, size)
         if why:
             remedy = f"put {sha}.z back from a backup of {self.folder}"
-            self._health.degraded(_UNREADABLE + sha[:16], f"file_{sha[:16]} cannot be read: {why}", remedy=remedy)
+            self._health.found(_UNREADABLE + sha[:16], f"file_{sha[:16]} cannot be read: {why}", remedy=remedy)
             return None
         text = raw.decode("utf-8", "surrogatepass")
         self._health.resolved(_UNREADABLE + sha[:16])

@@ -91,17 +91,17 @@ def _money(said: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "total" not in money:
         return []
     saved = money["saved"]
-    spent = f"{money['total']['money']:.2f} dollars in all, {money['session'].get('money', 0):.2f} here"
+    spent = f"${money['total']['money']:.2f} in all, ${money['session'].get('money', 0):.2f} here"
     if saved is None:
         return [("money", spent)]
-    than = f"{abs(saved):.2f} {'less' if saved >= 0 else 'more'} than Hermes' own compressor"
+    than = f"${abs(saved):.2f} {'less' if saved >= 0 else 'more'} than Hermes' own compressor"
     return [("money", f"{spent}; {than}, estimated")]
 
 
 def _health(said: Mapping[str, Any]) -> list[tuple[str, str]]:
     bad = [f"{each['severity']}: {each['topic']}: {one_line(each['message'])}" for each in said["problems"]]
     if not bad:
-        return [("health", "nothing is wrong that the plugin knows of")]
+        return [("health", "no problem is known; the doctor checks more")]
     more = [f"and {len(bad) - _PROBLEMS} more: `hermes lcm doctor`"] if len(bad) > _PROBLEMS else []
     return [("health" if not n else "", text) for n, text in enumerate([*bad[:_PROBLEMS], *more])]
 

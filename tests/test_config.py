@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_lcm import config
-from hermes_lcm.config import KNOBS, Config, load, matches_session
+from hermes_lcm.config import KNOBS, NEEDS, Config, load, matches_session
+
+#: Values of settings that need another one, and of those that they need.
+UNUSUAL = {
+    "condensation_fanin": "6", "retention": "cron:30d=purge", "retention_every_hours": "6", "retention_apply": "true",
+    "metrics_path": "/tmp/metrics", "fleet_dsn": "postgresql://h/d", "fleet_objects": "https://k:s@h/b",
+    "dynamic_leaf_chunk_enabled": "true", "large_output_externalization_enabled": "true", "incremental_max_depth": "2",
+}  # fmt: skip
 
 SPEC: dict[str, object] = {
     "context_threshold": 0.75,
@@ -202,6 +209,35 @@ def test_shares_that_leave_no_room_are_refused_together() -> None:
     assert (read.tail_share, read.prefix_share, len(read.problems)) == (0.03, 0.25, 1)
 
 
+@pytest.mark.parametrize(("enabled", "size"), [("true", "1000"), ("false", "1000")])
+def test_a_largest_chunk_below_the_usual_one_is_refused(enabled: str, size: str) -> None:
+    """With its value, also where chunks do not grow."""
+    read = load({"LCM_DYNAMIC_LEAF_CHUNK_MAX": size, "LCM_DYNAMIC_LEAF_CHUNK_ENABLED": enabled})
+
+    refused = "LCM_DYNAMIC_LEAF_CHUNK_MAX='1000': expected LCM_LEAF_CHUNK_TOKENS or more; using 20000"
+    assert read.dynamic_leaf_chunk_max == 20_000
+    assert refused in [str(each) for each in read.problems]
+
+
+@pytest.mark.parametrize(("name", "needed"), NEEDS.items())
+@pytest.mark.parametrize("place", ["env", "block"])
+def test_a_setting_that_does_nothing_alone_says_what_it_needs(name: str, needed: str, place: str) -> None:
+    """In the environment and in config.yaml; with the other one beside it there is nothing to say."""
+    value, on = UNUSUAL.get(name, "30000"), UNUSUAL.get(needed, "1")
+    off = {"incremental_max_depth": "0", "summary_spend_max_calls": "0"}.get(needed)
+
+    def told(**given: str) -> list[str]:
+        env = {KNOBS[each].env: text for each, text in given.items()}
+        read = load(env) if place == "env" else load({}, given)
+        written = KNOBS[name].env if place == "env" else f"lcm.{name}"
+        return [str(each) for each in read.problems if each.name == written]
+
+    alone = told(**{name: value, **({needed: off} if off else {})})
+    assert [each.partition(" has ")[2] for each in alone] == [f"no effect: set {KNOBS[needed].env} too"]
+    assert told(**{name: value, needed: on}) == []
+    assert told() == []
+
+
 @pytest.mark.parametrize(("enabled", "problems"), [("true", 1), ("false", 0)])
 def test_the_largest_chunk_is_not_below_the_usual_one(enabled: str, problems: int) -> None:
     """Raised without a word unless somebody asked for growing chunks."""
@@ -219,6 +255,9 @@ def test_the_largest_chunk_is_not_below_the_usual_one(enabled: str, problems: in
         ({"LCM_FRESH_TIAL_COUNT": "3"}, {}, "LCM_FRESH_TAIL_COUNT"),
         ({"LCM_CONTEXT_TRESHOLD": "3"}, {}, "LCM_CONTEXT_THRESHOLD"),
         ({"LCM_DB_PATH": "x"}, {}, "LCM_DATABASE_PATH"),
+        ({"lcm_fresh_tail_count": "3"}, {}, "LCM_FRESH_TAIL_COUNT"),
+        ({"HERMES_LCM_FRESH_TAIL_COUNT": "3"}, {}, "LCM_FRESH_TAIL_COUNT"),
+        ({"LMC_FRESH_TAIL_COUNT": "3"}, {}, "LCM_FRESH_TAIL_COUNT"),
         ({}, {"fresh_tial_count": 3}, "lcm.fresh_tail_count"),
         ({}, {"fresh-tail-count": 3}, "lcm.fresh_tail_count"),
         ({}, {"LCM_FRESH_TAIL_COUNT": 3}, "lcm.fresh_tail_count"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import Final
 
 #: C0 but tab and line feed, DEL and C1, soft hyphen, invisible and direction marks, line and paragraph separators, surrogates,
@@ -31,6 +32,27 @@ def printable_json(text: str) -> str:
 def one_line(text: str) -> str:
     """A name for a line of its own: a line feed is an escape too."""
     return printable(text).replace("\n", "\\n")
+
+
+def typed(word: str) -> str:
+    """A word as a shell takes it, also with characters that a terminal would obey: those as ``$'...'`` writes them."""
+    if printable(word) == word and "\n" not in word:
+        return shlex.quote(word)
+    each = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t"}
+    raw = "".join(each.get(char) or (char if _shown(char) else _bytes_of(char)) for char in word)
+    return f"$'{raw}'"
+
+
+def _shown(char: str) -> bool:
+    return printable(char) == char
+
+
+def _bytes_of(char: str) -> str:
+    """A character as octal bytes: unlike hexadecimal ones they end after three digits in every shell."""
+    return "".join(
+        f"\\{byte:03o}"
+        for byte in char.encode("utf-8", "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass")
+    )
 
 
 def _plain(text: str) -> bool:

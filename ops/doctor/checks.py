@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import LcmError, StoreBusy, StoreError
+from ...errors import LcmError, StoreBusy, StoreError, worded
 from ...recall.access import Access
 from ...storage import files
 from ...storage.files import Progress, silent
@@ -158,7 +158,7 @@ def _asked(check: Check, deps: Access, deep: bool) -> Finding:
         return check.run(deps, deep)
     except (zlib.error, ValueError, TypeError, AttributeError) as exc:  # a row that is not what the store wrote
         return fail(
-            f"a stored row cannot be read ({type(exc).__name__})",
+            f"a stored row cannot be read: {exc}",
             meaning="the file is damaged in a way that SQLite does not notice",
             remedy="look at what can be saved; apply keeps the damaged file",
             command="/lcm doctor repair",
@@ -172,7 +172,7 @@ def _asked(check: Check, deps: Access, deep: bool) -> Finding:
     except LcmError as exc:
         kind = warn if isinstance(exc, StoreBusy) else fail
         return kind(
-            f"{type(exc).__name__}: {exc}",
+            worded(exc),
             meaning="this could not be checked",
             remedy=_another(str(getattr(exc, "remedy", StoreError.remedy)), deps),
         )

@@ -41,8 +41,9 @@ def problems(deps: Access, _deep: bool) -> Finding:
     first = found[0]
     kind = fail if any(each.severity == "error" for each in found) else warn
     more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
+    often = f" ({counted(first.count, 'time')})" if first.count > 1 else ""
     return kind(
-        f"{first.topic}: {first.message} ({counted(first.count, 'time')}{more})",
+        f"{first.topic}: {first.message}{often}{more}",
         meaning="something failed and the turn went on without it; it stays here until it works again",
         remedy=first.remedy or "see the log of Hermes for the first occurrence",
         problems=[
@@ -88,6 +89,9 @@ _USUAL_SESSIONS = tuple(
 )
 
 
+_SHARES = ("low_water", "tail_share", "prefix_share")
+
+
 def _useless(deps: Access) -> list[tuple[str, bool]]:
     """(what makes the plugin do nothing, is that a failure)."""
     config, out = deps.config, list[tuple[str, bool]]()
@@ -102,6 +106,13 @@ def _useless(deps: Access) -> list[tuple[str, bool]]:
     if config.context_threshold > 1 and config.context_threshold >= size:
         said = f"LCM_CONTEXT_THRESHOLD={config.context_threshold:,} ({config.provenance('context_threshold')}) is not below the "
         out.append((f"{said}window of {size:,} tokens: compaction begins only when it is full", False))
+    shares = config.tail_share + config.prefix_share
+    if any(config.provenance(name) != "default" for name in _SHARES) and shares > config.low_water:
+        low = f"LCM_LOW_WATER={config.low_water:g} ({config.provenance('low_water')})"
+        said = f"is below LCM_TAIL_SHARE + LCM_PREFIX_SHARE={shares:g}: a compaction leaves less than the two may take"
+        out.append((f"{low} {said}", False))
+    if deps.engine.misspelt_block:
+        out.append((f"{deps.engine.misspelt_block}: in config.yaml is not read; the block is called lcm:", False))
     if config.metrics_path and (why := _not_writable(deps.db.path.parent / Path(config.metrics_path).expanduser())):
         out.append((f"LCM_METRICS_PATH ({config.provenance('metrics_path')}): {why}", False))
     return out

@@ -35,7 +35,7 @@ def database(deps: Access, _deep: bool) -> Finding:
         return _nothing(deps)
     if state["state"] == "ready":
         return _writable(deps.db.path)
-    command = "/lcm doctor repair" if state["error"].startswith(StoreCorrupt.__name__) else ""
+    command = "/lcm doctor repair" if state["kind"] == StoreCorrupt.__name__ else ""
     return fail(
         state["error"],
         meaning="nothing new is stored and nothing is found until this is solved; the host goes on with its own messages",

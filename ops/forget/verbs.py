@@ -34,8 +34,8 @@ _THERE: Final = (
 )
 
 _NOT_OURS: Final = (
-    "It is not ours to change: `hermes sessions delete ID` removes one there. "
-    "Nothing that it shows is taken in here again."
+    "This plugin does not change that file: `hermes sessions delete ID` removes one there. "
+    "What was purged is not stored here again from it."
 )
 
 
@@ -107,7 +107,7 @@ def _planned(planned: purge.Plan) -> list[str]:
         ("summary", (f"sum_{each}" for each in planned.nodes)),
         ("archive", (str(each) for each in planned.archives)),
         ("payload file", planned.payloads),
-        ("backup or export", (path.name for path in planned.copies)),
+        ("copy", (path.name for path in planned.copies)),
     )
     lines: list[str] = []
     for thing, named in kinds:

@@ -207,7 +207,10 @@ def test_names_that_would_not_read_back_are_refused(
 def test_what_is_no_such_database_is_refused(source: Path, tmp_path: Path) -> None:
     """Our own, or none."""
     Home(tmp_path / "home").say("hello")
-    for path, said in ((tmp_path / "home" / "lcm.db", "ours"), (tmp_path / "nothing.db", "no such file")):
+    for path, said in (
+        (tmp_path / "home" / "lcm.db", "an archive of this plugin"),
+        (tmp_path / "nothing.db", "no such file"),
+    ):
         code, answer = script(path, tmp_path / "home" / "lcm.db")
         assert code == REFUSED
         assert said in answer["error"]

@@ -386,7 +386,7 @@ def test_the_backups_that_may_have_been_meant_are_named_newest_first(world: Home
     for day in range(1, 8):
         (folder / f"lcm-2026010{day}-000000.sqlite3").touch()
 
-    with pytest.raises(NotFound, match=r"newest first: lcm-20260107\S+ lcm-20260106.*, lcm-20260103-000000\.sqlite3$"):
+    with pytest.raises(NotFound, match=r": lcm-20260107\S+ lcm-20260106.*, lcm-20260103-000000\.sqlite3$"):
         backup.plan_restore(world.deps(), "newest")
 
 

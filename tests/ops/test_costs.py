@@ -145,6 +145,6 @@ def test_status_says_what_today_cost_and_what_was_written_for_nothing(world: Wor
     world.session("s")
     said = command.run("status", command.operator_access(world.runtime, world.runtime.find_session("s"), None))
 
-    assert "3.000 dollars in 2 requests" in said
+    assert "$3.000 for 2 requests" in said
     assert "4 summaries" in said
     assert "1 written for nothing (25%)" in said

@@ -95,8 +95,8 @@ def test_a_message_that_is_no_json_stops_no_preview(world: Home) -> None:
 def test_unknown_names_are_told(world: Home, tmp_path: Path) -> None:
     """The others count; none at all is refused, also before there is a message."""
     assert "not a kind of secret: nonsense" in run("redact preview jwt,nonsense", world.deps())
-    assert "no kind of secret" in run("redact preview nonsense", world.deps())
-    assert "no kind of secret" in run("redact preview nonsense", Home(tmp_path / "new").idle())
+    assert "not a kind of secret" in run("redact preview nonsense", world.deps())
+    assert "not a kind of secret" in run("redact preview nonsense", Home(tmp_path / "new").idle())
 
 
 def test_a_chat_sees_its_own_messages_only(world: Home) -> None:

@@ -270,7 +270,7 @@ def test_the_text_says_what_a_session_is(world: Home) -> None:
     """How it began, what is done with it, and whether it has ended."""
     said = render.status_text(status(world.deps()))
 
-    assert "new conversation; stored and summarised; active" in said
+    assert "active; stored and summarised; new conversation" in said
 
 
 def test_the_text_names_an_unknown_window_once(world: Home) -> None:

@@ -24,6 +24,7 @@ from hermes_lcm import command
 from hermes_lcm.command import FAILED, FOUND, OK, REFUSED, VERBS, run
 from hermes_lcm.plugin import cli
 from hermes_lcm.storage import connection
+from hermes_lcm.text.printable import printable
 
 
 @pytest.fixture(autouse=True)
@@ -281,7 +282,7 @@ def test_a_verb_that_is_mistyped_gets_the_nearest_name(
     ("typed", "said"),
     [
         ("preset", "`/lcm preset show NAME` says what one of them sets"),
-        ("redact nonsense", "nonsense: no kind of secret"),
+        ("redact nonsense", "not a kind of secret: nonsense"),
         ("status dep", "`/lcm status` does not take 'dep' (it takes: deep);"),
         ("doctor claen", "retention, duplicates, deep, verbose);"),
         ("import /no/such/file", "at the terminal"),
@@ -330,9 +331,9 @@ def test_a_flag_that_a_verb_has_no_use_for_is_refused(
         ("restore latest x", "unexpected 'x': `hermes lcm restore` takes one backup"),
         ("redact preview apply", "`hermes lcm redact preview` does not take 'apply'"),
         ("preset sugest", "did you mean `hermes lcm preset suggest`?"),
-        ("export nope", "under a session 'nope'; the newest, newest first: s1"),
+        ("export nope", "under a session 'nope'; the newest sessions: s1"),
         ("export pdf", "'pdf' is not a format (formats: jsonl, markdown), and you may read nothing"),
-        ("status --session nope", "under a session 'nope'; the newest, newest first: s1"),
+        ("status --session nope", "under a session 'nope'; the newest sessions: s1"),
     ],
 )
 def test_a_refusal_names_the_word_and_what_would_do(
@@ -398,7 +399,7 @@ def test_a_terminal_knows_the_window(
     text = shown_by(capsys)
 
     assert (said["context_length"], said["context_length_source"]) == (size, source)
-    assert (f"{size:,} (from {source})" in text) if size else ("unknown; using 128,000" in text)
+    assert (f"{size:,} tokens (from {source})" in text) if size else ("unknown; using 128,000" in text)
     assert not [each for each in said["problems"] if each["topic"] == "context window"]
 
 
@@ -610,11 +611,30 @@ def test_a_verb_has_help_of_its_own(words: list[str], world: Home, capsys: pytes
     """Its words, an example, and whether it changes something; not the list of all verbs."""
     with suppress(SystemExit):
         call(world, *words)
-    shown = shown_by(capsys)
+    shown = capsys.readouterr().out  # the host hides what is written to stderr while it parses
 
     assert "hermes lcm restore [<name>|latest] [apply]" in shown
     assert "example: hermes lcm restore latest" in shown
     assert "hermes lcm status" not in shown
+
+
+@pytest.mark.parametrize(
+    "name", ["x y", "it's", "tab\tand\nline", "\x1b[31mred", "back\\slash\x07", "\u202eevil", "\udcff raw", "ünder 漢"]
+)
+def test_a_suggested_command_can_be_pasted(
+    name: str, world: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Into a shell, which gets the very file; and the terminal obeys nothing of its name."""
+    path = tmp_path / f"{name}.jsonl"
+    path.write_text('{"role": "user", "content": "hi"}\n')
+    assert call(world, "import", str(path)) == OK
+    said = capsys.readouterr().out
+    command = said.split("`hermes lcm import ")[1].split(" --apply`")[0]
+    got = subprocess.run(["bash", "-c", f"printf %s {command}"], capture_output=True, check=True).stdout
+
+    assert got == os.fsencode(path)
+    assert printable(said) == said
+    assert len(said.splitlines()) == 6
 
 
 def test_help_for_nonsense_is_refused(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
@@ -740,7 +760,7 @@ def _one_text(world: Home) -> None:
     [
         (_gone, "is not there, but there are: a backup", "hermes lcm restore lcm-"),
         (_emptied, "is empty, but there are: a backup", "hermes lcm restore lcm-"),
-        (_index_page, "database: StoreCorrupt", "hermes lcm doctor repair"),
+        (_index_page, "lcm.db: ", "hermes lcm doctor repair"),
         (_one_text, "1 message cannot be read, the first is msg_3", "hermes lcm doctor repair"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import sqlite3
@@ -674,6 +675,44 @@ def test_a_problem_is_remembered_by_the_next_process(tmp_path: Path) -> None:
 
     assert [(problem.topic, problem.count, problem.first_at) for problem in found] == [("ingest", 2, 6.0)]
     assert "free disk space" in found[0].remedy
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(kind("lcm.db: it is so") for kind in (errors.StoreBusy, errors.StoreFull, errors.StoreCorrupt, errors.Overtaken)),
+        sqlite3.OperationalError("no such table: x"), KeyError("x"), OSError(28, "No space left on device", "lcm.db"),
+        PermissionError(13, "Permission denied"), ZeroDivisionError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)  # fmt: skip
+def test_a_problem_is_told_in_words_with_a_way_out(error: Exception, tmp_path: Path) -> None:
+    """No name of a Python class begins it; a defect says that it is one."""
+    health = Health(Database(tmp_path / "lcm.db"))
+    health.degraded("compaction", error)
+    (found,) = health.problems()
+
+    assert not re.match(r"[A-Z]\w+(Error|Busy|Full|Corrupt|Overtaken)\b", found.message), found.message
+    assert ("unexpected error" in found.message) == (not isinstance(error, errors.LcmError | OSError))
+    assert found.remedy or isinstance(error, OSError)
+
+
+def test_a_lasting_state_is_counted_once(tmp_path: Path) -> None:
+    """Whoever looks at a missing file again, in this process or the next, neither counts nor writes anything."""
+    for _ in range(2):
+        db = Database(tmp_path / "lcm.db")
+        health = Health(db)
+        db.open()
+        for _ in range(3):
+            health.found("payload file_1", "the file is missing", remedy="put it back")
+        health.save()
+        changed = db.query("SELECT total_changes()")[0][0]
+        db.close()
+
+    assert [(each.count, each.message) for each in Health(Database(tmp_path / "lcm.db")).problems()] == [
+        (1, "the file is missing")
+    ]
+    assert changed == 0
 
 
 def test_a_resolved_problem_is_gone_everywhere(tmp_path: Path) -> None:

@@ -209,9 +209,9 @@ def test_an_empty_home_is_no_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("state", "words", "command"),
     [
-        (wrecked, "StoreCorrupt", "/lcm doctor repair"),
-        (no_database, "StoreCorrupt", "/lcm doctor repair"),
-        (newer, "StoreTooNew", None),
+        (wrecked, "lcm.db: ", "/lcm doctor repair"),
+        (no_database, "lcm.db: ", "/lcm doctor repair"),
+        (newer, "update the plugin", None),
         (foreign, "another program", None),
     ],
     ids=["wrecked", "no-database", "newer", "foreign"],
@@ -264,7 +264,7 @@ def test_a_locked_database_is_explained(tmp_path: Path, held: list[Holder], monk
     said = doctor(world.deps())
     waits = (time.monotonic() - began) / 0.5
 
-    assert "StoreBusy" in finding(said, "database")["detail"]
+    assert "locked" in finding(said, "database")["detail"]
     assert waits < len(CHECKS) / 2
 
 
@@ -276,7 +276,7 @@ def test_a_read_only_home_is_explained() -> None:
     said = unprivileged(lambda: doctor(Home(home).idle()))
 
     assert said["overall"] == "unhealthy"
-    assert "StoreReadOnly" in finding(said, "database")["detail"]
+    assert "readonly" in finding(said, "database")["detail"]
     assert "writable" in finding(said, "database")["remedy"]
 
 

@@ -67,6 +67,7 @@ USELESS: dict[str, tuple[dict[str, str], str, str]] = {
     "every platform": ({"ignore_session_patterns": "cli,telegram,cron,api"}, "fail", "keeps out every session"),
     "a threshold above the window": ({"context_threshold": "300000"}, "warn", "not below the window"),
     "a metrics file that cannot be": ({"metrics_path": "/nonexistent/x/y"}, "warn", "LCM_METRICS_PATH (env)"),
+    "shares above the low water": ({"low_water": "0.2"}, "warn", "below LCM_TAIL_SHARE + LCM_PREFIX_SHARE=0.28"),
     "a bracket in a glob": ({"ignore_session_patterns": "["}, "warn", "expected a comma-separated list of globs"),
     "a relative path": ({"database_path": "relative.db"}, "warn", "expected an absolute path"),
 }
@@ -88,6 +89,13 @@ def test_compression_that_is_off_is_a_failure(tmp_path: Path) -> None:
     found = finding(doctor(Home(tmp_path).deps(None, compression_enabled=False)), "settings")
 
     assert (found["status"], "nothing is ever compacted" in found["detail"]) == ("fail", True)
+
+
+def test_a_block_of_another_name_is_named(tmp_path: Path) -> None:
+    """Nothing in it is read."""
+    found = finding(doctor(Home(tmp_path).deps(None, misspelt_block="hermes-lcm")), "settings")
+
+    assert (found["status"], "hermes-lcm: in config.yaml is not read" in found["detail"]) == ("warn", True)
 
 
 def test_a_refused_setting_of_the_file_has_its_line(tmp_path: Path) -> None:
