@@ -101,7 +101,9 @@ class Standby:
             where = "memory" if is_memory(self._db.file) else self._db.file.name
             way_out = (self._reason or StoreError).remedy
             self._told[session_id] = where
-            said = f"its database {self._db.path.name} cannot be used: {way_out}; everything is kept in {where} meanwhile"
+            said = (
+                f"its database {self._db.path.name} cannot be used: {way_out}; everything is kept in {where} meanwhile"
+            )
         elif not self.engaged and session_id in self._told:
             said = f"its database works again, and what was kept in {self._told.pop(session_id)} is in it"
         else:
