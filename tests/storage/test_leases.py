@@ -20,7 +20,7 @@ import sys
 from hermes_lcm.storage.connection import Database
 from hermes_lcm.storage.leases import Leases
 held = Leases(Database({path!r}))
-assert held.take("work", 180.0)
+assert held.claim("work", 180.0)
 held.join("session:s")
 print("held", flush=True)
 sys.stdin.readline()
