@@ -153,7 +153,7 @@ def _search(deps: Access, words: Words) -> Answer:
         if not each["near"]
         for line in (
             f"{each['address']}  {each['when']}  {each['session_id']}",
-            f"    {each['role']}: {each['excerpt']}",
+            f"    {each['role']}: {each['snippet']}",
         )
     ]
     beside = ", ".join(each["address"] for each in data["results"] if each["near"])

@@ -400,7 +400,7 @@ class LCMEngine(ContextEngine):
         runtime = self.runtime
         if not runtime.rewrites.watched(self.session_id):
             return None
-        with self._guard("request view"):
+        with self._guard("request rewrite"):
             session = runtime.session(self.session_id)
             seen = runtime.observe(self.session_id, conversation_messages, thorough=False)
             return runtime.rewrites.request(session, request_messages, seen, selected=True)

@@ -2,7 +2,7 @@
 Stored messages.
 
 Owns table ``messages``. Appends rows (and their index entries) as one fact, and reads them back. Rows never change but for their
-flags; where their stored JSON are is the business of ``blocks``, and of ``cold``, which moves them. Knows nothing of live lists,
+flags; where their stored JSON is, is the business of ``storage/blocks``. Knows nothing of live lists,
 summaries or prompts: which message is new is ``ingest``'s business.
 """
 
@@ -19,7 +19,7 @@ from .records import Flag, Message, Row, Stored
 from .search.documents import CONTEXT_CHARS, IndexRow, ending, index_row, stored_index_row
 from .search.index import MessageIndex
 from .session import ID_OF, KEY_OF, Cut, key_of
-from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, ColdRows, unreadable
+from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, Packer, unreadable
 from .storage.blocks import Stored as Packed
 from .storage.connection import Database, marks, padded
 from .storage.meta import FORGET_ANSWERS
@@ -93,7 +93,7 @@ class MessageStore:
         self._unfold = unfold
         self._lacks = lacks
         self.blocks = blocks or Blocks(db)
-        self.cold = ColdRows(db, self.blocks)
+        self.packer = Packer(db, self.blocks)
         #: How the row ends that was appended last, by conversation: (which one, with its flags; its end).
         self._ends: dict[int, tuple[tuple[int, bytes, int], str]] = {}
 

@@ -57,7 +57,7 @@ def week(runtime: Any, number: int, rng: random.Random, share: int) -> None:
                 message = {"role": ("user", "assistant")[k % 2], "content": said}
                 rows.append(NewRow(runtime.filters(message, content.read_message(message)), stored_at=now))
             ids = runtime.store.append(session.conversation_id, session_id, 0, rows, source=platform, now=now)
-            runtime.store.cold.pack_own(session.conversation_id, least_bytes=0)
+            runtime.store.packer.pack_own(session.conversation_id, least_bytes=0)
             if platform == "telegram":
                 text = f"what was said in {session_id} about rivers and bridges"
                 made = NewNode(

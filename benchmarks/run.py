@@ -37,7 +37,7 @@ TITLES = {
     "loading": "Loading", "tokens": "Token estimate", "disk": "Disk", "scale": "From a thousand to a million messages",
     "soak": "A hundred thousand messages in one session", "adoption": "Taking over other archives",
     "operators": "Operators' commands", "beside": "Operators' commands beside a turn",
-    "presets": "Presets", "bill": "The bill", "door": "A huge message",
+    "presets": "Presets", "bill": "The bill", "huge_message": "A huge message",
     "fleet": "Several hosts on one server", "rounds": "Tool rounds", "redaction": "False alarms of redaction",
     "million": "Search in a million messages", "weak_model": "A small model on this machine",
     "outages": "Outages", "crowd": "Thirty chats at once", "memory": "Memory of a process that takes in a million",

@@ -281,7 +281,7 @@ def adopt_beside(deps: Access, progress: Progress = silent) -> Adoption:
     return replace(_take_in(deps, path, None, progress, {"kept": str(kept)}), in_place=True, kept=kept)
 
 
-def swap(deps: Access, done: Adoption) -> None:
+def exchange(deps: Access, done: Adoption) -> None:
     """Let the stand-in take the place of the file that was adopted into it; that one is kept. Raises StoreError."""
     path, work = deps.db.path, deps.db.file
     assert done.kept is not None

@@ -28,7 +28,7 @@ from ..storage.connection import Database
 from ..storage.meta import Health
 from ..storage.opened import in_memory, is_memory, stand_in
 from ..storage.upgrade import BACKUPS
-from .adopt import adopt_beside, is_earlier, parts_on, swap
+from .adopt import adopt_beside, exchange, is_earlier, parts_on
 from .merge import Merged, merge
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class Standby:
                 done = adopt_beside(deps, self._progress)
             with self._lock, self._db.alone():
                 if self.engaged:
-                    swap(deps, done)
+                    exchange(deps, done)
         except (LcmError, OSError) as exc:
             if self.engaged:
                 self._health.degraded(ADOPTION, exc, severity="warning")

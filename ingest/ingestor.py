@@ -452,7 +452,7 @@ class Ingest:
             if not place.new or read.core is None:  # a stub whose row has left the thread still shows that row
                 continue
             message = changes.messages[n]
-            kept = self._through_door(message, self._whole(message, read, place))
+            kept = self._filtered(message, self._whole(message, read, place))
             if kept is not None:
                 flags = changes.flags(n)
                 if flags & Flag.IMPORTED and not own.glued(read.core.text):
@@ -487,7 +487,7 @@ class Ingest:
         text = place.rest if place.rest is not None else read.text
         return content.read_message(message, text=text, core=None if place.rest is not None else read.core)
 
-    def _through_door(self, message: Mapping[str, Any], read: Message) -> Message | None:
+    def _filtered(self, message: Mapping[str, Any], read: Message) -> Message | None:
         return read if self._filters is None else self._filters(message, read)
 
     def _behind(self, assembly: Assembly | None, rows: Sequence[Stored]) -> Sequence[Stored]:

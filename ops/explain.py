@@ -294,7 +294,7 @@ def search(deps: Access, typed: str, *, session_id: str = "", limit: int = 0) ->
             "role": row.head.role,
             "when": moment(row.head.said_at or row.head.stored_at),
             "near": row.store_id in near,
-            "excerpt": _found(row, query),
+            "snippet": _found(row, query),
         }
         for row in sorted(rows, key=lambda row: place[row.store_id])
     ]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Batch = TypeVar("Batch")
 
 #: The newest rows are read at every compaction: they stay as they are until their session ends.
-HOT_ROWS: Final = 200
+NEWEST_ROWS: Final = 200
 _ENDING_S = 1.0  # a session's end holds up whoever ends it: so long for indexing, and for the rest
 _WORKER_S = 5.0
 _WORTH_BYTES = 2000
@@ -66,7 +66,7 @@ class Upkeep:
         end = self._monotonic() + _WORKER_S
         self._index_waiting(seconds=_WORKER_S)
         self._collect(end)
-        while not cancelled() and self._monotonic() < end and self._store.cold.pack(hot=HOT_ROWS):
+        while not cancelled() and self._monotonic() < end and self._store.packer.pack(newest=NEWEST_ROWS):
             pass
         self._db.optimise(log_bytes=WORTH_LOG_BYTES)
         if self._health is not None and self._monotonic() >= self._sample_at:
@@ -91,9 +91,9 @@ class Upkeep:
             health.resolved(topic)
 
     def session_ended(self, conversation_id: int) -> None:
-        """A session ends while others go on: its own rows are cold now, everything else is the worker's. Raises StoreError."""
+        """A session ends while others go on: its own rows are packed, everything else is the worker's. Raises StoreError."""
         end = self._monotonic() + _ENDING_S
-        while self._monotonic() < end and self._store.cold.pack_own(conversation_id, least_bytes=_WORTH_BYTES):
+        while self._monotonic() < end and self._store.packer.pack_own(conversation_id, least_bytes=_WORTH_BYTES):
             pass
 
     def at_end(self) -> None:
@@ -104,7 +104,7 @@ class Upkeep:
         end = self._monotonic() + _ENDING_S
         self._collect(end)
         moved = False
-        while self._monotonic() < end and self._store.cold.pack(hot=0, least_bytes=_WORTH_BYTES):
+        while self._monotonic() < end and self._store.packer.pack(newest=0, least_bytes=_WORTH_BYTES):
             moved = True
         self._store.fold_index()
         if moved:

@@ -132,7 +132,7 @@ def sent(runtime: Runtime, session_id: str, messages: Messages, transcript: Tran
     if not runtime.rewrites.watched(session_id):
         return
     why = runtime.rewrites.sent(runtime.session(session_id), messages, transcript)
-    topic = f"request view of {session_id}"
+    topic = f"request rewrite of {session_id}"
     if why:
         runtime.health.degraded(
             topic, f"a request was sent without its placeholders: {why}", severity="warning",
@@ -146,7 +146,7 @@ def llm_request(request: Any = None, session_id: str = "", api_mode: str = "", *
     """Request middleware: the request as it is to be sent, or None for as it is. Registered only while somebody needs it."""
     out: list[dict[str, Any] | None] = []
 
-    @_survives("request view")
+    @_survives("request rewrite")
     def rewrite() -> None:
         out.append(rewritten(PROCESS.at(), session_id, request, api_mode or ""))
 

@@ -131,7 +131,7 @@ def _register_reference(ctx: Any) -> None:
         def _found(self, query: str, limit: int) -> list[Any]:
             access = _asked()
             found = pull.completions(access, query, limit) if access is not None else []
-            return [ContextCompletionItem(each["address"], each["excerpt"][:80], each["when"]) for each in found]
+            return [ContextCompletionItem(each["address"], each["snippet"][:80], each["when"]) for each in found]
 
         async def expand(self, target: str) -> str | None:
             """The text, or None where there is nothing that may be read."""

@@ -142,21 +142,21 @@ _Lying = tuple[int, int, Stored, str]
 _LYING = "store_id, conversation_id, envelope"
 
 
-class ColdRows:
-    """The rows of one database whose stored JSON may move."""
+class Packer:
+    """Packing of one database: stored JSON of rows moves into blocks."""
 
     def __init__(self, db: Database, blocks: Blocks) -> None:
         self._db = db
         self._blocks = blocks
 
-    def pack(self, *, hot: int, least_bytes: int = _STEP_BYTES) -> int:
-        """Pack some of the oldest stored JSON that lie alone, except those of the newest ``hot`` rows; how many were packed.
+    def pack(self, *, newest: int, least_bytes: int = _STEP_BYTES) -> int:
+        """Pack some of the oldest stored JSON that lies alone, except those of the ``newest`` rows; how many were packed.
 
         0: there are too few of them yet. What a row says stays what it was; only where it lies changes.
         """
         meta = Meta(self._db)
         done = int(meta.value(_PACKED) or 0)
-        window = self._window(done, hot)
+        window = self._window(done, newest)
         if len(window) < _STEP_ROWS and sum(len(stored_json) for *_, stored_json in window) < least_bytes:
             return 0
         span = "store_id > ? AND store_id <= ?"
@@ -202,10 +202,10 @@ class ColdRows:
             [(*row, number) for row in rows],
         )
 
-    def _window(self, done: int, hot: int) -> list[_Lying]:
+    def _window(self, done: int, newest: int) -> list[_Lying]:
         """The next rows to pack: (store id, conversation, what is stored, stored JSON), about ``_STEP_BYTES`` of text."""
-        newest = self._db.query_one("SELECT max(store_id) FROM messages")
-        last = int(newest[0] or 0) - hot if newest else 0
+        row = self._db.query_one("SELECT max(store_id) FROM messages")
+        last = int(row[0] or 0) - newest if row else 0
         if last <= done:
             return []  # nearly always, in the worker
         sql = f"SELECT {_LYING} FROM messages WHERE store_id BETWEEN ? AND ? ORDER BY store_id LIMIT ?"

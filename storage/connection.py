@@ -309,13 +309,13 @@ class Database:
         return f"{self.file.resolve().as_uri()}?{'mode=ro' if self._full is None else without_room(self.file)}"
 
     def _open_whole(self) -> None:
-        patience = BUSY_AGAIN_MS if self._clock() < self._busy_until else self._busy_ms
+        wait_ms = BUSY_AGAIN_MS if self._clock() < self._busy_until else self._busy_ms
         lost = self.file == self.path and (self._left.held or has_lost_log(self.file))
         with self._translated_or_busy, _folder(self.file.parent, alone=lost):
             if lost:
                 self.notice += self._left.save()
                 drop_index(self.file)
-            writer, reader, opened = self._connections(patience)
+            writer, reader, opened = self._connections(wait_ms)
         self._writer, self._reader, self._opened = writer, reader, opened
         self._known = True
         if self.file == self.path:
@@ -327,12 +327,12 @@ class Database:
                 self.close()
                 raise
 
-    def _connections(self, patience: int) -> tuple[sqlite3.Connection, sqlite3.Connection, Identity]:
+    def _connections(self, wait_ms: int) -> tuple[sqlite3.Connection, sqlite3.Connection, Identity]:
         """Writer, reader, and which file they have open. Raises Exchanged where it lost its name or its log meanwhile."""
         self._create_file()
         before = self._identity()
         refuse_foreign(self.file)
-        writer = reader = self._connect(patience)
+        writer = reader = self._connect(wait_ms)
         try:
             older = self._accepted(writer) and upgrade.wanted(writer)
             if before is None or (before.log and self._log_of() != before.log):
@@ -343,9 +343,9 @@ class Database:
                 )
             if older:
                 writer.close()  # nobody else may have the file open, not even we
-                upgrade.upgrade(self.file, wait_s=patience / 1000)
-                writer = reader = self._connect(patience)
-            self._prepare(writer, patience)
+                upgrade.upgrade(self.file, wait_s=wait_ms / 1000)
+                writer = reader = self._connect(wait_ms)
+            self._prepare(writer, wait_ms)
             writer.execute(f"PRAGMA busy_timeout={self._busy_ms}")
             self._sealer = seals.Sealer(writer)
             changes.attach(writer)
@@ -375,14 +375,14 @@ class Database:
         """Is the open file not the one with its name, or its log another one? Whatever fails then says nothing of the file."""
         return self._opened is not None and self._opened != self._identity()
 
-    def _connect(self, patience: int, *, only_reads: bool = False) -> sqlite3.Connection:
+    def _connect(self, wait_ms: int, *, only_reads: bool = False) -> sqlite3.Connection:
         """A connection that waits so many milliseconds for a lock."""
         memory = is_memory(self.file)
         name = memory_uri(self.file) if memory else str(self.file)
         if only_reads and not memory:
             name = self._reading_uri()
         return sqlite3.connect(
-            name, timeout=patience / 1000, isolation_level=None, check_same_thread=False, uri=memory or only_reads,
+            name, timeout=wait_ms / 1000, isolation_level=None, check_same_thread=False, uri=memory or only_reads,
             cached_statements=KEPT_STATEMENTS,
         )  # fmt: skip
 
@@ -439,12 +439,12 @@ class Database:
             )
         return version if tables else 0
 
-    def _prepare(self, connection: sqlite3.Connection, patience: int) -> None:
+    def _prepare(self, connection: sqlite3.Connection, wait_ms: int) -> None:
         """Prepare a connection, waiting so many milliseconds for another that holds the file."""
         if not self._accepted(connection):  # both are for files that hold nothing yet; others keep what they have
             connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        self._use_wal(connection, patience)
+        self._use_wal(connection, wait_ms)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KB}")
@@ -458,9 +458,9 @@ class Database:
         seals.ensure(connection)
         upgrade.tidy(connection, self.file)
 
-    def _use_wal(self, connection: sqlite3.Connection, patience: int) -> None:
+    def _use_wal(self, connection: sqlite3.Connection, wait_ms: int) -> None:
         """SQLite does not wait for a lock here, and processes that start together all ask for it."""
-        end = self._clock() + patience / 1000
+        end = self._clock() + wait_ms / 1000
         while True:
             try:
                 connection.execute("PRAGMA journal_mode=WAL")
@@ -681,7 +681,7 @@ class Database:
             copy = sqlite3.connect(target)
             end = self._clock() + BACKUP_S
 
-            def patience(_status: int, left: int, pages: int) -> None:
+            def told(_status: int, left: int, pages: int) -> None:
                 progress("copying", pages - left, pages)
                 if self._clock() > end:
                     raise StoreBusy(f"{self.file}: no consistent copy within {BACKUP_S:.0f} s")
@@ -690,7 +690,7 @@ class Database:
                 # One moment for all steps: otherwise each commit of an agent would begin the copy anew.
                 source.execute("BEGIN")
                 source.execute("SELECT 1 FROM sqlite_master").fetchall()
-                source.backup(copy, pages=COPIED_PAGES, progress=patience)
+                source.backup(copy, pages=COPIED_PAGES, progress=told)
             finally:
                 copy.close()
                 source.close()

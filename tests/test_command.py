@@ -424,8 +424,8 @@ def test_a_search_shows_the_words_that_were_found(typed: str, shared: Home) -> N
     shared.say(f"{'hay and straw, ' * 400}the needle of the stack. {'hay and straw, ' * 400}", session="far")
     [found] = answer(f"search {typed}", shared.deps("far")).data["results"]
 
-    assert "the needle of the stack" in found["excerpt"]
-    assert (found["excerpt"][0], found["excerpt"][-1]) == ("…", "…")
+    assert "the needle of the stack" in found["snippet"]
+    assert (found["snippet"][0], found["snippet"][-1]) == ("…", "…")
 
 
 def test_a_search_shows_the_call_that_was_found(shared: Home) -> None:
@@ -440,7 +440,7 @@ def test_a_search_shows_the_call_that_was_found(shared: Home) -> None:
     shared.runtime.ingest_list("calls", live, source="cli")
 
     found = answer("search needle.py", shared.deps("calls")).data["results"]
-    assert any("needle.py" in each["excerpt"] for each in found)
+    assert any("needle.py" in each["snippet"] for each in found)
 
 
 def test_somebody_elses_address_and_none_are_the_same_answer(shared: Home) -> None:

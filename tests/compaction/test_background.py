@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.process import PATIENCE_S, Chat, Script, World, chat, run, tokens_of
+from worlds.process import WAIT_S, Chat, Script, World, chat, run, tokens_of
 
 from hermes_lcm.compaction import background
 from hermes_lcm.errors import StoreError
@@ -40,13 +40,13 @@ def turn_ends(world: World, messages: Chat, session_id: str = "s") -> None:
 def prepared(world: World, messages: Chat, session_id: str = "s") -> list[Any]:
     """The nodes that are there when the worker has nothing left to do."""
     turn_ends(world, messages, session_id)
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
     return world.nodes()
 
 
 def until(true: Callable[[], bool]) -> bool:
     """Wait for what must happen."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + WAIT_S
     while not true() and time.monotonic() < end:
         time.sleep(0.005)
     return true()
@@ -151,7 +151,7 @@ def test_nothing_is_written_for_a_list_that_a_compaction_has_folded(tmp_path: Pa
         world.preparer.give_up(world.session().conversation_id)
         world.compact(messages, threshold=4000)
     asked = len(world.model.tasks)
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
 
     assert asked
     assert len(world.model.tasks) == asked
@@ -164,7 +164,7 @@ def test_what_is_being_written_is_waited_for_and_used(tmp_path: Path) -> None:
     write = model.__call__
 
     def slow(task: SummaryTask, **wishes: Any) -> Summary:
-        held.wait(PATIENCE_S)
+        held.wait(WAIT_S)
         return write(task, **wishes)
 
     world.runtime.compactor._summarise = slow
@@ -175,7 +175,7 @@ def test_what_is_being_written_is_waited_for_and_used(tmp_path: Path) -> None:
     threading.Timer(0.3, held.set).start()
     world.preparer.give_up(conversation)
     compacted = world.compact(
-        messages, threshold=4000, settled=lambda: world.preparer.settled(conversation, time.monotonic() + PATIENCE_S)
+        messages, threshold=4000, settled=lambda: world.preparer.settled(conversation, time.monotonic() + WAIT_S)
     )
 
     lines = [line.address for task in model.tasks for line in task.lines]
@@ -240,7 +240,7 @@ def test_what_was_prepared_and_did_not_fit_is_counted(tmp_path: Path) -> None:
     world = small(tmp_path)
     messages = long_chat()
     ready = len(prepared(world, messages))
-    outcome = world.swapped(messages, force=True, focus="rivers")
+    outcome = world.compressed(messages, force=True, focus="rivers")
 
     assert outcome.leaves
     assert outcome.unused == ready > 0
@@ -251,7 +251,7 @@ def test_nothing_that_a_compaction_uses_counts_as_unused(tmp_path: Path) -> None
     world = small(tmp_path)
     messages = long_chat()
     prepared(world, messages)
-    outcome = world.swapped(messages)
+    outcome = world.compressed(messages)
 
     assert outcome.leaves
     assert outcome.unused == 0
@@ -281,7 +281,7 @@ def test_the_newest_state_of_a_session_counts(tmp_path: Path) -> None:
     world.model.release.set()
 
     assert waiting == 1
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
 
 
 @pytest.mark.parametrize("reason", ["switched off", "not stored"])
@@ -292,7 +292,7 @@ def test_nothing_is_prepared_where_it_is_not_wanted(tmp_path: Path, reason: str)
     mode = "stateless" if reason == "not stored" else "full"
     world.preparer.after_turn(replace(session, mode=mode), world.request(long_chat()))
 
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
     assert (world.nodes(), world.model.tasks) == ([], [])
 
 
@@ -313,7 +313,7 @@ class Taking(Script):
         name = self.world().store.heads_of([store_id])[store_id].session_id
         self.served.append(name)
         if name == self.hangs:
-            self.release.wait(PATIENCE_S)
+            self.release.wait(WAIT_S)
         return super().__call__(task, **limits)
 
     summarise = __call__
@@ -342,7 +342,7 @@ def test_the_chat_that_waits_longest_is_served_first(tmp_path: Path) -> None:
     """Those that come later do not push in, and none takes all the time: each gets its share and waits again."""
     names = [f"chat {n}" for n in range(6)]
     world, model = busy(tmp_path, names, workers=1)
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
 
     assert firsts(model.served) == names
     assert max(len(list(group)) for _, group in groupby(model.served[:12])) <= 3
@@ -355,10 +355,10 @@ def test_only_so_many_chats_wait_for_the_worker(tmp_path: Path, monkeypatch: pyt
     names = [f"chat {n}" for n in range(6)]
     world, model = busy(tmp_path, names, workers=1)
     assert world.preparer.state()["waiting_sessions"] <= 3
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
     served = firsts(model.served)
     turn_ends(world, chat().turns(200, first=5000), names[-1])
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
 
     assert 3 <= len(served) <= 4  # and the one that was taken at once
     assert firsts(model.served) == [*served, names[-1]]
@@ -372,7 +372,7 @@ def test_a_model_that_hangs_for_one_chat_holds_up_no_other(tmp_path: Path) -> No
     assert until(lambda: set(model.served) == set(names))
     assert Counter(model.served)["chat 0"] == 1
     model.release.set()
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
 
 
 # -- two processes ---------------------------------------------------------------------------------------------------
@@ -386,7 +386,7 @@ def test_two_processes_do_not_write_the_same_leaf(tmp_path: Path) -> None:
     assert until(lambda: len(one.model.tasks) == 1)
     prepared(two, messages)
     one.model.release.set()
-    assert one.preparer.idle(PATIENCE_S)
+    assert one.preparer.idle(WAIT_S)
 
     asked = [task.lines[0].address for task in [*one.model.tasks, *two.model.tasks]]
     assert len(asked) == len(set(asked))
@@ -580,7 +580,7 @@ def test_a_failing_statement_leaves_nothing_half_done(tmp_path: Path, number: in
     request = world.request(messages)
     with world.failing_at(number, StoreError("the disk is full")) as tried:
         world.preparer.after_turn(world.session(), request)
-        assert world.preparer.idle(PATIENCE_S)
+        assert world.preparer.idle(WAIT_S)
         failed = tried() >= number
     counts = world.counts()
     assert counts["nodes"] == counts["node_index"]
@@ -598,7 +598,7 @@ def test_what_failed_is_done_after_the_next_turn(tmp_path: Path) -> None:
     request = world.request(messages)
     with world.failing_at(1, StoreError("the disk is full")):
         world.preparer.after_turn(world.session(), request)
-        assert world.preparer.idle(PATIENCE_S)
+        assert world.preparer.idle(WAIT_S)
 
     assert prepared(world, messages)
 
@@ -612,7 +612,7 @@ def test_a_prompt_of_a_file_that_is_not_in_use_any_more_ends_no_worker(tmp_path:
     elsewhere = replace(request.transcript.assembly, conversation_id=99)
     other = replace(request, transcript=replace(request.transcript, assembly=elsewhere))
     world.preparer.after_turn(world.session(), other)
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
 
     (problem,) = world.health.problems()
     assert "conversation 99 of a file that is not in use" in problem.message

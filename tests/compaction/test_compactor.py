@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from test_background import until
-from worlds.process import PATIENCE_S, Script, World, chat
+from worlds.process import WAIT_S, Script, World, chat
 
 from hermes_lcm.errors import SourcesChanged
 from hermes_lcm.records import Summary, SummaryTask
@@ -25,7 +25,7 @@ class Slow(Script):
 
     def __call__(self, task: SummaryTask, **limits: Any) -> Summary:
         said = super().__call__(task, **limits)
-        self.let.wait(PATIENCE_S)
+        self.let.wait(WAIT_S)
         return said
 
     summarise = __call__
@@ -62,7 +62,7 @@ def meanwhile(folder: Path, happens: Callable[[World], None]) -> World:
     happens(world)
     world.preparer.stop()
     world.model.let.set()
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
     return world
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.process import PATIENCE_S, Chat, Script, World, alternates, chat, digests, reload, run, texts, tokens_of
+from worlds.process import WAIT_S, Chat, Script, World, alternates, chat, digests, reload, run, texts, tokens_of
 
 from hermes_lcm.prompt import context_message
 from hermes_lcm.records import Flag, Summary, SummaryTask
@@ -302,14 +302,14 @@ def test_the_result_is_never_larger_than_the_input(tmp_path: Path, seed: int) ->
                 "so"
             )
     for threshold in (300, 1000, 4000, 16_000):
-        outcome = world.swapped(messages, threshold=threshold, force=True)
+        outcome = world.compressed(messages, threshold=threshold, force=True)
         assert outcome.messages is None or tokens_of(outcome.messages) < tokens_of(messages)
 
 
 @pytest.mark.parametrize("messages", [chat(), chat().user("hi"), chat().user("hi").says("hello")], ids=len)
 def test_where_nothing_can_be_done_nothing_is(world: World, messages: Chat) -> None:
     """A list that cannot shrink gives no prompt and leaves no assembly."""
-    outcome = world.swapped(messages, force=True)
+    outcome = world.compressed(messages, force=True)
 
     assert outcome.messages is None
     assert world.counts()["assemblies"] == 0
@@ -318,12 +318,12 @@ def test_where_nothing_can_be_done_nothing_is(world: World, messages: Chat) -> N
 def test_passes_at_once_come_to_an_end(world: World) -> None:
     """Compacting again and again what was just compacted stops by itself, complete at every step."""
     messages, passes = long_chat(), 0
-    while (outcome := world.swapped(messages)).messages is not None:
+    while (outcome := world.compressed(messages)).messages is not None:
         messages, passes = Chat(outcome.messages), passes + 1
         assert world.gaps(messages) == ([], [])
         assert passes < 8
 
-    assert world.swapped(messages).messages is None
+    assert world.compressed(messages).messages is None
 
 
 def test_a_summariser_that_writes_too_much_is_bounded(tmp_path: Path) -> None:
@@ -397,7 +397,7 @@ def test_a_moody_summariser_leads_to_the_same_end(tmp_path: Path, seed: int) -> 
     messages = chat()
     for n in range(10):
         messages = messages.turns(rng.randint(5, 30), first=100 * n, words=rng.choice([10, 60]))
-        outcome = world.swapped(messages, force=rng.random() < 0.3)
+        outcome = world.compressed(messages, force=rng.random() < 0.3)
         messages = Chat(outcome.messages or messages)
         assert groups.problems(messages) == []
         assert world.gaps(messages) == ([], [])
@@ -418,7 +418,7 @@ def test_a_hanging_summariser_costs_the_budget_and_no_more(tmp_path: Path) -> No
 
     waited = time.monotonic() - began
     script.release.set()
-    assert waited < PATIENCE_S  # the call takes as long as that
+    assert waited < WAIT_S  # the call takes as long as that
     assert world.gaps(compacted) == ([], [])
 
 
@@ -428,14 +428,14 @@ def test_a_late_summary_is_found_by_the_next_pass(tmp_path: Path) -> None:
     script.extract = lambda task: Script.summary(task, "verified", "Late but good.")  # type: ignore[method-assign]
     world = World(tmp_path, script)
     messages = chat().turns(30)
-    outcome = world.swapped(messages, budget_s=0.2)
+    outcome = world.compressed(messages, budget_s=0.2)
     script.release.set()
     for thread in threading.enumerate():
         if thread.name == "lcm-summary":
             thread.join(10)
 
     asked = len(script.tasks)
-    again = world.swapped(Chat(outcome.messages or messages).turns(2, first=90), force=True)
+    again = world.compressed(Chat(outcome.messages or messages).turns(2, first=90), force=True)
 
     assert again.provisional == 0
     assert all("msg_1" not in [line.address for line in task.lines] for task in script.tasks[asked:])
@@ -446,7 +446,7 @@ def test_a_cancelled_pass_changes_nothing(tmp_path: Path) -> None:
     world = World(tmp_path)
     messages = long_chat()
 
-    outcome = world.swapped(messages, cancelled=lambda: True)
+    outcome = world.compressed(messages, cancelled=lambda: True)
 
     assert outcome.messages is None
     assert world.counts()["assemblies"] == 0
@@ -459,7 +459,7 @@ def test_a_pass_that_is_cancelled_in_the_middle_changes_nothing(tmp_path: Path) 
     world = World(tmp_path, script)
     given_up = threading.Event()
     results = run(
-        lambda: world.swapped(long_chat(), cancelled=given_up.is_set, budget_s=2.0),
+        lambda: world.compressed(long_chat(), cancelled=given_up.is_set, budget_s=2.0),
         lambda: (time.sleep(0.2), given_up.set(), script.release.set()),
     )
 
@@ -798,7 +798,7 @@ def test_random_conversations_stay_covered(tmp_path: Path, seed: int) -> None:
         said += len(live) - before
         world.take(live)
         if tokens_of(live) > 3000:
-            live = Chat(world.swapped(live).messages or live)
+            live = Chat(world.compressed(live).messages or live)
         if rng.random() < 0.1:
             world, live = world.restart(), reload(live)
         assert world.gaps(live) == ([], [])
@@ -826,7 +826,8 @@ def test_arguments_of_any_depth_do_not_stop_a_compaction(tmp_path: Path) -> None
     """They are text that a model wrote: nobody need be able to parse them."""
     deep = "[" * 200_000 + r'"\u4f60"'
     assert (
-        World(tmp_path).swapped(chat().turns(3).calls("a", arguments=deep).results("a").turns(60)).messages is not None
+        World(tmp_path).compressed(chat().turns(3).calls("a", arguments=deep).results("a").turns(60)).messages
+        is not None
     )
 
 
@@ -873,7 +874,7 @@ def test_a_damaged_message_keeps_no_other_from_being_compacted(tmp_path: Path) -
     world.take(messages)
     with world.db.transaction():
         world.db.execute("UPDATE messages SET envelope = ? WHERE store_id IN (4, 7)", (b"\xff\xff",))
-    outcome = world.swapped(messages, force=True)
+    outcome = world.compressed(messages, force=True)
 
     shown = {line.address: line.text for task in script.tasks for line in task.lines if task.depth == 0}
     assert outcome.messages is not None
@@ -894,7 +895,7 @@ def test_a_damaged_result_that_is_too_large_is_shortened_as_the_list_shows_it(tm
     messages = chat().turns(40).user("go").calls("a").results("a", text="begins here\n" + "line of output\n" * 3000)
     world.take(messages)
     damaged(world, len(messages))
-    outcome = world.swapped(messages)
+    outcome = world.compressed(messages)
 
     assert outcome.messages is not None
     assert not outcome.over_limit
@@ -907,7 +908,7 @@ def test_a_damaged_message_that_was_glued_to_our_text_goes_on_without_it(tmp_pat
     record = world.compact(chat().turns(40))[0]
     live = Chat([{**record, "content": record["content"] + "\n\nwhat now?"}])
     damaged(world, *world.take(live).entries[0].ids)
-    outcome = world.swapped(live.rounds(40))
+    outcome = world.compressed(live.rounds(40))
 
     assert outcome.messages is not None
     assert [message["content"] for message in outcome.messages if message["role"] == "user"][1:] == ["what now?"]

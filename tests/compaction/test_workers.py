@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from test_background import turn_ends
-from worlds.process import PATIENCE_S, Script, World, chat
+from worlds.process import WAIT_S, Script, World, chat
 
 from hermes_lcm.compaction.workers import Foreground
 
@@ -29,7 +29,7 @@ def test_a_step_of_background_work_waits_while_a_host_call_goes_on_and_a_moment_
     step.join(0.05)
     just_after = step.is_alive()
     now[0] = 0.2
-    step.join(PATIENCE_S)
+    step.join(WAIT_S)
 
     assert (during, just_after, step.is_alive()) == (True, True, False)
 
@@ -41,7 +41,7 @@ def test_host_calls_without_a_gap_do_not_stop_background_work() -> None:
     with foreground:
         step = step_of(foreground)
         now[0] = 1.0
-        step.join(PATIENCE_S)
+        step.join(WAIT_S)
 
         assert not step.is_alive()
 
@@ -58,7 +58,7 @@ def test_a_call_within_a_call_goes_on_until_both_have_ended() -> None:
 
         assert step.is_alive()
     now[0] = 1.0
-    step.join(PATIENCE_S)
+    step.join(WAIT_S)
 
 
 def test_the_worker_asks_no_model_while_a_turn_is_answered(tmp_path: Path) -> None:
@@ -73,5 +73,5 @@ def test_the_worker_asks_no_model_while_a_turn_is_answered(tmp_path: Path) -> No
     now[0] = 1.0
 
     assert asked == 0
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
     assert world.model.tasks

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from loopback import Line
 from worlds.fleet import Fleet, Host, Process, eventually
-from worlds.process import PATIENCE_S, chat
+from worlds.process import WAIT_S, chat
 
 from hermes_lcm.command import operator_access, run
 from hermes_lcm.config import Secret
@@ -46,7 +46,7 @@ def at_once(what: Callable[[], Any]) -> Any:
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(what()), daemon=True)
     thread.start()
-    thread.join(3 * PATIENCE_S)
+    thread.join(3 * WAIT_S)
     assert found, "it waits for the network"
     return found[0]
 

@@ -29,7 +29,7 @@ _QUIET = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--mute-audio"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-port=0"),
 )
-PATIENCE_S = 60.0
+WAIT_S = 60.0
 _KEYS = {
     "Enter": 13,
     "Tab": 9,
@@ -42,7 +42,7 @@ _KEYS = {
 }
 
 
-def until(look: Any, what: str, seconds: float = PATIENCE_S) -> Any:
+def until(look: Any, what: str, seconds: float = WAIT_S) -> Any:
     """What ``look`` gives as soon as that is something. Raises AssertionError when it takes too long."""
     end = time.monotonic() + seconds
     while not (found := look()):
@@ -108,7 +108,7 @@ class Browser:
         self._number += 1
         self._socket.send(json.dumps({"id": self._number, "method": method, "params": params}))
         while True:
-            told = json.loads(self._socket.recv(PATIENCE_S))
+            told = json.loads(self._socket.recv(WAIT_S))
             if told.get("method") == "Runtime.exceptionThrown":
                 self.errors.append(json.dumps(told["params"]["exceptionDetails"])[:600])
             if told.get("id") == self._number:

@@ -20,13 +20,13 @@ from host.scripts import busy_turn, sayings
 
 pytestmark = [pytest.mark.host, pytest.mark.slow]
 
-PATIENCE_S = 6
+WAIT_S = 6
 IMPATIENT = {
-    "auxiliary": {"compression": {"timeout": PATIENCE_S}},
+    "auxiliary": {"compression": {"timeout": WAIT_S}},
     "compression": {
         "enabled": True,
         "in_place": True,
-        "context_timeout_seconds": PATIENCE_S,
+        "context_timeout_seconds": WAIT_S,
         "context_total_ceiling_seconds": 60,
     },
 }
@@ -74,7 +74,7 @@ def test_a_compaction_that_the_host_gave_up(tmp_path: Path) -> None:
         home = impatient(tmp_path / "home", model, LCM_FOREGROUND_BUDGET_MS="20000")
         with home.process() as host:
             session = host.open()["session_id"]
-            assert host.impatient(seconds=PATIENCE_S)["idle"] == PATIENCE_S
+            assert host.impatient(seconds=WAIT_S)["idle"] == WAIT_S
             outcomes = []
             for turn in range(9):
                 outcomes.append(host.turn(text=model.says(sayings(turn))))
@@ -123,7 +123,7 @@ def test_a_slow_summary_that_streams_is_waited_for(tmp_path: Path) -> None:
         home = impatient(tmp_path / "home", model, LCM_FOREGROUND_BUDGET_MS="50000")
         with home.process() as host:
             session = host.open()["session_id"]
-            host.impatient(seconds=PATIENCE_S)
+            host.impatient(seconds=WAIT_S)
             outcomes = [host.turn(text=model.says(sayings(turn))) for turn in range(4)]
             took = [event["seconds"] for event in host.events if event["event"] == "compaction"]
         gave_up = given_up(home)
@@ -131,5 +131,5 @@ def test_a_slow_summary_that_streams_is_waited_for(tmp_path: Path) -> None:
 
     assert [outcome["failed"] for outcome in outcomes] == [None] * 4
     assert took
-    assert max(took) > PATIENCE_S, "the summary was not slow, so nothing was shown"
+    assert max(took) > WAIT_S, "the summary was not slow, so nothing was shown"
     assert not gave_up

@@ -165,7 +165,7 @@ def test_a_result_that_copies_a_stub_is_a_result(world: World) -> None:
     assert texts(world.stored())[4:] == ["again", "", stub, "done"]
 
 
-def test_what_the_door_keeps_out_is_not_asked_for_again(tmp_path: Path) -> None:
+def test_what_the_write_filters_keep_out_is_not_asked_for_again(tmp_path: Path) -> None:
     """A message that is filtered at the filters does not disturb the alignment of its neighbours."""
     world = World(tmp_path, filters=lambda message, read: None if "secret" in read.text else read)
     messages = chat().user("a").says("secret").user("b").says("c").user("d")

@@ -165,7 +165,7 @@ def test_every_statement_may_fail(world: World) -> None:
 def test_a_packed_result_shrinks_too(world: World) -> None:
     """It leaves its block; the others stay in it."""
     live = talk(world)
-    world.store.cold.pack(hot=0, least_bytes=1)
+    world.store.packer.pack(newest=0, least_bytes=1)
     summarised(world, 3)
 
     assert collected(world) == [3]

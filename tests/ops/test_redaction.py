@@ -260,7 +260,7 @@ def full_home(folder: Path) -> Home:
     said = [f"turn {n}: " + "words that repeat " * 30 for n in range(60)]
     said[7], said[8] = f"take {KEY} please", f"output {'x ' * 3000} {pem}"
     home.say(*said, f"and {TOKEN}", session=f"plan for {TOKEN}")
-    home.runtime.store.cold.pack(hot=4, least_bytes=0)
+    home.runtime.store.packer.pack(newest=4, least_bytes=0)
     home.node(1, 2, 3, text=f"The user gave {KEY}.")
     session = home.runtime.find_session(f"plan for {TOKEN}")
     now = {"created_at": 1.0, "changed_at": 1.0}

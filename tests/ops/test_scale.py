@@ -20,7 +20,7 @@ def crons(home: Path, count: int) -> Home:
     world = Home(home, ignore_session_patterns="junk*")
     for n in range(count):
         session = world.say(*(f"job {n} step {k} " * 30 for k in range(4)), session=f"cron_{n}")
-        world.runtime.store.cold.pack_own(session.conversation_id, least_bytes=0)
+        world.runtime.store.packer.pack_own(session.conversation_id, least_bytes=0)
     return world
 
 

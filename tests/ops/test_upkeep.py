@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from worlds.process import PATIENCE_S, World, chat
+from worlds.process import WAIT_S, World, chat
 
 from hermes_lcm.errors import StoreError
 from hermes_lcm.runtime import Process
@@ -62,7 +62,7 @@ def other(tmp_path: Path) -> Iterator[Callable[..., None]]:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Enough was stored for a log that is worth folding. Whoever waits for a lock waits long, so that it shows."""
-    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", round(PATIENCE_S * 1000))
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", round(WAIT_S * 1000))
     made = World(tmp_path)
     made.take(chat().user("go").rounds(400))
     assert log_bytes(made) > WORTH_LOG_BYTES
@@ -97,7 +97,7 @@ def test_folding_waits_for_no_other_process(
     other.stop()  # type: ignore[attr-defined]
     world.db.optimise(log_bytes=0)
 
-    assert took < PATIENCE_S / 2
+    assert took < WAIT_S / 2
     assert left > 0
     assert log_bytes(world) == 0
 
@@ -139,7 +139,7 @@ def test_writing_anew_waits_for_no_other_process(world: World, other: Callable[.
     began = time.monotonic()
     world.db.tighten()
 
-    assert time.monotonic() - began < PATIENCE_S / 2
+    assert time.monotonic() - began < WAIT_S / 2
 
 
 def test_a_reader_elsewhere_keeps_nobody_from_writing(world: World, other: Callable[..., None]) -> None:
@@ -149,7 +149,7 @@ def test_a_reader_elsewhere_keeps_nobody_from_writing(world: World, other: Calla
     began = time.monotonic()
     world.take(chat().user("go").rounds(420))
 
-    assert time.monotonic() - began < PATIENCE_S / 2
+    assert time.monotonic() - began < WAIT_S / 2
     assert world.db.query("SELECT max(seq) FROM messages")[0][0] > 800
 
 

@@ -182,13 +182,13 @@ def test_a_request_that_is_not_understood_is_followed_by_a_compaction(make: Call
     foreign = [dict(SYSTEM), {"role": "user", "content": "another list"}]
 
     assert host.sends(live, foreign) == foreign
-    assert "request view of s" in host.topics()
+    assert "request rewrite of s" in host.topics()
     assert host.engine.should_compress(5000) is True
     after = Chat(host.engine.compress(live, current_tokens=5000))
     host.engine.on_session_start("s", boundary_reason="compression", old_session_id="s")
     host.sends(after)
 
-    assert "request view of s" not in host.topics()
+    assert "request rewrite of s" not in host.topics()
     assert host.engine.should_compress(5000) is False
 
 
@@ -256,7 +256,7 @@ def test_a_request_that_is_sent_again_was_shown(make: Callable[..., Host]) -> No
     host.hooks.pre_api_request(session_id="s", conversation_history=live, platform="cli")
 
     assert host.engine.should_compress(5000) is False
-    assert "request view of s" not in host.topics()
+    assert "request rewrite of s" not in host.topics()
 
 
 def test_a_failure_leaves_the_request_as_it_is(make: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +270,7 @@ def test_a_failure_leaves_the_request_as_it_is(make: Callable[..., Host], monkey
     monkeypatch.setattr(host.runtime.rewrites, "replacements", fails)
 
     assert host.registered[0](request={"messages": list(live)}, session_id="s", api_mode="chat_completions") is None
-    assert "request view" in host.topics()
+    assert "request rewrite" in host.topics()
 
 
 def newer() -> type[Any]:
@@ -333,4 +333,4 @@ def test_sessions_without_an_archive_are_not_looked_at(
             patch.setattr(host.runtime.db, name, fails)
         assert host.registered[0](request={"messages": list(live)}, session_id="other", api_mode="") is None
 
-    assert "request view" not in host.topics()
+    assert "request rewrite" not in host.topics()

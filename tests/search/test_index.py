@@ -7,7 +7,7 @@ import re
 
 import pytest
 from worlds import linear
-from worlds.process import PATIENCE_S
+from worlds.process import WAIT_S
 
 from hermes_lcm.errors import BadRequest
 from hermes_lcm.records import Flag, Scope
@@ -538,7 +538,7 @@ def test_ten_thousand_messages_are_searched_without_reading_them(world):
     world.say_all([("user", " ".join(rng.choices(vocabulary[: rng.choice((20, 3000))], k=30))) for _ in range(10_000)])
     questions = [" ".join(rng.choices(vocabulary, k=5)) for _ in range(20)]
     asking = linear.least(lambda: [world.find(question) for question in questions]) / len(questions)
-    looking = linear.least(lambda: world.scan(r"\dnone|\dthem", timeout_s=PATIENCE_S))
+    looking = linear.least(lambda: world.scan(r"\dnone|\dthem", timeout_s=WAIT_S))
 
     assert asking < looking
 

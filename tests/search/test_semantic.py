@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.process import PATIENCE_S
+from worlds.process import WAIT_S
 from worlds.recall import Archive, user
 
 from hermes_lcm.ops.status import status
@@ -70,7 +70,7 @@ def loaded() -> None:
     """Wait for the loader."""
     for thread in threading.enumerate():
         if thread.name == "lcm-semantic":
-            thread.join(PATIENCE_S)
+            thread.join(WAIT_S)
 
 
 def asked(archive: Archive) -> list[str]:
@@ -153,7 +153,7 @@ def test_what_takes_too_long_leaves_the_order(held_clock: Iterator[float]) -> No
         return vectors(texts)
 
     arm = Semantic(lambda _: None, load=lambda: encode, limit_s=1.5, clock=lambda: next(held_clock))
-    arm.wait(PATIENCE_S)
+    arm.wait(WAIT_S)
     texts = [str(n) for n in range(15)]
 
     assert [arm.cosines("运动", texts), arm.cosines("运动", texts)] == [None, None]
@@ -172,13 +172,13 @@ def test_the_order_stays_while_the_encoder_loads() -> None:
     ready = threading.Event()
 
     def load() -> Callable[[Sequence[str]], list[list[float]]]:
-        ready.wait(PATIENCE_S)
+        ready.wait(WAIT_S)
         return vectors
 
     arm = Semantic(lambda _: None, load=load)
     before = arm.cosines("运动", ["网球"])
     ready.set()
-    arm.wait(PATIENCE_S)
+    arm.wait(WAIT_S)
 
     assert [before, arm.cosines("运动", ["网球", "雨"])] == [None, [1.0, 0.0]]
 
@@ -191,8 +191,8 @@ def test_a_text_is_encoded_once() -> None:
         seen.extend(texts)
         return vectors(texts)
 
-    arm = Semantic(lambda _: None, load=lambda: encode, limit_s=PATIENCE_S)
-    arm.wait(PATIENCE_S)
+    arm = Semantic(lambda _: None, load=lambda: encode, limit_s=WAIT_S)
+    arm.wait(WAIT_S)
     for _ in range(2):
         arm.cosines("运动", ["网球", "雨", "雨"])
 

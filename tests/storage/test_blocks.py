@@ -27,10 +27,10 @@ def busy(count: int = 60) -> Chat:
     return chat().user("begin").rounds(count).says("done").user("odd \ud83d", extra=float("inf")).says("end")
 
 
-def packed(world: World, *, hot: int = 0, least_bytes: int = 1) -> int:
+def packed(world: World, *, newest: int = 0, least_bytes: int = 1) -> int:
     """Pack all there is; how many rows."""
     total = 0
-    while count := world.store.cold.pack(hot=hot, least_bytes=least_bytes):
+    while count := world.store.packer.pack(newest=newest, least_bytes=least_bytes):
         total += count
     return total
 
@@ -72,7 +72,7 @@ def test_the_newest_messages_stay_as_they_are(tmp_path: Path) -> None:
     """They are read at every compaction."""
     world = World(tmp_path)
     world.take(busy())
-    packed(world, hot=20)
+    packed(world, newest=20)
 
     assert alone(world) == 20
 
@@ -85,7 +85,7 @@ def test_packing_waits_until_it_is_worth_it(tmp_path: Path) -> None:
     packed(world)
     world.take(live.turns(2))
 
-    assert world.store.cold.pack(hot=0) == 0
+    assert world.store.packer.pack(newest=0) == 0
     assert alone(world) == 4
 
 
@@ -94,7 +94,7 @@ def test_many_short_messages_are_worth_it(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.take([{"role": ("user", "assistant")[n % 2], "content": f"word {n}"} for n in range(1220)])
 
-    assert world.store.cold.pack(hot=200) == 1000
+    assert world.store.packer.pack(newest=200) == 1000
     assert alone(world) == 220
 
 
@@ -121,7 +121,7 @@ def test_every_statement_of_packing_may_fail(tmp_path: Path) -> None:
     for number in range(1, 1000):
         try:
             with world.failing_at(number):
-                world.store.cold.pack(hot=0, least_bytes=1)
+                world.store.packer.pack(newest=0, least_bytes=1)
             break
         except StoreError:
             failed += 1
@@ -191,10 +191,10 @@ def test_two_processes_may_pack_at_once(tmp_path: Path) -> None:
     world, other = World(tmp_path), World(tmp_path)
     world.take(busy())
     before = everything(world)
-    window = other.store.cold._window
-    other.store.cold._window = lambda *a: (window(*a), packed(world))[0]  # type: ignore[method-assign]
+    window = other.store.packer._window
+    other.store.packer._window = lambda *a: (window(*a), packed(world))[0]  # type: ignore[method-assign]
 
-    assert other.store.cold.pack(hot=0, least_bytes=1) == 0
+    assert other.store.packer.pack(newest=0, least_bytes=1) == 0
     assert everything(other) == before
     assert alone(world) == 0
 
@@ -300,7 +300,7 @@ def test_an_export_reads_packed_messages(tmp_path: Path) -> None:
     session = home.runtime.find_session("s1")
     assert session is not None
     before = list(export.lines(home.deps(), session.conversation_id))
-    home.runtime.store.cold.pack(hot=0, least_bytes=1)
+    home.runtime.store.packer.pack(newest=0, least_bytes=1)
 
     assert home.runtime.db.query("SELECT count(*) FROM blocks")[0][0] == 1
     assert list(export.lines(home.deps(), session.conversation_id)) == before
@@ -310,7 +310,7 @@ def test_an_export_reads_packed_messages(tmp_path: Path) -> None:
 def test_retention_counts_the_bytes_of_blocks(tmp_path: Path) -> None:
     """Not the digits of their numbers."""
     home = healthy(tmp_path)
-    home.runtime.store.cold.pack(hot=0, least_bytes=1)
+    home.runtime.store.packer.pack(newest=0, least_bytes=1)
     size = home.runtime.db.query("SELECT sum(length(data)) FROM blocks")[0][0]
     count = home.runtime.db.query("SELECT count(*) FROM messages")[0][0]
 
@@ -320,9 +320,9 @@ def test_retention_counts_the_bytes_of_blocks(tmp_path: Path) -> None:
 def test_a_salvage_keeps_what_sound_blocks_hold(tmp_path: Path) -> None:
     """Rows whose block is gone are gone, and counted; the others come back."""
     home = healthy(tmp_path)
-    home.runtime.store.cold.pack(hot=0, least_bytes=1)
+    home.runtime.store.packer.pack(newest=0, least_bytes=1)
     home.say(*(f"later words {n}" for n in range(30)), session="s9")
-    home.runtime.store.cold.pack(hot=0, least_bytes=1)
+    home.runtime.store.packer.pack(newest=0, least_bytes=1)
     home.raw("UPDATE blocks SET data = x'00' WHERE block_id = 1")
     lost = home.runtime.db.query("SELECT count(*) FROM messages WHERE envelope = 1")[0][0]
     deps = home.deps()

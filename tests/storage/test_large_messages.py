@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from worlds.home import PAGE_BYTES, Home
-from worlds.process import PATIENCE_S, World, chat
+from worlds.process import WAIT_S, World, chat
 
 from hermes_lcm.errors import StoreError
 from hermes_lcm.ops import backup, upkeep
@@ -146,7 +146,7 @@ def test_a_statement_that_fails_leaves_nothing_of_it(tmp_path: Path) -> None:
 
 def test_one_that_cannot_be_read_keeps_no_other_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the search index, however long that takes here."""
-    monkeypatch.setattr(upkeep, "_ENDING_S", 6 * PATIENCE_S)
+    monkeypatch.setattr(upkeep, "_ENDING_S", 6 * WAIT_S)
     home = Home(tmp_path / "home")
     home.say(huge(1, 300_000))
     ((stored,),) = home.runtime.db.query("SELECT envelope FROM messages")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from worlds.archive import Agent
 from worlds.home import Home
-from worlds.process import PATIENCE_S, World, chat, run
+from worlds.process import WAIT_S, World, chat, run
 
 from hermes_lcm import errors
 from hermes_lcm.ops import backup
@@ -40,10 +40,10 @@ def cursor(world: World) -> Iterator[None]:
 def in_another_thread(begin: Callable[[], Any], reached: threading.Event, go_on: threading.Event) -> Iterator[None]:
     thread = threading.Thread(target=begin, daemon=True)
     thread.start()
-    assert reached.wait(PATIENCE_S)
+    assert reached.wait(WAIT_S)
     yield
     go_on.set()
-    thread.join(PATIENCE_S)
+    thread.join(WAIT_S)
     assert not thread.is_alive()
 
 
@@ -55,7 +55,7 @@ def deep_doctor(world: World) -> Iterator[None]:
     def progress(_what: str, done: int, _total: int) -> None:
         if done == 2:
             reached.set()
-            assert go_on.wait(PATIENCE_S)
+            assert go_on.wait(WAIT_S)
 
     plain = Database.iterate
     with pytest.MonkeyPatch.context() as patch:
@@ -76,12 +76,12 @@ def packing(world: World) -> Iterator[None]:
     def slowly(blocks: Blocks, store_id: int, stored: Any) -> str:
         if getattr(packer, "packs", False) and not reached.is_set():
             reached.set()
-            assert go_on.wait(PATIENCE_S)
+            assert go_on.wait(WAIT_S)
         return plain(blocks, store_id, stored)
 
     def pack() -> None:
         packer.packs = True
-        world.store.cold.pack(hot=0, least_bytes=1)
+        world.store.packer.pack(newest=0, least_bytes=1)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Blocks, "stored_json", slowly)
@@ -295,9 +295,9 @@ def held(db: Database) -> Iterator[None]:
     reached, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
-        assert db.hold(PATIENCE_S)
+        assert db.hold(WAIT_S)
         reached.set()
-        go_on.wait(PATIENCE_S)
+        go_on.wait(WAIT_S)
         db.let_go()
 
     with in_another_thread(hold, reached, go_on):
@@ -309,7 +309,7 @@ def in_time(does: Callable[[], Any]) -> Any:
     out: list[Any] = []
     thread = threading.Thread(target=lambda: out.append(does()), daemon=True)
     thread.start()
-    thread.join(PATIENCE_S / 3)
+    thread.join(WAIT_S / 3)
     assert out, "it waits for the others"
     return out[0]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.process import PATIENCE_S, Chat, Script, World, chat, tokens_of
+from worlds.process import WAIT_S, Chat, Script, World, chat, tokens_of
 
 from hermes_lcm.config import KNOBS, Config, load
 from hermes_lcm.records import Summary, SummaryTask
@@ -69,7 +69,7 @@ def nearly_prepared(folder: Path) -> tuple[World, Chat]:
     world = World(folder, Script("ok"), leaf_chunk_tokens=4000, fresh_tail_count=8, condensation_fanin=50)
     messages = chat().turns(80)
     world.preparer.after_turn(world.session(), world.request(messages, threshold=tokens_of(messages)))
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
     return world, messages.turns(3, first=300)
 
 
@@ -78,7 +78,7 @@ def test_under_critical_pressure_nothing_is_put_off(tmp_path: Path, critical: bo
     """What is not prepared is summarised in the turn, which otherwise makes do with what is ready."""
     world, messages = nearly_prepared(tmp_path)
     asked = len(world.model.tasks)
-    compacted = Chat(world.swapped(messages, threshold=12_000, critical=critical).messages or [])
+    compacted = Chat(world.compressed(messages, threshold=12_000, critical=critical).messages or [])
 
     assert (len(world.model.tasks) > asked) is critical
     assert world.gaps(compacted) == ([], [])
@@ -90,7 +90,7 @@ def test_under_critical_pressure_the_worker_waits_for_no_floor(tmp_path: Path, c
     world = World(tmp_path, Script("ok"), leaf_chunk_tokens=20_000, fresh_tail_count=4)
     messages = chat().turns(15)
     world.preparer.after_turn(world.session(), world.request(messages, threshold=100_000, critical=critical))
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
 
     assert bool(world.nodes()) is critical
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from test_background import FLOOR, prepared, turn_ends
 from test_collect import GC, talk
 from test_stubs import looked, twice
-from worlds.process import PATIENCE_S, Chat, Script, World, chat
+from worlds.process import WAIT_S, Chat, Script, World, chat
 
 from hermes_lcm.compaction.backoff import Cooldown
 from hermes_lcm.dag import fingerprint
@@ -84,7 +84,7 @@ def test_work_ahead_of_a_long_conversation_reads_no_more(tmp_path: Path) -> None
 
     def work() -> None:
         turn_ends(world, live)
-        assert world.preparer.idle(PATIENCE_S)
+        assert world.preparer.idle(WAIT_S)
 
     for n in range(40):
         live.turns(40, first=40 * n)

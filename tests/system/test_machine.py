@@ -227,7 +227,7 @@ class Hosted(RuleBasedStateMachine):
 
     # -- compaction ----------------------------------------------------------------------------------------------------
     def pass_over(self, **wishes: Any) -> Chat | None:
-        outcome = self.world.swapped(copy.deepcopy(self.live), self.current, threshold=THRESHOLD, **wishes)
+        outcome = self.world.compressed(copy.deepcopy(self.live), self.current, threshold=THRESHOLD, **wishes)
         return Chat(outcome.messages) if outcome.messages is not None else None
 
     @rule(force=st.booleans())

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from worlds.process import PATIENCE_S, Chat, Script, World, chat, run, tokens_of
+from worlds.process import WAIT_S, Chat, Script, World, chat, run, tokens_of
 
 from hermes_lcm import dag as dags
 from hermes_lcm.llm.client import HostModel
@@ -156,7 +156,7 @@ def test_whatever_a_model_sends_the_prompt_converges_and_is_mended(tmp_path: Pat
 
     spoken.answer = lambda prompt: reply(good(prompt))
     world.preparer.after_turn(world.session(), world.request(live.turns(1, first=900), threshold=4000))
-    assert world.preparer.idle(PATIENCE_S)
+    assert world.preparer.idle(WAIT_S)
     after = world.compact(live.turns(25, first=1000), threshold=4000)
     covered(world, after)
     shown = roots_of(world, after)
@@ -328,7 +328,7 @@ def publishes(world: World) -> None:
 def prepares(world: World) -> None:
     session, messages = world.session(), chat().turns(80)
     world.preparer.after_turn(session, world.request(messages, threshold=12_000))
-    world.preparer.idle(PATIENCE_S)
+    world.preparer.idle(WAIT_S)
 
 
 @pytest.mark.slow
@@ -381,8 +381,8 @@ def test_two_processes_never_publish_overlapping_nodes(tmp_path: Path) -> None:
 
         def turn(world: World, held: Chat = held) -> Chat:
             world.preparer.after_turn(world.session(), world.request(held.copy(), threshold=4000))
-            outcome = world.swapped(held.copy(), threshold=4000)
-            assert world.preparer.idle(PATIENCE_S)
+            outcome = world.compressed(held.copy(), threshold=4000)
+            assert world.preparer.idle(WAIT_S)
             return Chat(outcome.messages or held)
 
         prompts = run(*[lambda world=world: turn(world) for world in worlds])  # type: ignore[misc]

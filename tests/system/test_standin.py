@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from worlds.breaking import Host, lost_or_doubled, valid
 from worlds.earlier import used
-from worlds.process import PATIENCE_S, Chat, chat, texts, tokens_of
+from worlds.process import WAIT_S, Chat, chat, texts, tokens_of
 
 from hermes_lcm import runtime
 from hermes_lcm.config import Config
@@ -473,7 +473,7 @@ def adopted(host: Host) -> bool:
 
 
 def wait(until: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + WAIT_S
     while not until():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -18,7 +18,7 @@ from hermes_lcm.errors import BadRequest
 from hermes_lcm.terminal import completion
 
 OPTIONS = ("--json", "--limit")
-PATIENCE_S = 120.0
+WAIT_S = 120.0
 EDITS = "\x1b[?2004h"  # zsh reads keys itself from here on
 
 
@@ -65,7 +65,7 @@ def read_until(terminal: int, mark: str, behind: str = "") -> str:
     """What a terminal shows up to a mark and what comes ``behind`` it."""
     seen = ""
     while mark not in seen or behind not in seen.partition(mark)[2]:
-        assert select.select([terminal], [], [], PATIENCE_S)[0], seen
+        assert select.select([terminal], [], [], WAIT_S)[0], seen
         seen += os.read(terminal, 65536).decode("utf-8", "replace")
     return seen
 

@@ -21,12 +21,12 @@ from hermes_lcm.recall.paging import Room
 from hermes_lcm.runtime import Runtime
 from hermes_lcm.search.scope import Rights
 from worlds.postgres import Postgres
-from worlds.process import PATIENCE_S, World
+from worlds.process import WAIT_S, World
 
 
 def eventually(what: Callable[[], bool]) -> None:
     """Wait for what must come true."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + WAIT_S
     while not what():
         assert time.monotonic() < end, "it did not come true"
         time.sleep(0.02)

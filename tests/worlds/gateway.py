@@ -158,7 +158,9 @@ class Matrix(Gateway):
             ("alice", "telegram", ALICE), ("bob", "telegram", f"{GROUP}bob"), ("term", "cli", "")
         ):  # fmt: skip
             self.fill(f"s_{name}", platform, key)
-        self.runtime.health.degraded("request view of s_alice", f"KESTREL {DATA['error']} {theirs}", severity="warning")
+        self.runtime.health.degraded(
+            "request rewrite of s_alice", f"KESTREL {DATA['error']} {theirs}", severity="warning"
+        )
         self.runtime.health.degraded("background worker", f"KESTREL {DATA['error']} {theirs}", severity="warning")
 
     def fill(self, session: str, platform: str, key: str) -> None:

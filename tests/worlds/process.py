@@ -33,7 +33,7 @@ from hermes_lcm.storage.connection import Database
 from hermes_lcm.text import content, markup, tokens
 
 Messages = list[dict[str, Any]]
-PATIENCE_S = 10.0  # how long a test waits for what must happen; a failing test waits, a passing one does not
+WAIT_S = 10.0  # how long a test waits for what must happen; a failing test waits, a passing one does not
 
 
 # -- the host's list -------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Script:
         if move == "raise":
             raise SummaryUnavailable("no provider")
         if move == "hang":
-            self.release.wait(PATIENCE_S)
+            self.release.wait(WAIT_S)
             return self.extract(task)
         if move == "provisional":
             return self.extract(task)
@@ -235,13 +235,13 @@ class World:
         facts = {"threshold": 4000, "current_tokens": None, "deadline": time.monotonic() + wishes.pop("budget_s", 10.0)}
         return Request(messages, self.take(messages, session_id), **{**facts, **wishes})
 
-    def swapped(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s", **wishes: Any) -> Outcome:
+    def compressed(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s", **wishes: Any) -> Outcome:
         """One compaction with all that came of it."""
         return self.compress_pass.compact(self.session(session_id), self.request(messages, session_id, **wishes))
 
     def compact(self, messages: Messages, session_id: str = "s", **wishes: Any) -> Chat:
         """One compaction that must succeed; the new live list."""
-        outcome = self.swapped(messages, session_id, **wishes)
+        outcome = self.compressed(messages, session_id, **wishes)
         assert outcome.messages is not None, outcome.reason
         return Chat(outcome.messages)
 
@@ -343,7 +343,7 @@ def run(*jobs: Callable[[], Any]) -> list[Any]:
 
     def work(n: int) -> None:
         try:
-            gate.wait(PATIENCE_S)
+            gate.wait(WAIT_S)
             results[n] = jobs[n]()
         except BaseException as exc:
             errors.append(exc)
@@ -351,7 +351,7 @@ def run(*jobs: Callable[[], Any]) -> list[Any]:
     threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(len(jobs))]
     for thread in threads:
         thread.start()
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + WAIT_S
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
     assert not any(thread.is_alive() for thread in threads), "threads wait for each other"

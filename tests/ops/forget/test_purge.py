@@ -48,7 +48,7 @@ def world(tmp_path: Path) -> Home:
     home.runtime.archives.add(
         Archive(0, "mem://s1/x", 1, "s1", (3, 4), 2, 3, 2, SECRET, True, SECRET, 9, 9, "archived", 1.0, 1.0)
     )
-    home.runtime.store.cold.pack(hot=0, least_bytes=1)
+    home.runtime.store.packer.pack(newest=0, least_bytes=1)
     ask(home, "backup")
     ask(home, "export s1")
     return home

@@ -2,7 +2,7 @@
 """
 What a huge message costs on its way in: noise patterns, redaction, the guard, exploration, and the turn that brings it.
 
-    python benchmarks/door.py [--quick] [--json FILE] [--where FOLDER]
+    python benchmarks/huge_message.py [--quick] [--json FILE] [--where FOLDER]
 
 Texts of 5 MB: tool output, prose, code (this repository, over and over), JSON, base64, and texts made to be as bad as possible.
 Processor time; the best of three. Linear: the time of 5 MB against five times that of 1 MB.
@@ -198,7 +198,7 @@ def whole_turns(report: Report, size: int, times: int, where: Path | None) -> No
 
 def main() -> int:
     args = kit.arguments(__doc__ or "").parse_args()
-    report = Report("door", "what a message of 5 MB costs on its way in", args.quick)
+    report = Report("huge_message", "what a message of 5 MB costs on its way in", args.quick)
     large = 1_000_000 if args.quick else 5_000_000
     rows, worst = [], 0.0
     by_size = [texts(size) for size in (large // 5, large)]
