@@ -95,6 +95,24 @@ def test_the_api_of_the_tab_behind_the_real_server(tmp_path: Path) -> None:
         server.close()
 
 
+@pytest.mark.parametrize("folder", ["hermes-lcm", "lcm", "anything"])
+def test_the_picker_offers_us_once(folder: str, tmp_path: Path) -> None:
+    """Whatever the folder is called; and what it offers is the engine that stores."""
+    home = Home.make(tmp_path / "home", "http://127.0.0.1:9/v1")
+    (home.path / "plugins" / "hermes-lcm").unlink()
+    subprocess.run(
+        [REPOSITORY / "scripts" / "release", home.path / "plugins" / folder], check=True, capture_output=True
+    )
+    server = Server(home)
+    try:
+        providers = server.ask("GET", "/api/dashboard/plugins/hub")[1]["providers"]
+    finally:
+        server.close()
+
+    assert [each["name"] for each in providers["context_options"]] == ["lcm"]
+    assert providers["context_engine"] == "lcm"
+
+
 def test_the_catalog_takes_our_entry(tmp_path: Path) -> None:
     """By the host's own reading of it; its capabilities are those of the manifest."""
     import hermes_yaml as yaml
@@ -120,5 +138,7 @@ def test_the_validator_passes_the_release(tmp_path: Path) -> None:
     subprocess.run([REPOSITORY / "scripts" / "release", folder], check=True, capture_output=True)
     done = home.hermes("plugins", "validate", str(folder))
 
-    assert done.returncode == 0, done.stdout
+    looked = home.hermes("plugins", "doctor", str(folder))
+
+    assert (done.returncode, looked.returncode) == (0, 0), done.stdout + looked.stdout
     assert "no core override — no runtime rebinds" in done.stdout

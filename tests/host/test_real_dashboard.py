@@ -18,7 +18,7 @@ from host.scripts import busy_turn, sayings
 pytestmark = [pytest.mark.slow, pytest.mark.host]
 
 ATTACK = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
-LONG = 50_000
+LONG, SHORT = 50_000, 500
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +29,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     texts = [f"message {n}: the port of nginx_proxy is {8000 + n} {ATTACK if n % 10 == 0 else ''}" for n in range(LONG)]
     for at in range(0, LONG, 10_000):
         world.say(*texts[: at + 10_000], session="long")
+    world.say(*texts[:SHORT], session="short")
     world.say("Always answer in German, please.", "ok", session="facts")
     world.say(*texts[:60], session="hostile")
     first = world.runtime.sessions.find("hostile")
@@ -219,20 +220,32 @@ def test_the_doctor_shows_a_repair_before_it_is_done(page: Browser) -> None:
     assert page.sees("Nothing to repair|Dry run")
 
 
-def test_fifty_thousand_messages_do_not_stall(page: Browser) -> None:
-    """Zooming from all of them to single ones: no frame of the picture takes long, and what comes is bounded."""
-    go(page, view="conversation", session="long")
+def _longest_task(page: Browser, session: str) -> float:
+    """Longest task in milliseconds while a conversation is opened and zoomed in and out; tasks below 50 ms count as 50."""
+    page.js("""(() => { window.longest = 50; window.watcher?.disconnect();
+      window.watcher = new PerformanceObserver((list) => {
+        for (const each of list.getEntries()) window.longest = Math.max(window.longest, each.duration);
+      });
+      window.watcher.observe({entryTypes: ['longtask']}); performance.clearResourceTimings(); })()""")
+    go(page, view="conversation", session=session)
     page.place(".lcm-canvas")
-    page.js("""(() => { window.longest = 0; new PerformanceObserver((list) => {
-      for (const each of list.getEntries()) window.longest = Math.max(window.longest, each.duration);
-    }).observe({entryTypes: ['longtask']}); document.querySelector('.lcm-canvas').focus(); })()""")
+    page.js("document.querySelector('.lcm-canvas').focus()")
     for key in "+" * 12 + "]" * 5 + "-" * 12 + "+" * 12:
         page.key(key)
     answers = "performance.getEntriesByType('resource').filter((e) => e.name.includes('/messages')).map((e) => e.decodedBodySize)"
     asked = until(lambda: page.js(answers), "the line of messages was never asked for")
-
-    assert page.js("window.longest") < 2000  # a stall, on a shared machine too
+    page.js("new Promise((done) => setTimeout(done, 500))")
     assert max(asked) < 500_000
+    return float(page.js("window.longest"))
+
+
+def test_fifty_thousand_messages_do_not_stall(page: Browser) -> None:
+    """Opened and zoomed from all of them to single ones: no task takes much longer than with 500, and what comes is bounded."""
+    pairs = [(_longest_task(page, "long"), _longest_task(page, "short")) for _ in range(3)]
+    best = min(long for long, _ in pairs) / min(short for _, short in pairs)
+    print(f"longest tasks in ms with {LONG:,} and with {SHORT} messages: {pairs}; ratio of the best: {best:.2f}")
+
+    assert best < 4, pairs
 
 
 @pytest.mark.parametrize("view", ["now", "conversation", "prompt", "search", "money", "settings", "doctor"])
