@@ -10,9 +10,11 @@ the other record ends with just then, and beginning as that ends.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, takewhile
+from itertools import accumulate, groupby, pairwise, takewhile
+from math import inf
 from typing import NamedTuple
 
 #: So many rows in a row are no coincidence in the middle of a list. At its beginning one is none, where more follows.
@@ -42,11 +44,8 @@ class _Row(NamedTuple):
 def interleave(here: Sequence[Mark], there: Sequence[Mark]) -> Woven:
     """Place the rows there between the rows here. Both are in their order; so is what comes out."""
     out = Woven()
-    copies = _copies(here, there)
     ours, others = _Record(here), _Record(there)
-    for n, twin in _put_again(ours, others, copies).items():
-        copies[n] = twin
-        ours.at[twin] = others.at[n] = ours.at[twin] if others.was_put(n) else others.at[n]
+    copies = _anchored(ours, others)
     copied = frozenset(copies.values())
     thread: list[_Row] = []
     for mine, theirs in _goes(ours, others):
@@ -74,6 +73,57 @@ def _copies(here: Sequence[Mark], there: Sequence[Mark]) -> dict[int, int]:
     return {n: known[mark].pop() for n, mark in enumerate(there) if known.get(mark)}
 
 
+class _Record:
+    """Rows of one record, and when they came into it: no row before its predecessor."""
+
+    def __init__(self, rows: Sequence[Mark]) -> None:
+        self.rows, self.at = rows, _steady(rows)
+        self.digests = Counter(row.digest for row in rows)
+
+    def was_put(self, n: int) -> bool:
+        """Was a row put between older ones, or stored by a clock that was wrong?"""
+        return self.at[n] != self.rows[n].at
+
+    def in_a_go(self, n: int) -> bool:
+        """Was a row stored together with one beside it?"""
+        return any(row.at == self.rows[n].at for row in (*self.rows[max(0, n - 1) : n], *self.rows[n + 1 : n + 2]))
+
+    def hold(self, anchors: Mapping[int, float]) -> None:
+        """Give some rows these times, and keep the others between them, whatever their clock said."""
+        low, rest = -inf, sorted(anchors.items())
+        for (start, at), (stop, until) in pairwise([(-1, low), *rest, (len(self.at), inf)]):
+            for n in range(start + 1, stop):
+                self.at[n] = min(max(self.at[n], at), until)
+        for n, at in rest:
+            self.at[n] = at
+
+
+def _anchored(here: _Record, there: _Record) -> dict[int, int]:
+    """Rows there that are rows here; from now on both came at one moment, and what lies between them comes between."""
+    copies = _in_order(_copies(here.rows, there.rows))
+    times = {n: here.at[twin] for n, twin in copies.items()}
+    for n, twin in _put_again(here, there, copies).items():
+        copies[n], times[n] = twin, here.at[twin] if there.was_put(n) else there.at[n]
+    for n, twin in _shown_again(there, here, copies).items():
+        copies[n], times[n] = twin, min(here.at[twin], there.at[n])
+    back = {twin: n for n, twin in copies.items()}
+    for twin, n in _shown_again(here, there, back).items():
+        copies[n], times[n] = twin, min(here.at[twin], there.at[n])
+    copies = _in_order(copies)
+    order = sorted(copies)
+    steady = dict(zip(order, accumulate((times[n] for n in order), max), strict=True))
+    here.hold({copies[n]: at for n, at in steady.items()})
+    there.hold(steady)
+    return copies
+
+
+def _in_order(pairs: Mapping[int, int]) -> dict[int, int]:
+    """Of pairs of rows the most that lie in the same order in both records."""
+    rows = sorted(pairs.items())
+    kept = _longest([float(twin) for _, twin in rows])
+    return {n: twin for k, (n, twin) in enumerate(rows) if k in kept}
+
+
 def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict[int, int]:
     """Rows that one record holds between two copies, and the other too, but younger than what follows them.
 
@@ -82,8 +132,6 @@ def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict
     out: dict[int, int] = {}
     before, done = -1, -1
     for theirs, mine in sorted(copies.items()):
-        if mine < done:
-            continue
         at = done + 1
         for n in range(before + 1, theirs):
             alike = (k for k in range(at, mine) if here.rows[k].digest == there.rows[n].digest)
@@ -94,15 +142,38 @@ def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict
     return out
 
 
-class _Record:
-    """Rows of one record, and when they came into it: no row before its predecessor."""
+def _shown_again(shown: _Record, other: _Record, copies: Mapping[int, int]) -> dict[int, int]:
+    """Rows of lists that were shown to one record again, and rows of the other one, whatever the clocks say.
 
-    def __init__(self, rows: Sequence[Mark]) -> None:
-        self.rows, self.at = rows, _steady(rows)
+    A list comes in one go. Words that both records hold once tell where in the other record it lies: two such, or one in a run
+    that is no coincidence, or beside a row that is known already.
+    """
+    once = {row.digest: n for n, row in enumerate(other.rows) if other.digests[row.digest] == 1}
+    sure = {
+        n: once[row.digest]
+        for n, row in enumerate(shown.rows)
+        if row.digest in once and shown.digests[row.digest] == 1 and n not in copies and shown.in_a_go(n)
+    }
+    back = {twin: n for n, twin in copies.items()}
+    out: dict[int, int] = {}
+    for known, twin in sure.items():
+        if known in out:
+            continue
+        run = dict(_run(shown, other, known, twin))
+        beside = any(copies.get(k - 1) == m - 1 or copies.get(k + 1) == m + 1 for k, m in run.items() if m > 0)
+        if beside or len(run) >= _ENOUGH or sum(sure.get(k) == m for k, m in run.items()) > 1:
+            out.update({k: m for k, m in run.items() if copies.get(k, m) == m and back.get(m, k) == k})
+    return out
 
-    def was_put(self, n: int) -> bool:
-        """Was a row put between older ones, or stored by a clock that was wrong?"""
-        return self.at[n] != self.rows[n].at
+
+def _run(shown: _Record, other: _Record, known: int, twin: int) -> Iterator[tuple[int, int]]:
+    """Rows around a pair that are equal in both, as far as the go reaches."""
+    for step, count in ((-1, min(known, twin) + 1), (1, min(len(shown.rows) - known, len(other.rows) - twin))):
+        for k in range(max(0, step), step * count, step):
+            mine, theirs = shown.rows[known + k], other.rows[twin + k]
+            if mine.digest != theirs.digest or mine.at != shown.rows[known].at:
+                break
+            yield known + k, twin + k
 
 
 def _goes(here: _Record, there: _Record) -> Iterator[tuple[list[int], list[int]]]:
@@ -132,24 +203,30 @@ def _steady(rows: Sequence[Mark]) -> list[float]:
 
     One that was put between older ones, or stored by a clock that was wrong for a while, goes with the next that was not.
     """
+    kept = _longest([row.at for row in rows])
+    out: list[float] = []
+    following = rows[max(kept)].at if kept else 0.0
+    for n in range(len(rows) - 1, -1, -1):
+        following = rows[n].at if n in kept else following
+        out.append(following)
+    return out[::-1]
+
+
+def _longest(values: Sequence[float]) -> set[int]:
+    """Which of some values make the longest run of which none is below its predecessor."""
     ends: list[float] = []
-    last: list[int] = []  # which row ends the best run of each length
+    last: list[int] = []  # which one ends the best run of each length
     back: list[int] = []
-    for n, row in enumerate(rows):
-        k = bisect_right(ends, row.at)
-        ends[k : k + 1], last[k : k + 1] = [row.at], [n]
+    for n, value in enumerate(values):
+        k = bisect_right(ends, value)
+        ends[k : k + 1], last[k : k + 1] = [value], [n]
         back.append(last[k - 1] if k else -1)
     kept: set[int] = set()
     n = last[-1] if last else -1
     while n >= 0:
         kept.add(n)
         n = back[n]
-    out: list[float] = []
-    following = ends[-1] if ends else 0.0
-    for n in range(len(rows) - 1, -1, -1):
-        following = rows[n].at if n in kept else following
-        out.append(following)
-    return out[::-1]
+    return kept
 
 
 def _repeated(

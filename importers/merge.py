@@ -41,11 +41,12 @@ _DERIVED: Final = Flag.UNALIGNED | Flag.EXTERNALISED | Flag.COLLECTED
 
 @dataclass(slots=True)
 class Merged:
-    """Counts of a merge. ``messages`` and ``nodes``: how many were new here."""
+    """Counts of a merge. ``messages`` and ``nodes``: how many were new here. ``damaged``: not all of it could be read."""
 
     messages: int = 0
     present: int = 0
     nodes: int = 0
+    damaged: bool = False
 
 
 @dataclass(slots=True)

@@ -378,7 +378,7 @@ class Standby:
         standby.remove(saved)
         try:
             files.salvage(path, saved, readable)
-            return self._merged(saved)
+            return replace(self._merged(saved), damaged=True)
         finally:
             standby.remove(saved)
 
@@ -395,7 +395,7 @@ class Standby:
 
     def _keep(self, path: Path, done: Merged) -> None:
         """Keep a stand-in that was merged among the backups; one that cannot be moved now is merged again, which adds nothing."""
-        if not is_memory(path) and not (done.messages or done.nodes):
+        if not is_memory(path) and not (done.messages or done.nodes or done.damaged):
             standby.remove(path)  # it held nothing of its own
         elif not is_memory(path):
             try:

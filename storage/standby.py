@@ -106,7 +106,8 @@ def remove(path: Path) -> None:
 
 def retire(path: Path, folder: Path) -> Path:
     """Keep a stand-in whose messages are in the database among its backups."""
-    files.seal(path)
+    with suppress(StoreError):  # a damaged one is kept as it is
+        files.seal(path)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kept = folder / f"{path.stem}.sqlite3"
     os.replace(path, kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import pytest
 
@@ -90,6 +90,39 @@ def test_a_clock_that_was_wrong_for_a_while_loses_nothing() -> None:
     there = marks("h i", 8)
 
     assert said(woven(here, there)) == b"a b c d e f g h i".split()
+
+
+@pytest.mark.parametrize("wrong_by", [-86_400.0, -60.0, 60.0, 86_400.0])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_stand_in_with_a_wrong_clock_begins_where_its_list_says(wrong_by: float, turned: bool) -> None:
+    """Its list was shown in one go, with what was said then: those rows are known, whatever their time."""
+    first = marks("a done b done c", 1)
+    other = [*marks("b done c yes", 9 + wrong_by, each=0), *marks("d done", 10 + wrong_by)]
+
+    assert said(woven(*((other, first) if turned else (first, other)))) == b"a done b done c yes d done".split()
+
+
+def test_a_clock_that_jumps_while_rows_were_copied_doubles_none_of_them() -> None:
+    """What both have is one row, though only one of the two knows by what comes behind it that its clock was wrong."""
+    there = [*marks("a b", 1), *marks("c d", 90_000)]
+    here = [*there, *marks("e f", 5)]
+
+    assert woven(here, there) == here
+    assert woven(there, here) == here
+
+
+def test_three_stand_ins_are_merged_in_any_order() -> None:
+    """The last one shows the end of the one before, which comes later."""
+    parts = [
+        marks("a b c", 1),
+        [*marks("b c d", 4, each=0), *marks("e f", 5)],
+        [*marks("e f g", 7, each=0), *marks("h", 8)],
+    ]
+    for order in permutations(parts):
+        out: list[Mark] = []
+        for part in order:
+            out = woven(out, part)
+        assert said(out) == b"a b c d e f g h".split()
 
 
 @pytest.mark.parametrize("seed", range(60))

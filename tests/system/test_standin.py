@@ -414,6 +414,18 @@ def test_a_stand_in_that_lost_its_sessions_doubles_nothing(outage: Outage) -> No
     assert outage.host.runtime.db.query("SELECT session_id FROM sessions") == [("s",)]
 
 
+def test_a_stand_in_of_which_nothing_can_be_read_is_kept(outage: Outage) -> None:
+    """It may be all that is left of something: it goes to the backups, as those that were merged do."""
+    left = outage.db.with_name("lcm.standby-20260101-000000-1-999999.db")
+    left.write_bytes(b"hello" * 1000)
+    outage.host.close()
+    outage.host = Host(outage.home)
+    outage.turns(1, first=100)
+
+    assert not left.exists()
+    assert [path.read_bytes() for path in (outage.db.parent / "lcm-backups").iterdir()] == [b"hello" * 1000]
+
+
 def test_old_stand_ins_are_pruned_like_backups(outage: Outage) -> None:
     """The newest ten stay, and those of days, weeks and months; each was merged before."""
     kept = outage.home / "lcm-backups"
