@@ -84,15 +84,25 @@ def profile(name: str) -> Iterator[Path]:
         reset_hermes_home_override(before)
 
 
-def config_block() -> Any:
-    """The block ``lcm:`` of the host's config.yaml; {} when there is nothing or the host cannot read it."""
+def _configuration() -> Mapping[str, Any]:
+    """The host's config.yaml; {} where there is no host to read it."""
     try:
         from hermes_cli.config import load_config
     except ImportError:
         return {}
     loaded = load_config()
-    if not isinstance(loaded, Mapping):
-        return {}
+    return loaded if isinstance(loaded, Mapping) else {}
+
+
+def _part(name: str) -> Mapping[str, Any]:
+    """A block of the host's config.yaml; {} where there is none."""
+    block = _configuration().get(name)
+    return block if isinstance(block, Mapping) else {}
+
+
+def config_block() -> Any:
+    """The block ``lcm:`` of the host's config.yaml; {} when there is nothing or the host cannot read it."""
+    loaded = _configuration()
     block, form = loaded.get("lcm"), _form(loaded)
     if block is None:
         return form
@@ -101,12 +111,7 @@ def config_block() -> Any:
 
 def misspelt_block() -> str:
     """A key of config.yaml that was probably meant to be ``lcm``; "" without one."""
-    try:
-        from hermes_cli.config import load_config
-    except ImportError:
-        return ""
-    keys = load_config()
-    plain = {str(key): str(key).lower().replace("-", "_") for key in keys} if isinstance(keys, Mapping) else {}
+    plain = {str(key): str(key).lower().replace("-", "_") for key in _configuration()}
     return next((key for key, word in plain.items() if key != "lcm" and word in ("lcm", "lmc", "hermes_lcm")), "")
 
 
@@ -155,13 +160,7 @@ def _quietly(work: Callable[[], object]) -> str:
 
 def compression_enabled() -> bool:
     """Does the host's configuration leave compaction of any kind on?"""
-    try:
-        from hermes_cli.config import load_config
-    except ImportError:
-        return True
-    loaded = load_config()
-    block = loaded.get("compression") if isinstance(loaded, Mapping) else None
-    return not isinstance(block, Mapping) or block.get("enabled") is not False
+    return _part("compression").get("enabled") is not False
 
 
 def token_prices(
@@ -214,25 +213,14 @@ def is_local(base_url: str) -> bool:
     return address.is_private or address.is_loopback
 
 
-def selected_engine() -> str | None:
-    """Name of the context engine in the host's configuration, or None when that cannot be read."""
-    try:
-        from hermes_cli.config import load_config
-    except ImportError:
-        return None
-    loaded = load_config()
-    context = loaded.get("context") if isinstance(loaded, Mapping) else None
-    return str(context.get("engine") or "compressor") if isinstance(context, Mapping) else "compressor"
+def selected_engine() -> str:
+    """Name of the context engine in the host's configuration."""
+    return str(_part("context").get("engine") or "compressor")
 
 
 def configured_model() -> tuple[str, str, int]:
     """(model, provider, context window or 0) that the host's configuration names; empty where it does not say."""
-    try:
-        from hermes_cli.config import load_config
-    except ImportError:
-        return "", "", 0
-    loaded = load_config()
-    model = loaded.get("model") if isinstance(loaded, Mapping) else None
+    model = _configuration().get("model")
     if not isinstance(model, Mapping):
         return (model if isinstance(model, str) else ""), "", 0
     size = model.get("context_length")

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any, TextIO
+from typing import Any
 
 from ..command import (
     FAILED,
@@ -298,18 +298,11 @@ def _progress(far: Reached, *, quiet: bool) -> Iterator[Progress]:
 
 @contextmanager
 def _bar() -> Iterator[Progress]:
-    """A bar on stderr, by the host's rich where it is there."""
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bars
-    except ImportError:
-        line = Line(sys.stderr)
-        try:
-            yield line.show
-        finally:
-            line.clear()
-        return
+    """A bar on stderr, by the rich that every host brings along."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("", total=None, start=False)
@@ -326,30 +319,4 @@ def _bar() -> Iterator[Progress]:
         yield show
 
 
-class Line:
-    """A bar on one line of a terminal, for an environment without ``rich``."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-        self._shown = ""
-
-    def show(self, what: str, done: int, total: int) -> None:
-        """One step of the work and how far it is; without a total only how much."""
-        filled = _BAR * done // total if total else 0
-        bar = (
-            f" [{'#' * filled}{'.' * (_BAR - filled)}] {100 * done // total} %" if total else f" {done:,}" * bool(done)
-        )
-        text = f"{printable(what)}{bar}"
-        if text != self._shown:
-            self._out.write("\r" + text.ljust(len(self._shown)))
-            self._out.flush()
-            self._shown = text
-
-    def clear(self) -> None:
-        """Leave the line as it was found."""
-        self._out.write("\r" + " " * len(self._shown) + "\r")
-        self._out.flush()
-
-
-_BAR = 24
 BAR_AFTER_S = 0.5  # shorter work shows no bar: it would only flash

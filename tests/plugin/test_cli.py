@@ -437,11 +437,8 @@ def test_long_work_shows_how_far_it_is(world: Home, monkeypatch: pytest.MonkeyPa
     assert any("indexing messages" in each for each in shown)
 
 
-@pytest.mark.parametrize("missing", [False, True], ids=["rich", "plain"])
-def test_nobody_watching_nothing_shown(missing: bool, world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_watching_nothing_shown(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """stderr is a file, or the answer is for a program."""
-    if missing:
-        monkeypatch.setitem(sys.modules, "rich.progress", None)
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     call(world, "backup", "--json")
@@ -449,21 +446,6 @@ def test_nobody_watching_nothing_shown(missing: bool, world: Home, monkeypatch: 
     call(world, "backup")
 
     assert screen.getvalue() + sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
-
-
-def test_without_rich_there_is_a_plain_bar(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the line is clean afterwards."""
-    monkeypatch.setitem(sys.modules, "rich.progress", None)
-    screen = Screen()
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(cli, "BAR_AFTER_S", 0.0)
-    world.runtime.index.rebuild([])
-    call(world, "doctor", "repair", "apply")
-    shown = screen.getvalue().split("\r")
-
-    for what in ("reading messages", "indexing messages"):
-        assert f"{what} [{'#' * 24}] 100 %" in [each.rstrip() for each in shown]
-    assert shown[-2].strip() == shown[-1] == ""
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(hermes_home: Path) -> None:
