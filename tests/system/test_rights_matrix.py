@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from worlds.gateway import CALLERS, DATA, LOCALS, Matrix, asked, told
+from worlds.gateway import CALLERS, DATA, LOCALS, MALLORY, Matrix, asked, told
+
+from hermes_lcm.command import VERBS
+from hermes_lcm.plugin import registration
 
 
 @pytest.fixture
@@ -42,6 +45,42 @@ def test_the_operator_gets_everything(world: Matrix, name: str) -> None:
     found = {kind for tool, args in asked(world) for kind in told(agent.tool(tool, **args), args)}
 
     assert found >= {*DATA}
+
+
+def test_no_command_of_a_chat_tells_or_changes_anything_of_others(
+    world: Matrix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every verb of `/lcm`, with what others have behind it; where no agent of the chat runs, too."""
+    world.caller("dm")
+    monkeypatch.setattr(world.hooks.PROCESS.engines, "gateway", True)
+    files = [f"file_{path.stem[:16]}" for path in world.runtime.payloads.folder.rglob("*.z")][:1]
+    others = [
+        "",
+        "msg_1",
+        "sum_1",
+        *files,
+        "s_alice",
+        "--session s_term",
+        "KESTREL",
+        "latest apply",
+        "telegram:dm:1",
+        str(world.home),
+    ]
+    before = stored_of_others(world)
+    for key in (MALLORY, "agent:main:telegram:dm:999"):
+        monkeypatch.setattr(world.hooks, "command_key", lambda key=key: key)
+        for name, words in (
+            (verb.name, each) for verb in VERBS for each in others if verb.name not in ("top", "browse")
+        ):
+            assert told(registration.answer(f"{name} {words}".strip()), {"typed": words}) == [], (key, name, words)
+
+    assert stored_of_others(world) == before
+
+
+def stored_of_others(world: Matrix) -> list[object]:
+    """Rows, summaries and archives of the first three conversations."""
+    count = "SELECT count(*), sum(flags), sum(pos) FROM messages WHERE conversation_id <= 3"
+    return [world.runtime.db.query(each) for each in (count, "SELECT * FROM nodes", "SELECT count(*) FROM archives")]
 
 
 def test_a_sub_agent_reads_what_its_parent_may(world: Matrix) -> None:
