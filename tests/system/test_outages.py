@@ -7,12 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.slow  # does not hold yet: 10 of 14 runs on 2026-11-24 failed, mostly for a record that no prompt explains
 def test_faults_all_the_time_lose_and_double_nothing(tmp_path: Path) -> None:
     """Kills, locks, full disks, lost logs, damaged pages, files deleted and replaced, folders renamed."""
     told = tmp_path / "told.json"
