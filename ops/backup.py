@@ -557,6 +557,18 @@ def chosen(deps: Access, name: str) -> tuple[Path, tuple[str, ...]]:
     raise NotFound(f"no backup {name!r}; the newest in {folder}: {have}")
 
 
+def in_a_chat(deps: Access, name: str) -> str:
+    """A backup as a chat may name it: by its file name in the folder. Raises BadRequest for any other file of the machine."""
+    folder = backup_folder(deps.db.path)
+    if deps.trusted or name == "latest":
+        return name
+    if name != Path(name).name:
+        raise BadRequest(
+            f"{name!r} is not the name of a backup in {folder}; other files are named at the terminal only"
+        )
+    return str(folder / name)
+
+
 def _others(deps: Access) -> str:
     """Backups of other databases, where there are none of this one."""
     others = [str(each) for each in all_backups(deps.db.path)][:-4:-1]

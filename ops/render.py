@@ -175,7 +175,7 @@ def _named(data: Mapping[str, Any]) -> str:
     """The session, and which setting keeps it out of the archive."""
     filters = data["session_filters"]
     out = next((mode for mode in MODE_SETTINGS if filters[mode]), "")
-    return f"{data['session_id'] or '(unbound)'}{f', {out} ({MODE_SETTINGS[out]})' if out else ''}"
+    return f"{data['session_id'] or 'none yet: send a message'}{f', {out} ({MODE_SETTINGS[out]})' if out else ''}"
 
 
 def _next_fold(background: Mapping[str, Any]) -> list[tuple[str, str]]:

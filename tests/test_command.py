@@ -289,7 +289,7 @@ def test_a_chat_whose_agent_is_not_in_memory_is_known_by_its_key(engine: Any, mo
     assert "the secret of bert" in registration.answer("search secret")
     assert "anna" not in registration.answer("status") + registration.answer("search secret")
     monkeypatch.setattr(hooks, "command_key", lambda: "agent:main:telegram:dm:nobody")
-    assert "(unbound)" in registration.answer("status")
+    assert "none yet: send a message" in registration.answer("status")
 
 
 # -- words ---------------------------------------------------------------------------------------------

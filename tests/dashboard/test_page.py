@@ -31,6 +31,23 @@ def test_every_language_says_everything(language: str) -> None:
     } == set()
 
 
+@pytest.mark.parametrize("language", ["de", "zh"])
+def test_no_word_of_a_filled_language_is_left_in_english(language: str) -> None:
+    """Except words that are the same there."""
+    english, other = words("en"), words(language)
+
+    assert [key for key in english if not other[key].strip()] == []
+    assert {key for key in english if other[key] == english[key]} <= {"money.fold", "prompt.name", "settings.env"}
+
+
+def test_only_filled_languages_are_asked_for() -> None:
+    """The page names them; the other languages of the host get English."""
+    named = re.search(r"const FILLED = (\[[^\]]*\])", (WEB / "sdk.mjs").read_text(encoding="utf-8"))
+    assert named is not None
+
+    assert sorted(json.loads(named[1])) == sorted(path.stem for path in (WEB / "languages").iterdir())
+
+
 def test_every_word_of_the_page_is_in_the_languages() -> None:
     """Written out, or the beginning of a family of keys."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)

@@ -261,7 +261,10 @@ def test_nothing_is_cut_off_at_400_pixels(page: Browser, view: str) -> None:
     assert wide == []
 
 
-@pytest.mark.parametrize(("locale", "said"), [("de", "Das Fenster"), ("zh", "上下文窗口"), ("fr", "The window")])
+@pytest.mark.parametrize(("locale", "said"), [
+    ("de", "Das Fenster"), ("zh", "上下文窗口"), ("zh-hant", "上下文窗口"),
+    *((other, "The window") for other in ("ja", "es", "fr", "tr", "uk", "af", "ko", "it", "ga", "pt", "ru", "hu")),
+])  # fmt: skip
 def test_the_tab_speaks_the_language_of_the_dashboard(page: Browser, locale: str, said: str) -> None:
     """English where a language is not filled."""
     page.js(f"localStorage.setItem('hermes-locale', '{locale}'); location.reload()")

@@ -124,7 +124,7 @@ def test_a_database_of_ours_is_no_file_to_import(world: Home, tmp_path: Path) ->
     copy = backup.back_up(world.deps()).path
     said = answer(f"import '{copy}'", elsewhere(tmp_path)).text
 
-    assert f"`hermes lcm restore {copy}` puts it" in said
+    assert f"`hermes lcm restore {copy}` would replace" in said
 
 
 def test_importing_twice_is_importing_once(world: Home, tmp_path: Path) -> None:

@@ -547,7 +547,7 @@ def test_an_archive_of_database_and_files_brings_both_back(world: Home, tmp_path
     deps = world.deps()
     made = answer("backup --with-files", deps)
     fresh = Home(tmp_path / "other")
-    there = fresh.deps(None)
+    there = fresh.deps(None, trusted=True)
     done = answer(f"restore {made.data['path']} apply", there)
 
     assert (made.code, done.code, done.data["counts"]["messages"]) == (0, 0, 101)
@@ -730,3 +730,23 @@ def test_what_a_restore_sets_aside_is_listed_and_can_be_taken_back(tmp_path: Pat
     assert re.search(r"`/lcm restore lcm-before-restore-\S+ apply` takes this back", said)
     assert re.search(r"100 messages, \d+\.\d kB", listed)
     assert re.search(r"Set aside .*\n  lcm-before-restore-\S+, \d+\.\d kB", listed)
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../../../etc/passwd", "~/x.sqlite3", "../lcm.db"])
+def test_a_chat_names_backups_only(name: str, tmp_path: Path) -> None:
+    """No file of the machine is opened from there, whatever stands in the current folder."""
+    world = healthy(tmp_path)
+    (tmp_path / "there").write_text("x")
+    said = run(f"restore {name}", world.deps())
+
+    assert f"'{name}' is not the name of a backup" in said
+    assert "not a database" not in said
+
+
+def test_a_chat_opens_nothing_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bare name is one in the folder of backups."""
+    world = healthy(tmp_path)
+    (tmp_path / "talk.sqlite3").write_text("x")
+    monkeypatch.chdir(tmp_path)
+
+    assert "lcm-backups/talk.sqlite3'; the newest" in run("restore talk.sqlite3", world.deps())
