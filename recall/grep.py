@@ -36,6 +36,7 @@ _REGEX_SIGNS = re.compile(r"\\[dwsbDWSB.()\[\]]|\.\*|\.\+|\[[^\]]+\]|\(\?|\^\w|\
 _BLANKED = re.compile(" {40,}")  # what stands for recalled memory in a searchable text
 _CURSOR = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,18})\.(\d{1,18})")
 _FRAME_CHARS = 230  # what a hit costs beside its snippet
+_SPARE_CHARS = 8000  # of an answer as JSON: up to there its snippets grow where there is room
 _SNIPPET_CHARS = 320
 _FIRST_SNIPPETS, _FIRST_CHARS = 3, 700
 _STRETCH, _LINE_CHARS = 160, 40  # of an answer in lines
@@ -136,7 +137,7 @@ class Search:
         self._elsewhere: tuple[str, ...] = ()  # a note
         self._damaged: set[int] = set()
         self._carried = self._carried_nodes()
-        self._until = time.monotonic() + SCAN_S
+        self._until = time.thread_time() + SCAN_S
         self._stems = self._query.stems
 
     # -- finding ------------------------------------------------------------------------------------
@@ -145,9 +146,8 @@ class Search:
         missing = [store_id for store_id in store_ids if store_id not in self._rows]
         fresh: dict[int, Row] = {}
         for at in range(0, len(missing), _BATCH):
-            if (
-                at and time.monotonic() > self._until
-            ):  # the first are always read: hits must be shown, however busy the machine
+            # Processor time: hits are ranked by what they say, on a busy machine too. The first are read in any case.
+            if at and time.thread_time() > self._until:
                 break  # a scan sees its time is over; what was not read is not claimed to have been searched
             fresh.update(self._legible(missing[at : at + _BATCH]))
         if len(self._rows) < _REMEMBERED:
@@ -179,10 +179,10 @@ class Search:
     def _found(self, limit: int, filters: Filters) -> Hits:
         ask, scope = self._ask, self._ask.chosen.scope
         index = self._caller.index
-        self._until = time.monotonic() + SCAN_S
+        self._until = time.thread_time() + SCAN_S
 
         def scan(pattern: str) -> Hits:
-            left = max(0.05, self._until - time.monotonic())
+            left = max(0.05, self._until - time.thread_time())
             return index.scan(pattern, texts=self.texts, scope=scope, filters=filters, limit=limit, timeout_s=left)
 
         if ask.regex:
@@ -420,7 +420,9 @@ class Search:
         shown_hits: list[Hit] = []
         shown_nodes = 0
         rows = self._decoded([hit.store_id for hit in queue if isinstance(hit, Hit)])
-        sizes = self._stretches(queue, rows, room) if self._ask.as_lines else _sizes(queue, room, self._first_chars())
+        sizes = (
+            self._stretches(queue, rows, room) if self._ask.as_lines else _sizes(queue, rows, room, self._first_chars())
+        )
         summaries = self._caller.covering(rows)
         found_nodes = {
             n.node_id: n for n in self._caller.nodes([h.node_id for h in queue if isinstance(h, NodeHit)], Scope())
@@ -645,8 +647,11 @@ def _overview(found: Sequence[Row | None]) -> list[int]:
     return out
 
 
-def _sizes(queue: Sequence[Hit | NodeHit], room: Room, most: int) -> list[int]:
-    """Snippet lengths by rank: the first ones longer, all of them within the room; a neighbour need only be recognised."""
+def _sizes(queue: Sequence[Hit | NodeHit], rows: Mapping[int, Row], room: Room, most: int) -> list[int]:
+    """Snippet lengths by rank: the first ones longer, all of them within the room; a neighbour need only be recognised.
+
+    More of each while all of them fit.
+    """
     count = len(queue)
     if not count:
         return []
@@ -654,7 +659,14 @@ def _sizes(queue: Sequence[Hit | NodeHit], room: Room, most: int) -> list[int]:
     spare = room.chars - count * (base + _FRAME_CHARS)
     first = min(most, base + max(0, spare // _FIRST_SNIPPETS)) if base == _SNIPPET_CHARS else base
     long = [n < _FIRST_SNIPPETS and not (isinstance(hit, Hit) and hit.rung == "near") for n, hit in enumerate(queue)]
-    return [first if each else base for each in long]
+    sizes = [first if each else base for each in long]
+    found = [rows.get(hit.store_id) if isinstance(hit, Hit) else None for hit in queue]
+    lengths = [len(row.text) if row is not None else base for row in found]
+    most = min(room.chars, _SPARE_CHARS)
+    for factor in (4, 2):
+        if sum(min(size, each * factor) + _FRAME_CHARS for size, each in zip(lengths, sizes, strict=True)) < most:
+            return [each * factor for each in sizes]
+    return sizes
 
 
 def _marked(text: str, start: int, stop: int) -> str:

@@ -47,3 +47,28 @@ def test_questions_together_are_paged_without_a_hit_twice(tmp_path: Path) -> Non
 
     assert len(seen) == len(set(seen))
     assert set(range(1, 19)) <= set(seen)
+
+
+def test_a_busy_machine_ranks_what_it_finds_as_a_quiet_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts that wait for the processor are read all the same: a hit whose text is not known comes last."""
+    said = [user(f"the ferry {n} to the island sails in the morning with mail") for n in range(120)]
+    archive = Archive(tmp_path, *said, user("the island ferry sails on Sunday with mail and cattle"))
+    asked = "Does the ferry sail on Sunday with cattle?"
+    quiet = [hit["store_id"] for hit in archive.grep(asked)["results"]]
+
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(grep.time, "monotonic", lambda: float(next(ticks)))
+
+    assert [hit["store_id"] for hit in archive.grep(asked)["results"]] == quiet
+
+
+def test_snippets_grow_while_the_answer_has_room(tmp_path: Path) -> None:
+    """The end of a message of a few hundred characters is worth more than an answer half as long."""
+    words = "we walked along the canal and talked about the weather and the garden and the neighbours. " * 8
+    archive = Archive(tmp_path, *[user(f"gardening club evening {n}. {words}it cost {n} euros") for n in range(4)])
+
+    found = archive.grep("gardening club evening")["results"]
+
+    assert [f"{n} euros" for n in range(4)] == sorted(hit["snippet"][-7:] for hit in found)
