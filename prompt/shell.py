@@ -15,10 +15,16 @@ _READ_CHARS: Final = 4000
 _HEREDOC: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n[\s\S]*?(?:\n[ \t]*\2[ \t]*(?=\n|\Z)|\Z)")
 _ENDS: Final = frozenset({";", "&", "&&", "|", "||", "(", ")", "\n"})
 _PATTERN: Final = re.compile(r"[*?\[\]${}`<>|]")
+_BEFORE: Final = re.compile(r"(?:HEAD|@)(?:~(\d{0,3})|(\^{1,9}))?")
+#: Of a whole working tree: a commit keeps what was changed, a reset takes back all that no commit keeps.
+COMMITTED, RESET, EVERYTHING = "committed", "reset", "."
 
 
 def file_changes(command: str) -> list[tuple[str, str]]:
-    """(path, deleted, moved, written, edited or restored), in the command's order."""
+    """(path, deleted, moved, written, edited or restored), in the command's order.
+
+    Of the whole tree: ``EVERYTHING`` restored or ``COMMITTED``; ("2", ``RESET``) takes two commits back too.
+    """
     text = _HEREDOC.sub(r" <<\3\n", command[:_READ_CHARS])
     try:
         lexer = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=True)
@@ -54,10 +60,24 @@ def _of_one(words: list[str]) -> Iterator[tuple[str, str]]:
         yield from ((name, "restored") for name in names)
     elif verb == "checkout" and "--" in rest:
         yield from ((_plain(word), "restored") for word in rest[rest.index("--") + 1 :])
+    elif verb == "checkout" and EVERYTHING in names:
+        yield EVERYTHING, "restored"
+    elif verb == "commit":
+        yield EVERYTHING, COMMITTED
+    elif verb == "reset" and "--hard" in rest:
+        yield _commits_back(names), RESET
     elif verb == "sed" and any(word.startswith("-i") for word in rest):
         yield from ((name, "edited") for name in names[1:])
     elif heredoc and ">" in rest[:-1]:
         yield _plain(rest[rest.index(">") + 1]), "written"
+
+
+def _commits_back(names: list[str]) -> str:
+    """Commits that a reset takes back: of another branch or an id nobody knows how many, so none."""
+    found = _BEFORE.fullmatch(names[0]) if names else None
+    if found is None:
+        return "0"
+    return str(len(found[2]) if found[2] else int(found[1] or 1) if found[1] is not None else 0)
 
 
 def _plain(path: str) -> str:

@@ -154,18 +154,36 @@ def result(text: str, told: Mapping[str, Any] | None = None) -> tuple[str, bool]
 
 # -- files ------------------------------------------------------------------------------------------------
 def changes(done: Sequence[Step]) -> list[Change]:
-    """The last change of each file, oldest first. A change that failed is none; a folder's is one of all known files in it."""
+    """The last change of each file, oldest first. A change that failed is none; a folder's is one of all known files in it.
+
+    What no commit keeps is taken back by a reset of the whole tree.
+    """
     out: dict[str, Change] = {}
+    kept: list[set[str]] = []  # files by the commit that keeps them
     for step in done:
-        if not step.failed:
-            for path, operation in _changed(step):
-                known = [name for name in out if name == path or name.endswith(f"/{path}")]
-                inside = [name for name in out if f"/{path}/" in f"/{name}"]
-                unknown = [path] if operation != "restored" and (operation not in _GONE or _FILE.search(path)) else []
-                for name in known[:1] or inside or unknown:
-                    out.pop(name, None)
-                    out[name] = Change(name, operation, step.asked)
+        for path, operation in _changed(step) if not step.failed else ():
+            if operation == shell.COMMITTED:
+                kept.append(set(out).difference(*kept))
+                continue
+            names = _meant(path, operation, list(out), kept)
+            for name in names:
+                out.pop(name, None)
+                out[name] = Change(name, "restored" if operation == shell.RESET else operation, step.asked)
+            for files in kept:
+                files.difference_update(names)
     return list(out.values())
+
+
+def _meant(path: str, operation: str, changed: list[str], kept: list[set[str]]) -> list[str]:
+    """Files of which a command speaks; a reset forgets the commits that it takes back."""
+    if operation == shell.RESET:
+        del kept[max(0, len(kept) - int(path)) :]
+    if operation == shell.RESET or path == shell.EVERYTHING:
+        return [name for name in changed if not any(name in files for files in kept)]
+    known = [name for name in changed if name == path or name.endswith(f"/{path}")]
+    inside = [name for name in changed if f"/{path}/" in f"/{name}"]
+    unknown = [path] if operation != "restored" and (operation not in _GONE or _FILE.search(path)) else []
+    return known[:1] or inside or unknown
 
 
 def _changed(step: Step) -> Iterator[tuple[str, str]]:
@@ -300,9 +318,20 @@ def error_line(text: str) -> str:
 
 # -- requests -------------------------------------------------------------------------------------------------
 def commits(done: Sequence[Step]) -> list[Entry]:
-    """Messages of commits that went through, oldest first."""
-    found = ((step, _COMMIT.search(str(step.arguments.get("command", ""))[:4000])) for step in done if not step.failed)
-    return [Entry(step.asked, f"committed {quoted(match[1], 160)}") for step, match in found if match]
+    """Messages of commits that went through and that no reset took back, oldest first."""
+    out: list[Entry | None] = []
+    for step in done:
+        command = step.arguments.get("command")
+        if step.failed or not isinstance(command, str):
+            continue
+        said = (Entry(step.asked, f"committed {quoted(match[1], 160)}") for match in _COMMIT.finditer(command[:4000]))
+        for path, operation in shell.file_changes(command):
+            if operation == shell.COMMITTED:
+                out.append(next(said, None))
+            elif operation == shell.RESET:
+                del out[max(0, len(out) - int(path)) :]
+        out.extend(said)  # of a command that cannot be read
+    return [entry for entry in out if entry is not None]
 
 
 # -- values and refusals ----------------------------------------------------------------------------------------

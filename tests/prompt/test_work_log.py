@@ -169,6 +169,18 @@ DOC = "cat > {} <<'EOF'\nrm old.py\nEOF"
         ("src/old.py", "git checkout -- src/old.py", "restored"),
         ("src/old.py", "git restore ./src/old.py", "restored"),
         ("src/old.py", "git restore --staged src/old.py", "written"),
+        ("src/old.py", "git reset --hard", "restored"),
+        ("src/old.py", "cd /home/u/p && git reset --hard HEAD", "restored"),
+        ("src/old.py", "git checkout .", "restored"),
+        ("src/old.py", "git restore .", "restored"),
+        ("src/old.py", "git reset HEAD src/old.py", "written"),
+        ("src/old.py", "git commit -am 'old is new' && git reset --hard", "written"),
+        ("src/old.py", "git commit -am 'old is new' && git reset --hard HEAD~1", "restored"),
+        (
+            "src/old.py",
+            "git commit -am 'old is new' && git commit --allow-empty -m 'more' && git reset --hard @^",
+            "written",
+        ),
         ("old.py", "echo 'rm old.py'", "written"),
         ("old.py", DOC.format("clean.sh"), "written"),
         ("old.py", "sed -i s/a/b/ old.py", "edited"),
@@ -182,6 +194,19 @@ def test_what_a_shell_did_to_a_file_last_is_told(world: World, written: str, com
     step(live, "b", {"command": command}, '{"output": "", "exit_code": 0}')
 
     assert {each.path: each.operation for each in work_log.changes(done(world, live))}[written] == is_now
+
+
+def test_a_commit_that_a_reset_took_back_is_not_finished(world: World) -> None:
+    """It is to be done again."""
+    live = chat().user("go")
+    for name, command in {
+        "a": "git add -A && git commit -m 'the door opens'",
+        "b": "git commit -am 'the window opens'",
+        "c": "git reset --hard HEAD~1",
+    }.items():
+        step(live, name, {"command": command}, '{"output": "", "exit_code": 0}')
+
+    assert [entry.text for entry in work_log.commits(done(world, live))] == ["committed “the door opens”"]
 
 
 def test_a_patch_that_names_its_files_changes_them(world: World) -> None:
