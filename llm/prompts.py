@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -20,11 +21,12 @@ from ..search import documents
 from ..text import salience
 from .quotes import without_quotes
 
-#: So much of a conversation is read, so much at least of a short one, and of one tool result never more than that.
-READ_SHARE: Final = 0.35
-LEAST_READ_CHARS: Final = 5_000
-RESULT_CHARS: Final = 3_000
-#: Who gives way, and how much longer than a tool result may stay; what users said and records are read whole.
+#: So much of a conversation is read, instructions included; so much at least of a short one.
+READ_SHARE: Final = 0.32
+LEAST_READ_CHARS: Final = 4_000
+#: And never more of one message.
+_MOST_CHARS: Final = {"tool": 3_000, "assistant": 12_000, "user": 12_000}
+#: Who gives way, and how much longer than a tool result may stay; records, and what users said, are read whole up to there.
 GIVES_WAY: Final = {"assistant": 1.5, "tool": 1.0}
 _LEAST_SHARE_CHARS: Final = 80
 _ARGUMENT_CHARS: Final = 500
@@ -82,6 +84,7 @@ _BEGINS: Final = "source begins; lines that start with this mark name address, s
 
 #: All that the prompts say by themselves: no record has it in it.
 OWN_WORDS: Final = (_RULES, _LEAF, _ARCS, _DURABLE, _DETAILED, _BULLETS, _ENDING, _CLOSING, _REFUSED, _BEGINS)
+_INSTRUCTION_CHARS: Final = sum(map(len, (_RULES, _LEAF, _DETAILED, _CLOSING, _BEGINS)))
 
 
 class Prompt(NamedTuple):
@@ -168,7 +171,9 @@ def _titles(lines: Iterable[SourceLine]) -> Iterator[str]:
 def room_of(lines: Sequence[SourceLine]) -> int:
     """Characters of a conversation that are read of it, and all of records."""
     chars = sum(len(read_of(line)) for line in lines)
-    return chars if any(line.role == "summary" for line in lines) else max(LEAST_READ_CHARS, int(chars * READ_SHARE))
+    if any(line.role == "summary" for line in lines):
+        return chars
+    return max(LEAST_READ_CHARS, int(chars * READ_SHARE) - _INSTRUCTION_CHARS)
 
 
 def read_of(line: SourceLine) -> str:
@@ -178,7 +183,7 @@ def read_of(line: SourceLine) -> str:
 
 def shares(lines: Sequence[SourceLine], max_chars: int) -> tuple[int, ...]:
     """Characters of each line that are shown: all that is above a common level gives way, weighed by its speaker."""
-    sizes = [min(len(line.text), RESULT_CHARS) if line.role == "tool" else len(read_of(line)) for line in lines]
+    sizes = [min(len(read_of(line)), _MOST_CHARS.get(line.role, sys.maxsize)) for line in lines]
     low, high = float(_LEAST_SHARE_CHARS), float(max(sizes, default=0)) + 1.0
     if sum(sizes) <= max_chars:
         return tuple(sizes)

@@ -56,7 +56,16 @@ def _of_one(words: list[str]) -> Iterator[tuple[str, str]]:
         yield from ((name, "deleted") for name in names)
     elif verb == "mv":
         yield from ((name, "moved") for name in names[:-1])
-    elif verb == "restore" and "--staged" not in rest:
+    elif verb == "sed" and any(word.startswith("-i") for word in rest):
+        yield from ((name, "edited") for name in names[1:])
+    elif heredoc and ">" in rest[:-1]:
+        yield _plain(rest[rest.index(">") + 1]), "written"
+    else:
+        yield from _of_version_control(verb, rest, names)
+
+
+def _of_version_control(verb: str, rest: list[str], names: list[str]) -> Iterator[tuple[str, str]]:
+    if verb == "restore" and "--staged" not in rest:
         yield from ((name, "restored") for name in names)
     elif verb == "checkout" and "--" in rest:
         yield from ((_plain(word), "restored") for word in rest[rest.index("--") + 1 :])
@@ -66,10 +75,6 @@ def _of_one(words: list[str]) -> Iterator[tuple[str, str]]:
         yield EVERYTHING, COMMITTED
     elif verb == "reset" and "--hard" in rest:
         yield _commits_back(names), RESET
-    elif verb == "sed" and any(word.startswith("-i") for word in rest):
-        yield from ((name, "edited") for name in names[1:])
-    elif heredoc and ">" in rest[:-1]:
-        yield _plain(rest[rest.index(">") + 1]), "written"
 
 
 def _commits_back(names: list[str]) -> str:

@@ -102,6 +102,22 @@ _NO_NAMES: Final = frozenset(
     "note notes important rule rules remember reminder update correction fyi ps edit warning style convention policy please also "
     "wichtig hinweis regel importante nota regla règle важно 注意 规则 重要 要求 备注 提醒".split()
 )
+#: What somebody did, had or knew, however often, in words of the past: "we never deploy on Friday" is a rule, "deployed" is none.
+_TOLD: Final = lazy(
+    r"\b(?:we|they|you|nobody|no one|everyone|everybody|people|users?|this|that|it|(?:the|our|my) [\w-]+)"
+    r"(?: (?:just|simply|really|also))? (?:never|always)(?: (?:really|actually|even|quite|fully|just))? "
+    r"(?:(?!embed\b)[a-z]{2,}(?<!e)ed|had|got|found|saw|were|was|did|made|went|came|knew|heard|thought|said|told|took|ran|wrote|"
+    r"built|spoke|met|felt|kept|left|sent|paid|lost|won|gave|became|brought|understood|know|understand|remember|seems?)\b|"
+    r"\b(?:we|they|you|it|nobody|people)(?:['’](?:ve|d)| have| has| had) (?:just |really |also )?(?:never|always)\b|"
+    r"^(?:nie|niemals|immer|stets|keine?\w?)\b[^.,]{0,40}?\b(?:haben?|hat|hatten?|sind|war(?:en)?|wurden?|konnten?|wollten?) "
+    r"(?:wir|ich|er|sie|es|man|jemand|niemand|die|das|der)\b|"
+    r"^(?:no|nunca|jamás|siempre) (?:me |lo |la |se |nos )?(?:he|ha|hemos|han|hab[íi]a\w*|hub\w+|fu[ie]\w*|era\w*|estaba\w*|"
+    r"tuv\w+|pud\w+|ten[íi]a\w*|pod[íi]a\w*)\b|"
+    r"^n['’](?:ai?|as|avons|avez|ont|avai\w+|avions|était|étaient|y a)\b|^ne (?:sont|étions|fut|furent)\b|"
+    r"(?:我们|大家|他们)[^，。]{0,4}(?:总是|始终)(?:没|忘|遇到|出现|出错|失败)|从来没|从未|"
+    r"(?:항상|반드시)[^.]*[했었았였](?:다|어요|습니다)\W*$",
+    re.IGNORECASE,
+)
 _I_SAY: Final = lazy(r"\b(?:i|as i) (?:said|told|say)\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"\w+(?:[./-]\w+)*")
 _HAN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -144,7 +160,7 @@ def is_rule(sentence: str) -> bool:
         return False
     if salience.is_question(sentence) or not salience.is_prose(sentence):
         return False
-    if _NO_RULE.search(said) and not _I_SAY.search(said):
+    if (_NO_RULE.search(said) or _TOLD.search(said)) and not _I_SAY.search(said):
         return False
     return salience.is_standing(said) or _ORDERS.search(said) is not None
 

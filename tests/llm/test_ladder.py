@@ -412,12 +412,25 @@ def test_the_window_is_remembered():
 
 def test_one_giant_message_is_split_inside():
     """There is no other place."""
-    words = " ".join(f"fact{n}y is noted by the {TOPICS[n * n % 10]};" for n in range(3000))
-    model = Scripted(window_chars=30_000)
+    words = " ".join(f"fact{n}y is noted by the {TOPICS[n * n % 10]};" for n in range(330))
+    model = Scripted(window_chars=9_000)
     summary = summarise(model, task([SourceLine("msg_1", "user", words, tokens=count(words))]))
 
     read = "\n".join(model.prompts)
-    assert (summary.quality, [n for n in range(3000) if f"fact{n}y" not in read]) == ("verified", [])
+    assert (summary.quality, [n for n in range(330) if f"fact{n}y" not in read]) == ("verified", [])
+    assert len(model.prompts) > 1
+
+
+def test_of_a_pasted_book_an_excerpt_is_read():
+    """It is stored whole; its end and its errors tell more than its middle does, at a twentieth of the price."""
+    lines = [f"chapter {n} is about the {TOPICS[n * n % 10]}" for n in range(9000)]
+    book = "\n".join([*lines[:4000], "fatal error: the press stopped", *lines[4000:]])
+    model = Scripted()
+    summarise(model, task([SourceLine("msg_1", "user", book, tokens=count(book))]))
+
+    read = "\n".join(model.prompts)
+    assert len(read) < len(book) / 10
+    assert all(part in read for part in ("chapter 1 is", "the press stopped", "chapter 8999"))
 
 
 def test_a_model_too_small_for_anything_ends_in_an_extract():

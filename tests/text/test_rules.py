@@ -56,3 +56,29 @@ def test_a_name_in_front_is_told(rule: str, name: str) -> None:
 def test_logs_are_looked_for_in_linear_time(text: str) -> None:
     """Whatever is made to be slow."""
     assert excess(own_words, text, text * 8) < LIMIT
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "We never found out why it crashed.", "We've never tested it on Windows.", "The build never worked on my machine.",
+        "They always said it would be ready by May.", "We never know which port it takes.",
+        "Nie haben wir das getestet.", "Nunca hemos probado eso.", "Siempre había errores en el registro.",
+        "N'a jamais marché chez moi.", "我们总是忘记更新文档。", "우리는 항상 문서를 잊었다.",
+    ],
+)  # fmt: skip
+def test_what_was_never_or_always_so_is_told_and_rules_nothing(told: str) -> None:
+    """Past tense, whoever did it."""
+    assert not is_rule(told)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "We never deploy on Fridays.", "We always need two reviews.", "They must never be deleted.", "Never trust the old wiki.",
+        "Nunca toques la rama main.", "我们必须使用空格缩进。", "Tests always proceed in order.", "I said never push to main.",
+    ],
+)  # fmt: skip
+def test_what_somebody_never_does_is_a_rule(rule: str) -> None:
+    """Present tense: it holds on."""
+    assert is_rule(rule)
