@@ -39,9 +39,9 @@ _SHARE = 3  # leaves of one chat, then it is the turn of those that wait
 #: little is left raw. Earlier they would be for nothing where a conversation ends before.
 _AHEAD_REQUESTS = 32  # some minutes
 _AHEAD_SHARES = 0.6, 0.8  # of the way, at the earliest and at the latest: one result may be as large as what is left
-_AHEAD_PART = 0.35
+_AHEAD_PART = 0.6
 _CLOSE_SHARE, _CLOSE_PART = 0.95, 0.03
-_LEAST_TOKENS = 2000  # what a call costs besides would be half of it
+_LEAST_TOKENS = 3000  # what a call costs besides would be half of it
 _MOST_FOLDS = 1000
 _MOST_JOBS = 32  # chats that wait: each keeps its whole list in memory
 

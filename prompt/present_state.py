@@ -19,7 +19,7 @@ from ..ledger.table import CORRECTED, PINNED, STRUCK, Entry, Ledger
 from ..records import Flag, Row
 from ..session import Sessions
 from ..store import MessageStore, Segment
-from ..text import markers, salience
+from ..text import markers, salience, tokens
 from . import work_log
 from .context_message import stamp
 from .work_log import Closed
@@ -31,7 +31,7 @@ _FILES, _TOUCHED, _FAILURES = 12, 5, 15
 _ASKED_CHARS, _OUTCOME_CHARS = 70, 240  # of a request that is finished
 _REASON_CHARS, _SKILLS = 120, 2
 _ROOM_TOKENS, _LEAST_TOKENS, _CHARS_A_TOKEN = 1500, 400, 4
-_FRAME_CHARS = 90  # of the tags around the block
+_FRAME_TOKENS = 40  # of the tags around the block
 _PINNED_HEAD = "Pinned or corrected by the operator:"
 _RULES_HEAD = "Rules and wishes of the user, as they were said (a later one overrides an earlier one):"
 _FINISHED_HEAD = "Finished, not to be begun again:"
@@ -110,7 +110,7 @@ class PresentState:
         read = self._read(segments, frozenset(shown))
         closed = self._closed(read)
         tasks = self._tasks(segments)
-        room = max(_LEAST_TOKENS, room_tokens) * _CHARS_A_TOKEN - _FRAME_CHARS
+        room = max(_LEAST_TOKENS, room_tokens) - _FRAME_TOKENS
         return _fitted(
             [
                 _Part(_PINNED_HEAD, _pinned(read.marked), 1),
@@ -121,7 +121,7 @@ class PresentState:
                 _Part(_NAMED_HEAD, _refusals(read), weight=0.8),
                 _Part(HOLDS_HEAD, self._requests(read, closed), 1),
                 _Part(HOLDS_HEAD, tasks, 1),
-                _Part(HOLDS_HEAD, _beside(read, closed, room // 4, busy=bool(tasks)), 1),
+                _Part(HOLDS_HEAD, _beside(read, closed, room * _CHARS_A_TOKEN // 4, busy=bool(tasks)), 1),
                 _Part(HOLDS_HEAD, _words(read, closed), weight=0.6),
                 _Part(HOLDS_HEAD, _failures(read), 0.25),
                 _Part(HOLDS_HEAD, _files(read), 0.25),
@@ -392,24 +392,25 @@ def _entries(kind: str, entries: Iterable[work_log.Entry]) -> list[str]:
 
 
 def _fitted(parts: Sequence[_Part], room: int) -> str:
-    """The newest lines of each part that fit: first what each has a share for, then evenly by weight; in the parts' order."""
-    left = room - sum(len(head) + 1 for head in {part.head for part in parts if part.lines})
-    waiting = [list(part.lines) for part in parts]
+    """The newest lines of each part that fit ``room`` tokens: first its share, then evenly by weight; in the parts' order."""
+    left = room - sum(tokens.count(head) + 1 for head in {part.head for part in parts if part.lines})
+    waiting = [[(tokens.count(line) + 1, line) for line in part.lines] for part in parts]
     kept: list[list[str]] = [[] for _ in parts]
 
     def move(n: int) -> int:
-        kept[n].append(waiting[n].pop())
-        return len(kept[n][-1]) + 1
+        cost, line = waiting[n].pop()
+        kept[n].append(line)
+        return cost
 
     for n, part in enumerate(parts):
         most = int(room * part.share)
-        while waiting[n] and (part.share == 1 or len(waiting[n][-1]) < min(most, left)):
+        while waiting[n] and (part.share == 1 or waiting[n][-1][0] <= min(most, left)):
             cost = move(n)
             left, most = left - cost, most - cost
     used = [0.0] * len(parts)
     while open_ := [n for n, lines in enumerate(waiting) if lines and parts[n].weight]:
         n = min(open_, key=used.__getitem__)
-        if len(waiting[n][-1]) < left:
+        if waiting[n][-1][0] <= left:
             cost = move(n)
             left, used[n] = left - cost, used[n] + cost / parts[n].weight
         else:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from worlds.process import Chat, World, chat, reload
 
-from hermes_lcm.text import markup
+from hermes_lcm.text import markup, tokens
 
 HEAD = "Words that may still hold"
 
@@ -313,3 +313,16 @@ def test_the_block_takes_a_small_share_of_the_threshold(world: World) -> None:
 
     assert len(body) / 4 <= 0.06 * 30_000
     assert "Never touch file" in body
+
+
+def test_the_block_is_as_many_tokens_as_it_may_be_however_dense_its_text(world: World) -> None:
+    """Digits and signs are two or three characters a token, not four."""
+    messages = chat()
+    for n in range(60):
+        messages.user(f"Always send part 7{n:02d}-31-{n * 7919 % 10007}-4 to line 0x{n:02d}9F only.").says("ok")
+    for _ in range(8):
+        messages.user("What is next?").says("the same again")
+    said = "\n".join(block(world, reload(messages)))
+
+    assert said.count("0x") > 3
+    assert tokens.count(said) <= 400
