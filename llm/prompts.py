@@ -28,7 +28,7 @@ LEAST_READ_CHARS: Final = 4_000
 _MOST_CHARS: Final = {"tool": 3_000, "assistant": 12_000, "user": 12_000}
 #: Who gives way, and how much longer than a tool result may stay; records, and what users said, are read whole up to there.
 GIVES_WAY: Final = {"assistant": 1.5, "tool": 1.0}
-_LEAST_SHARE_CHARS: Final = 80
+_LEAST_SHARE_CHARS: Final = 60
 _ARGUMENT_CHARS: Final = 500
 #: A later line says its time only when so many seconds have gone by.
 _SAME_TIME_S: Final = 600.0
@@ -283,9 +283,9 @@ def shortened(text: str, room: int) -> str:
     """A text within about ``room`` characters: its beginning, its end, and the lines between them that tell most."""
     if len(text) <= room:
         return text
-    if room < _SEGMENT_CHARS:
+    if room < _SEGMENT_CHARS:  # how much is missing would take a third of it
         head, tail = room * 2 // 3, room // 3
-        return f"{text[:head].rstrip()} {_gap(len(text) - head - tail)} {text[-tail:].lstrip()}"
+        return f"{text[:head].rstrip()} [...] {text[-tail:].lstrip()}"
     segments = _segments(text, min(_SEGMENT_CHARS, room // 4))
     chosen = _choose(segments, room)
     out: list[str] = []
