@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
 from ..records import ToolCall
 from ..text.blobs import MARK
-from ..text.content import SCREENSHOT, Said, digest
+from ..text.content import SCREENSHOT, Said, canonical_text, digest
 
 PRIOR: Final = "[PRIOR CONTEXT — for reference only; not a new message]"
 BELOW: Final = "[END OF PRIOR CONTEXT — COMPACTION SUMMARY BELOW]"
@@ -104,6 +104,50 @@ def unglued(said: Said) -> Said:
 
 def _without_header(text: str) -> str:
     return text[len(RESTATED) :].strip() if text.startswith(RESTATED) else text
+
+
+# -- replies without their calls -----------------------------------------------------------------------------
+_GLUE: Final = "\n"  # between replies that the host joined
+
+
+def without_calls(live: Sequence[Said | None], known: Collection[bytes]) -> dict[int, str]:
+    """Texts of replies without calls that are not known and stand in front of a message that is, by their places."""
+    last = max((n for n, said in enumerate(live) if said is not None and said.digest in known), default=0)
+    return {
+        n: canonical_text(said.text)
+        for n, said in enumerate(live[:last])
+        if said is not None and said.role == "assistant" and said.text and not said.calls and said.digest not in known
+    }
+
+
+def with_calls(
+    digests: Sequence[bytes], bare: Mapping[int, str], stored: Sequence[tuple[bytes, str | None]]
+) -> dict[int, list[int]]:
+    """Places of the stored replies that ``bare`` ones were, by their places; in the order of both lists.
+
+    ``stored``: the digest of each row and, of a reply, its text, unless the list shows its calls.
+    """
+    out: dict[int, list[int]] = {}
+    at = 0
+    for n, shown in enumerate(digests):
+        if n not in bare:
+            at = next((j + 1 for j in range(at, len(stored)) if stored[j][0] == shown), at)
+        elif pieces := _pieces(bare[n], at, stored):
+            out[n], at = pieces, pieces[-1] + 1
+    return out
+
+
+def _pieces(text: str, at: int, stored: Sequence[tuple[bytes, str | None]]) -> list[int]:
+    """Places, from ``at`` on, of the replies that a text consists of; none where something of it is nobody's."""
+    out: list[int] = []
+    for j in range(at, len(stored)):
+        piece = stored[j][1]
+        if piece and text == piece:
+            return [*out, j]
+        if piece and text.startswith(piece + _GLUE):
+            out.append(j)
+            text = text[len(piece) :].lstrip()
+    return []
 
 
 # -- outputs and arguments -----------------------------------------------------------------------------------

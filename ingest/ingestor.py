@@ -21,7 +21,7 @@ from typing import Any
 
 from ..dag import SummaryDag
 from ..errors import Overtaken
-from ..records import RECORD, Assembly, Entries, Entry, Flag, Message, Stored, Transcript
+from ..records import RECORD, Assembly, Entries, Entry, Flag, Message, Stored, ToolCall, Transcript
 from ..session import CLIENTS, Session, Sessions, unclaimed
 from ..storage.leases import Leases
 from ..store import MessageStore, NewRow
@@ -393,7 +393,36 @@ class Ingest:
                 pruned[n] = core
         for n, digest in self._uncut(pruned, expected).items() if pruned else ():
             out[n] = replace(out[n], digest=digest)
+        for n, calls in self._left_out(out, expected).items():
+            said = out[n].core
+            assert said is not None
+            whole = replace(said, calls=calls, digest=content.digest(said.role, said.text, calls, said.answers))
+            out[n] = replace(out[n], core=whole, digest=whole.digest)
         return out
+
+    def _left_out(self, reads: Sequence[_Read], expected: Sequence[Expected]) -> dict[int, tuple[ToolCall, ...]]:
+        """The calls of replies that are shown without them and their results, as gateways before 0.19 clean a list.
+
+        Only in front of a message that is known: what a model says last is new.
+        """
+        bare = host_compressor.without_calls([read.core for read in reads], {item.digest for item in expected})
+        if not bare:
+            return {}
+        rows, _ = self._store.legible([item.store_id for item in expected if item.role == "assistant"])
+        shown = {read.core.answers for read in reads if read.core is not None}
+        hidden = {
+            row.store_id: row
+            for row in rows
+            if not shown.intersection(each for call in row.calls for each in self._stored_as(call.id))
+        }
+        stored = [
+            (item.digest, content.canonical_text(hidden[item.store_id].text) if item.store_id in hidden else None)
+            for item in expected
+        ]
+        found = host_compressor.with_calls([read.digest for read in reads], bare, stored)
+        return {
+            n: tuple(call for j in places for call in hidden[expected[j].store_id].calls) for n, places in found.items()
+        }
 
     def _uncut(self, pruned: Mapping[int, content.Said], expected: Sequence[Expected]) -> dict[int, bytes]:
         """The digests of the messages that shortened ones stand for, where they are among those that the list should show."""

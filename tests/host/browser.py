@@ -139,7 +139,7 @@ class Browser:
         return str(found[0])
 
     def place(self, selector: str, text: str = "") -> tuple[float, float]:
-        """The middle of the first element of that kind that holds a text, scrolled into view."""
+        """The middle of the first element of that kind that holds a text, scrolled into view; once it stands still."""
         script = f"""(() => {{
           const all = [...document.querySelectorAll({json.dumps(selector)})];
           const found = all.find((e) => e.innerText === undefined || e.innerText.includes({json.dumps(text)}));
@@ -148,7 +148,13 @@ class Browser:
           const at = found.getBoundingClientRect();
           return [at.x + at.width / 2, at.y + at.height / 2];
         }})()"""
-        at = until(lambda: self.js(script), lambda: f"no {selector} with {text!r} in: {self.text()[:3000]}")
+        seen: list[Any] = [None]
+
+        def still() -> Any:
+            seen.append(self.js(script))
+            return seen[-1] if seen[-1] == seen[-2] else None
+
+        at = until(still, lambda: f"no {selector} with {text!r} in: {self.text()[:3000]}")
         return float(at[0]), float(at[1])
 
     def click(self, selector: str, text: str = "") -> None:

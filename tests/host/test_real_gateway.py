@@ -19,19 +19,21 @@ pytestmark = pytest.mark.host
     "in_place", [pytest.param(True, id="in-place"), pytest.param(False, id="rotating", marks=pytest.mark.slow)]
 )
 def test_each_message_of_a_chat_is_stored_once(tmp_path: Path, in_place: bool) -> None:
-    """Eleven turns with three compactions, background reviews, and the agent rebuilt in between."""
+    """Nine turns or more with three compactions, background reviews, and the agent rebuilt in between."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2)
         with home.process() as host:
             host.gateway()
             sessions = []
-            for turn in range(11):
+            for turn in range(20):
                 if turn == 5:
                     host.wait_reviews()
                     host.gateway_evict()
                 done = host.gateway_say(text=model.says(sayings(turn)))
                 assert (done["engine"], done["reply"]) == ("lcm", f"Done with turn {turn}.")
                 sessions.append(done["session_id"])
+                if turn >= 8 and host.compactions() >= 3:
+                    break
             host.wait_reviews()
             rows = all_rows(host, sessions[-1])
             compactions = host.compactions()

@@ -514,6 +514,26 @@ def test_other_arguments_are_stored_where_the_host_joined_calls(world: World, me
     assert added(world, messages) == Counter(digests([joined[1]]))
 
 
+@pytest.mark.parametrize("joined", [False, True], ids=["one by one", "joined"])
+def test_replies_shown_without_their_calls_are_the_rows_they_were(world: World, meet: Any, joined: bool) -> None:
+    """Gateways before 0.19 leave calls and results out when they clean a list; a new reply is new, whatever it says."""
+    messages = chat()
+    for n in range(3):
+        messages.user("yes").calls(f"c{n}", text="I look.").results(f"c{n}")
+        messages.calls(f"d{n}").results(f"d{n}").says(f"so {n}")
+    world.take(messages)
+    cleaned = chat()
+    for n in range(3):
+        replies = [f"I look.\nso {n}"] if joined else ["I look.", f"so {n}"]
+        cleaned.user("yes").extend({"role": "assistant", "content": each} for each in replies)
+    cleaned.user("yes").says("I look.")
+
+    world = meet(cleaned)
+    world.take(cleaned)
+
+    assert added(world, messages) == Counter(digests(cleaned[-2:]))
+
+
 @pytest.mark.parametrize("before", ["", " "])
 def test_an_empty_object_in_the_place_of_no_arguments_is_no_change(world: World, meet: Any, before: str) -> None:
     """So the host's repair writes it."""
