@@ -242,6 +242,27 @@ def test_a_file_that_is_changed_behind_us_loses_nothing(outage: Outage, act: Cal
     assert "FAILED" not in outage.host.command("doctor deep").text
 
 
+def test_what_is_said_while_another_plugin_keeps_the_removed_index_open_is_merged(outage: Outage) -> None:
+    """The log is removed under both: as long as the other one is there, its index is all that SQLite gives this process."""
+    outage.turns(2, first=100)
+    with closing(sqlite3.connect(outage.db)) as other:
+        other.execute("SELECT count(*) FROM meta").fetchall()
+        remove_log_and_index(outage.db)
+        outage.turns(30, first=200)
+        assert "stand-in" in outage.host.topics()
+    for n in range(60):  # it is asked now and then whether the file works again
+        outage.turns(1, first=300 + n)
+        if not outage.standbys():
+            break
+        time.sleep(0.1)
+
+    assert outage.largest <= 5_333
+    assert outage.standbys() == []
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert [texts([row.stored_json])[0] for row in thread(outage.host)] == texts(outage.said)
+    assert "FAILED" not in outage.host.command("doctor deep").text
+
+
 def test_the_user_is_told_once_that_it_begins_and_once_that_it_is_over(outage: Outage) -> None:
     """One line with the user's next message."""
 
