@@ -105,13 +105,10 @@ class SummaryDag:
         """Store a node and its sources as one fact. One with the same sources and quality is returned instead."""
         with self._db.transaction():
             node = self._without_secrets(node)
-            before = self.by_fingerprint(node.conversation_id, node.fingerprint, (node.quality,), writing=True)
+            before = self.by_fingerprint(node.conversation_id, node.fingerprint, (node.quality,))
             if before:
                 return before[0]
-            if (
-                node.witness
-                and self.witness(node.conversation_id, node.depth, node.sources, writing=True) != node.witness
-            ):
+            if node.witness and self.witness(node.conversation_id, node.depth, node.sources) != node.witness:
                 raise SourcesChanged(
                     f"what was to be a summary in conversation {node.conversation_id} lost its sources"
                 )
@@ -132,16 +129,13 @@ class SummaryDag:
             self._index.add(node_id, node.conversation_id, node.text)
             return _node(self._db.fetch(f"SELECT {_COLUMNS} FROM nodes WHERE node_id = ?", (node_id,))[0])
 
-    def witness(
-        self, conversation_id: int, depth: int, sources: Sequence[int], *, nonce: str = "", writing: bool = False
-    ) -> bytes:
+    def witness(self, conversation_id: int, depth: int, sources: Sequence[int], *, nonce: str = "") -> bytes:
         """Identity of a node's sources, in any file: what is written about them is published if it is still the same.
 
         ``nonce``: of the conversation, where it is known. Raises SourcesChanged when they are gone or another conversation's.
         """
-        read = self._db.fetch if writing else self._db.query
         sql = _WITNESS_OF_NODES if depth else _WITNESS_OF_MESSAGES
-        rows = read(sql, {"own": conversation_id, "sources": json.dumps(list(sources))})
+        rows = self._db.query(sql, {"own": conversation_id, "sources": json.dumps(list(sources))})
         if not rows or not all(row[2] for row in rows) or (nonce and rows[0][4] not in (nonce, None)):
             raise SourcesChanged(f"conversation {conversation_id} has no messages at these addresses (any more)")
         return blake2b(repr(rows).encode(), digest_size=16).digest()
@@ -255,13 +249,10 @@ class SummaryDag:
         found = self.nodes([node_id])
         return found[0] if found else None
 
-    def by_fingerprint(
-        self, conversation_id: int, print_: bytes, qualities: Iterable[str], *, writing: bool = False
-    ) -> list[Node]:
+    def by_fingerprint(self, conversation_id: int, print_: bytes, qualities: Iterable[str]) -> list[Node]:
         """Nodes with exactly these sources, of the qualities asked for, best first."""
         wanted = list(qualities)
-        read = self._db.fetch if writing else self._db.query
-        rows = read(
+        rows = self._db.query(
             f"SELECT {_COLUMNS} FROM nodes WHERE conversation_id = ? AND fingerprint = ? AND quality IN ({marks(len(wanted))}) "
             "ORDER BY quality DESC",
             (conversation_id, print_, *wanted),

@@ -157,11 +157,7 @@ class MessageStore:
         """(the newest sequence number, which message has it; None where the conversation has none of its own), as the writer."""
         sql = "SELECT max(seq), store_id, digest, flags FROM messages WHERE conversation_id = ?"
         seq, *newest = self._db.fetch(sql, (conversation_id,))[0]
-        return (
-            (self.last_seq(conversation_id, writing=True), None)
-            if seq is None
-            else (seq, (newest[0], newest[1], newest[2]))
-        )
+        return (self.last_seq(conversation_id), None) if seq is None else (seq, (newest[0], newest[1], newest[2]))
 
     def _end_of(self, conversation_id: int, newest: tuple[int, bytes, int] | None) -> str:
         """End of the row in front of the new ones: the index lends it to its successor. "" for a huge or damaged one."""
@@ -286,14 +282,13 @@ class MessageStore:
             self._index.fold()
 
     # -- reading ------------------------------------------------------------------------------------
-    def last_seq(self, conversation_id: int, *, writing: bool = False) -> int:
+    def last_seq(self, conversation_id: int) -> int:
         """The newest sequence number of a conversation; an empty branch goes on where it left its parent, others at 0."""
         sql = (
             "SELECT coalesce((SELECT max(seq) FROM messages WHERE conversation_id = :c), "
             "(SELECT fork_seq FROM conversations WHERE conversation_id = :c), 0)"
         )
-        read = self._db.fetch if writing else self._db.query
-        return int(read(sql, {"c": conversation_id})[0][0])
+        return int(self._db.query(sql, {"c": conversation_id})[0][0])
 
     def has_rows(self, conversation_id: int) -> bool:
         """Is anything stored in the conversation itself (not in what it inherits)?"""

@@ -161,7 +161,7 @@ class _Import:
         rows = [_row(line, self.ids, deps.filters, places) for line in part]
         with deps.db.transaction():
             new = deps.store.append(
-                session.conversation_id, session.session_id, deps.store.last_seq(session.conversation_id, writing=True), rows,
+                session.conversation_id, session.session_id, deps.store.last_seq(session.conversation_id), rows,
                 source=part[0].source, now=deps.clock() if stored_at is None else stored_at,
             )  # fmt: skip
             self._ledger.note(

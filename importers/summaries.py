@@ -119,7 +119,7 @@ class _Nodes:
         said = self._deps.filters.stored_form(content.read_message({"role": "system", "content": text}))
         row = NewRow(said, flags=Flag.HOST_NOTE | Flag.RETRACTED)
         conversation = session.conversation_id
-        last = self._deps.store.last_seq(conversation, writing=True)
+        last = self._deps.store.last_seq(conversation)
         now = self._deps.clock()
         store_id = self._deps.store.append(conversation, session.session_id, last, [row], source="import", now=now)[0]
         self._homes[False, store_id] = conversation

@@ -159,14 +159,15 @@ class Packer:
         window = self._window(done, newest)
         if len(window) < _STEP_ROWS and sum(len(stored_json) for *_, stored_json in window) < least_bytes:
             return 0
-        span = "store_id > ? AND store_id <= ?"
-        blocks = _blocks_of(window)
+        count = self._keep(window)
+        if count is None:
+            return 0  # another process packs, or an operator removes: the next call looks again
         with self._db.transaction():
-            if not self._unchanged(window, span, (done, window[-1][0])) or int(meta.value(_PACKED) or 0) != done:
-                return 0  # another process packs, or an operator removes: the next call looks again
-            self._keep(blocks)
+            span = "SELECT count(*) FROM messages WHERE store_id > ? AND store_id <= ?"
+            if self._db.fetch(span, (done, window[-1][0])) != [(len(window),)] or int(meta.value(_PACKED) or 0) != done:
+                return 0
             meta.note(_PACKED, window[-1][0])
-        return sum(len(store_ids) for _, store_ids, _ in blocks)
+        return count
 
     def pack_own(self, conversation_id: int, *, least_bytes: int) -> int:
         """Pack some stored JSON of one conversation that lie alone, however new they are; how many were packed."""
@@ -175,20 +176,22 @@ class Packer:
         window = self._read(f"SELECT {_LYING} FROM messages WHERE {lonely} ORDER BY seq LIMIT ?", (*which, _STEP_ROWS))
         if sum(len(stored_json) for *_, stored_json in window) < least_bytes:
             return 0
-        blocks, ids = _blocks_of(window), padded([row[0] for row in window])
-        with self._db.transaction():
-            if not self._unchanged(window, f"store_id IN ({marks(len(ids))})", ids):
-                return 0
-            self._keep(blocks)
-        return sum(len(store_ids) for _, store_ids, _ in blocks)
+        return self._keep(window) or 0
 
-    def _unchanged(self, window: Sequence[_Lying], which: str, params: Sequence[int | None]) -> bool:
-        now = self._db.fetch(f"SELECT store_id, envelope FROM messages WHERE {which}", params)
-        return dict(now) == {store_id: stored for store_id, _, stored, _ in window}
-
-    def _keep(self, blocks: Sequence[tuple[int, Sequence[int], bytes]]) -> None:
-        for conversation, store_ids, data in blocks:
-            self._move(store_ids, self._blocks.add(conversation, data))
+    def _keep(self, window: Sequence[_Lying]) -> int | None:
+        """Pack rows, each block in a transaction of its own: nobody else writes meanwhile. None where one is not what it was."""
+        was, count = {store_id: stored for store_id, _, stored, _ in window}, 0
+        for conversation, store_ids, data in _blocks_of(window):
+            ids = padded(store_ids)
+            with self._db.transaction():
+                now = self._db.fetch(
+                    f"SELECT store_id, envelope FROM messages WHERE store_id IN ({marks(len(ids))})", ids
+                )
+                if dict(now) != {store_id: was[store_id] for store_id in store_ids}:
+                    return None
+                self._move(store_ids, self._blocks.add(conversation, data))
+            count += len(store_ids)
+        return count
 
     def _move(self, store_ids: Sequence[int], number: int) -> None:
         """Let rows point at a block. Taken out and put back: SQLite leaves the room empty where a row merely gets shorter."""

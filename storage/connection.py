@@ -29,7 +29,7 @@ from ..errors import (
     StoreTooNew,
     StoreTooOld,
 )
-from . import changes, schema, seals, upgrade
+from . import changes, durable, schema, seals, upgrade
 from .foreign import refuse_foreign
 from .long_reads import LongReads, OwnReader
 from .opened import (
@@ -124,10 +124,12 @@ class Database:
         self._sealer: seals.Sealer | None = None
         self._long_reads = LongReads(self.path)
         self._opened: Identity | None = None
+        self._log = durable.SharedSync(self._log_name)
         self._left = Left(self.path, self.path)
         #: What was found wrong with the file when it was opened again, in words; for whoever is told that it was opened.
         self.notice = ""
         self._depth = 0
+        self._owner = 0  # the thread whose transaction it is
         self._busy_until = 0.0
         self._pinned = threading.local()
         self._apart = threading.local()
@@ -195,13 +197,16 @@ class Database:
         """Keep every other thread out until ``let_go``; False: one was not done in time, and nothing is held."""
         if not self._write_lock.acquire(timeout=max(0.0, seconds)):
             return False
-        if not self._read_lock.acquire(timeout=max(0.0, seconds)):
-            self._write_lock.release()
-            return False
-        return True
+        if self._read_lock.acquire(timeout=max(0.0, seconds)):
+            if self._long_reads.hold(time.monotonic() + seconds):
+                return True
+            self._read_lock.release()
+        self._write_lock.release()
+        return False
 
     def let_go(self) -> None:
         """Let the others in that ``hold`` kept out."""
+        self._long_reads.let_go()
         self._read_lock.release()
         self._write_lock.release()
 
@@ -317,6 +322,7 @@ class Database:
                 drop_index(self.file)
             writer, reader, opened = self._connections(wait_ms)
         self._writer, self._reader, self._opened = writer, reader, opened
+        self._log = durable.SharedSync(self._log_name)
         self._known = True
         if self.file == self.path:
             self._left.forget()
@@ -363,6 +369,10 @@ class Database:
                 raise self._exchanged() from exc  # a log that is not that of the index beside it
             raise
         return writer, reader, opened
+
+    @property
+    def _log_name(self) -> Path:
+        return self.file.with_name(self.file.name + "-wal")
 
     def _log_of(self) -> int:
         now = self._identity()
@@ -445,7 +455,7 @@ class Database:
             connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         self._use_wal(connection, wait_ms)
-        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA synchronous=NORMAL")  # ``transaction`` waits for the disk itself
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KB}")
         connection.execute(f"PRAGMA wal_autocheckpoint={_LOG_BYTES // _pragma(connection, 'page_size')}")
@@ -473,7 +483,7 @@ class Database:
     # -- writing ------------------------------------------------------------------------------------
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing. Nested use joins the outer transaction. Never hold one over a model call."""
+        """All or nothing, on the disk when it is over. Nested use joins the outer one. Never hold one over a model call."""
         with self._write_lock:
             if self._depth:
                 with self._nested():
@@ -495,7 +505,7 @@ class Database:
                 finally:
                     if again:
                         connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
-            self._depth = 1
+            self._depth, self._owner = 1, threading.get_ident()
             try:
                 yield
                 with self._translated:
@@ -503,11 +513,14 @@ class Database:
                     connection.execute("COMMIT")
                 if self._opened != self._identity():
                     raise Overtaken(f"{self.file} or its log was removed while this was written; it is written again")
+                log, number = self._log, self._log.wrote()
             except BaseException:
                 self._rollback(connection)
                 raise
             finally:
-                self._depth = 0
+                self._depth = self._owner = 0
+        with self._translated:  # others write meanwhile
+            log.wait(number)
 
     @contextmanager
     def part(self) -> Iterator[None]:
@@ -609,23 +622,34 @@ class Database:
 
     # -- reading ------------------------------------------------------------------------------------
     def query(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
-        """All rows of a reading statement."""
-        self._ready()
-        if (own := self._own_reader()) is not None:
-            with self._translated:
-                return own.rows(sql, params)
-        with self._reading() as reader:
-            return reader.execute(sql, params).fetchall()
+        """All rows of a reading statement: of the last commit, and within a transaction what it has written itself."""
+        rows: list[tuple[Any, ...]] = self._read(sql, params, sqlite3.Cursor.fetchall)
+        return rows
 
     def query_one(self, sql: str, params: Params = ()) -> tuple[Any, ...] | None:
         """The first row, or None."""
-        self._ready()
-        if (own := self._own_reader()) is not None:
-            with self._translated:
-                return own.first(sql, params)
-        with self._reading() as reader, closing(reader.execute(sql, params)) as cursor:
-            row: tuple[Any, ...] | None = cursor.fetchone()  # the statement is not read to its end
-            return row
+        row: tuple[Any, ...] | None = self._read(sql, params, sqlite3.Cursor.fetchone)
+        return row
+
+    def _read(self, sql: str, params: Params, fetch: Callable[[sqlite3.Cursor], Any]) -> Any:
+        """Over the writer in a transaction, else this thread's reader or the common one or, while that is taken, a spare one."""
+        if self._owner == threading.get_ident():
+            with self._write_lock, self._translated:
+                return _fetched(self._in_transaction(), sql, params, fetch)
+        while True:
+            self._ready()
+            own, lock = self._own_reader(), self._read_lock
+            if own is None and not lock.acquire(blocking=is_memory(self.file)):
+                own = self._long_reads.spare(self._connect_for_long_read, self._ready)
+            if own is not None:
+                with self._translated:
+                    return own.read(sql, params, fetch)
+            try:
+                with self._translated:
+                    if self._reader is not None:  # another thread may have closed it just now
+                        return _fetched(self._reader, sql, params, fetch)
+            finally:
+                lock.release()
 
     def iterate(self, sql: str, params: Params = (), *, size: int = 500) -> Iterator[list[tuple[Any, ...]]]:
         """Rows in batches, all of the moment of the first batch, read over a connection of their own.
@@ -662,16 +686,6 @@ class Database:
         if self._reader is None or (self._depth == 0 and self._opened != self._identity()):
             with self._write_lock:
                 self._connected()
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """The connection of short reads. Where another thread closed the file in this moment it is opened again."""
-        while True:
-            with self._read_lock, self._translated:
-                if self._reader is not None:
-                    yield self._reader
-                    return
-            self._ready()
 
     # -- maintenance --------------------------------------------------------------------------------
     def backup(self, target: Path, progress: Callable[[str, int, int], None] = lambda *_: None) -> None:
@@ -720,9 +734,8 @@ class Database:
         if not self.is_open or self._depth:
             return
         try:
-            with self._hurried() as connection:
-                if _pragma(connection, "freelist_count") > SPARE_PAGES:
-                    # ``execute`` would give one page back
+            if self.query("PRAGMA freelist_count")[0][0] > SPARE_PAGES:  # mostly not, and nobody waits for the question
+                with self._hurried() as connection:  # ``execute`` would give one page back
                     connection.executescript(f"PRAGMA incremental_vacuum({RETURNED_PAGES});")
             self._fold_log(log_bytes)
         except StoreBusy:
@@ -811,7 +824,7 @@ class Database:
 
     def _fold_beside(self, above: int) -> bool:
         """Fold a log that is larger back, without any lock of ours or of those who write; False where it is not."""
-        log = self.file.with_name(self.file.name + "-wal")
+        log = self._log_name
         if not log.exists() or log.stat().st_size <= above:
             return False
         with self._translated, self._long_reads.begun(self._connect_beside, self._ready) as beside:
@@ -840,6 +853,11 @@ class Database:
                 yield connection
             finally:
                 connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+
+
+def _fetched(connection: sqlite3.Connection, sql: str, params: Params, fetch: Callable[[sqlite3.Cursor], Any]) -> Any:
+    with closing(connection.execute(sql, params)) as cursor:  # it may not be read to its end
+        return fetch(cursor)
 
 
 def refuse_other_kinds(path: Path) -> None:

@@ -1,7 +1,7 @@
 """
-Files that are whole and on the disk once they were written: for what lies beside the database.
+Files that are whole and on the disk once they were written: for what lies beside the database, and for its log.
 
-Owns how a private file comes into being, nothing of what is in it. What writes raises OSError.
+Owns how a private file comes into being, and how it is written through; nothing of what is in it. What writes raises OSError.
 """
 
 from __future__ import annotations
@@ -19,6 +19,50 @@ except ImportError:  # no such limits there
 
 _FULL_BYTES = 1_000_000
 _ZEROS = 1 << 20
+
+
+class SharedSync:
+    """Disk waits of threads that write to one file in turns: one of them waits for all that were done before it began."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._turn = threading.Condition()
+        self._written = self._settled = self._failed = 0
+        self._error: OSError | None = None
+        self._syncing = False
+
+    def wrote(self) -> int:
+        """Number of a write that is done; the caller lets nobody else write meanwhile."""
+        self._written += 1
+        return self._written
+
+    def wait(self, number: int) -> None:
+        """Until this write is on the disk. Raises OSError where the disk refused it."""
+        with self._turn:
+            while self._settled < number and self._syncing:
+                self._turn.wait()
+            if number <= self._settled:
+                if number <= self._failed and self._error is not None:
+                    raise self._error
+                return
+            self._syncing, until = True, self._written
+        error = self._refused()
+        with self._turn:
+            self._syncing, self._settled = False, until
+            if error is not None:
+                self._failed, self._error = until, error
+            self._turn.notify_all()
+        if error is not None:
+            raise error
+
+    def _refused(self) -> OSError | None:
+        try:
+            sync(self._path)
+        except FileNotFoundError:  # SQLite has removed it: what it held is in the database by now, on the disk
+            return None
+        except OSError as exc:
+            return exc
+        return None
 
 
 def write(path: Path, data: bytes, *, within: Path) -> None:
@@ -86,7 +130,7 @@ def sync(path: Path) -> None:
     """Write a file through to the disk, or the names in a folder."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        getattr(os, "fdatasync", os.fsync)(handle)  # without the time of the last change, where there is such a call
     finally:
         os.close(handle)
 

@@ -1,15 +1,17 @@
 """
-Long reads: each has a connection of its own, opened for it and closed after it, so many at a time; and readers of one thread.
+Reads beside the common reader: long ones, each with a connection of its own; readers of one thread; and spare ones.
 
 A connection sees one moment as long as a statement of it is not read to its end; a long read on the connection of the short ones
 would keep them all at the moment when it began. And whoever reads on it keeps all others waiting for it: an operator's command
-that counts a million rows has a reader of its own.
+that counts a million rows has a reader of its own, and where thirty chats read at once a few spare ones serve them, too.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,6 +23,8 @@ from ..errors import StoreBusy
 MOST: Final = 4
 #: Whoever comes when there are so many waits so long for one of them to end.
 WAIT_S: Final = 10.0
+#: Beside the common reader, where that is taken.
+SPARE: Final = 3
 
 Rows = list[tuple[Any, ...]]
 #: A connection; None where another thread has just closed the file. It is called under a lock that the closer waits for.
@@ -34,11 +38,11 @@ class LongRead:
         self._path = path
         self._connection: sqlite3.Connection | None = connection
         self._cursor: sqlite3.Cursor | None = None
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
     def rows(self, sql: str, params: Sequence[Any] | dict[str, Any], size: int) -> Rows:
         """The next rows, at most ``size``; [] at the end. Raises StoreBusy once another thread has closed it."""
-        with self._lock:
+        with self.lock:
             if self._connection is None:
                 raise StoreBusy(f"{self._path}: closed by another thread just now; the same call works again")
             if self._cursor is None:
@@ -47,7 +51,7 @@ class LongRead:
 
     def close(self) -> None:
         """Close the connection, between two batches."""
-        with self._lock:
+        with self.lock:
             connection, self._connection, self._cursor = self._connection, None, None
             if connection is not None:
                 connection.close()
@@ -60,21 +64,16 @@ class OwnReader:
         self._connect = connect
         self._ready = ready
         self._connection: sqlite3.Connection | None = None
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
-    def rows(self, sql: str, params: Sequence[Any] | dict[str, Any]) -> Rows:
-        """All rows of a reading statement."""
-        rows: Rows = self._read(sql, params, sqlite3.Cursor.fetchall)
-        return rows
+    @property
+    def is_free(self) -> bool:
+        return not self.lock.locked()
 
-    def first(self, sql: str, params: Sequence[Any] | dict[str, Any]) -> tuple[Any, ...] | None:
-        """The first row, or None."""
-        row: tuple[Any, ...] | None = self._read(sql, params, sqlite3.Cursor.fetchone)
-        return row
-
-    def _read(self, sql: str, params: Sequence[Any] | dict[str, Any], fetch: Callable[[sqlite3.Cursor], Any]) -> Any:
+    def read(self, sql: str, params: Sequence[Any] | dict[str, Any], fetch: Callable[[sqlite3.Cursor], Any]) -> Any:
+        """What ``fetch`` takes of a reading statement."""
         while True:
-            with self._lock:
+            with self.lock:
                 if self._connection is None:
                     self._connection = self._connect()
                 if self._connection is not None:
@@ -84,7 +83,7 @@ class OwnReader:
 
     def close(self) -> None:
         """Close the connection, between two statements."""
-        with self._lock:
+        with self.lock:
             connection, self._connection = self._connection, None
             if connection is not None:
                 connection.close()
@@ -101,6 +100,8 @@ class LongReads:
         self._lock = threading.Lock()
         self._going_on: set[LongRead] = set()
         self._own: set[OwnReader] = set()
+        self._spare: deque[OwnReader] = deque()
+        self._held: list[threading.Lock] = []
 
     @contextmanager
     def begun(self, connect: Connect, ready: Callable[[], object]) -> Iterator[LongRead]:
@@ -142,11 +143,42 @@ class LongReads:
                 self._own.discard(reader)
             reader.close()
 
+    def spare(self, connect: Connect, ready: Callable[[], object]) -> OwnReader:
+        """One of a few readers that all threads share: a free one, where there is any."""
+        with self._lock:
+            for _ in range(len(self._spare)):
+                if self._spare[0].is_free:
+                    return self._spare[0]
+                self._spare.rotate()
+            if len(self._spare) < SPARE:
+                self._spare.appendleft(OwnReader(connect, ready))
+            else:
+                self._spare.rotate()
+            return self._spare[0]
+
+    def hold(self, until: float) -> bool:
+        """Keep every read at rest until ``let_go``; False where one was not done by this moment, and nothing is held."""
+        if not self._lock.acquire(timeout=max(0.0, until - time.monotonic())):
+            return False
+        self._held = [self._lock]
+        reads: tuple[LongRead | OwnReader, ...] = (*self._going_on, *self._own, *self._spare)
+        for read in reads:
+            if not read.lock.acquire(timeout=max(0.0, until - time.monotonic())):
+                self.let_go()
+                return False
+            self._held.append(read.lock)
+        return True
+
+    def let_go(self) -> None:
+        """Let the reads go on that ``hold`` stopped."""
+        while self._held:
+            self._held.pop().release()
+
     def close(self, *, mine: bool) -> None:
         """End all of them. ``mine``: false in a process that was forked, where they belong to the parent."""
         with self._lock:
             going_on, self._going_on = self._going_on, set()
-            readers = [*self._own]
+            readers = [*self._own, *self._spare]
         if mine:
             for read in going_on:
                 read.close()

@@ -14,7 +14,7 @@ from worlds.process import WAIT_S, World, chat
 
 from hermes_lcm.errors import StoreError
 from hermes_lcm.runtime import Process
-from hermes_lcm.storage import connection
+from hermes_lcm.storage import connection, durable
 from hermes_lcm.storage.connection import WORTH_LOG_BYTES, Database
 
 OTHER = """
@@ -177,18 +177,25 @@ def test_a_small_log_is_left_alone_between_turns(tmp_path: Path) -> None:
     assert log_bytes(world) >= before
 
 
-def test_commits_wait_for_the_disk(tmp_path: Path) -> None:
-    """Before and after folding (``World`` switches that off, so it is not used here)."""
+def test_commits_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before and after folding, once others see them (``World`` switches that off, so it is not used here)."""
     db = Database(tmp_path / "lcm.db")
-    levels = []
-    for _ in range(2):
-        with db.transaction():
-            db.execute("INSERT INTO meta(key, value) VALUES (?, '1')", (str(len(levels)),))
-            levels.append(db.fetch("PRAGMA synchronous"))
-        db.optimise(log_bytes=0)
+    db.open()
+    plain, synced = durable.sync, list[tuple[str, int]]()
 
-    assert levels == [[(2,)], [(2,)]]
-    assert db.query("PRAGMA journal_mode") == [("wal",)]
+    def sync(path: Path) -> None:
+        plain(path)
+        synced.append((path.name, len(db.query("SELECT 1 FROM meta WHERE key LIKE 'told%'"))))
+
+    monkeypatch.setattr(durable, "sync", sync)
+    for n in range(2):
+        with db.transaction():
+            db.execute("INSERT INTO meta(key, value) VALUES (?, '1')", (f"told{n}",))
+        db.optimise(log_bytes=0)
+    modes = db.query("PRAGMA journal_mode")
+    db.close()
+
+    assert (synced, modes) == ([("lcm.db-wal", 1), ("lcm.db-wal", 2)], [("wal",)])
 
 
 def test_what_was_in_the_log_is_in_the_file(world: World) -> None:

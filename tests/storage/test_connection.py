@@ -16,14 +16,15 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from worlds.breaking import Faults
-from worlds.process import World, chat, run, texts
+from worlds.process import WAIT_S, World, chat, run, texts
 
 from hermes_lcm import errors
 from hermes_lcm.storage import connection as connection_module
-from hermes_lcm.storage import files, schema, seals
+from hermes_lcm.storage import durable, files, schema, seals
 from hermes_lcm.storage.connection import Database, Databases
 from hermes_lcm.storage.meta import Health
 from hermes_lcm.storage.opened import in_memory
@@ -169,6 +170,64 @@ def test_an_open_transaction_is_not_seen_by_readers(db: Database) -> None:
     with db.transaction():
         note(db, "a")
         assert run(lambda: notes(db)) == [[]]
+
+
+def test_a_transaction_reads_what_it_has_written(db: Database) -> None:
+    """Nor does it wait for those who read: it keeps everybody else from writing."""
+    with db.transaction():
+        note(db, "a")
+        with db._read_lock:
+            found = notes(db), db.query_one("SELECT count(*) FROM meta WHERE key = 'a'")
+
+    assert found == (["a"], (1,))
+
+
+def test_others_write_while_a_transaction_waits_for_the_disk(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those who were done before the disk was asked share one wait."""
+    db.open()
+    plain, asked, go_on, syncs = durable.sync, threading.Event(), threading.Event(), list[Path]()
+
+    def sync(path: Path) -> None:
+        syncs.append(path)
+        asked.set()
+        assert go_on.wait(WAIT_S)
+        plain(path)
+
+    monkeypatch.setattr(durable, "sync", sync)
+    threads = [threading.Thread(target=note, args=(db, f"k{n}"), daemon=True) for n in range(6)]
+    threads[0].start()
+    assert asked.wait(WAIT_S)
+    for thread in threads[1:]:
+        thread.start()
+    end = time.monotonic() + WAIT_S
+    while len(notes(db)) < len(threads) and time.monotonic() < end:
+        time.sleep(0.001)
+    seen, waiting = len(notes(db)), [thread.is_alive() for thread in threads]
+    go_on.set()
+    for thread in threads:
+        thread.join(WAIT_S)
+
+    assert (seen, waiting, len(syncs)) == (6, [True] * 6, 2)
+
+
+def test_a_disk_that_refuses_is_told_to_all_who_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system tells it once only: the next call would succeed."""
+    log = durable.SharedSync(tmp_path / "log")
+    numbers = [log.wrote() for _ in range(3)]
+    monkeypatch.setattr(durable, "sync", broken := Mock(side_effect=[OSError(5, "Input/output error"), None]))
+    told = [suppressed(lambda n=n: log.wait(n)) for n in numbers]  # type: ignore[misc]
+    after = suppressed(lambda: log.wait(log.wrote()))
+
+    assert (told, after, broken.call_count) == ([5, 5, 5], None, 2)
+
+
+def suppressed(does: Callable[[], object]) -> int | None:
+    """Number of the error of the system that it raises."""
+    try:
+        does()
+    except OSError as exc:
+        return exc.errno
+    return None
 
 
 def test_threads_write_one_after_another(db: Database) -> None:

@@ -295,10 +295,9 @@ def held(db: Database) -> Iterator[None]:
     reached, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
-        assert db.hold(WAIT_S)
-        reached.set()
-        go_on.wait(WAIT_S)
-        db.let_go()
+        with db._write_lock, db._read_lock:
+            reached.set()
+            go_on.wait(WAIT_S)
 
     with in_another_thread(hold, reached, go_on):
         yield
@@ -356,3 +355,71 @@ def test_a_restore_closes_the_readers_of_single_threads(tmp_path: Path) -> None:
         backup.restore(home.deps(), made.path.name)
 
         assert [*before, *home.runtime.db.query("SELECT count(*) FROM messages")] == [(3,), (2,)]
+
+
+# -- where the common reader is taken ------------------------------------------------------------------------------
+@contextmanager
+def taken(db: Database) -> Iterator[None]:
+    """Another thread reads over the connection that all share."""
+    reached, go_on = threading.Event(), threading.Event()
+
+    def read() -> None:
+        with db._read_lock:
+            reached.set()
+            go_on.wait(WAIT_S)
+
+    with in_another_thread(read, reached, go_on):
+        yield
+
+
+def test_a_read_does_not_wait_for_another_one(tmp_path: Path) -> None:
+    """A few spare connections serve whoever finds the common one taken; each sees the last commit."""
+    db = Database(tmp_path / "lcm.db")
+    sql, counts = "SELECT count(*) FROM meta WHERE key LIKE 'n%'", []
+    db.open()
+    with taken(db):
+        for n in range(3):
+            with db.transaction():
+                db.execute("INSERT INTO meta(key, value) VALUES (?, '1')", (f"n{n}",))
+            counts.append(in_time(lambda: db.query_one(sql)))
+        counts += in_time(lambda: run(*[lambda: db.query_one(sql)] * 8))
+    spare = [reader._connection for reader in db._long_reads._spare]
+    db.close()
+
+    assert counts == [(1,), (2,), (3,)] + [(3,)] * 8
+    assert 1 <= len(spare) <= long_reads.SPARE
+    assert [reader._connection for reader in db._long_reads._spare] == [None] * len(spare)
+
+
+def test_a_spare_reader_reads_the_file_that_is_in_use(tmp_path: Path) -> None:
+    """After the file was closed, or another one was taken in its place."""
+    db = Database(tmp_path / "lcm.db")
+    sql = "SELECT count(*) FROM meta WHERE key = 'here'"
+    with db.transaction():
+        db.execute("INSERT INTO meta(key, value) VALUES ('here', '1')")
+    found = []
+    for move in (db.open, db.close, lambda: db.use(tmp_path / "other.db"), lambda: db.use(db.path)):
+        move()
+        db.open()
+        with taken(db):
+            found.append(in_time(lambda: db.query_one(sql)))
+    db.close()
+
+    assert found == [(1,), (1,), (0,), (1,)]
+
+
+def test_nothing_reads_while_a_process_is_forked(tmp_path: Path) -> None:
+    """A thread inside SQLite would leave its locks taken in the child: spare readers and those of single threads, too."""
+    db = Database(tmp_path / "lcm.db")
+    db.open()
+    with taken(db):
+        in_time(lambda: db.query("SELECT 1"))
+    spare = db._long_reads._spare[0]
+    with spare.lock:
+        refused = db.hold(0.01)
+    held = db.hold(WAIT_S), spare.is_free
+    db.let_go()
+    found = spare.is_free, in_time(lambda: db.query("SELECT 1"))
+    db.close()
+
+    assert (refused, held, found) == (False, (True, False), (True, [(1,)]))

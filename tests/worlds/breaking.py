@@ -22,6 +22,7 @@ from typing import Any
 
 from hermes_lcm import command, runtime
 from hermes_lcm.records import Transcript
+from hermes_lcm.storage.durable import SharedSync
 from hermes_lcm.text import groups, markup
 from worlds.process import Chat, Script, digests
 from worlds.recall import as_json
@@ -81,6 +82,7 @@ class Faults:
             return made  # type: ignore[no-any-return]
 
         monkeypatch.setattr(sqlite3, "connect", connect)
+        monkeypatch.setattr(SharedSync, "wait", lambda *_: None)
         return self
 
     def ask(self, sql: str) -> None:
@@ -95,7 +97,9 @@ class Cursor(sqlite3.Cursor):
 
     def execute(self, sql: str, *args: Any) -> Any:
         faults = self.connection.faults
-        if sql == "PRAGMA synchronous=FULL":  # no test here pulls the plug, and waiting is most of what it would do
+        if sql.startswith(
+            "PRAGMA synchronous="
+        ):  # no test here pulls the plug, and waiting is most of what it would do
             sql = "PRAGMA synchronous=OFF"
         if not faults.due(sql):
             return super().execute(sql, *args)
