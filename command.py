@@ -658,7 +658,8 @@ def overview() -> Answer:
     for each in VERBS:
         families.setdefault(each.name.partition(" ")[0], []).append(each)
     named = {name for _, names in _GROUPS for name in names.split()}
-    groups = (*_GROUPS, ("More", " ".join(name for name in families if name not in named)))
+    others = " ".join(name for name in families if name not in named)
+    groups = (*_GROUPS, ("More", others)) if others else _GROUPS
     lines = ["/lcm <command>: look at the archive, keep it well, change it"]
     for title, names in groups:
         lines += ["", title, *(line for name in names.split() for line in _family(name, families.get(name, [])))]
@@ -676,6 +677,8 @@ _GROUPS = (
     ("Several hosts", "fleet"),
     ("Set up", "config preset notices install uninstall completion help"),
 )
+#: What words have in common that are no command alone.
+_FAMILIES = {"fleet": "share one history between several hosts, through a PostgreSQL server"}
 _NAME_COLUMNS, _HELP_COLUMNS = 12, 66
 
 
@@ -684,7 +687,7 @@ def _family(name: str, verbs: list[Verb]) -> list[str]:
     if not verbs:
         return []
     more = [verb.name.partition(" ")[2] for verb in verbs if " " in verb.name]
-    said = verbs[0].help + (f" (also: {', '.join(more)})" if more else "")
+    said = _FAMILIES.get(name, verbs[0].help) + (f" (also: {', '.join(more)})" if more else "")
     first, *rest = textwrap.wrap(said, _HELP_COLUMNS)
     return [f"  {name.ljust(_NAME_COLUMNS)}{first}", *(" " * (_NAME_COLUMNS + 2) + line for line in rest)]
 

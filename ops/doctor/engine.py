@@ -293,7 +293,7 @@ def redaction(deps: Access, _deep: bool) -> Finding:
     if said["unknown"]:
         off = "would be stored as they are if redaction were on; it is off, and everything is"
         return warn(
-            f"{'on' if said['enabled'] else 'off'}, but nobody knows {', '.join(said['unknown'])}",
+            f"{'on' if said['enabled'] else 'off'}; not a kind of secret: {', '.join(said['unknown'])}",
             meaning=f"these kinds of secrets {'are stored as they are' if said['enabled'] else off}",
             remedy=f"correct LCM_SENSITIVE_PATTERNS ({said['source']}); there are: {', '.join(sorted(CATALOGUE))}",
             **said,
