@@ -18,7 +18,7 @@ ARCHIVE_RUNG = "archive"
 #: Who wrote the words of such a node: in its checks.
 ARCHIVED_WORDS = "the agent's"
 #: The role of a stored record of ours that no prompt explains: the host shows it as the user's, who never said it.
-RECORD = "record"
+CONTEXT_ROLE = "record"
 #: The rung of an extract that the user chose instead of a model's words: no stand-in that waits to be replaced.
 EXTRACT_RUNG = "extractive"
 

@@ -691,11 +691,11 @@ class Runtime:
             )
         elif transcript.stored:  # the rows keep their mark, which the doctor counts; the trouble itself is over
             self.health.resolved("unaligned list")
-        self._note_unknown_record(f"unknown record in {session_id}", transcript)
+        self._note_unknown_context(f"unknown context message in {session_id}", transcript)
         return transcript
 
-    def _note_unknown_record(self, topic: str, transcript: Transcript) -> None:
-        """A list began with a record of ours that no prompt explains; over as soon as a prompt of ours governs the session."""
+    def _note_unknown_context(self, topic: str, transcript: Transcript) -> None:
+        """Note a context message that no prompt explains; over as soon as a prompt of ours governs the session."""
         if transcript.marks & Flag.IMPORTED:
             self.health.degraded(
                 topic,

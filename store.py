@@ -349,7 +349,7 @@ class MessageStore:
             )
 
     def imported(self, conversations: Sequence[int]) -> list[Stored]:
-        """Rows that keep a record of ours as text, of these conversations."""
+        """Rows that keep a context message of ours as text, of these conversations."""
         rows = self._db.query(
             f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id IN ({marks(len(conversations))}) "
             f"AND flags & {Flag.IMPORTED} AND {_IN_THREAD}",
@@ -424,7 +424,7 @@ class MessageStore:
         return self._undamaged(rows)
 
     def first_of(self, segments: Sequence[Segment], *, role: str) -> Row | None:
-        """The oldest message of a role in a thread that was said there: no note of the host, no record of ours."""
+        """The oldest message of a role in a thread that was said there: no note of the host, no context message of ours."""
         for segment in segments:
             rows = self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? "

@@ -68,7 +68,7 @@ def knows(process: int) -> int:
 #: A statement that failed a moment ago is dealt with first: a stand-in is begun, and only then told of.
 _TOLD_WITHIN_S = 2.0
 #: Problems that say nothing of a fault of the file.
-_OTHERS = ("unknown record", "unaligned", "secrets", "setting")
+_OTHERS = ("unknown context message", "unaligned", "secrets", "setting")
 
 
 # ------------------------------------------------------------------------------------------------ a process with chats

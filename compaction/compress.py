@@ -102,7 +102,7 @@ class CompressPass:
     def compact(self, session: Session, request: Request) -> Outcome:
         """A new prompt for the session, or none when that would not make it smaller. Raises StoreError."""
         SESSION.set(session.session_id)
-        request = self._without_own_text(request)
+        request = self._without_context(request)
         view = self._compactor.with_settings(request).view(session, request)
         if not view.units:
             return Outcome(None, "nothing to compact", view.before_tokens)
@@ -184,7 +184,7 @@ class CompressPass:
                 return replace(kept, backlog=tuple(u for u in view.backlog if taken.issuperset(u.ids)))
         return view
 
-    def _without_own_text(self, request: Request) -> Request:
+    def _without_context(self, request: Request) -> Request:
         """The list without our text where the host glued a message to it."""
         glued = [
             n for n, entry in enumerate(request.transcript.entries) if entry.own in ("context", "carrier") and entry.ids

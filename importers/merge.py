@@ -284,7 +284,7 @@ class _Merge:
         if any(n not in nodes for n in prompt.roots):
             return None
         roots = (*self._before.get(prompt.conversation_id, ()), *(nodes[n] for n in prompt.roots))
-        tail = tuple(messages[n] for n in prompt.tail_ids if n in messages)  # a record of ours is none
+        tail = tuple(messages[n] for n in prompt.tail_ids if n in messages)  # a context message of ours is none
         shown = [row for row in self._deps.store.heads_of(tail).values() if row.conversation_id == home]
         below = [node for node in self._deps.dag.nodes(roots) if node.conversation_id == home]
         return replace(

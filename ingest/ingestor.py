@@ -21,7 +21,7 @@ from typing import Any
 
 from ..dag import SummaryDag
 from ..errors import Overtaken
-from ..records import RECORD, Assembly, Entries, Entry, Flag, Message, Stored, ToolCall, Transcript
+from ..records import CONTEXT_ROLE, Assembly, Entries, Entry, Flag, Message, Stored, ToolCall, Transcript
 from ..session import CLIENTS, Session, Sessions, unclaimed
 from ..storage.leases import Leases
 from ..store import MessageStore, NewRow
@@ -237,7 +237,7 @@ class Ingest:
         if not roomy and (crowds := _crowds(plan, expected, before)):
             self._respace(session, crowds)
             return self._align(session, messages, None, 0, source, seen, roomy=True)
-        # A list that bears our record is not foreign: behind it the user may have taken back all that the prompt showed.
+        # A list that bears our context message is not foreign: behind it the user may have taken back all that the prompt showed.
         unaligned = known == 0 and plan.unaligned and assembly is None
         if unaligned:
             plan.retracted = ()  # a foreign list is no proof that the user took anything back
@@ -485,7 +485,7 @@ class Ingest:
             if kept is not None:
                 flags = changes.flags(n)
                 if flags & Flag.IMPORTED and not own.glued(read.core.text):
-                    kept = replace(kept, role=RECORD)
+                    kept = replace(kept, role=CONTEXT_ROLE)
                 rows.append(NewRow(kept, place.pos, place.revises, flags))
                 owners.append((n, place.ids))
         if not rows and not changes.plan.retracted and not restored:
@@ -566,12 +566,12 @@ class _Changes:
     plan: Plan
     unaligned: bool
     last_known: int  # the row in front of this part, 0 if there is none
-    unknown_record: bool = False  # the first message is a record of ours that no prompt explains
+    unknown_context: bool = False  # the first message is a context message of ours that no prompt explains
     assembly: Assembly | None = None  # the prompt that the list begins with
 
     def flags(self, n: int) -> int:
         """Flags of the row of message ``n``."""
-        if n == 0 and self.unknown_record:
+        if n == 0 and self.unknown_context:
             return Flag.IMPORTED
         return Flag.UNALIGNED if self.unaligned else Flag.NONE
 

@@ -149,8 +149,8 @@ Messages = Sequence[Mapping[str, Any]]
 class FirstMessage(NamedTuple):
     """``kind``: "ours", "overwritten", "unknown" or "" (a message like any other).
 
-    ``assembly``: the prompt that governs the list. ``row``: where an unknown record is kept, if it is stored already. ``nonce``:
-    of an unknown record.
+    ``assembly``: the prompt that governs the list. ``row``: where an unknown one is kept, if it is stored already. ``nonce``:
+    of an unknown context message.
     """
 
     kind: str = ""

@@ -61,7 +61,7 @@ TABLES = "tables"
 DAMAGES = (TABLES, "silent damage", "unreadable messages")
 #: Problems that no conversation causes; of the others a chat sees those of its own session.
 _EVERYBODYS = ("setting ", "sensitive pattern ", TABLES, "search index", "write-ahead log", "upkeep", "metrics file")
-_OF_SESSIONS = ("owner of ", "unknown record in ", "request rewrite of ")
+_OF_SESSIONS = ("owner of ", "unknown context message in ", "request rewrite of ")
 
 
 def status(deps: Access, *, deep: bool = False, wrong: StoreError | None = None) -> dict[str, Any]:

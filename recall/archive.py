@@ -65,7 +65,9 @@ class Live:
         """Indexes that cannot be archived, and why."""
         entries = self.transcript.entries
         out = {
-            n: "our record" for n, entry in enumerate(entries) if entry.own in ("context", "carrier") and not entry.ids
+            n: "our context message"
+            for n, entry in enumerate(entries)
+            if entry.own in ("context", "carrier") and not entry.ids
         }
         request = latest_request(self.messages, entries)
         if request is not None:

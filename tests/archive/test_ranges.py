@@ -182,7 +182,7 @@ def test_the_record_of_the_past_cannot_be_archived(world: World, agent: Agent) -
     """It is our own text; what is in it has left the prompt already."""
     live = world.compact(talk(12), force=True, threshold=1500)
 
-    with pytest.raises(BadRequest, match="index 0 is our record"):
+    with pytest.raises(BadRequest, match="index 0 is our context message"):
         agent.store(live, 0, 1)
 
 

@@ -100,7 +100,7 @@ def test_a_sound_file_is_only_added_to(live, said):
 
 
 def test_a_compacted_conversation_comes_back_whole(live, said):
-    """The host's list had a record of ours in front; the rescued one has every message."""
+    """The host's list had a context message of ours in front; the rescued one has every message."""
     more = Chat(said).turns(14, first=100)
     out = live.compact(more)
     live.take(Chat(out).turns(1, first=900))

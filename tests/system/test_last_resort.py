@@ -9,7 +9,7 @@ import pytest
 from worlds.breaking import Host
 from worlds.process import Chat, chat, reload, texts
 
-from hermes_lcm.records import RECORD, Flag
+from hermes_lcm.records import CONTEXT_ROLE, Flag
 
 
 @pytest.mark.parametrize("compacted_before", [False, True], ids=["first", "repeated"])
@@ -41,7 +41,7 @@ def test_extracts_in_place_of_a_compaction_are_nobodys_words(
         live, said = Chat([*live, *new]), Chat([*said, *new])
         host.says(live)
     shown = [row for rows in host.runtime.whole_store.every() for row in rows]
-    assert texts([row.stored_json for row in shown if row.head.role != RECORD]) == texts(said)
+    assert texts([row.stored_json for row in shown if row.head.role != CONTEXT_ROLE]) == texts(said)
     assert [row.head.flags & Flag.RETRACTED for row in shown] == [0] * len(shown)
     live = host.compress(live, force=True)
     host.says(live)

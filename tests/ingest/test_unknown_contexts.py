@@ -136,7 +136,7 @@ def test_the_summariser_reads_a_kept_record_as_a_record(folder: Path) -> None:
     assert roles == {"summary"}
 
 
-def test_an_unknown_record_is_reported_until_a_prompt_of_ours_governs(folder: Path) -> None:
+def test_an_unknown_context_is_reported_until_a_prompt_of_ours_governs(folder: Path) -> None:
     """Status shows it; the compaction that covers it ends the matter."""
     world = World(folder)
     live = chat().turns(30)
@@ -148,7 +148,7 @@ def test_an_unknown_record_is_reported_until_a_prompt_of_ours_governs(folder: Pa
     world.runtime.ingest_list("s", live.turns(30, first=900))
     world.runtime.ingest_list("s", world.compact(live))
 
-    assert "unknown record in s" in reported
+    assert "unknown context message in s" in reported
     assert world.health.problems() == []
 
 
