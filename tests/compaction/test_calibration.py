@@ -357,7 +357,7 @@ def test_the_request_behind_a_compaction_is_measured_by_its_own_size(hermes_home
     lcm.should_compress(facts.rough(said) + 2_000)
     out = lcm.compress(said, current_tokens=facts.rough(said) + 2_000)
     lcm.update_from_response({"prompt_tokens": facts.rough(out) + 2_000})
-    ratios = lcm.runtime.calibration.shown("m", "s", 4_000)["ratios"]
+    ratios = lcm.runtime.calibration.status("m", "s", 4_000)["ratios"]
     lcm.runtime.preparer.stop()
     lcm.runtime.db.close()
 

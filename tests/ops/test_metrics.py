@@ -398,7 +398,7 @@ def test_looking_writes_no_metrics(world: Home) -> None:
 
 def test_a_process_that_ends_leaves_its_counts(tmp_path: Path) -> None:
     """A short-lived process writes once at its end, through the host's environment variable."""
-    code = "from hermes_lcm.runtime import PROCESS\nRUNTIMES.at().ingest_list('s1', [{'role': 'user', 'content': 'hello'}])\n"
+    code = "from hermes_lcm.runtime import PROCESS\nPROCESS.at().ingest_list('s1', [{'role': 'user', 'content': 'hello'}])\n"
     env = {
         "HERMES_HOME": str(tmp_path),
         "LCM_METRICS_PATH": str(tmp_path / "lcm.prom"),
