@@ -28,14 +28,14 @@ LEAST_READ_CHARS: Final = 4_000
 _MOST_CHARS: Final = {"tool": 3_000, "assistant": 12_000, "user": 12_000}
 #: Who gives way, and how much longer than a tool result may stay; records, and what users said, are read whole up to there.
 GIVES_WAY: Final = {"assistant": 1.5, "tool": 1.0}
-_LEAST_SHARE_CHARS: Final = 60
+_LEAST_SHARE_CHARS: Final = 50
 _ARGUMENT_CHARS: Final = 500
 #: A later line says its time only when so many seconds have gone by.
 _SAME_TIME_S: Final = 600.0
 _HEAD, _TAIL = 0.35, 0.25
 _SEGMENT_CHARS: Final = 400
 _MARK_CHARS: Final = 30
-_LINE_FRAME_CHARS: Final = 4  # of a line's title, besides fence and words: a blank, a newline, an empty line behind it
+_LINE_FRAME_CHARS: Final = 3  # of a line's title, besides fence and words: a blank, a newline, one behind the text
 _WORDS: Final = re.compile("[^\\W\\d_]+")
 _NUMBERS: Final = re.compile(r"\d+")
 _NAME_CHARS: Final = 80  # of a tool's name, on one line: it stands outside of what is fenced
@@ -372,8 +372,7 @@ def build(
         instruction,
         *_context(task, custom_instructions, fence),
         f"{fence} {_BEGINS}",
-        *source,
-        f"{fence} source ends",
+        "\n".join([*source, f"{fence} source ends"]),
     ]
     user = "\n\n".join([*parts, *([_complaint(complaint)] if complaint else []), _CLOSING])
     return Prompt(
