@@ -20,6 +20,8 @@ APPLICATION_ID: Final = 0x6C636D31
 #: ``user_version`` of version 1. Development versions of the schema counted 1 to 7 there, and refuse what is greater as too new:
 #: no file of the one kind is taken for the other.
 VERSION: Final = 101
+#: No address is as high: behind one that another program wrote there would be room for no row.
+MOST_ADDRESSES: Final = 1 << 62
 #: A fact of a file in which all that was ever deleted was overwritten at once, but for whole pages.
 OVERWRITTEN: Final = "overwritten"
 
@@ -313,10 +315,17 @@ def mark(connection: sqlite3.Connection) -> None:
 
 
 def mend(connection: sqlite3.Connection) -> None:
-    """Make indexes again that another program dropped: statements name them, and nothing of what is stored is in them alone."""
+    """Make indexes again that another program dropped, and counters that leave no room for another row.
+
+    Statements name the indexes, and nothing of what is stored is in them alone.
+    """
     there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     for table, statement in statements():
         if (index := _INDEX.match(statement)) and index[1] not in there and table in there:
             with suppress(sqlite3.IntegrityError):  # rows that it would not have let in: the doctor tells of them
                 # Another process may open the file at the same time, and make it first.
                 connection.execute(statement.replace(" INDEX ", " INDEX IF NOT EXISTS ", 1))
+    beyond = f"FROM sqlite_sequence WHERE typeof(seq) <> 'integer' OR seq >= {MOST_ADDRESSES}"
+    with suppress(sqlite3.DatabaseError):  # a damaged page: the doctor tells of it
+        if connection.execute(f"SELECT 1 {beyond}").fetchone():  # SQLite counts on from the last row then
+            connection.execute(f"DELETE {beyond}")

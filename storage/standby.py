@@ -159,7 +159,7 @@ def give_numbers(db: Database, number: int) -> None:
 def _number(db: Database, numbers: Sequence[tuple[str, int]]) -> None:
     with db.transaction():
         for name, number in numbers:
-            if name in schema.TABLES and isinstance(number, int):
+            if name in schema.TABLES and isinstance(number, int) and number < schema.MOST_ADDRESSES:
                 db.execute("DELETE FROM sqlite_sequence WHERE name = ? AND seq < ?", (name, number))
                 db.execute(
                     "INSERT INTO sqlite_sequence(name, seq) SELECT ?, ? "
@@ -257,6 +257,9 @@ def _note_for_search(db: Database, conversation: int, out: Copied) -> None:
 
 
 def _insert(db: Database, table: str, row: dict[str, Any]) -> None:
+    key = next(iter(row.values()))
+    if isinstance(key, int) and key >= schema.MOST_ADDRESSES:  # nothing could be stored behind it
+        return
     names = ", ".join(row)
     db.execute(f"INSERT OR IGNORE INTO {table}({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))
 

@@ -35,6 +35,21 @@ def test_a_new_file_has_all_tables(db: Database) -> None:
     assert {"messages", "nodes", "payloads", "imported", "archives", "leases", "blocks"} < TABLES
 
 
+@pytest.mark.parametrize("counter", [9223372036854775807, "garbage"])
+def test_a_counter_that_leaves_no_room_for_a_row_is_mended(tmp_path: Path, counter: object) -> None:
+    """SQLite would say that the disk is full, whatever is to be stored."""
+    home = Home(tmp_path)
+    home.say("one", "two")
+    home.runtime.db.close()
+    home.raw("UPDATE sqlite_sequence SET seq = ?", counter)
+    home.say("one", "two", "three")
+
+    assert home.runtime.db.query("SELECT count(*), max(store_id) FROM messages") == [(3, 3)]
+    assert home.runtime.db.file == home.path
+    home.runtime.preparer.stop()
+    home.runtime.db.close()
+
+
 def test_a_new_file_is_small(db: Database) -> None:
     """A page for every table and index, and a few for the schema itself; the search indexes come on top."""
     assert db.query("PRAGMA page_count")[0][0] <= 54

@@ -82,6 +82,19 @@ def triggered(db: Path) -> Mend:
     return lambda: run("DROP TRIGGER t")
 
 
+def no_more_addresses(db: Path) -> Mend:
+    """A row at the last address there can be: SQLite says that the disk is full."""
+    last = 9223372036854775807
+
+    def move(there: int, here: int) -> None:
+        with sqlite3.connect(db) as other:
+            other.execute("UPDATE messages SET store_id = ? WHERE store_id = ?", (here, there))
+        other.close()
+
+    move(5, last)
+    return lambda: move(last, 5)
+
+
 def a_folder(db: Path) -> Mend:
     kept = db.with_name("kept")
     db.rename(kept)
@@ -101,7 +114,7 @@ def replaced(db: Path, blob: bytes) -> None:
     fresh.replace(db)
 
 
-FAULTS = [locked, damaged, no_schema, no_header, foreign, newer, triggered, a_folder]
+FAULTS = [locked, damaged, no_schema, no_header, foreign, newer, triggered, no_more_addresses, a_folder]
 
 
 class Outage:
