@@ -381,6 +381,9 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
     """
     with _failures(path), closing(_connect(path, "mode=rw")) as connection:
         connection.execute("PRAGMA foreign_keys=OFF")
+        logged = connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        if logged:  # the disk is waited for below, when others can write again
+            connection.execute("PRAGMA synchronous=NORMAL")
         sealer = seals.Sealer(connection)
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -396,6 +399,8 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
             ):  # SQLite ends it by itself on some errors; a refused ROLLBACK would hide which
                 connection.execute("ROLLBACK")
             raise
+        if logged and changed:
+            durable.sync(path.with_name(path.name + "-wal"))
         return changed
 
 

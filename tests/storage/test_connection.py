@@ -164,6 +164,24 @@ def test_a_rewrite_whose_commit_fails_says_why(db: Database, monkeypatch: pytest
     assert faults.disarm() == ["COMMIT"]
 
 
+def test_others_write_while_a_rewrite_waits_for_the_disk(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator's removal, in another process: a turn does not wait for it."""
+    note(db, "a")
+    synced = list[str]()
+
+    def sync(path: Path) -> None:
+        if not synced:
+            synced.append(path.name)
+            note(db, "b")
+
+    monkeypatch.setattr(durable, "sync", sync)
+    changed = files.rewrite(db.path, [("UPDATE meta SET value = ? WHERE key = 'a'", ("y",))])
+    found = notes(db)
+    db.close()
+
+    assert (changed, synced, found) == (1, ["lcm.db-wal"], ["a", "b"])
+
+
 def test_an_open_transaction_is_not_seen_by_readers(db: Database) -> None:
     """Other threads read the state before it."""
     db.open()
