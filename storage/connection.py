@@ -363,9 +363,10 @@ class Database:
             if opened is None or begun != opened or before[:3] != opened[:3] or not opened.log or not opened.shared:
                 raise self._exchanged()
         except BaseException as exc:
+            log = self._log_of()  # before the last one is closed, which may remove it
             writer.close()
             reader.close()  # the last one folds no log
-            if isinstance(exc, sqlite3.Error) and before is not None and before.log not in (0, self._log_of()):
+            if isinstance(exc, sqlite3.Error) and before is not None and before.log not in (0, log):
                 raise self._exchanged() from exc  # a log that is not that of the index beside it
             raise
         return writer, reader, opened

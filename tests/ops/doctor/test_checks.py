@@ -504,7 +504,7 @@ def test_an_unknown_kind_of_secret_is_reported_while_redaction_is_off(tmp_path: 
     said = finding(doctor(world.deps()), "redaction")
 
     assert (said["status"], said["data"]["unknown"]) == ("warn", ["api_kye"])
-    assert said["detail"].startswith("off, ")
+    assert said["detail"].startswith("off; not a kind of secret")
     assert "sensitive pattern api_kye" in {each["topic"] for each in status(world.deps())["problems"]}
 
 
