@@ -28,7 +28,6 @@ from ..storage.meta import Health
 from . import plan
 from .backoff import Backoff
 from .compactor import Compactor, Request, View, repairable
-from .workers import Foreground
 
 _LEASE_S = 180.0
 _IDLE_S = 30.0
@@ -65,7 +64,7 @@ class Preparer:
         self, leases: Claims, compactor: Compactor, dag: SummaryDag, health: Health, config: Config,
         *, upkeep: Callable[[Callable[[], bool]], None] = lambda _: None,
         measured: Callable[[str, Sequence[Mapping[str, Any]], int | None], None] = lambda *_: None,
-        foreground: Foreground | None = None,
+        give_way: Callable[[], None] = lambda: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._leases = leases
@@ -75,7 +74,7 @@ class Preparer:
         self._config = config
         self._upkeep = upkeep
         self._measured = measured
-        self._foreground = foreground or Foreground()
+        self._give_way = give_way
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
@@ -255,7 +254,7 @@ class Preparer:
         """
         self._stopped = self._stopped or getattr(sys.modules.get(__name__), "Preparer", None) is not Preparer
         if not self._ends(job):
-            self._foreground.give_way()
+            self._give_way()
         return self._ends(job)
 
     def _ends(self, job: _Job | None) -> bool:

@@ -1,5 +1,5 @@
 """
-Jobs on daemon threads until a deadline, and the priority of host calls over them.
+Jobs on daemon threads until a deadline.
 
 Owns nothing. A job that is late goes on behind the caller's back; what it returns then is not seen by anybody, so it had
 better keep its work itself.
@@ -10,43 +10,9 @@ from __future__ import annotations
 import contextvars
 import queue
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final
-
-_MOMENT_S: Final = 0.1  # what the host does between two calls, with a long list
-_MOST_S: Final = 0.5
-_LOOK_S: Final = 0.005
-
-
-class Foreground:
-    """Priority of host calls over background work: a step of it waits while one goes on, and a moment after it.
-
-    Threads of one process share the interpreter: beside a thread that computes, every statement that a host call sends to SQLite
-    costs it 5 ms more.
-    """
-
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic = monotonic
-        self._lock = threading.Lock()
-        self._calls = 0
-        self._until = 0.0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._calls += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._calls -= 1
-            self._until = self._monotonic() + _MOMENT_S
-
-    def give_way(self) -> None:
-        """Wait for the host calls of now; in a gateway there is always one, so no longer than half a second."""
-        end = self._monotonic() + _MOST_S
-        while (self._calls or self._monotonic() < self._until) and self._monotonic() < end:
-            time.sleep(_LOOK_S)
+from typing import Any
 
 
 class Workers:

@@ -8,7 +8,7 @@ from pathlib import Path
 from test_background import turn_ends
 from worlds.process import WAIT_S, Script, World, chat
 
-from hermes_lcm.compaction.workers import Foreground
+from hermes_lcm.runtime import Foreground
 
 
 def step_of(foreground: Foreground) -> threading.Thread:
