@@ -42,7 +42,7 @@ def turn(host: Host, live: Chat) -> Any:
 def begin(host: Host, live: Chat) -> Any:
     """A new process binds the session and sees its list."""
     host.runtime.db.close()
-    host = host.next()
+    host.engine = host.next().engine
     host.says(live)
     return live
 
