@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -53,10 +52,14 @@ def _survives(
             if not ours and not anyway:
                 return
             try:
-                with PROCESS.at().foreground if ours else nullcontext():
+                if not ours:
                     callback(**kwargs)
-                if ours and topic != INGEST:
-                    PROCESS.at().health.resolved(topic)
+                    return
+                runtime = PROCESS.at()
+                with runtime.foreground:
+                    callback(**kwargs)
+                if topic != INGEST:
+                    runtime.health.resolved(topic)
             except Exception as exc:
                 if not isinstance(exc, LcmError):
                     logger.exception("%s failed", topic)
@@ -85,17 +88,18 @@ def pre_llm_call(
 
     @_survives(INGEST)
     def observe() -> None:
+        runtime = PROCESS.at()
         engine, history = PROCESS.engines.of(session_id), conversation_history
         begins = is_first_turn and engine is not None and engine.begins(history or ())
-        seen = PROCESS.at().observe(session_id, history, platform=platform, thorough=False, begins=begins)
+        seen = runtime.observe(session_id, history, platform=platform, thorough=False, begins=begins)
         if seen is None or engine is None:
             return
         engine.watch()
-        out.append(PROCESS.at().standby.news(session_id))
-        out.append(PROCESS.at().pulled_text(session_id))
-        out.append(PROCESS.at().delegated(engine, session_id, seen))
+        out.append(runtime.standby.news(session_id))
+        out.append(runtime.pulled_text(session_id))
+        out.append(runtime.delegated(engine, session_id, seen))
         if len(seen.messages) == 1:
-            out.append(PROCESS.at().carried_text(session_id))
+            out.append(runtime.carried_text(session_id))
 
     observe()
     said = "\n\n".join(filter(None, out))
