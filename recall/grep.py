@@ -34,7 +34,7 @@ from .second_look import LITTLE, Read, second_look
 
 _REGEX_SIGNS = re.compile(r"\\[dwsbDWSB.()\[\]]|\.\*|\.\+|\[[^\]]+\]|\(\?|\^\w|\w\$$|\w\|\w")
 _BLANKED = re.compile(" {40,}")  # what stands for recalled memory in a searchable text
-_CURSOR = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,18})\.(\d{1,18})")
+_CURSOR = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,18})\.(\d{1,18})(?:\.([01]))?")
 _FRAME_CHARS = 230  # what a hit costs beside its snippet
 _SPARE_CHARS = 8000  # of an answer as JSON: up to there its snippets grow where there is room
 _SNIPPET_CHARS = 320
@@ -109,9 +109,10 @@ class _Cursor:
     nodes: int = 0
     last_store: int = 0
     last_node: int = 0
+    by_meaning: int = 0  # 1: an encoder took part, 0: none did in time; the order is the same on every page
 
     def __str__(self) -> str:
-        return f"{self.messages}.{self.nodes}.{self.last_store}.{self.last_node}"
+        return f"{self.messages}.{self.nodes}.{self.last_store}.{self.last_node}.{self.by_meaning}"
 
 
 def _cursor(text: str | None) -> _Cursor | None:
@@ -120,7 +121,7 @@ def _cursor(text: str | None) -> _Cursor | None:
     found = _CURSOR.fullmatch(text.strip())
     if found is None:
         raise BadRequest(f"cursor={text[:60]!r} is not accepted; give next_cursor of the same search")
-    return _Cursor(*map(int, found.groups()))
+    return _Cursor(*map(int, found.groups(default="0")))
 
 
 class Search:
@@ -139,6 +140,7 @@ class Search:
         self._carried = self._carried_nodes()
         self._until = time.thread_time() + SCAN_S
         self._stems = self._query.stems
+        self._meaning = True  # the encoder is asked
 
     # -- finding ------------------------------------------------------------------------------------
     def texts(self, store_ids: Sequence[int]) -> Mapping[int, str]:
@@ -192,8 +194,9 @@ class Search:
 
             def search(query: Query) -> Hits:
                 return index.search(
-                    query, scope=scope, filters=filters, limit=limit, sort=ask.sort, texts=self.texts, when=self._when
-                )
+                    query, scope=scope, filters=filters, limit=limit, sort=ask.sort, texts=self.texts, when=self._when,
+                    meaning=self._meaning,
+                )  # fmt: skip
 
             apart = words.questions(ask.query) if ask.sort == "relevance" and not self._query.strict else ()
             return in_turns([search(words.parse(each)) for each in apart], limit) if apart else search(self._query)
@@ -311,6 +314,7 @@ class Search:
         if cursor is None:
             self._bring_elsewhere()
         at = cursor or _Cursor(0, 0, *self._newest())
+        self._meaning = cursor is None or bool(cursor.by_meaning)
         hits = Hits((), (), 0, False)
         nodes = NodeHits((), (), 0, False)
         omitted = wanted != "messages" and (bool(ask.roles or ask.speaker) or (ask.raw_only and wanted == "both"))
@@ -332,6 +336,7 @@ class Search:
         if hits.covered < LITTLE and cursor is None and ask.sort == "relevance" and len(self._stems) > 1:
             out["second_look"] = self._second_look(hits)
         room.use_up(lines.search(out) + _CLOSING if ask.as_lines else out)
+        at = replace(at, by_meaning=int(hits.by_meaning))
         self._fill(out, hits.hits[at.messages :], nodes.hits, most, at, room)
         if hits.reached > 1:
             out["searched_from"] = f"msg_{hits.reached}"

@@ -185,6 +185,7 @@ class Hits:
     reached: int = 0  # the oldest message that was looked at, where not all were
     covered: float = 1.0  # share of the query's words, weighed by rarity, that the best hits and their neighbours say
     missing: tuple[str, ...] = ()  # the others, rarest first
+    by_meaning: bool = False  # an encoder took part in the ranking
 
 
 def in_turns(found: Sequence[Hits], limit: int) -> Hits:
@@ -207,6 +208,7 @@ def in_turns(found: Sequence[Hits], limit: int) -> Hits:
         max(each.reached for each in found),
         min(each.covered for each in found),
         every("missing"),
+        all(each.by_meaning for each in found),
     )
 
 
@@ -354,10 +356,11 @@ class MessageIndex:
         sort: str = "relevance",
         texts: Texts | None = None,
         when: When | None = None,
+        meaning: bool = True,
     ) -> Hits:
         """All rungs of the ladder in one call, one list. ``sort``: relevance, recency, hybrid or time.
 
-        ``when``: times that the query names; messages of these times count more.
+        ``when``: times that the query names; messages of these times count more. ``meaning``: whether the encoder is asked.
 
         ``texts`` lets the ranking see how much of the query a message and its neighbours cover, gives exact offsets, and
         makes the substring scan possible when no word matches.
@@ -384,12 +387,12 @@ class MessageIndex:
             self._climb(pool, query, plan, where, newest=sort == "recency")
         if when and pool.found:
             self._recall(pool, plan, where, when)
-        self._rank(pool, query, plan, where, texts, when)
+        self._rank(pool, query, plan, where, texts, when, self._cosines if meaning else None)
         ranked = ORDERS[sort](pool)[:limit]
         hits = self._located(ranked, plan, texts, pool)
         nearest = () if pool.found else self._fts.nearest(query, where)
         notes = tuple(dict.fromkeys(pool.notes))
-        seen = (pool.reached, pool.covered, pool.missing)
+        seen = (pool.reached, pool.covered, pool.missing, pool.by_meaning)
         return Hits(hits, tuple(pool.rungs), pool.matching, pool.cut, notes, nearest, *seen)
 
     def _where(self, scope: Scope, filters: Filters, excluded: Sequence[Atom] = ()) -> Where:
@@ -496,13 +499,16 @@ class MessageIndex:
             pool.notes.append("only the newest messages were scanned for the literal text")
 
     # -- ranking ------------------------------------------------------------------------------------
-    def _rank(self, pool: Pool, query: Query, plan: Plan, where: Where, texts: Texts | None, when: When | None) -> None:
+    def _rank(
+        self, pool: Pool, query: Query, plan: Plan, where: Where, texts: Texts | None, when: When | None,
+        cosines: Cosines | None,
+    ) -> None:  # fmt: skip
         pool.weigh(when)
         self._learn_places(pool, where)
         pool.spread()
         if texts is not None and pool.found and (len(plan.weights) > 1 or query.literals):
             asked = Asked(query.raw, dict(sorted(plan.weights.items(), key=lambda pair: -pair[1])[:RANKED_WORDS]))
-            pool.rerank(asked, texts, [literal.casefold() for literal in query.literals], when, self._cosines)
+            pool.rerank(asked, texts, [literal.casefold() for literal in query.literals], when, cosines)
             pool.cover(asked, texts)
 
     def _learn_places(self, pool: Pool, where: Where) -> None:

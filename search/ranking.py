@@ -343,6 +343,7 @@ class Pool:
     missing: tuple[str, ...] = ()  # the others, rarest first
     wants_replies: bool = False  # asked for is what the assistant said
     mean: Sequence[float] = ()  # of the candidates' weighed signals
+    by_meaning: bool = False  # an encoder took part
 
     def add_rows(
         self, rung: str, rows: Iterable[tuple[Any, ...]], *, limit: int, best: float = 0.0, bonus: float = 0.0
@@ -455,6 +456,7 @@ class Pool:
             hit.at = asked.window(seen) if seen.places else None
         if cosines is not None and kind in SEMANTIC:
             gains = meant(asked.raw, lambda n: asked.stretch(examples[n][1]), scores, cosines)
+            self.by_meaning = bool(gains)
             for n, gain in gains.items():
                 scores[n] += SEMANTIC[kind] * gain
         self.mean = [sum(column) / len(examples) for column in zip(*(hit.weighed for hit, *_ in examples), strict=True)]

@@ -197,3 +197,27 @@ def test_a_text_is_encoded_once() -> None:
         arm.cosines("运动", ["网球", "雨", "雨"])
 
     assert seen == ["运动", "网球", "雨"]
+
+
+def test_pages_keep_the_order_in_which_they_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first page ends just before the note that the encoder raises, and the encoder is ready behind it."""
+    (tmp_path / "off").mkdir()
+    before = asked(diary(tmp_path / "off"))
+    ready = threading.Event()
+
+    def load(threads: int) -> Any:
+        ready.wait(WAIT_S)
+        return types.SimpleNamespace(encode=vectors)
+
+    monkeypatch.setitem(sys.modules, semantic.PACKAGE, types.SimpleNamespace(USE=load))  # type: ignore[arg-type]
+    (tmp_path / "on").mkdir()
+    archive = diary(tmp_path / "on", semantic=True)
+    page = archive.grep(QUESTION, limit=before.index(TENNIS))
+    ready.set()
+    loaded()
+    shown = [NOTES[hit["store_id"] - 1] for hit in page["results"]]
+    while page.get("next_cursor"):
+        page = archive.grep(QUESTION, limit=before.index(TENNIS), cursor=page["next_cursor"])
+        shown += [NOTES[hit["store_id"] - 1] for hit in page["results"]]
+
+    assert shown == before
