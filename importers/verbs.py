@@ -35,8 +35,10 @@ def _export(deps: Access, words: Words) -> Answer:
     wanted = Path(words.output).expanduser() if words.output else None
     if name != "all":
         return _written(export.export(deps, name, kind, words.progress, output=wanted))
-    made = [export.export(deps, each, kind, words.progress, output=wanted and _inside(wanted, each, kind))
-            for each in export.newest_of_each(deps)]  # fmt: skip
+    made, sessions = [], export.newest_of_each(deps)
+    for n, each in enumerate(sessions):
+        words.progress("writing conversations", n, len(sessions))
+        made.append(export.export(deps, each, kind, output=wanted and _inside(wanted, each, kind)))
     answers = [_written(each) for each in made]
     head = f"{counted(len(made), 'conversation')}, {counted(sum(each.messages for each in made), 'message')}"
     code = max((each.code for each in answers), default=OK)

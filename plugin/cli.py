@@ -139,7 +139,7 @@ def handle(args: argparse.Namespace) -> None:
 def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
     """Answer on stdout; the exit code."""
     runtime = runtime or PROCESS.at()
-    verb, session, quotes = None, None, False
+    verb, words, session, quotes = None, Words(), None, False
     far = Reached()
     try:
         verb, words = _chosen(args)
@@ -151,7 +151,7 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
             said = replace(words, progress=progress, session=args.session or "")
             answer = perform(verb, deps, said) if verb.name not in _PROGRAMS else _program(runtime, deps, said, args)
     except KeyboardInterrupt:
-        answer, quotes = _stopped(verb.name if verb else "", far.suffix()), False
+        answer, quotes = _stopped(verb, words, far.suffix()), False
     except (LcmError, OSError) as exc:
         answer, quotes = refused(exc), False  # an error is ours, whatever the verb quotes
     spoken = at_terminal(answer, args.session or (session.session_id if session else None))
@@ -188,9 +188,11 @@ def _program(runtime: Runtime, deps: Access, words: Words, args: argparse.Namesp
     return Answer("")
 
 
-def _stopped(name: str, far: str) -> Answer:
+def _stopped(verb: Verb | None, words: Words, far: str) -> Answer:
     """Ctrl-C: what was committed stays, and nothing is half-made."""
-    said = f"Stopped{far}. What `hermes lcm {name}` had finished is kept. Run the same command again to go on."
+    changed = verb is not None and (verb.at_once or (verb.changes and words.apply))
+    kept = "What was finished is kept: the same command does the rest." if changed else "Nothing stored was changed."
+    said = f"Stopped{far}. {kept}"
     return Answer(said, {"error": said, "kind": "KeyboardInterrupt"}, 130)
 
 
@@ -275,7 +277,8 @@ class Reached:
     def suffix(self) -> str:
         """ ", ..." or nothing."""
         of = f" of {self.total:,}" if self.total else ""
-        return f" while {self.what} ({self.done:,}{of})" if self.what else ""
+        reached = f" ({self.done:,}{of})" if self.done or self.total else ""
+        return f" while {self.what}{reached}" if self.what else ""
 
 
 @contextmanager

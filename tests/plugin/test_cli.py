@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import pytest
 from worlds.home import LOCKS_OUT, PAGE_BYTES, ROOT, WRITES, Holder, Home, corrupt, empty, healthy, newer, wrecked
 
 from hermes_lcm import command
-from hermes_lcm.command import FAILED, FOUND, OK, REFUSED, VERBS, run
+from hermes_lcm.command import FAILED, FOUND, OK, REFUSED, VERBS, operator_access, run
 from hermes_lcm.plugin import cli
 from hermes_lcm.storage import connection
 from hermes_lcm.text.printable import printable
@@ -650,7 +651,31 @@ def test_who_stops_the_work_hears_how_far_it_came(
     )
 
     assert call(world, "backup") == 130
-    assert "Stopped while reading messages (38,000 of 60,000)." in shown_by(capsys)
+    assert "Stopped while reading messages (38,000 of 60,000). Nothing stored was changed." in shown_by(capsys)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("doctor", "clean", "--apply"), "What was finished is kept: the same command does the rest."),
+        (("doctor", "clean"), "Nothing stored was changed."),
+        (("doctor", "deep"), "Nothing stored was changed."),
+    ],
+)
+def test_who_stops_the_work_hears_what_is_kept(
+    typed: tuple[str, ...], said: str, world: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A look kept nothing, and a change that was begun is gone on with."""
+
+    def stopped(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.checks, "doctor", stopped)
+    for name in ("clean", "candidates"):
+        monkeypatch.setattr(command.clean, name, stopped)
+
+    assert call(world, *typed) == 130
+    assert shown_by(capsys).strip() == f"Stopped. {said}"
 
 
 def test_the_doctor_shows_what_is_wrong_and_counts_the_rest(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
@@ -690,6 +715,19 @@ def test_an_export_goes_where_it_is_told(world: Home, tmp_path: Path, capsys: py
     assert printed.rstrip("\n") == file.read_text(encoding="utf-8").rstrip("\n")
     assert {path.name for path in folder.iterdir()} == {"s1.jsonl", "s2.jsonl"}
     assert call(world, "backup", "-o", "x") == REFUSED
+
+
+def test_an_export_of_all_says_how_many_conversations_are_written(world: Home) -> None:
+    """One bar for all of them: a bar for each would begin anew and again."""
+    for name in ("s2", "s3"):
+        world.say("another one", session=name)
+    seen: list[tuple[str, int, int]] = []
+    deps = operator_access(world.runtime, None, None)
+    verb, words = command.parsed("export all")
+    said = replace(words, progress=lambda *at: seen.append(at))
+    command.perform(verb, replace(deps, trusted=True), said)
+
+    assert seen == [("writing conversations", n, 3) for n in range(3)]
 
 
 def test_what_a_transcript_holds_is_shown_before_it_is_taken_in(
