@@ -356,9 +356,9 @@ def _uninstall(deps: Access, words: Words) -> Answer:
     lines = [f"Done: {what}. Restart Hermes.", stays]
     lines += [f"Hermes says of its list of plugins: {listed}"] if listed else []
     lines += [f"The plugin's files are in {left}: delete that folder yourself."] if left else []
-    return Answer(
-        "\n".join([*lines, "A package goes with `pip uninstall hermes-lcm`."]), {**data, "left": left and str(left)}
-    )
+    linked = bool(links) and links[0].endswith(install.NAME)  # the whole plugin, not only the dashboard of a package
+    lines += [] if linked or left else ["`pip uninstall hermes-lcm` removes the package."]
+    return Answer("\n".join(lines), {**data, "left": left and str(left)})
 
 
 def _program(_deps: Access, words: Words) -> Answer:

@@ -95,7 +95,7 @@ def _opened(deps: Access, path: Path | None) -> Foreign:
         raise BadRequest("the host's sessions are imported at the terminal: hermes lcm import host")
     path = path or deps.home / FILE
     if not path.is_file():
-        raise BadRequest(f"{path}: the host has no session database there")
+        raise BadRequest(f"Hermes has stored no conversation yet: there is no {path}")
     source = Foreign(path, shared=True)
     if source.kind.name != HOST:
         with source:

@@ -377,7 +377,7 @@ def test_a_live_session_may_go_on_meanwhile(world: Home, there: HostDb) -> None:
 
 def test_a_home_without_the_hosts_database_says_so(world: Home) -> None:
     """Nothing to import from."""
-    with pytest.raises(BadRequest, match="no session database"):
+    with pytest.raises(BadRequest, match="stored no conversation yet"):
         take(world)
 
 

@@ -53,6 +53,8 @@ def test_leaving_restores_the_host_and_says_where_the_archive_is(world: Home) ->
     assert not (world.home / "plugins" / "hermes-lcm").exists()
     assert str(world.path) in said.text
     assert world.path.exists()
+    assert "pip" not in said.text  # a link is no package
+    assert "`pip uninstall hermes-lcm`" in answer("uninstall apply", world.deps(trusted=True)).text
 
 
 def test_a_chat_installs_nothing(world: Home) -> None:
