@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -186,9 +187,10 @@ class Screen:
 
             self.rich = Console()
 
-    def say(self, text: str, style: str = "") -> None:
+    def say(self, text: str, style: str = "", *, soft_wrap: bool = False) -> None:
+        """Print a text; ``soft_wrap``: lines stay whole, so that a command in them can be pasted."""
         if self.rich:
-            self.rich.print(text, style=style, markup=False, highlight=False)
+            self.rich.print(text, style=style, markup=False, highlight=False, soft_wrap=soft_wrap)
         else:
             print(text, flush=True)
 
@@ -389,15 +391,16 @@ def summaries(status: dict[str, Any]) -> tuple[str, str]:
 
 def explore(home: Home, session: str) -> str:
     """How to look around in a home that was kept."""
-    hermes = f"HERMES_HOME={home.path} {Path(sys.executable).parent}/hermes"
+    programs = Path(sys.executable).parent
     return f"""
-The agent's home is {home.path}
-  {hermes} lcm sessions
-  {hermes} lcm search {memory_of(telling_line())}
-  {hermes} lcm show sum_1
-  {hermes} lcm explain sum_1
+The agent's home is kept. To look around in it, type:
+  export HERMES_HOME={shlex.quote(str(home.path))} PATH={shlex.quote(str(programs))}:"$PATH"
+  hermes lcm sessions
+  hermes lcm search {memory_of(telling_line())}
+  hermes lcm show sum_1
+  hermes lcm explain sum_1
 To talk to this agent, name a model of your own in {home.path}/config.yaml, then
-  {hermes} chat --resume {session}"""
+  hermes chat --resume {session}"""
 
 
 def main() -> int:
@@ -412,7 +415,7 @@ def main() -> int:
             demo = Demo(Home.make(folder / "home", model.base_url), model, script, screen)
             failed = attempt(demo)
         if keep:
-            screen.say(explore(demo.home, demo.session))
+            screen.say(explore(demo.home, demo.session), soft_wrap=True)
         return int(failed)
     finally:
         if not keep:
