@@ -34,7 +34,7 @@ FACTS = (
 #: A view, and what it says when it is there.
 VIEWS = {
     "now": "The next compaction", "prompt": "What the model saw", "money": "By day",
-    "ledger": "Facts that users stated", "settings": "context_threshold",
+    "ledger": r"is now \$450", "settings": "context_threshold",
     "doctor": r"\d+ failed",
 }  # fmt: skip
 _LIGHT = """fetch('/api/dashboard/theme', {method: 'PUT', body: JSON.stringify({name: 'nous-blue'}), headers: {
