@@ -520,8 +520,9 @@ class Database:
                 raise
             finally:
                 self._depth = self._owner = 0
-        with self._translated:  # others write meanwhile
-            log.wait(number)
+        if not is_memory(self.file):
+            with self._translated:  # others write meanwhile
+                log.wait(number)
 
     @contextmanager
     def part(self) -> Iterator[None]:
@@ -643,8 +644,12 @@ class Database:
             if own is None and not lock.acquire(blocking=is_memory(self.file)):
                 own = self._long_reads.spare(self._connect_for_long_read, self._ready)
             if own is not None:
-                with self._translated:
-                    return own.read(sql, params, fetch)
+                try:
+                    with self._translated:
+                        return own.read(sql, params, fetch)
+                except StoreReadOnly:  # this process may open nothing more: the common one is open
+                    own.close()
+                    lock.acquire()
             try:
                 with self._translated:
                     if self._reader is not None:  # another thread may have closed it just now

@@ -28,7 +28,7 @@ class SharedSync:
         self._path = path
         self._turn = threading.Condition()
         self._written = self._settled = self._failed = 0
-        self._error: OSError | None = None
+        self._error: tuple[int | None, str | None] = (None, None)
         self._syncing = False
 
     def wrote(self) -> int:
@@ -42,16 +42,19 @@ class SharedSync:
             while self._settled < number and self._syncing:
                 self._turn.wait()
             if number <= self._settled:
-                if number <= self._failed and self._error is not None:
-                    raise self._error
+                if number <= self._failed:
+                    raise OSError(*self._error)
                 return
             self._syncing, until = True, self._written
-        error = self._refused()
-        with self._turn:
-            self._syncing, self._settled = False, until
-            if error is not None:
-                self._failed, self._error = until, error
-            self._turn.notify_all()
+        settled, error = 0, None
+        try:
+            error, settled = self._refused(), until
+        finally:  # a thread that is interrupted settles nothing: the next one asks the disk
+            with self._turn:
+                self._syncing, self._settled = False, max(self._settled, settled)
+                if error is not None:
+                    self._failed, self._error = settled, (error.errno, error.strerror)
+                self._turn.notify_all()
         if error is not None:
             raise error
 
@@ -61,7 +64,9 @@ class SharedSync:
         except FileNotFoundError:  # SQLite has removed it: what it held is in the database by now, on the disk
             return None
         except OSError as exc:
-            return exc
+            if exc.errno not in (errno.EMFILE, errno.ENFILE) or not hasattr(os, "sync"):
+                return exc
+            os.sync()  # a process that may open nothing more writes on over what it has open
         return None
 
 

@@ -239,6 +239,54 @@ def test_a_disk_that_refuses_is_told_to_all_who_wait_for_it(tmp_path: Path, monk
     assert (told, after, broken.call_count) == ([5, 5, 5], None, 2)
 
 
+def test_a_thread_that_is_interrupted_while_it_waits_for_the_disk_keeps_no_other_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has settled nothing: whoever comes next asks the disk, for both."""
+    log = durable.SharedSync(tmp_path / "log")
+    first, second = log.wrote(), log.wrote()
+    monkeypatch.setattr(
+        durable, "sync", disk := Mock(side_effect=[KeyboardInterrupt, OSError(5, "Input/output error")])
+    )
+    with pytest.raises(KeyboardInterrupt):
+        log.wait(first)
+    told = run(lambda: suppressed(lambda: log.wait(second)), lambda: suppressed(lambda: log.wait(first)))
+
+    assert (told, disk.call_count) == ([5, 5], 2)
+
+
+def test_a_process_that_may_open_no_file_more_goes_on(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over what it has open: writes are waited for all the same, and a read that would have a connection of its own waits."""
+    db.open()
+    monkeypatch.setattr(os, "sync", waited := Mock())
+    free, found = threading.Event(), list[list[str]]()
+    reads = threading.Thread(target=lambda: found.append(notes(db)), daemon=True)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        note(db, "a")
+        with db._read_lock:
+            reads.start()
+            free.wait(0.1)
+        reads.join(WAIT_S)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    db.close()
+
+    assert (found, waited.call_count) == ([["a"]], 1)
+
+
+def test_a_database_in_memory_waits_for_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor for the folder that the process happens to be in."""
+    memory = Database(in_memory())
+    monkeypatch.setattr(durable, "sync", disk := Mock(side_effect=OSError(5, "Input/output error")))
+    note(memory, "a")
+    found = notes(memory)
+    memory.close()
+
+    assert (found, disk.call_count) == (["a"], 0)
+
+
 def suppressed(does: Callable[[], object]) -> int | None:
     """Number of the error of the system that it raises."""
     try:
