@@ -214,6 +214,7 @@ export function Act({ words, label, profile, session, done, open }) {
           h(Button, { onClick: () => setShown(null) }, w.say("leave")),
           h("span", { className: "lcm-quiet" }, w.say("apply.note")))
       : null,
+    busy ? h("p", { className: "lcm-quiet", role: "status" }, w.say("working")) : null,
     shown && shown.applied ? h(Notice, { kind: "good" }, w.say("applied")) : null,
   );
 }

@@ -167,6 +167,8 @@ def test_a_message_is_purged_after_it_was_shown(page: Browser) -> None:
     page.click("button", "Purge it for good")
     page.sees("Dry run")
     page.click("button", "Do it")
+    page.sees("Working …")  # every file is searched, beside a session of 50,000 messages
+    until(lambda: "Working …" not in page.text(), page.text, seconds=300)
     page.sees("Done, and noted")
     assert until(lambda: "nginx_proxy is 8059" not in page.text(), page.text)
 
