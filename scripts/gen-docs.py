@@ -80,8 +80,8 @@ TOOLS = """\
 {note}
 
 What the agent can call while the context engine `lcm` is selected. Where `format` is offered, answers are lines of text within a
-budget; `format="json"` gives all details. Errors are JSON in both forms. The texts below are exactly what the model reads with each
-request, so they are short: an argument without a meaning is what its name says.
+budget; `format="json"` gives all details. Errors are JSON in both forms. The texts below are exactly what the model reads with
+each request, so they are short: an argument without a meaning is what its name says.
 """
 
 METRICS = """\
@@ -101,8 +101,8 @@ export LCM_METRICS_PATH=/var/lib/node_exporter/textfile/hermes_lcm.prom
 - A thread of its own writes the file while Hermes works, at most every `LCM_METRICS_INTERVAL_SECONDS`, and once when the process
   ends. No turn waits for it. Looking (`hermes lcm status`) writes nothing.
 - The file is replaced as a whole, so a reader never sees half of it. An empty lock file, `.<name>.lock`, stays beside it.
-- Counters belong to the file, not to a process. All processes that share the file add to it, and a restart does not reset it. Delete
-  the file to begin at zero. Several databases may share one file; the label `database` tells them apart.
+- Counters belong to the file, not to a process. All processes that share the file add to it, and a restart does not reset it.
+  Delete the file to begin at zero. Several databases may share one file; the label `database` tells them apart.
 - It holds no text of any message. If it cannot be written, status and doctor show a warning.
 
 Every sample has the label `database`; a histogram `X` has the series `X_bucket`, `X_sum` and `X_count`.
