@@ -112,7 +112,7 @@ def validated(numpy: Any, questions: Sequence[Question], decay: float, encoder: 
             ranked = numpy.stack([scores, scores + weight * gains(numpy, q, scores, encoder)], 1)
             for out, column in ((plain, 0), (wide, 1)):
                 one = Question(**{**vars(q), "signals": ranked[:, column : column + 1]})
-                out.append((q.group, train_ranking.recalls(numpy, one, numpy.ones(1))))
+                out.append((q.group, train_ranking.recalls(numpy, [one], numpy.ones(1))))
     return plain, wide, fitted(numpy, questions, model.fit(list(questions), decay), encoder)
 
 

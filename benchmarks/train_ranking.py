@@ -2,16 +2,19 @@
 """
 Train the weights of the search's ranking and write them to search/weights.py.
 
-    pip install numpy && python benchmarks/train_ranking.py [--write] [--json FILE]
+    pip install numpy && python benchmarks/train_ranking.py [--write] [--set NAME] [--json FILE]
 
 Needs the data of benchmarks/recall.py. Every question is asked of the plugin itself; its candidates and their signals are what
 the ranking would see. Per kind of conversation a linear model is fitted with listwise loss (softmax over candidates). The
-figures are cross-validated: a conversation's questions are ranked by weights that were fitted without it.
+figures are cross-validated: a conversation's questions are ranked by weights that were fitted without it. Questions asked in
+one go are searched apart and their hits taken in turns, here as there. ``--set``: only the kinds that one set has; the weights
+of the others stay.
 """
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 import tempfile
 from collections import defaultdict
@@ -49,6 +52,7 @@ class Question:
     wanted: int
     asked: str = ""
     pieces: tuple[str, ...] = ()  # of the candidates' texts, as an encoder reads them
+    names: tuple[str | None, ...] = ()  # of the candidates' messages
 
 
 def ask_all(name: str, case: recall.Case, where: Path, out: list[Question], numpy: Any) -> None:
@@ -57,12 +61,12 @@ def ask_all(name: str, case: recall.Case, where: Path, out: list[Question], nump
 
     conversation, docs, asked = case
     chat, places = recall.as_chat(docs)
-    seen: dict[str, Any] = {}
+    seen: list[tuple[str, list[Any], list[str]]] = []
     rerank = ranking.Pool.rerank
 
     def record(pool: Any, question: Any, texts: Any, *more: Any) -> None:
         examples = pool.examples(question, texts)
-        seen.update(examples=examples, kind=pool.kind, pieces=[question.stretch(part) for _, part, _ in examples])
+        seen.append((pool.kind, examples, [question.stretch(part) for _, part, _ in examples]))
         rerank(pool, question, texts, *more)
 
     with home(where), patch.object(ranking.Pool, "rerank", record):
@@ -74,20 +78,19 @@ def ask_all(name: str, case: recall.Case, where: Path, out: list[Question], nump
         for each in asked:
             seen.clear()
             answer = agent.tool("lcm_grep", query=each.question, limit=40)
-            if not seen.get("examples"):
-                continue
-            names = [ident.get(hit.place.store_id) for hit, *_ in seen["examples"]]
             hits = [ident.get(hit.get("store_id")) for hit in answer["results"] if hit["type"] == "message"]
-            out.append(
-                Question(
-                    name, conversation.rsplit("_", 1)[0] if name == "memdaily" else conversation, seen["kind"],
-                    numpy.array([values for *_, values in seen["examples"]], dtype=float),
-                    numpy.array([float(found in each.evidence) for found in names]),
-                    numpy.array([found is not None for found in names]),
-                    [found in each.evidence for found in dict.fromkeys(hits) if found is not None], len(each.evidence),
-                    each.question, tuple(seen["pieces"]),
-                )
-            )  # fmt: skip
+            before = [found in each.evidence for found in dict.fromkeys(hits) if found is not None]
+            for kind, examples, pieces in seen:
+                names = tuple(ident.get(hit.place.store_id) for hit, *_ in examples)
+                out.append(
+                    Question(
+                        name, conversation.rsplit("_", 1)[0] if name == "memdaily" else conversation, kind,
+                        numpy.array([values for *_, values in examples], dtype=float),
+                        numpy.array([float(found in each.evidence) for found in names]),
+                        numpy.array([found is not None for found in names]),
+                        before, len(each.evidence), each.question, tuple(pieces), names,
+                    )
+                )  # fmt: skip
         agent.close()
 
 
@@ -117,14 +120,29 @@ class Model:
         return weights / self.scale
 
 
-def recalls(numpy: Any, question: Question, weights: Any) -> list[float]:
-    order = numpy.argsort(-(question.signals @ weights), kind="stable")
-    found = question.evidence[order[question.counted[order]]]
-    return [float(found[:depth].sum()) / question.wanted for depth in DEPTHS]
+def recalls(numpy: Any, parts: list[Question], weights: Any) -> list[float]:
+    """Evidence recall at each depth; questions asked in one go give their hits in turns."""
+    ranked = []
+    for part in parts:
+        order = numpy.argsort(-(part.signals @ weights), kind="stable")
+        ranked.append([(part.names[n], part.evidence[n]) for n in order if part.counted[n]])
+    turns = (found for turn in itertools.zip_longest(*ranked) for found in turn if found is not None)
+    evidence = [*dict(turns).values()]  # a name keeps its first place
+    return [float(sum(evidence[:depth])) / parts[0].wanted for depth in DEPTHS]
+
+
+def ask_sets(args: Any, folder: Path, numpy: Any) -> list[Question]:
+    """All questions of the chosen sets."""
+    out: list[Question] = []
+    for name, read in recall.SETS.items():
+        for case in read(folder / name) if args.set in (None, name) else ():
+            ask_all(name, case, args.where or Path(tempfile.gettempdir()), out, numpy)
+    return out
 
 
 def main() -> int:
     parser = kit.arguments(__doc__ or "")
+    parser.add_argument("--set", choices=sorted(recall.SETS), help="only the kinds of conversation that this set has")
     parser.add_argument("--write", action="store_true", help="write search/weights.py")
     args = parser.parse_args()
     report = Report("train_ranking", "learned ranking, cross-validated by conversation", args.quick)
@@ -137,21 +155,24 @@ def main() -> int:
         report.note("skipped: needs numpy and the data of benchmarks/recall.py")
         return report.finish(args.json)
     InstantModel().install()
-    questions: list[Question] = []
-    for name, read in recall.SETS.items():
-        for case in read(folder / name):
-            ask_all(name, case, args.where or Path(tempfile.gettempdir()), questions, numpy)
+    questions = ask_sets(args, folder, numpy)
     weights: dict[str, Any] = {}
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * (1 + 2 * len(DEPTHS)))
     for kind, decay in DECAY.items():
         of_kind = [q for q in questions if q.kind == kind]
+        if not of_kind:
+            continue
         model = Model(numpy, of_kind)
         weights[kind] = model.fit(of_kind, decay)
         for left_out in sorted({q.conversation for q in of_kind}):
             fitted = model.fit([q for q in of_kind if q.conversation != left_out], decay)
-            for q in (q for q in of_kind if q.conversation == left_out):
+            for _, parts in itertools.groupby(
+                (q for q in of_kind if q.conversation == left_out), lambda q: id(q.before)
+            ):
+                several = [*parts]
+                q = several[0]
                 now = [sum(q.before[:depth]) / q.wanted for depth in DEPTHS]
-                for n, value in enumerate([1.0, *recalls(numpy, q, fitted), *now]):
+                for n, value in enumerate([1.0, *recalls(numpy, several, fitted), *now]):
                     sums[q.group][n] += value
     rows = [[name, int(s[0]), *(round(value / s[0], 4) for value in s[1:])] for name, s in sums.items()]
     head = ("", "questions", *(f"R@{d}" for d in DEPTHS), *(f"R@{d} as it is written" for d in DEPTHS))
@@ -164,13 +185,17 @@ def main() -> int:
 
 def written(weights: Mapping[str, Any], rows: list[list[Any]], questions: list[Question]) -> str:
     """The module with the weights and where they are from."""
+    from hermes_lcm.search import weights as old
     from hermes_lcm.search.ranking import NAMES
 
     kinds = ", ".join(f"{kind}: {sum(q.kind == kind for q in questions)} questions" for kind in weights)
     figures = "; ".join(f"{row[0]} {row[2]:.3f} of {row[1]} questions" for row in rows)
+    first = ["Weights of the ranking's signals, by kind of conversation."]
+    if not weights.keys() >= DECAY.keys():
+        first = [*(old.__doc__ or "").strip().splitlines(), "", "A part of it anew:"]
     lines = [
         '"""',
-        "Weights of the ranking's signals, by kind of conversation.",
+        *first,
         "",
         f"Written by benchmarks/train_ranking.py on {datetime.now(UTC):%Y-%m-%d}; change nothing by hand. Listwise softmax,",
         "trained on parts of LoCoMo, BEAM and MemDaily, none of whose text is here. By the shape of the conversations:",
@@ -184,7 +209,7 @@ def written(weights: Mapping[str, Any], rows: list[list[Any]], questions: list[Q
         "#: In the order of ``signals.NAMES``.",
         "WEIGHTS: Final[dict[str, tuple[float, ...]]] = {",
     ]
-    for kind, values in weights.items():
+    for kind, values in {**old.WEIGHTS, **weights}.items():
         lines += [
             f'    "{kind}": (',
             *(f"        {v:.4f},  # {name}" for v, name in zip(values, NAMES, strict=True)),

@@ -354,4 +354,5 @@ def anchor_in(question: str) -> Anchor | None:
     for side, pattern in _SIDES:
         if found := pattern.search(question):
             return Anchor(found["event"].strip(), side)
-    return Anchor(question, "first") if _FIRST.search(question) else None
+    event, said = _FIRST.subn(" ", question)
+    return Anchor(event.strip(), "first") if said else None

@@ -359,8 +359,8 @@ def _loose(word: str) -> Iterator[Atom]:
     """The word and, of an identifier, path or CJK run, its parts."""
     base = _clean(word.rstrip("*")) or word
     if not base.isascii():
-        base = CJK_RUN.sub(without_particles, normal(base)) if ONE_CJK.search(base) else base
-        parts = base.split() or [word]
+        base = content_of(normal(base)) if ONE_CJK.search(base) else base
+        parts = [part for part in base.split() if _WORD.search(part)] or [word]
         yield from (Atom(_spellings(part), stems(part), _is_stop(part)) for part in parts)
         yield from (piece for part in parts if _UNSPACED.search(part) for piece in _pieces(part))
         tokens = [token for part in parts for token in _WORD.findall(CJK_RUN.sub(_query_bigrams, normal(part)))]
@@ -528,11 +528,21 @@ STOP_WORDS = frozenset(
 
 _PARTICLES = re.compile(
     "为什么|什么样|怎么样|是不是|有没有|能不能|来着|到底|究竟|什么|怎么|怎样|如何|哪里|哪儿|哪个|哪些|哪位|多少|请问|告诉|时候|"
-    "我们|你们|他们|她们|它们|咱们|这个|那个|这些|那些|[的了是在吗呢啊呀吧么啦嘛哪谁啥这那我你您他她它们和与也都就还又很]"
+    "我们|你们|他们|她们|它们|咱们|这个|那个|这些|那些|"
+    "另外|有?几[个次位岁]|有几|多[大高久长]|[的了是在吗呢啊呀吧么啦嘛哪谁啥这那我你您他她它们和与也都就还又很]"
 )
 
 
-def without_particles(run: re.Match[str]) -> str:
-    """A run of characters as its words, with blanks between; as it is when no word of two characters would be left."""
+def content_of(text: str) -> str:
+    """A text with the words of each run of characters apart and its particles gone; as it is when they are all that it has.
+
+    A run of particles between words is nothing: in "164cm 的人是做什么的" one looks for the height.
+    """
+    spaced = CJK_RUN.sub(_without_particles, text)
+    return spaced if _WORD.search(spaced) else text
+
+
+def _without_particles(run: re.Match[str]) -> str:
+    """The words of a run of characters, with blanks between; "" where none of two characters is left."""
     parts = [part for part in _PARTICLES.split(run.group()) if len(part) > 1]
-    return f" {' '.join(parts)} " if parts else run.group()
+    return f" {' '.join(parts)} "

@@ -14,6 +14,7 @@ import itertools
 import math
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -33,14 +34,17 @@ _WINDOWS: Final = {False: (55, 170), True: (14, 40)}  # characters: about 8 and 
 _PAIR_CHARS: Final = {False: 30, True: 8}
 _STRETCH_BEFORE, _STRETCH_AFTER = 150, 350  # around the best window: where the kind of answer is looked for
 _PIECE_BEFORE, _PIECE_AFTER = 100, 300  # around it: what an encoder reads
+_TYING_CHARS = 300  # of a note, whose words tie it to others
 
 NAMES: Final = (
     "raw", "base", "logrank", "near", "prev", "next", "around", "local", "cov", "cov2", "cov3", "covp", "prevcov", "nextcov",
     "win", "wide", "pairs", "tf", "density", "names", "speaker", "numbers", "user", "loglen", "endq", "prevqcov", "first",
-    "firstuser", "kind", "when", "many", "where", "who", "dup",
+    "firstuser", "kind", "when", "many", "where", "who", "dup", "completed", "tied", "tiedcov",
+    "tiedcompleted",
 )  # fmt: skip
 
 _CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_LONGER_WORD: Final = re.compile(r"[^\W_]{3,}")
 _FIRST_PERSON: Final = re.compile(r"\b(?:i|i'm|i've|my|me|mine)\b|我", re.IGNORECASE)
 _CAPITALISED: Final = re.compile(r"(?<!^)(?<![.?!]\s)\b[A-Z][\w'-]*")
 _NUMBER: Final = re.compile(r"\d[\d.,:/-]*\d|\d")
@@ -112,6 +116,7 @@ class Candidate:
     next: float
     around: float
     local: float
+    notes: tuple[tuple[int, float], ...] = ()  # in a diary: numbers and scores of the notes around it
 
 
 def beginning(stem: str) -> str:
@@ -141,6 +146,35 @@ def asks(query: str) -> bool:
 def asks_for_replies(question: str) -> bool:
     """Does a question ask for what the assistant said?"""
     return bool(_REPLIES.search(question[:READ_CHARS]))
+
+
+class Ties:
+    """Rare words that texts share, beside those of the question: a thing that has a name in one note is praised in the next."""
+
+    def __init__(self, texts: Mapping[int, str], question: str) -> None:
+        asked = _tying(question)
+        self._words = {number: _tying(text) - asked for number, text in texts.items()}
+        count = Counter(word for each in self._words.values() for word in each)
+        self._rarity = {word: math.log((len(texts) + 1) / n) for word, n in count.items()}
+        self._weight = {number: self._sum(each) for number, each in self._words.items()}
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._words
+
+    def tie(self, one: int, other: int) -> float:
+        """Share of the shorter text's rare words that the other one has too."""
+        shared = self._sum(self._words[one] & self._words[other])
+        return shared / (1 + min(self._weight[one], self._weight[other]))
+
+    def _sum(self, words: Iterable[str]) -> float:
+        return sum(map(self._rarity.__getitem__, words))
+
+
+def _tying(text: str) -> set[str]:
+    """Words of a text's beginning, and the pairs of characters in runs of CJK."""
+    lowered = text[:_TYING_CHARS].lower()
+    pairs = {a + b for run in documents.CJK_RUN.findall(lowered) for a, b in pairwise(run)}
+    return pairs | set(_LONGER_WORD.findall(documents.CJK_RUN.sub(" ", lowered)))
 
 
 class Asked:
@@ -204,7 +238,10 @@ class Asked:
         """(share of the question's words that stand in these texts, the words that do not, rarest first)."""
         found = {number for each in seen for number in each.words}
         left = sorted(set(range(len(self._words))) - found, key=lambda n: -self._words[n][1])
-        return self.share(found), tuple(self._written[n] for n in left)
+        told = any(weight for _, weight in self._words)  # in a few notes every word may be common
+        return self.share(found) if told else len(found) / max(1, len(self._words)), tuple(
+            self._written[n] for n in left
+        )
 
     def window(self, seen: Seen) -> int:
         """Begin of the best sentence in the text."""
@@ -229,7 +266,7 @@ class Asked:
         return len(found) / len(self._following)
 
     def signals(
-        self, candidate: Candidate, texts: Sequence[str], seen: Sequence[Seen], *, repeated: bool
+        self, candidate: Candidate, texts: Sequence[str], seen: Sequence[Seen], ties: Ties, *, repeated: bool
     ) -> list[float]:
         """One candidate's numbers, in the order of ``NAMES``."""
         text, own = texts[candidate.text], seen[candidate.text]
@@ -252,7 +289,18 @@ class Asked:
             *self._named(text, own.lowered),
             candidate.user, math.log(1 + candidate.chars) / 10, text.rstrip().endswith(("?", "？")), asks * self.share(before),
             first, first and candidate.user, bool(fits), *(name in fits for name in _KINDS), repeated,
+            *self._tied(candidate, seen, ties),
         ]  # fmt: skip
+
+    def _tied(self, candidate: Candidate, seen: Sequence[Seen], ties: Ties) -> list[float]:
+        """Gain by the notes around a note: words of the question that it lacks, and how far they are about the same."""
+        own, best = seen[candidate.text].words, [0.0] * 4
+        for note, score in candidate.notes if candidate.text in ties else ():
+            if note not in ties:
+                continue
+            tie, more = ties.tie(candidate.text, note), self.share(seen[note].words - own)
+            best = [*map(max, best, (more, tie * score, tie * self.share(seen[note].words), tie * more))]
+        return best
 
     def _named(self, text: str, lowered: str) -> tuple[float, float, float]:
         """Names of the question in the text, in the speaker's place, and its numbers."""
@@ -344,6 +392,7 @@ class Pool:
     wants_replies: bool = False  # asked for is what the assistant said
     mean: Sequence[float] = ()  # of the candidates' weighed signals
     by_meaning: bool = False  # an encoder took part
+    in_diary: bool = False  # the neighbours of a note are notes, whatever short replies stand between them
 
     def add_rows(
         self, rung: str, rows: Iterable[tuple[Any, ...]], *, limit: int, best: float = 0.0, bonus: float = 0.0
@@ -392,7 +441,9 @@ class Pool:
 
     def unknown_places(self) -> set[tuple[int, int]]:
         """Conversation and seq of the neighbours that spreading wants to know."""
-        reach = [d for d in range(-len(SPREAD), len(SPREAD) + 1) if d]
+        self.in_diary = self.kind == "diary"
+        most = len(SPREAD) * (1 + self.in_diary)
+        reach = [d for d in range(-most, most + 1) if d]
         top = self.best(SPREAD_FROM)
         return {(f.place.conversation_id, f.place.seq + d) for f in top for d in reach} - self.places.keys()
 
@@ -415,10 +466,18 @@ class Pool:
 
     def _around(self, place: Place) -> Iterator[tuple[Place, float]]:
         for distance, share in enumerate(SPREAD, 1):
-            for seq in (place.seq - distance, place.seq + distance):
-                other = self.places.get((place.conversation_id, seq))
+            for other in (self._beside(place, -distance), self._beside(place, distance)):
                 if other is not None:
                     yield other, share
+
+    def _beside(self, place: Place, distance: int) -> Place | None:
+        """The message so far before (below 0) or after, as far as it is known; in a diary past short replies."""
+        if not self.in_diary:
+            return self.places.get((place.conversation_id, place.seq + distance))
+        way = 1 if distance > 0 else -1
+        near = (self.places.get((place.conversation_id, place.seq + way * n)) for n in range(1, 2 * abs(distance) + 1))
+        notes = (other for other in near if other and (other.role == "user" or other.chars >= TRIVIAL_CHARS))
+        return next(itertools.islice(notes, abs(distance) - 1, None), None)
 
     @property
     def kind(self) -> str:
@@ -477,19 +536,24 @@ class Pool:
     ) -> list[tuple[Found, Seen, list[float]]]:
         """The best hits with their signals, as the model is trained on and applied to."""
         best = self.best(RERANKED)
+        self.in_diary = self.kind == "diary"
         known = texts(self._to_read(best))
         numbers = {store_id: n for n, store_id in enumerate(known)}
         shown = [*known.values(), ""]  # the last one stands for what was not read
         chunks = {hit.place.store_id: hit.chunk for hit in best if hit.place.chars > READ_CHARS}
         seen = [asked.see(text, _part(text, chunks.get(store_id, 0))) for store_id, text in known.items()]
         seen.append(asked.see(""))
+        read = [n for hit in best if (n := numbers.get(hit.place.store_id)) is not None] if self.in_diary else []
+        ties = Ties({n: shown[n] for n in read}, asked.raw)
         top = max(hit.own for hit in self.found.values()) or 1.0, best[0].score or 1.0
         begun: set[str] = set()
         out = []
         for rank, hit in enumerate(best):
             candidate = self._candidate(hit, rank, numbers, top)
             first = shown[candidate.text][:200]
-            out.append((hit, seen[candidate.text], asked.signals(candidate, shown, seen, repeated=first in begun)))
+            out.append(
+                (hit, seen[candidate.text], asked.signals(candidate, shown, seen, ties, repeated=first in begun))
+            )
             begun.add(first)
         return out
 
@@ -522,28 +586,35 @@ class Pool:
 
     def _direct(self, place: Place) -> list[Place]:
         """The messages just before and after, as far as they are known."""
-        around = (self.places.get((place.conversation_id, place.seq + d)) for d in (-1, 1))
-        return [other for other in around if other is not None]
+        return [other for d in (-1, 1) if (other := self._beside(place, d)) is not None]
 
     def _candidate(self, hit: Found, rank: int, numbers: Mapping[int, int], top: tuple[float, float]) -> Candidate:
         """A hit as the model sees it."""
         place, unread = hit.place, len(numbers)
 
-        def near(distance: int) -> float:
-            other = self.places.get((place.conversation_id, place.seq + distance))
+        def own(other: Place | None) -> float:
             found = self.found.get(other.store_id) if other is not None else None
             return found.own / top[0] if found is not None else 0.0
 
+        def near(distance: int) -> float:
+            return own(self._beside(place, distance))
+
+        def local(distance: int) -> float:
+            return own(self.places.get((place.conversation_id, place.seq + distance)))
+
         def text(distance: int) -> int | None:
-            other = self.places.get((place.conversation_id, place.seq + distance))
+            other = self._beside(place, distance)
             return numbers.get(other.store_id) if other is not None else None
+
+        around = [d for d in range(-len(SPREAD), len(SPREAD) + 1) if d] if self.in_diary else []
+        notes = tuple((number, near(d)) for d in around if (number := text(d)) is not None)
 
         return Candidate(
             text=numbers.get(place.store_id, unread), before=text(-1), after=text(1), user=place.role == "user",
             chars=min(place.chars, documents.CHUNK_CHARS if place.role == "tool" else READ_CHARS),  # output is as long as it is
             rank=rank, raw=hit.own / top[0], base=hit.score / top[1], near=hit.rung == "near", prev=near(-1), next=near(1),
             around=max(map(near, (-3, -2, 2, 3))),
-            local=sum(near(d) / (1 + abs(d)) for d in range(-LOCAL, LOCAL + 1) if d) / 3,
+            local=sum(local(d) / (1 + abs(d)) for d in range(-LOCAL, LOCAL + 1) if d) / 3, notes=notes,
         )  # fmt: skip
 
 

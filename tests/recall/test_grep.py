@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from worlds.recall import Archive, user
+from worlds.recall import Archive, says, user
 
 from hermes_lcm.recall import grep
 
@@ -72,3 +72,18 @@ def test_snippets_grow_while_the_answer_has_room(tmp_path: Path) -> None:
     found = archive.grep("gardening club evening")["results"]
 
     assert [f"{n} euros" for n in range(4)] == sorted(hit["snippet"][-7:] for hit in found)
+
+
+def test_in_a_diary_the_note_beside_tells_which_of_many_alike_is_meant(tmp_path: Path) -> None:
+    """Each fair has a note of its hall and one of its hour, with short replies between them."""
+    said = []
+    for number, fair in enumerate(
+        ("Lantern", "Harbour", "Pottery", "Orchard", "Bicycle", "Clockwork", "Meadow", "Copper")
+    ):
+        said += [user(f"I signed up for the {fair} fair."), says("ok")]
+        said += [user(f"The {fair} fair has {number + 20} stalls."), says("ok")]
+        said += [user(f"The {fair} fair is in hall {'NESW'[number % 4]}."), says("ok")]
+        said += [user(f"The {fair} fair begins at {number + 4} sharp."), says("ok")]
+    found = Archive(tmp_path, *said).grep("Which hall is the fair in that begins at 7 sharp?", limit=3)
+
+    assert any("Orchard fair is in hall" in hit["snippet"] for hit in found["results"])

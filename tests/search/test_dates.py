@@ -221,5 +221,5 @@ def test_the_answer_says_which_event_it_took(tmp_path: Path) -> None:
 def test_the_first_time_is_the_earliest_of_the_matches(tmp_path: Path) -> None:
     archive, ids = moved(tmp_path)
 
-    answer = archive.grep("When did we eat breakfast for the first time?")
+    answer = archive.grep("When was it that we ate breakfast for the first time?")
     assert answer["results"][0]["store_id"] == ids[0]

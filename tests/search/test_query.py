@@ -309,6 +309,8 @@ def test_without_the_package_open_repeats_are_limited(source, monkeypatch):
         ("数据库密码由谁负责", {"数据", "密码", "负责"}, {"谁负"}),
         ("王和平", {"王和", "和平"}, set()),
         ("这是什么", {"这是", "什么"}, set()),
+        ("另外，那个身高164cm的人是做什么的呀？", {"身高", "164cm"}, {"另外", "的人", "么的", ","}),
+        ("有几个活动超过三天", {"活动", "三天"}, {"有几", "个活"}),
     ],
 )
 def test_chinese_particles_split_a_question_into_its_words(question: str, wanted: set[str], unwanted: set[str]) -> None:
