@@ -135,6 +135,7 @@ class Intake:
         self._rewritten = rewritten
         self._transcripts = Transcripts(deps.store, deps.sessions)
         self.known = {} if fresh or not source.source_id else self._ledger.rows_by_source(source, MESSAGE)
+        self.read = 0  # by ``plan``
         self.done = 0
         self.total = 0
 
@@ -152,13 +153,13 @@ class Intake:
 
     def plan(self, session: Session | None, batches: Batches) -> Taken:
         """Plan of ``store_new``. Changes nothing. ``session``: None if nothing of the conversation is here."""
-        scan = self._scan(batches, {session.session_id: session} if session else {})
+        scan = self._scan(batches, {session.session_id: session} if session else {}, planning=True)
         found = self._copies(scan)
         verdict = self._placed(session, batches, scan, found) if session else _Verdict()
         return self._counted(scan, found, verdict)
 
     # -- looking --------------------------------------------------------------------------------------
-    def _scan(self, batches: Batches, sessions: Mapping[str, Session]) -> _Scan:
+    def _scan(self, batches: Batches, sessions: Mapping[str, Session], *, planning: bool = False) -> _Scan:
         scan = _Scan()
         originals = Originals() if self._rewritten else None
         for batch in batches():
@@ -191,7 +192,8 @@ class Intake:
                         scan.pruned.add(n)
                 scan.seen.append(seen)
                 scan.answers.append(said.answers)
-            self._progress("reading", len(scan.keys), 0)
+            self.read += len(batch) if planning else 0
+            self._progress(*(("reading", self.read) if planning else ("storing", self.done)), self.total)
         return scan
 
     def _copies(self, scan: _Scan) -> Replays:

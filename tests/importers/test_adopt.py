@@ -472,9 +472,9 @@ def test_killed_at_any_write_it_leaves_the_original_and_goes_on(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "stage", ["checking the original", "reading", "storing", "storing summaries", "comparing", "checking the new file"]
+    "stage", ["checking the original", "storing", "storing summaries", "comparing", "checking the new file"]
 )
-@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("times", [1, 3, 20])
 @pytest.mark.usefixtures("small_batches")
 def test_interrupted_at_any_stage_it_goes_on(stage: str, times: int, tmp_path: Path) -> None:
     """What progress shows is where it can be stopped, the first time or later."""

@@ -375,6 +375,21 @@ def test_a_live_session_may_go_on_meanwhile(world: Home, there: HostDb) -> None:
     assert said(thread(world, "s1")) == words(talk(0, 6))
 
 
+def test_how_far_an_import_came_counts_all_conversations(world: Home, there: HostDb) -> None:
+    """Messages read and stored of all there are; no conversation begins at zero."""
+    for n in range(3):
+        there.begin(f"s{n}")
+        there.say(f"s{n}", talk(0, 6))
+    seen: list[tuple[str, int, int]] = []
+    host_sessions.take_in(deps_of(world.runtime, world), None, lambda *at: seen.append(at))
+    reading, storing = ([at for at in seen if at[0] == name] for name in ("reading", "storing"))
+
+    assert [at[1:] for at in reading] == [(16, 48), (32, 48), (48, 48)]
+    assert [done for _what, done, _total in storing] == sorted(done for _what, done, _total in storing)
+    assert (storing[-1], {total for _what, _done, total in storing}) == (("storing", 48, 48), {48})
+    assert seen.index(reading[-1]) < seen.index(storing[0])
+
+
 def test_a_home_without_the_hosts_database_says_so(world: Home) -> None:
     """Nothing to import from."""
     with pytest.raises(BadRequest, match="stored no conversation yet"):
