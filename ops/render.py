@@ -359,8 +359,8 @@ def doctor_text(data: Mapping[str, Any], *, verbose: bool = False) -> str:
         about = f"the newest of {data['sessions']:,} sessions; `hermes lcm doctor --session ID` looks at another one"
         lines.append(f"  Prompt and session checks are about {data['session_id']}, {about}.")
     if data.get("not_checked"):
-        count = counted(len(data["not_checked"]), "more check")
-        lines.append(f"  {count} need a database that can be read.")
+        need = "a database that can be read" if counts[FAIL] else "a first message"
+        lines.append(f"  {counted(len(data['not_checked']), 'more check')} need {need}.")
     if not data["deep"]:
         lines.append("  `/lcm doctor deep` also reads the whole file and its indexes.")
     return "\n".join(lines)
