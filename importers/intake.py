@@ -258,16 +258,22 @@ class Intake:
         """Places of rows of another database of ours: by when they were stored, there and here."""
         verdict = _Verdict()
         rows = [n for n in range(len(scan.keys)) if n not in scan.own]
-        mine = {head.store_id: Mark(head.digest, head.stored_at) for head in heads}
+        there = {(scan.raw[n], scan.seen[n].at) for n in rows}
+        brought = {self.known.get(scan.keys[n]) for n in rows}
+        shown = [  # but for copies: no list shows what was taken back here, though the same words are said around it
+            head for head in heads
+            if not head.flags & Flag.RETRACTED or head.store_id in brought or (head.digest, head.stored_at) in there
+        ]  # fmt: skip
+        mine = {head.store_id: Mark(head.digest, head.stored_at) for head in shown}
         came = {n: self.known[scan.keys[n]] for n in rows if self.known.get(scan.keys[n]) in mine}
         marks = [mine[came[n]] if n in came else Mark(scan.raw[n], scan.seen[n].at or 0.0) for n in rows]
         woven = interleave(list(mine.values()), marks)
-        verdict.here = {rows[k]: heads[n].store_id for k, n in woven.same.items()}
+        verdict.here = {rows[k]: shown[n].store_id for k, n in woven.same.items()}
         positions = [head.pos for head in heads]
         for behind, group in groupby(woven.behind.items(), key=lambda each: each[1]):
-            if behind < len(positions):
-                low = positions[behind - 1] if behind else 0.0
-                _spread([rows[k] for k, _ in group], low, positions[behind], positions, verdict)
+            if behind < len(shown):
+                low = shown[behind - 1].pos if behind else 0.0
+                _spread([rows[k] for k, _ in group], low, shown[behind].pos, positions, verdict)
         return verdict
 
     def _pinned(

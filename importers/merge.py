@@ -200,6 +200,26 @@ class _Merge:
         self.out.present += taken.present
         self._ids.messages.update({int(key): store_id for key, store_id in intake.known.items()})
         self._ids.messages.update({int(k): n for k, n in self._ledger.rows_by_source(source, MESSAGE).items()})
+        self._taken_back(next(iter(sessions.values())), heads, same)
+
+    def _taken_back(self, session: Session, heads: Sequence[Stored], copied: Collection[int]) -> None:
+        """What the user took back there is taken back here; what came back there only where the record there goes on longer."""
+        store, home = self._deps.store, session.conversation_id
+        with self._deps.db.transaction():
+            mine = store.heads([Segment(home)])
+            here = {head.store_id: head for head in mine}
+            pairs = [(head, here[n]) for head in heads if (n := self._ids.messages.get(head.store_id, 0)) in here]
+            later = heads[-1].stored_at >= max((head.stored_at for head in mine), default=0.0)
+            gone = [now.store_id for was, now in pairs if was.flags & ~now.flags & Flag.RETRACTED]
+            back = [
+                now.store_id for was, now in pairs
+                if later and was.store_id in copied and now.flags & ~was.flags & Flag.RETRACTED
+            ]  # fmt: skip
+            if gone or back:
+                store.append(
+                    home, session.session_id, store.last_seq(home), [], source="", now=self._deps.clock(),
+                    retract=gone, restore=back,
+                )  # fmt: skip
 
     def _note_records(self, conversation: int, rows: Sequence[Row]) -> None:
         """A record of a prompt of ours that was kept there as text: what it covers, the prompts that were built there cover."""

@@ -90,6 +90,8 @@ logger = logging.getLogger("hermes_lcm")
 _OF_SETTINGS = ("setting ", "sensitive pattern ", "message pattern ", "slow pattern", "metrics file")
 #: Remedies of what is wrong with the file for a while, and with every topic that needs it.
 _PASSING = frozenset(kind.remedy for kind in (StoreBusy, StoreFull, StoreReadOnly))
+#: Topics of a session that could not be begun: what is stored of it afterwards has begun it.
+_BEGINNINGS = ("bind", "session start")
 _DEFECT = "see the log of Hermes for the traceback, and report it with `/lcm status`"
 
 
@@ -163,9 +165,10 @@ class Health:
         self.save()
 
     def written(self) -> None:
-        """Note that something was stored: failures for want of a lock, of room or of the right to write are over."""
-        for topic in [topic for topic, problem in self._problems.copy().items() if problem.remedy in _PASSING]:
-            self.resolved(topic)
+        """Note that something was stored: failures to begin, or for want of a lock, of room or of a right, are over."""
+        for topic, problem in self._problems.copy().items():
+            if problem.remedy in _PASSING or topic in _BEGINNINGS:
+                self.resolved(topic)
 
     def save(self) -> None:
         """Write what changed. Never raises: the next call tries again."""

@@ -133,6 +133,21 @@ def test_what_another_process_appends_meanwhile_is_not_stored_twice(
     assert pair.stored() == digests(pair.said)
 
 
+def test_a_list_goes_past_what_was_taken_back_before_the_outage(tmp_path: Path) -> None:
+    """The stand-in's list shows what lies around it, as neighbours."""
+    pair = Pair(tmp_path)
+    first, rest = chat().user("begin").says("the answer"), chat().turns(2)
+    pair.one.ingest_list("u", [*first, *chat().user("yes").says("done")])
+    pair.one.ingest_list("u", [*first, *rest])
+    pair.other.ingest_list("u", [first[1], *rest, *chat().turns(1, first=9)])
+    pair.other.db.close()
+    pair.merge()
+
+    thread = [item.store_id for item in pair.one.ingest.expected(pair.one.session("u"), None)]
+    shown = digests(row.stored_json for row in pair.one.whole_store.rows(thread))
+    assert shown == digests([*first, *rest, *chat().turns(1, first=9)])
+
+
 def test_what_is_said_again_and_again_is_stored_as_often(tmp_path: Path) -> None:
     """A row that is here already is that very row of the stand-in, not the first one that says the same."""
     said = Chat(chat().turns(1) * 3)

@@ -276,6 +276,37 @@ def test_what_is_said_while_another_plugin_keeps_the_removed_index_open_is_merge
     assert "FAILED" not in outage.host.command("doctor deep").text
 
 
+@pytest.mark.parametrize("shown", ["one by one", "at once"])
+def test_what_is_taken_back_in_an_outage_stays_taken_back(outage: Outage, shown: str) -> None:
+    """Whether the stand-in has a copy of it, or saw it in a list only."""
+    outage.turns(2, first=100)
+    outage.host.close()
+    mend = locked(outage.db) if shown == "one by one" else no_header(outage.db)
+    outage.host.says(outage.live)
+    outage.live = Chat(outage.live[:-2])
+    outage.turns(2, first=200)
+    mend()
+    outage.host.runtime.standby._not_before = 0.0
+    outage.turns(1, first=300)
+
+    assert outage.standbys() == []
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert outage.host.gaps(outage.live) == (0, 0)
+    assert "question 101" not in str(texts(row.stored_json for row in thread(outage.host)))
+
+
+def test_a_session_that_could_not_begin_is_no_trouble_once_it_is_stored(outage: Outage) -> None:
+    """The file is mended before anything is said in the new process."""
+    outage.host.close()
+    mend = no_header(outage.db)
+    outage.host = Host(outage.home)
+    before = outage.host.topics()
+    mend()
+    outage.turns(1, first=100)
+
+    assert ("session start" in before, outage.host.topics()) == (True, set())
+
+
 def test_the_user_is_told_once_that_it_begins_and_once_that_it_is_over(outage: Outage) -> None:
     """One line with the user's next message."""
 
