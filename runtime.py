@@ -986,6 +986,7 @@ class Process:
         self._by_home: dict[str, Runtime] = {}
         self._real_paths: dict[str, tuple[os.stat_result, str]] = {}  # by the name, with the folder that it was of
         self._parents: list[dict[str, Runtime]] = []
+        self._registered = False
         self._held_for_fork: list[Database] = []
 
     def loaded(self, offers: Offers) -> None:
@@ -999,7 +1000,8 @@ class Process:
             if key not in self._by_home:
                 config = settings.load(None, host.config_block())
                 self._by_home[key] = Runtime(file_of(config, Path(key)), config, self)
-                if len(self._by_home) == 1:
+                if not self._registered:  # a child inherits that
+                    self._registered = True
                     atexit.register(self.stop)
                     if hasattr(os, "register_at_fork"):
                         os.register_at_fork(

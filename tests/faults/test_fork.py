@@ -41,19 +41,61 @@ for thread in threads:
 os._exit(0)
 """
 
+_FORK_AGAIN = """
+import os, signal, threading
+from hermes_lcm.engine import LCMEngine
+from hermes_lcm.plugin import hooks
+def says(name):
+    hooks.pre_api_request(session_id=name, platform="cli", conversation_history=[{"role": "user", "content": "hi"}])
+def forked(does):
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        does()
+        os._exit(0)
+    print(os.waitpid(child, 0)[1], flush=True)
+def child():
+    says("child")
+    forked(lambda: says("grandchild"))
+    thread = threading.Thread(target=says, args=("thread of the child",))
+    thread.start()
+    thread.join()
+engine = LCMEngine()
+engine.on_session_start("s", platform="cli")
+says("parent")
+forked(child)
+says("parent again")
+os._exit(0)
+"""
 
-def test_a_child_of_a_busy_process_stores_what_it_is_shown(hermes_home: Path) -> None:
-    """Locks of threads that are not there any more hold it up for ever otherwise."""
-    environment = {**os.environ, "PYTHONPATH": str(HERE / ".lcm-path"), "HERMES_HOME": str(hermes_home)}
+
+def test_a_child_that_forks_goes_on(hermes_home: Path) -> None:
+    """What is held for a fork is let go once, in every generation."""
+    assert ran(_FORK_AGAIN, hermes_home) == ["0", "0"]
+    host = Host(hermes_home)
+    host.says(chat().turns(1))
+    sessions = {row[0] for row in host.runtime.db.query("SELECT session_id FROM sessions")}
+    host.close()
+    assert {"parent", "child", "grandchild", "thread of the child", "parent again"} <= sessions
+
+
+def ran(program: str, home: Path) -> list[str]:
+    """Words that a process on a home prints."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE / ".lcm-path"), "HERMES_HOME": str(home)}
     run = subprocess.run(
-        [sys.executable, "-P", "-W", "ignore", "-c", _FORK],
+        [sys.executable, "-P", "-W", "ignore", "-c", program],
         env=environment,
         capture_output=True,
         text=True,
         timeout=240,
     )
+    assert not run.returncode, run.stderr[-800:]
+    return run.stdout.split()
 
-    assert run.stdout.split() == ["0"] * 10, run.stderr[-800:]
+
+def test_a_child_of_a_busy_process_stores_what_it_is_shown(hermes_home: Path) -> None:
+    """Locks of threads that are not there any more hold it up for ever otherwise."""
+    assert ran(_FORK, hermes_home) == ["0"] * 10
     host = Host(hermes_home)
     host.says(
         chat().turns(1)
