@@ -30,7 +30,7 @@ def test_a_setting_is_explained(world: Home) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ("config get low_wather", "did you mean low_water?"),
+        ("config get low_wather", "Did you mean low_water?"),
         ("config set fresh_tail_count many", "expected "),
         ("config set low_water 0.4", "LCM_LOW_WATER is set in the environment and wins"),
         ("config set low_water", "needs a setting and its value"),
