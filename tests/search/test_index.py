@@ -732,7 +732,7 @@ def test_a_form_that_only_others_said_shows_nowhere(world):
     """Neither among the hits nor in the words of the notes."""
     question = "Wann war die Prüfung der Lieferungen?"
     mine = world.say("Die Prüfung ist vorbei", principal="anna", conversation=1)
-    scope = Scope("anna")
+    scope = Scope("anna", apart=True)  # as everybody has it who may not read all
     alone = world.find(question, scope=scope)
     for n in range(20):
         world.say(f"Lieferung {n} und die Prüfungen", principal="bert", conversation=2)
