@@ -89,7 +89,7 @@ class _Record:
         return any(row.at == self.rows[n].at for row in (*self.rows[max(0, n - 1) : n], *self.rows[n + 1 : n + 2]))
 
     def hold(self, anchors: Mapping[int, float]) -> None:
-        """Give some rows these times, and keep the others between them, whatever their clock said."""
+        """Fixed times for some rows; each other row gets a time between its fixed neighbours."""
         low, rest = -inf, sorted(anchors.items())
         for (start, at), (stop, until) in pairwise([(-1, low), *rest, (len(self.at), inf)]):
             for n in range(start + 1, stop):
@@ -143,7 +143,7 @@ def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict
 
 
 def _shown_again(shown: _Record, other: _Record, copies: Mapping[int, int]) -> dict[int, int]:
-    """Rows of lists that were shown to one record again, and rows of the other one, whatever the clocks say.
+    """Pairs (row shown again, its row in the other record), found by words and order, not by time.
 
     A list comes in one go. Words that both records hold once tell where in the other record it lies: two such, or one in a run
     that is no coincidence, or beside a row that is known already.

@@ -203,7 +203,7 @@ class _Merge:
         self._taken_back(next(iter(sessions.values())), heads, same)
 
     def _taken_back(self, session: Session, heads: Sequence[Stored], copied: Collection[int]) -> None:
-        """What the user took back there is taken back here; what came back there only where the record there goes on longer."""
+        """Undo of the stand-in, done here too; what it brought back comes back only where its record goes on longer."""
         store, home = self._deps.store, session.conversation_id
         with self._deps.db.transaction():
             mine = store.heads([Segment(home)])

@@ -623,7 +623,7 @@ def _redacted(core: content.Said) -> bool:
 
 
 def _crowds(plan: Plan, expected: Sequence[Expected], before: float) -> list[int]:
-    """Whole positions behind which there is no room left for a row that the plan puts between others."""
+    """Whole positions with no room left behind them for a row that the plan puts between others."""
     taken = {before, *(item.pos for item in expected)}
     out: set[int] = set()
     for pos in [place.pos for place in plan.places if place.pos is not None and place.revises is None]:

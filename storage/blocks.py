@@ -40,7 +40,7 @@ class Blocks:
 
     # -- reading ------------------------------------------------------------------------------------
     def stored_json(self, store_id: int, stored: Stored) -> str:
-        """The stored JSON of a message. Raises zlib.error, ValueError or KeyError when it is not there or no stored JSON."""
+        """The stored JSON of a message. Raises zlib.error, ValueError or KeyError where it cannot be read."""
         if isinstance(stored, bytes):
             return unpack(stored)
         if not isinstance(stored, int):
@@ -51,7 +51,7 @@ class Blocks:
         return known[store_id].decode("utf-8")
 
     def legible(self, store_id: int, stored: Stored) -> str:
-        """Stored JSON of a message. Raises StoreCorrupt when it is not there or none."""
+        """The stored JSON of a message. Raises StoreCorrupt where it cannot be read."""
         try:
             return self.stored_json(store_id, stored)
         except UNREADABLE as exc:
@@ -137,7 +137,7 @@ _PACKED = "packed_to"  # the last row that was looked at for packing
 _STEP_BYTES, _STEP_ROWS = 4 * BLOCK_BYTES, 1000
 
 
-#: A row as it is packed: store id, conversation, what is stored of its stored JSON, the stored JSON ("" where it cannot be read).
+#: A row as it is packed: store id, conversation, the column ``envelope``, its stored JSON ("" where it cannot be read).
 _Lying = tuple[int, int, Stored, str]
 _LYING = "store_id, conversation_id, envelope"
 
@@ -170,7 +170,7 @@ class Packer:
         return count
 
     def pack_own(self, conversation_id: int, *, least_bytes: int) -> int:
-        """Pack some stored JSON of one conversation that lie alone, however new they are; how many were packed."""
+        """Pack some stored JSON of one conversation that lies alone, however new; how many messages were packed."""
         lonely = "conversation_id = ? AND store_id > ? AND typeof(envelope) = 'blob'"
         which = (conversation_id, int(Meta(self._db).value(_PACKED) or 0))
         window = self._read(f"SELECT {_LYING} FROM messages WHERE {lonely} ORDER BY seq LIMIT ?", (*which, _STEP_ROWS))
@@ -231,6 +231,6 @@ class Packer:
 
 
 def _blocks_of(window: Sequence[_Lying]) -> list[tuple[int, Sequence[int], bytes]]:
-    """The stored JSON of a window that lie alone, as blocks."""
+    """Blocks of those messages of a window whose stored JSON lies alone."""
     alone = [(i, conversation, text) for i, conversation, stored, text in window if text and isinstance(stored, bytes)]
     return list(packed(grouped(alone)))

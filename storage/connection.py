@@ -824,7 +824,7 @@ class Database:
                 raise StoreBusy(f"{self.file}: another process reads it, so its log still holds what was deleted")
 
     def relieve(self) -> None:
-        """Fold a large log back beside whoever writes. Between two of many writes: otherwise a commit does it, and turns wait."""
+        """Checkpoint of a large log, over a connection beside the writer: so no commit has to do it while turns wait."""
         if not is_memory(self.file):
             self._fold_beside(LARGE_LOG_BYTES)
 

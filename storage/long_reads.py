@@ -71,7 +71,7 @@ class OwnReader:
         return not self.lock.locked()
 
     def read(self, sql: str, params: Sequence[Any] | dict[str, Any], fetch: Callable[[sqlite3.Cursor], Any]) -> Any:
-        """What ``fetch`` takes of a reading statement."""
+        """Rows that ``fetch`` takes of a reading statement."""
         while True:
             with self.lock:
                 if self._connection is None:

@@ -1,5 +1,5 @@
 """
-Stored form of stored JSON: one by one while they are young, many together in a block once they are old.
+Bytes of stored JSON: one message by itself while it is young, many together in a block once they are old.
 
 Pure. Young stored JSON is one tag byte and UTF-8, deflated (up to 4 kB with a dictionary) unless it is short. A block holds the
 stored JSON of messages that followed each other, deflated as one: they repeat each other far more than themselves.
@@ -19,7 +19,7 @@ _MIDDLE_BYTES = 4096  # above this a dictionary saves nothing
 #: Larger ones stay alone: whoever reads a small neighbour should not unpack them too.
 LARGE_BYTES: Final = 256 * 1024
 _SAMPLE_BYTES = 32 * 1024
-#: What stored JSON are made of beside the words, most common last. Part of the format: a change needs a new tag.
+#: Parts of stored JSON beside the words, most common last. Part of the format: a change needs a new tag.
 _DICTIONARY_1 = (
     b'"name":"search_files","tool_name":"search_files","name":"web_search","name":"write_file","tool_name":"write_file","name":'
     b'"read_file","tool_name":"read_file","name":"terminal","tool_name":"terminal","effect_disposition":"_tool_output_risk":'
@@ -42,7 +42,7 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 
 
 def pack(stored_json: str | bytes) -> bytes:
-    """The stored form of young stored JSON."""
+    """Bytes of the stored JSON of one message."""
     raw = stored_json if isinstance(stored_json, bytes) else stored_json.encode("utf-8")
     if len(raw) < _SMALL_BYTES or len(raw) > MOST_BYTES:
         return _PLAIN + raw

@@ -26,7 +26,7 @@ def columns(text: str) -> int:
 
 
 def fitted(text: str, width: int) -> str:
-    """Lines of at most ``width`` columns. What is too long goes on below its last column; only a long word stays whole."""
+    """Lines of at most ``width`` columns. The rest of a long line goes on below its last column; a long word stays whole."""
     if width < _LEAST_COLUMNS:
         return text
     return "\n".join(part for line in text.split("\n") for part in _broken(line, width))
