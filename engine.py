@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Final
 
 from agent.context_engine import ContextEngine
 
@@ -28,7 +29,6 @@ from .compaction.pressure import Factor, Pressure, deadline
 from .config import Config
 from .errors import LcmError, StoreError, worded
 from .host import facts
-from .host.guard import Guard, count
 from .host.offers import CHAT
 from .llm.client import keep_progress
 from .records import StoredList, Transcript
@@ -42,6 +42,7 @@ logger = logging.getLogger("hermes_lcm")
 _STORE_COOLDOWN_S = 10.0
 _SAME_START_S = 60.0  # a host that lost its transcript begins sessions of old names anew, much later than we did
 _SELECT = "select_context"
+_MOST_TOKENS: Final = 10**12  # more is no count of anything
 _NEARLY_FULL = 0.85  # of the window: from here on a prompt is cut even where nothing can be stored
 
 
@@ -685,3 +686,40 @@ class LCMEngine(ContextEngine):
             self._last_summary_error = worded(error)
             self._cooldown_until = time.monotonic() + _STORE_COOLDOWN_S
             self.last_compression = {"at": time.time(), "result": f"failed: {error}"}
+
+
+def count(value: Any, default: int) -> int:
+    """Tokens that a provider reported; what cannot be such a number is ``default``."""
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and -_MOST_TOKENS < value < _MOST_TOKENS
+    return max(0, int(value)) if known else default
+
+
+class Guard:
+    """The host boundary: an exception inside is remembered and goes no further."""
+
+    def __init__(self, topic: str, succeeded: Callable[[str], None], failed: Callable[[str, Exception], None]) -> None:
+        self._topic = topic
+        self._succeeded = succeeded
+        self._failed = failed
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None:
+            try:
+                self._succeeded(self._topic)
+            except Exception:
+                logger.exception("the success of %s could not be noted", self._topic)
+            return False
+        if not isinstance(error, Exception):
+            return False
+        if not isinstance(error, LcmError):
+            logger.error("%s failed", self._topic, exc_info=error)
+        try:
+            self._failed(self._topic, error)
+        except Exception:
+            logger.exception("the failure of %s could not be noted", self._topic)
+        return True

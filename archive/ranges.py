@@ -26,7 +26,6 @@ from ..storage.connection import Database
 from ..storage.meta import Meta
 from ..store import MessageStore
 from ..text import content, tokens
-from ..text import groups as pairs
 from ..text.content import storable
 
 ARCHIVED: Final = "archived"
@@ -294,7 +293,7 @@ class ArchivedRanges:
         if not wanted:
             return []
         request = latest_request(messages, entries)
-        groups = pairs.groups(messages[: len(entries)])
+        groups = content.groups(messages[: len(entries)])
         out: list[Run] = []
         for archive, ids in wanted:
             shown = [n for n, entry in enumerate(entries) if entry.ids and ids.issuperset(entry.ids)]
@@ -390,7 +389,11 @@ class ArchivedRanges:
         for _, node in sorted(self.restored(session, transcript), key=lambda item: item[1].first_pos):
             place = self._place(messages, transcript, node, hidden)
             rows, damaged = self._store.legible(self._dag.sources(node.node_id))
-            if place is None or damaged or pairs.unpaired(sent := [rewrites.as_sent(row.stored_json) for row in rows]):
+            if (
+                place is None
+                or damaged
+                or content.unpaired(sent := [rewrites.as_sent(row.stored_json) for row in rows])
+            ):
                 continue
             inserts.setdefault(place, []).extend(sent)
             record = _without(record, node)
@@ -408,7 +411,7 @@ class ArchivedRanges:
         """Place in the live list, in front of which the messages of a node belong."""
         entries = transcript.entries
         heads = self._store.heads_of([entry.ids[0] for entry in entries if entry.ids])
-        for group in pairs.groups(messages[: len(entries)]):
+        for group in content.groups(messages[: len(entries)]):
             ids = entries[group.start].ids
             inside = any(item.first < group.start < item.stop for item in hidden)
             if ids and ids[0] in heads and heads[ids[0]].pos > node.last_pos and group.start and not inside:

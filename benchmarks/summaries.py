@@ -28,7 +28,7 @@ from hermes_lcm.llm.extract import digest, target_tokens
 from hermes_lcm.llm.source import Haystack, Source, recall
 from hermes_lcm.llm.verify import band
 from hermes_lcm.records import SourceLine, SummaryTask
-from hermes_lcm.text import groups
+from hermes_lcm.text import content
 from hermes_lcm.text.salience import Item, ranked
 from hermes_lcm.text.tokens import MESSAGE_OVERHEAD_TOKENS, count
 
@@ -71,7 +71,7 @@ def chunks(chat: Sequence[Chat]) -> list[tuple[SourceLine, ...]]:
             tuple(range(group.start + 1, group.stop + 1)), sum(line.tokens for line in lines[group.start : group.stop]),
             group.role, None, group.start, group.stop, group.whole,
         )
-        for group in groups.groups(chat)
+        for group in content.groups(chat)
     ]  # fmt: skip
     config = Config()
     size = plan.chunk_tokens(config.leaf_chunk_tokens, 0, dynamic=False, dynamic_max=config.dynamic_leaf_chunk_max)

@@ -8,9 +8,13 @@ ready. What prompt is built from the nodes is ``compress``'s business.
 
 from __future__ import annotations
 
+import contextvars
+import queue
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,11 +43,10 @@ from ..records import (
 )
 from ..session import Session
 from ..store import MessageStore
-from ..text import content, groups, tokens
+from ..text import content, tokens
 from . import plan
 from .backoff import Cooldown
 from .sources import source_lines
-from .workers import Workers
 
 Summarise = Callable[..., Summary]
 """``summarise(task, deadline=..., cancelled=...)`` → Summary; never raises for what a model does."""
@@ -189,7 +192,7 @@ class Compactor:
         rows.update({store_id: expected_of(row, row.pos) for store_id, row in lacking.items()})
         live = [n for n, entry in enumerate(entries) if not (entry.own and not entry.ids)]
         out: list[Unit] = []
-        for count, group in enumerate(groups.groups([messages[n] for n in live])):
+        for count, group in enumerate(content.groups([messages[n] for n in live])):
             if request.ahead and count and count % _AT_ONCE == 0:
                 request.cancelled()  # lets host calls go first
             indexes = live[group.start : group.stop]
@@ -531,3 +534,51 @@ def _latest_request(units: Sequence[Unit], messages: Sequence[Mapping[str, Any]]
         if not content.is_host_note("user", content.text_of(message.get("content")), message):
             return n
     return None
+
+
+class Workers:
+    """Runs one batch of jobs. ``skip``: asked before each job; ``quiet``: exceptions that only mean "no result"."""
+
+    def __init__(
+        self, jobs: Sequence[Callable[[], Any]], *, skip: Callable[[], bool], quiet: tuple[type[Exception], ...]
+    ) -> None:
+        self._jobs = jobs
+        self._skip = skip
+        self._quiet = quiet
+        self._done = threading.Semaphore(0)
+        self._todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._results: list[Any] = [None] * len(jobs)
+        self._failures: list[Exception] = []
+
+    def run(self, workers: int, seconds_left: Callable[[], float]) -> list[Any]:
+        """Results in the order of the jobs, None for those that did not end in time. Raises what a job raised first.
+
+        ``seconds_left`` tells how many seconds are left. Each thread works in a copy of the caller's context.
+        """
+        for n in range(len(self._jobs)):
+            self._todo.put(n)
+        for _ in range(min(len(self._jobs), max(1, workers))):
+            context = contextvars.copy_context()
+            threading.Thread(target=context.run, args=(self._work,), name="lcm-summary", daemon=True).start()
+        for _ in self._jobs:
+            if not self._done.acquire(timeout=max(0.0, seconds_left())):
+                break
+        if self._failures:
+            raise self._failures[0]
+        return list(self._results)
+
+    def _work(self) -> None:
+        with suppress(queue.Empty):
+            while True:
+                self._one(self._todo.get_nowait())
+
+    def _one(self, n: int) -> None:
+        try:
+            if not self._skip():
+                self._results[n] = self._jobs[n]()
+        except self._quiet:
+            pass
+        except Exception as exc:  # noqa: BLE001 - handed to the caller's thread, which raises it
+            self._failures.append(exc)
+        finally:
+            self._done.release()

@@ -17,7 +17,7 @@ from ..errors import SummaryError
 from ..ingest.filters import WriteFilters
 from ..llm.prompts import render_calls
 from ..records import SourceLine, SummaryTask, Unit
-from ..text import content, groups, markers, markup, tokens
+from ..text import content, markers, markup, tokens
 from . import plan
 from .compactor import Summarise
 from .compress import Outcome
@@ -44,7 +44,7 @@ def compact(
     before = rough(messages)
     units = [
         Unit((n,), rough(messages[g.start : g.stop]), g.role, None, g.start, g.stop, g.whole)
-        for n, g in enumerate(groups.groups(messages))
+        for n, g in enumerate(content.groups(messages))
     ]
     budget = plan.budget(
         threshold=threshold, messages=before, current=current, low_water=config.low_water, tail_share=config.tail_share,

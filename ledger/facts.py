@@ -14,8 +14,8 @@ from itertools import islice
 from typing import Final
 
 from ..text import markers, salience
-from ..text.rules import own_words
 from ..text.salience import lazy
+from ..text.statements import own_words
 
 RULE, DECISION, NAME, VALUE, DATE = "rule", "decision", "name", "value", "date"
 _READ_CHARS: Final = 6000

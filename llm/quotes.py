@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ..records import SourceLine
-from ..text import outcomes, salience
+from ..text import salience, statements
 from ..text.salience import lazy
 from .source import Source
 
@@ -192,9 +192,9 @@ def _done(lines: Iterable[SourceLine]) -> Iterator[_Line]:
     for line in lines:
         if line.role == "assistant":
             for name, given in _CALL.findall(line.text):
-                if outcomes.changes_something(name) and not _CHANGE.match(f"[calls {name}] {given}"):
+                if statements.changes_something(name) and not _CHANGE.match(f"[calls {name}] {given}"):
                     yield _Line(_clip(f"{name} {_SIGNS.sub('', given)}", _DONE_CHARS), 1.0)
-            if text := outcomes.outcome(line.text.partition("\n[calls ")[0]):
+            if text := statements.outcome(line.text.partition("\n[calls ")[0]):
                 yield _Line(_clip(text, _DONE_CHARS), 1.0)
         elif line.role == "summary":
             yield from (_Line(text, 1.0) for text in _section(line.text, DONE))
@@ -204,7 +204,7 @@ def _refused(lines: Iterable[SourceLine]) -> Iterator[_Line]:
     for line in lines:
         if line.role == "assistant":
             said = line.text.partition("\n[calls ")[0]
-            yield from (_Line(_clip(text, _LINE_CHARS), 1.0) for text in outcomes.refusals(said))
+            yield from (_Line(_clip(text, _LINE_CHARS), 1.0) for text in statements.refusals(said))
         elif line.role == "summary":
             yield from (_Line(text, 1.0) for text in _section(line.text, REFUSED))
 

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, Protocol
 from ..ingest.ingestor import Ingest
 from ..records import Transcript
 from ..session import Session
-from ..text import content, groups, markup
+from ..text import content, markup
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -246,7 +246,7 @@ def rewrite_list(live: Sequence[Message], wire: Sequence[Message], replacements:
     for item in reversed(ranges):
         first, stop = _span(places, item)
         out[first:stop] = item.messages
-    if groups.unpaired(out) - groups.unpaired(wire):
+    if content.unpaired(out) - content.unpaired(wire):
         return Shown(None, "unmatched", "a replacement would take a tool call from its results")
     return Shown([dict(message) for message in out], "applied")
 

@@ -19,8 +19,8 @@ from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from ..records import Row, ToolCall
-from ..text import markers, outcomes, salience
-from ..text.rules import is_rule, label, own_words, replaces
+from ..text import markers, salience, statements
+from ..text.statements import is_rule, label, own_words, replaces
 from . import shell
 
 _ARGUMENT_CHARS: Final = 200_000
@@ -189,7 +189,7 @@ def _meant(path: str, operation: str, changed: list[str], kept: list[set[str]]) 
 def _changed(step: Step) -> Iterator[tuple[str, str]]:
     name = step.call.name
     operation = next((word for word, pattern in _OPERATIONS if pattern.search(name)), "")
-    if operation and not outcomes.READING.match(name):
+    if operation and not statements.READING.match(name):
         yield from ((path.removeprefix("./"), operation) for path in paths(step.arguments))
         patch = step.arguments.get("patch")
         if isinstance(patch, str):
@@ -214,7 +214,7 @@ def deeds(done: Sequence[Step]) -> list[Entry]:
 def _is_deed(step: Step) -> bool:
     return (
         not step.failed
-        and outcomes.changes_something(step.call.name)
+        and statements.changes_something(step.call.name)
         and bool(step.arguments)
         and not paths(step.arguments)
         and not isinstance(step.arguments.get("command"), str)
@@ -366,11 +366,11 @@ def _named(text: str) -> tuple[tuple[str, bool, tuple[tuple[str, int, int], ...]
     if not _MAY_NAME.search(head):
         return ()
     out = []
-    for sentence in salience.sentences(outcomes.FENCED.sub("\n", head)):
+    for sentence in salience.sentences(statements.FENCED.sub("\n", head)):
         if 20 <= len(sentence) <= 400 and _MAY_NAME.search(sentence):
             found = tuple((match[0].rstrip("."), *match.span()) for match in _VALUE.finditer(sentence))
             if found:
-                out.append((sentence, bool(outcomes.DID.search(sentence)), found))
+                out.append((sentence, bool(statements.DID.search(sentence)), found))
     return tuple(out)
 
 
@@ -390,7 +390,7 @@ def refusals(rows: Sequence[Row]) -> list[Entry]:
     """Sentences in which the agent said that something is not possible, oldest first."""
     out: dict[str, Entry] = {}
     for row in rows:
-        for sentence in outcomes.refusals(row.text):
+        for sentence in statements.refusals(row.text):
             out.pop(sentence, None)
             out[sentence] = Entry(row.store_id, quoted(sentence, 300))
     return list(out.values())
@@ -447,7 +447,7 @@ def closed(prose: Iterable[Row]) -> dict[int, Closed]:
         if row.head.role == "user":
             if asked is None or not salience.is_acknowledgement(markers.typed(row.text[:_READ_CHARS])):
                 asked = row
-        elif asked is not None and (text := outcomes.outcome(row.text)):
+        elif asked is not None and (text := statements.outcome(row.text)):
             out[asked.store_id] = Closed(row.store_id, text)
     return out
 

@@ -16,7 +16,7 @@ from ..errors import BadRequest, NotFound
 from ..llm.prompts import render_calls
 from ..prompt import rewrites
 from ..records import Node
-from ..text import content, groups
+from ..text import content
 from .access import Access
 from .expand import with_handle
 from .grep import NOTE
@@ -72,7 +72,7 @@ class Live:
         request = latest_request(self.messages, entries)
         if request is not None:
             out[request] = "the user's latest request"
-        last = groups.groups(self.messages)[-1] if self.messages else None
+        last = content.groups(self.messages)[-1] if self.messages else None
         if last is not None and not last.whole:
             out |= dict.fromkeys(range(last.start, last.stop), "the tool call that is running")
         return out
@@ -205,7 +205,7 @@ def _range(live: Live, first: int | None, last: int | None) -> tuple[int, int, s
         raise BadRequest("operation=store needs start_index and end_index; operation=history shows the indexes")
     if first > last or last >= size:
         raise BadRequest(f"start_index={first}, end_index={last}: give a range within 0 to {size - 1}, the start first")
-    touched = [g for g in groups.groups(live.messages) if g.start <= last and g.stop > first]
+    touched = [g for g in content.groups(live.messages) if g.start <= last and g.stop > first]
     start, stop = touched[0].start, touched[-1].stop
     for n, why in sorted(live.protected().items()):
         if start <= n < stop:
@@ -241,7 +241,7 @@ def _free(live: Live, start: int = 0, stop: int | None = None) -> list[tuple[int
     for run in live.runs():
         taken.update(range(run.first, run.stop))
     out: list[tuple[int, int]] = []
-    for group in groups.groups(live.messages[: len(live.transcript.entries)]):
+    for group in content.groups(live.messages[: len(live.transcript.entries)]):
         inside = group.start >= start and (stop is None or group.stop <= stop)
         if not inside or not group.whole or not taken.isdisjoint(range(group.start, group.stop)):
             continue
@@ -444,7 +444,7 @@ def _advised(live: Live, wanted: int) -> tuple[int, int, int] | None:
     best: tuple[int, int, int] | None = None
     for first, stop in _free(live, 0, max(0, most)):
         saved, end = -60, first
-        for group in groups.groups(live.messages[first:stop]):
+        for group in content.groups(live.messages[first:stop]):
             saved += live.tokens(first + group.start, first + group.stop)
             end = first + group.stop
             if saved >= wanted:

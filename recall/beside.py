@@ -13,7 +13,7 @@ from typing import Final
 from ..prompt import work_log
 from ..records import Flag, Row, ToolCall
 from ..store import Segment
-from ..text import outcomes
+from ..text import statements
 from .access import Access
 from .lines import records_of
 from .paging import Answer
@@ -24,7 +24,7 @@ _CALL_CHARS: Final = 300
 
 def is_deed(row: Row) -> bool:
     """Is it the result of a tool that changes something, by its name?"""
-    return row.head.role == "tool" and outcomes.changes_something(row.head.tool_name or "")
+    return row.head.role == "tool" and statements.changes_something(row.head.tool_name or "")
 
 
 def related_calls(caller: Access, row: Row, shown: Collection[int]) -> Answer:
@@ -60,7 +60,7 @@ def _failure_of(caller: Access, row: Row, shown: Collection[int]) -> Answer:
 
 def _said(call: ToolCall, result: str) -> str:
     """Arguments of a call in words: all of what changes something, else what its result does not repeat."""
-    given = work_log.arguments(call, besides="" if outcomes.changes_something(call.name) else result)
+    given = work_log.arguments(call, besides="" if statements.changes_something(call.name) else result)
     said = f"{call.name} {given}" if given else ""
     return said if len(said) <= _CALL_CHARS else f"{said[:_CALL_CHARS]}…"
 

@@ -26,7 +26,7 @@ from ..search.pattern import compile_pattern
 from ..search.query import Query
 from ..search.ranking import COVERING
 from ..search.scope import Filters
-from ..text import blobs, outcomes, tokens
+from ..text import blobs, statements, tokens
 from . import beside, lines
 from .access import Access, Chosen
 from .paging import Answer, Room, iso, node_frame, spoken, time_said
@@ -565,7 +565,7 @@ class Search:
         rows = [row for row in self._caller.rows([closing]) if row.head.seq > asked.seq + 1 and not row.calls]
         if not rows or not rows[0].text.strip():
             return None
-        text, outcome = " ".join(rows[0].text.split()), " ".join(outcomes.outcome(rows[0].text).split())
+        text, outcome = " ".join(rows[0].text.split()), " ".join(statements.outcome(rows[0].text).split())
         at = text.find(outcome)
         if at + len(outcome) <= _CLOSING_CHARS:
             shown = _marked(text, 0, min(len(text), _CLOSING_CHARS))

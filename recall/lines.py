@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ..text import alike, tokens
+from ..text import markup, tokens
 from ..text.printable import one_line
 from .paging import Answer, dumps
 
@@ -34,7 +34,7 @@ def quoted(text: str) -> str:
 
 
 def _marked(found: re.Match[str]) -> str:
-    return f"{found[0]}> " if alike.begins(found.string, found.end(), _LIKE_OURS) else found[0]
+    return f"{found[0]}> " if markup.begins(found.string, found.end(), _LIKE_OURS) else found[0]
 
 
 def _escaped(found: re.Match[str]) -> str:

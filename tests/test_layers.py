@@ -57,9 +57,8 @@ MAY_READ_ENVIRONMENT = {"config", "host.facts"}
 MAY_CATCH_ALL = {
     *(
         "engine",
-        "host.guard",
         "host.sessions",
-        "compaction.workers",
+        "compaction.compactor",
         "plugin.registration",
         "plugin.hooks",
         "llm.client",

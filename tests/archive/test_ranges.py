@@ -20,7 +20,7 @@ from hermes_lcm.recall import describe, expand
 from hermes_lcm.recall.arguments import Address
 from hermes_lcm.recall.paging import Room, dumps
 from hermes_lcm.schemas import SCHEMAS
-from hermes_lcm.text import content, groups, markup, tokens
+from hermes_lcm.text import content, markup, tokens
 
 
 def talk(turns: int = 6, *, words: int = 120) -> Chat:
@@ -105,7 +105,7 @@ def test_a_tool_call_is_archived_with_its_results(agent: Agent, first: int, last
     made = agent.call(live, "store", start_index=first, end_index=last)
 
     assert made["widened"].startswith(f"{first}..{last} cut through")
-    assert groups.problems(agent.prompt(live)) == []
+    assert content.problems(agent.prompt(live)) == []
 
 
 def running(turns: int = 4) -> Chat:
@@ -309,7 +309,7 @@ def test_after_a_compaction_the_messages_come_back_in_their_place(world: World, 
     assert contents(prompt)[contents(prompt).index(live[28]["content"]) :][:4] == contents(live[28:32])
     assert handle not in "".join(contents(prompt))
     assert handle in kept[0]["content"]
-    assert groups.problems(prompt) == []
+    assert content.problems(prompt) == []
     assert alternates(prompt)
 
 

@@ -16,7 +16,7 @@ from worlds.process import WAIT_S, Chat, Script, World, alternates, chat, digest
 
 from hermes_lcm.prompt import context_message
 from hermes_lcm.records import Flag, Summary, SummaryTask
-from hermes_lcm.text import groups, markup
+from hermes_lcm.text import content, markup
 
 TODO = "[Your active task list was preserved across context compression]\n- [>] 1. Fix the parser (in_progress)"
 
@@ -111,7 +111,7 @@ def test_every_tail_size_gives_a_valid_sequence(tmp_path: Path, tail: int) -> No
 
     compacted = world.compact(long_chat())
 
-    assert groups.problems(compacted) == []
+    assert content.problems(compacted) == []
     assert alternates(compacted)
 
 
@@ -124,7 +124,7 @@ def test_parallel_results_may_come_in_any_order(tmp_path: Path, order: tuple[str
 
     compacted = world.compact(messages)
 
-    assert groups.problems(compacted) == []
+    assert content.problems(compacted) == []
     assert world.gaps(compacted) == ([], [])
 
 
@@ -136,7 +136,7 @@ def test_a_group_without_all_its_results_is_covered(world: World, missing: str) 
 
     compacted = world.compact(messages)
 
-    assert groups.problems(compacted) == []
+    assert content.problems(compacted) == []
     assert world.gaps(compacted) == ([], [])
 
 
@@ -147,7 +147,7 @@ def test_calls_that_wait_for_their_results_stay(world: World) -> None:
 
     assert compacted[-1] == messages[-1]
     compacted.results("b", "a").says("so")
-    assert groups.problems(compacted) == []
+    assert content.problems(compacted) == []
 
 
 @pytest.mark.parametrize("tail", [1, 3, 9])
@@ -160,7 +160,7 @@ def test_a_call_id_used_twice_is_two_calls(tmp_path: Path, tail: int) -> None:
 
     compacted = world.compact(messages)
 
-    assert groups.problems(compacted) == []
+    assert content.problems(compacted) == []
     assert world.gaps(compacted) == ([], [])
 
 
@@ -171,7 +171,7 @@ def test_a_todo_snapshot_behind_the_prompt_changes_nothing(world: World) -> None
         messages = world.compact(messages.user(TODO, _todo_snapshot_synthetic=True).turns(20, first=100 + 50 * n))
 
     assert world.gaps(messages) == ([], [])
-    assert groups.problems(messages) == []
+    assert content.problems(messages) == []
 
 
 # -- the user's request -------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_the_request_stays_however_many_tool_rounds_follow(tmp_path: Path, round
     compacted = world.compact(messages)
 
     assert [text for text in texts(compacted) if text == "find the leak"] == ["find the leak"]
-    assert groups.problems(compacted) == []
+    assert content.problems(compacted) == []
     assert alternates(compacted)
     assert world.gaps(compacted) == ([], [])
 
@@ -244,7 +244,7 @@ def test_a_tail_of_huge_results_fits(tmp_path: Path) -> None:
     compacted = world.compact(messages, threshold=48_000)
 
     assert tokens_of(compacted) <= 48_000
-    assert groups.problems(compacted) == []
+    assert content.problems(compacted) == []
     assert world.gaps(compacted) == ([], [])
 
 
@@ -257,7 +257,7 @@ def test_one_round_of_huge_parallel_results_fits(tmp_path: Path) -> None:
     compacted = world.compact(messages, threshold=48_000)
 
     assert tokens_of(compacted) <= 48_000
-    assert groups.problems(compacted) == []
+    assert content.problems(compacted) == []
 
 
 def test_one_round_of_hundreds_of_small_results_fits(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_one_round_of_hundreds_of_small_results_fits(tmp_path: Path) -> None:
 
     assert tokens_of(messages) > 100_000
     assert tokens_of(compacted) <= 48_000
-    assert groups.problems(compacted) == []
+    assert content.problems(compacted) == []
 
 
 def test_a_stub_is_the_row_it_stands_for(tmp_path: Path) -> None:
@@ -399,7 +399,7 @@ def test_a_moody_summariser_leads_to_the_same_end(tmp_path: Path, seed: int) -> 
         messages = messages.turns(rng.randint(5, 30), first=100 * n, words=rng.choice([10, 60]))
         outcome = world.compressed(messages, force=rng.random() < 0.3)
         messages = Chat(outcome.messages or messages)
-        assert groups.problems(messages) == []
+        assert content.problems(messages) == []
         assert world.gaps(messages) == ([], [])
         if rng.random() < 0.2:
             world = world.restart()
@@ -499,7 +499,7 @@ def test_any_list_that_was_handed_out_may_be_the_one_that_counts(tmp_path: Path,
     for n in range(8):
         base = rng.choice(held[-3:]).copy()
         compacted = world.compact(base.turns(20, first=100 * (n + 1)))
-        assert groups.problems(compacted) == []
+        assert content.problems(compacted) == []
         held.append(compacted)
         if rng.random() < 0.3:
             world = world.restart()
@@ -802,7 +802,7 @@ def test_random_conversations_stay_covered(tmp_path: Path, seed: int) -> None:
         if rng.random() < 0.1:
             world, live = world.restart(), reload(live)
         assert world.gaps(live) == ([], [])
-        assert groups.problems(live) == []
+        assert content.problems(live) == []
     assert len(world.stored()) == said
 
 

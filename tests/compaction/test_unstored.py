@@ -17,7 +17,7 @@ from hermes_lcm.compaction.compress import Outcome
 from hermes_lcm.config import load
 from hermes_lcm.errors import SummaryUnavailable
 from hermes_lcm.records import Summary, SummaryTask
-from hermes_lcm.text import groups
+from hermes_lcm.text import content
 
 THRESHOLD = 4000
 
@@ -46,7 +46,7 @@ def test_the_list_gets_smaller() -> None:
     out = compacted(long_chat())
 
     assert tokens_of(out) < THRESHOLD
-    assert groups.problems(out) == []
+    assert content.problems(out) == []
     assert alternates(out)
 
 

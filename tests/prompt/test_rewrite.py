@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from worlds.process import Chat, alternates, chat
 
 from hermes_lcm.prompt.rewrites import Instead, Retold, as_sent, inserted, joint, placeholder, rewrite_list
-from hermes_lcm.text import groups
+from hermes_lcm.text import content
 
 NONCE = "0123456789abcdef"
 SYSTEM = {"role": "system", "content": "You are an agent."}
@@ -188,7 +188,7 @@ def test_whatever_is_archived_the_chat_stays_valid(kinds: list[str], data: st.Da
     got = rewrite_list(live, sent(live), [archived(live, first, stop)])
 
     assert got.messages is not None, got.reason
-    assert groups.problems(got.messages[1:]) == []
+    assert content.problems(got.messages[1:]) == []
     assert alternates(got.messages[1:])
 
 

@@ -9,7 +9,7 @@ from worlds.process import Chat, World, chat
 
 from hermes_lcm.prompt import work_log
 from hermes_lcm.records import Row
-from hermes_lcm.text import outcomes
+from hermes_lcm.text import statements
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_a_request_is_closed_by_the_reply_to_the_yes_in_between(world: World) ->
 )
 def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
     """Whatever words tell of the deed."""
-    assert outcomes.outcome(reply) == reply
+    assert statements.outcome(reply) == reply
 
 
 @pytest.mark.parametrize(
@@ -233,4 +233,4 @@ def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
 )
 def test_a_reply_that_only_begins_like_an_end_closes_nothing(reply: str) -> None:
     """The request is open still."""
-    assert outcomes.outcome(reply) == ""
+    assert statements.outcome(reply) == ""

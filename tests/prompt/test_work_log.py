@@ -10,7 +10,7 @@ import pytest
 from worlds.process import Chat, World, chat
 
 from hermes_lcm.prompt import work_log
-from hermes_lcm.text import outcomes
+from hermes_lcm.text import statements
 
 
 def done(world: World, live: Chat) -> list[work_log.Step]:
@@ -100,7 +100,7 @@ def test_the_error_line_is_no_frame_of_the_stack() -> None:
 )
 def test_an_outcome_is_a_sentence_of_the_reply(reply: str, said: str) -> None:
     """Only where the reply says that the work is finished."""
-    assert outcomes.outcome(reply) == said
+    assert statements.outcome(reply) == said
 
 
 def test_values_that_were_named_twice_are_kept_with_their_last_sentence(world: World) -> None:

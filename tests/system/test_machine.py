@@ -33,7 +33,7 @@ from worlds.process import Chat, Script, World, alternates, chat, digests, merge
 
 from hermes_lcm.errors import BadRequest, StoreError
 from hermes_lcm.records import Flag
-from hermes_lcm.text import groups, markup
+from hermes_lcm.text import content, markup
 from hermes_lcm.text.content import text_of
 
 SECONDS = float(os.environ.get("LCM_TEST_SECONDS", "0"))
@@ -375,7 +375,7 @@ class Hosted(RuleBasedStateMachine):
     @invariant()
     def the_list_is_valid(self) -> None:
         """P3."""
-        problems = [text for text in groups.problems(self.live) if "begins with" not in text]
+        problems = [text for text in content.problems(self.live) if "begins with" not in text]
         assert problems == []
 
     @invariant()
@@ -385,7 +385,7 @@ class Hosted(RuleBasedStateMachine):
             return
         assert self.agent.request(copy.deepcopy(self.live)).state == "applied"
         prompt = self.agent.prompt(copy.deepcopy(self.live))
-        assert [text for text in groups.problems(prompt) if "begins with" not in text] == []
+        assert [text for text in content.problems(prompt) if "begins with" not in text] == []
         if alternates(self.live):
             assert alternates(prompt)
         self.what_was_restored_is_shown(prompt)

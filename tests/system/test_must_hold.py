@@ -20,7 +20,7 @@ from worlds.process import WAIT_S, Chat, Script, World, chat, run, tokens_of
 from hermes_lcm import dag as dags
 from hermes_lcm.llm.client import HostModel
 from hermes_lcm.llm.ladder import Ladder, LadderSettings
-from hermes_lcm.text import groups, tokens
+from hermes_lcm.text import content, tokens
 
 GHOST = "/srv/ghost/phantom_module_77.py"
 
@@ -125,7 +125,7 @@ def covered(world: World, live: Chat) -> None:
     raw = [store_id for entry in transcript.entries for store_id in entry.ids]
     assert dags.coverage(thread, world.dag.messages_below(roots), raw) == (set(), set())
     assert world.gaps(live) == ([], [])
-    assert groups.problems(live) == []
+    assert content.problems(live) == []
 
 
 def roots_of(world: World, live: Chat) -> list[Any]:

@@ -23,7 +23,7 @@ from typing import Any
 from hermes_lcm import command, runtime
 from hermes_lcm.records import Transcript
 from hermes_lcm.storage.durable import SharedSync
-from hermes_lcm.text import groups, markup
+from hermes_lcm.text import content, markup
 from worlds.process import Chat, Script, digests
 from worlds.recall import as_json
 
@@ -254,7 +254,7 @@ def valid(messages: Sequence[dict[str, Any]]) -> bool:
         or markup.read_context(str(messages[0].get("content"))) is not None
         or messages[0]["role"] == "user"
     )
-    return whole and not [text for text in groups.problems(messages) if "begins with" not in text]
+    return whole and not [text for text in content.problems(messages) if "begins with" not in text]
 
 
 def template(folder: Path, build: Callable[[Host], Any], **facts: Any) -> Path:

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.process import chat
 
-from hermes_lcm.text import groups
+from hermes_lcm.text import content
 
 
 def test_a_group_is_a_call_with_all_its_results() -> None:
     """Two calls, two results, one group."""
     messages = chat().user("go").calls("a", "b").results("b", "a").says("done")
 
-    assert [(g.start, g.stop, g.whole) for g in groups.groups(messages)] == [(0, 1, True), (1, 4, True), (4, 5, True)]
+    assert [(g.start, g.stop, g.whole) for g in content.groups(messages)] == [(0, 1, True), (1, 4, True), (4, 5, True)]
 
 
 @pytest.mark.parametrize("missing", ["a", "b"])
@@ -25,12 +25,12 @@ def test_a_group_that_waits_is_not_whole(missing: str) -> None:
     """Without all results a group is open."""
     kept = "b" if missing == "a" else "a"
 
-    assert groups.groups(chat().calls("a", "b").results(kept))[0].whole is False
+    assert content.groups(chat().calls("a", "b").results(kept))[0].whole is False
 
 
 def test_a_result_without_its_call_is_a_group_of_its_own() -> None:
     """An orphan never joins its neighbours."""
-    assert [g.whole for g in groups.groups(chat().user("x").results("lost").says("y"))] == [True, False, True]
+    assert [g.whole for g in content.groups(chat().user("x").results("lost").says("y"))] == [True, False, True]
 
 
 @pytest.mark.parametrize("key", ["id", "call_id"])
@@ -43,25 +43,25 @@ def test_results_may_answer_either_name_of_a_call(key: str) -> None:
         {"role": "tool", "tool_call_id": call[key], "content": "y"},
     ]
 
-    assert groups.problems(messages) == []
-    assert [g.whole for g in groups.groups(messages)] == [True, True]
+    assert content.problems(messages) == []
+    assert [g.whole for g in content.groups(messages)] == [True, True]
 
 
 def test_an_id_that_is_used_again_is_another_call() -> None:
     """Ids are matched within a group."""
     messages = chat().user("x").calls("a").results("a").calls("a").results("a")
 
-    assert groups.problems(messages) == []
+    assert content.problems(messages) == []
 
 
 def test_a_result_that_comes_twice_is_a_problem() -> None:
     """Strict providers refuse a second answer."""
-    assert groups.problems(chat().user("x").calls("a").results("a").results("a")) != []
+    assert content.problems(chat().user("x").calls("a").results("a").results("a")) != []
 
 
 def test_a_result_behind_another_message_is_a_problem() -> None:
     """Results stand directly behind their call."""
-    assert groups.problems(chat().user("x").calls("a").user("wait").results("a")) != []
+    assert content.problems(chat().user("x").calls("a").user("wait").results("a")) != []
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_result_behind_another_message_is_a_problem() -> None:
 )
 def test_problems_are_named(messages: Any, problem: str) -> None:
     """What a provider would refuse, in words."""
-    assert problem in groups.problems(messages)[0]
+    assert problem in content.problems(messages)[0]
 
 
 message = st.fixed_dictionaries(
@@ -95,7 +95,7 @@ message = st.fixed_dictionaries(
 @given(st.lists(message, max_size=12))
 def test_groups_cover_every_list_without_gap(messages: list[dict[str, Any]]) -> None:
     """Whatever the list: groups follow each other from its first to its last message."""
-    found = groups.groups(messages)
+    found = content.groups(messages)
 
     assert [g.start for g in found] == [0, *[g.stop for g in found[:-1]]][: len(found)]
     assert (found[-1].stop if found else 0) == len(messages)
@@ -104,7 +104,7 @@ def test_groups_cover_every_list_without_gap(messages: list[dict[str, Any]]) -> 
 @given(st.lists(message, max_size=12))
 def test_whole_groups_in_any_number_have_no_unpaired_call(messages: list[dict[str, Any]]) -> None:
     """Leaving out groups never makes an orphan of what stays."""
-    whole = [g for g in groups.groups(messages) if g.whole]
+    whole = [g for g in content.groups(messages) if g.whole]
     kept = [messages[n] for g in whole if random.Random(g.start).random() < 0.7 for n in range(g.start, g.stop)]
 
-    assert groups.unpaired(kept) == set()
+    assert content.unpaired(kept) == set()

@@ -7,7 +7,7 @@ from worlds.linear import LIMIT, excess
 
 from hermes_lcm.ledger.facts import stated
 from hermes_lcm.text import salience
-from hermes_lcm.text.rules import is_rule, label, own_words
+from hermes_lcm.text.statements import is_rule, label, own_words
 
 LOGS = [
     "[10:32] Tom: never deploy on Fridays", "[10:32 AM] <tom> never deploy on Fridays", "<tom> never deploy on Fridays",
