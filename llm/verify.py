@@ -81,6 +81,7 @@ _SENTENCE = lazy(r"(?<=[.!?])[ \t]+|(?<=[。！？])")
 _FIGURES = lazy(r"(?<!\S)\d[\d.,:]*(?!\S)")
 _NEW_RUNS: Final = 0.45
 _SEVERAL: Final = 20
+_CITED: Final = 2  # addresses of messages
 _WORDS = lazy(r"\w{4,}")
 
 
@@ -297,7 +298,12 @@ def _plays_on(text: str, source: Source) -> bool:
 
 
 def _is_unrelated(answer: Haystack, share: float, source: Source) -> bool:
-    """Holds nothing of a source that has plenty to hold, or shares neither names nor words with it."""
+    """Holds nothing of a source that has plenty to hold, or shares neither names nor words with it.
+
+    Who cites several of the source's addresses has read it: nothing else holds them.
+    """
+    if sum(answer.contains(line.address) for line in source.task.lines) >= _CITED:
+        return False
     if share == 0.0 and len(source.items) >= _SEVERAL:
         return True
     if len(source.terms) < 12 or any(answer.contains(term.key) for term in source.terms):

@@ -87,7 +87,7 @@ def doctor(deps: Access, deep: bool = False, progress: Progress = silent) -> dic
     accepted = _accepted(deps) if ready else {}
     checks = []
     for n, check in enumerate(asked):
-        progress("checking", n, len(asked))
+        progress(f"checking {check.name}", n, len(asked))
         found = _asked(check, deps, deep)
         if found.status == FAIL and (when := accepted.get(check.name, {}).get(found.detail)):
             found = ok(f"{found.detail} (accepted {moment(when)})", **found.data)

@@ -269,6 +269,15 @@ def test_an_answer_that_holds_nothing_is_refused():
     assert "nothing to do" in "; ".join(judged(" ".join(sorted(set(WORDS)) * 2), source).reasons)
 
 
+def test_an_answer_that_cites_its_messages_is_about_them():
+    """A short one may name none of twenty paths; the addresses stand nowhere but in what it has read."""
+    source = task("Look at " + " ".join(f"src/pkg/module_{n}.py" for n in range(20)), prose(2000))
+    text = "Several modules were looked at as msg_1 demanded, one by one; msg_2 tells at length how the worker reads its queue."
+
+    assert judged(text, source)[:2] == (True, ())
+    assert "nothing to do" in "; ".join(judged(text.replace("msg_", "part "), source).reasons)
+
+
 def test_a_quoted_demand_is_no_echo():
     """One long sentence verbatim is what we ask for."""
     demand = prose(260)
