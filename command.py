@@ -127,14 +127,13 @@ def _retention(deps: Access, words: Words) -> Answer:
 
 def _explain(deps: Access, words: Words) -> Answer:
     address = one(words, "an address such as msg_12 or sum_3")
-    found = explain.explain(deps, address)
+    found, data = explain.explain(deps, address)
     said = {
         name: render.checks_said(text) if name.startswith("checks") else text
         for name, text in found.items()
         if text not in ("nothing", "none", "unknown") and (name, text) != ("dissolved", "no")
     }
-    data = {**explain.data(deps, address), "in_prompt": found["in the prompt"]}
-    return Answer("\n".join(render.table(said.items(), indent="")), data)
+    return Answer("\n".join(render.table(said.items(), indent="")), {**data, "in_prompt": found["in the prompt"]})
 
 
 def _exam(deps: Access, words: Words) -> Answer:

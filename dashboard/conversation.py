@@ -161,7 +161,7 @@ def node(look: Look) -> Answer:
     offset, limit = look.whole("offset"), look.whole("limit", 10, most=50)
     every = deps.dag.sources(found.node_id)
     part = every[offset : offset + limit]
-    told = explain.explain(deps, found.address)
+    told, _ = explain.explain(deps, found.address)
     out: Answer = {
         "address": found.address, "id": found.node_id, "depth": found.depth,
         "state": _state(found.depth, found.quality, found.rung), "quality": found.quality, "model": found.model,
@@ -212,7 +212,7 @@ def message(look: Look) -> Answer:
     """A message whole, in parts where it is long, and what is known about it."""
     row = look.deps.row(look.whole("id"))
     offset = look.whole("offset")
-    facts: dict[str, Any] = explain.explain(look.deps, f"msg_{row.store_id}")
+    facts: dict[str, Any] = explain.explain(look.deps, f"msg_{row.store_id}")[0]
     facts.pop("text", None)
     end = offset + _PART_CHARS
     return {"address": f"msg_{row.store_id}", "session_id": row.head.session_id, "pos": row.head.pos, **_message(row),

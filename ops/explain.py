@@ -4,7 +4,6 @@ Explanation of an address: its content, what covers it, and a search for one; fo
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,73 +41,20 @@ def readable(deps: Access) -> Scope:
     return replace(own_scope(deps.sessions, deps.session.conversation_id), apart=True)
 
 
-def explain(deps: Access, address: str) -> dict[str, Any]:
-    """One message, summary or file with its relations."""
-    if ref := file(deps, address):
-        return _file(deps, *ref)
+Facts = dict[str, Any]
+
+
+def explain(deps: Access, address: str) -> tuple[Facts, Facts]:
+    """One message, summary or file with its relations: in words, and for programs (numbers, lists, times in seconds)."""
+    if found := file(deps, address):
+        return _file(deps, *found)
     kind, number = parsed(address)
     scope, scopes = readable(deps), Scopes(deps.db)
     if kind == "msg" and scopes.messages([number], scope):
         return _message(deps, deps.store.rows([number])[0])
-    if kind == "sum" and scopes.nodes([number], scope):
-        node = deps.dag.node(number)
-        if node is not None:
-            return _node(deps, node)
+    if kind == "sum" and scopes.nodes([number], scope) and (node := deps.dag.node(number)) is not None:
+        return _node(deps, node)
     raise NotFound(f"{address} does not exist, or you may not read it here")
-
-
-def data(deps: Access, address: str) -> dict[str, Any]:
-    """Explanation for programs of an address that may be read: numbers, lists, times in seconds, the whole text."""
-    if found := file(deps, address):
-        ref, shown = found
-        about = {
-            "address": f"file_{ref.sha[:16]}",
-            "kind": "file",
-            "holds": ref.kind,
-            "mime": ref.mime,
-            "bytes": ref.bytes,
-        }
-        there = deps.payloads.path(ref.sha)
-        return {
-            **about,
-            "sha256": ref.sha,
-            "path": str(there),
-            "there": there.is_file(),
-            "messages": [f"msg_{n}" for n in shown],
-        }
-    kind, number = parsed(address)
-    if kind == "msg":
-        row = deps.store.rows([number])[0]
-        head = row.head
-        return {
-            "address": f"msg_{number}", "kind": "message", "role": head.role, "tool": head.tool_name or None,
-            "session_id": head.session_id, "conversation_id": head.conversation_id, "seq": head.seq,
-            "chars": head.chars, "tokens": head.tokens, "said_at": head.said_at, "stored_at": head.stored_at,
-            "source": head.source or None, "flags": _flags(head.flags),
-            "revises": f"msg_{head.revises}" if head.revises else None,
-            "covered_by": [f"sum_{each}" for each in deps.dag.covering(number)], "text": row.text,
-        }  # fmt: skip
-    node = deps.dag.node(number)
-    if node is None:
-        raise NotFound(f"{address} does not exist, or you may not read it here")
-    below = "msg" if node.depth == 0 else "sum"
-    return {
-        "address": node.address, "kind": "summary", "quality": node.quality, "depth": node.depth, "tokens": node.tokens,
-        "source_tokens": node.source_tokens, "conversation_id": node.conversation_id, "messages": node.message_count,
-        "first": f"msg_{node.first_store_id}", "last": f"msg_{node.last_store_id}", "earliest_at": node.earliest_at,
-        "latest_at": node.latest_at, "sources": [f"{below}_{each}" for each in deps.dag.sources(number)],
-        "condensed_into": [f"sum_{each}" for each in deps.dag.parents(number)],
-        "replaces": f"sum_{node.replaces}" if node.replaces else None, "created_at": node.created_at,
-        "model": node.model or None, "rung": node.rung or None, "checks": _json(node.checks),
-        "dissolved": number in Orders(deps.db).dissolved(), "text": node.text,
-    }  # fmt: skip
-
-
-def _json(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def file(deps: Access, address: str) -> tuple[Ref, list[int]] | None:
@@ -128,16 +74,20 @@ def file(deps: Access, address: str) -> tuple[Ref, list[int]] | None:
     raise NotFound(f"{address} does not exist, or you may not read it here")
 
 
-def _file(deps: Access, ref: Ref, shown: Sequence[int]) -> dict[str, Any]:
-    path = deps.payloads.path(ref.sha)
+def _file(deps: Access, ref: Ref, shown: Sequence[int]) -> tuple[Facts, Facts]:
+    path, address, messages = deps.payloads.path(ref.sha), f"file_{ref.sha[:16]}", [f"msg_{n}" for n in shown]
     more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-    return {
-        "address": f"file_{ref.sha[:16]}",
+    said = {
+        "address": address,
         "is": f"{ref.kind}{f' ({ref.mime})' if ref.mime else ''}, {ref.bytes:,} bytes, kept in a file of its own",
         "file": str(path) if path.is_file() else f"{path} is missing: put it back from a backup",
-        "shown in": ", ".join(f"msg_{n}" for n in shown[:_SHOWN]) + more,
+        "shown in": ", ".join(messages[:_SHOWN]) + more,
         "in the prompt": "as a placeholder; `/lcm show` prints what it holds",
     }
+    return said, {
+        "address": address, "kind": "file", "holds": ref.kind, "mime": ref.mime, "bytes": ref.bytes, "sha256": ref.sha,
+        "path": str(path), "there": path.is_file(), "messages": messages,
+    }  # fmt: skip
 
 
 def parsed(address: str) -> tuple[str, int]:
@@ -151,47 +101,44 @@ def parsed(address: str) -> tuple[str, int]:
     return found[1], int(found[2])
 
 
-def _message(deps: Access, row: Row) -> dict[str, Any]:
+def _message(deps: Access, row: Row) -> tuple[Facts, Facts]:
     head = row.head
     covering = [f"sum_{node_id}" for node_id in deps.dag.covering(head.store_id)]
     tool = f" ({head.tool_name})" if head.tool_name else ""
     place, root = _message_place(deps, head)
-    return {
+    revises = f"msg_{head.revises}" if head.revises else None
+    said = {
         "address": f"msg_{head.store_id}",
         "is": f"{one_line(head.role + tool)}, {counted(head.chars, 'character')}, about {counted(head.tokens, 'token')}",
         "session": f"{head.session_id}, conversation {head.conversation_id}, number {head.seq}",
         "said": moment(head.said_at) if head.said_at else "unknown",
         "stored": f"{moment(head.stored_at)} by {head.source or 'unknown'}",
         "flags": ", ".join(_flags(head.flags)) or "none",
-        "revises": f"msg_{head.revises}" if head.revises else "nothing",
+        "revises": revises or "nothing",
         "covered by": ", ".join(covering) or "no summary",
         "in the prompt": place,
         **(_shown_by(deps, root, head.store_id) if root is not None else {}),
         "text": _short(row.text, _TEXT_CHARS),
     }
+    return said, {
+        "address": said["address"], "kind": "message", "role": head.role, "tool": head.tool_name or None,
+        "session_id": head.session_id, "conversation_id": head.conversation_id, "seq": head.seq,
+        "chars": head.chars, "tokens": head.tokens, "said_at": head.said_at, "stored_at": head.stored_at,
+        "source": head.source or None, "flags": _flags(head.flags), "revises": revises, "covered_by": covering,
+        "text": row.text,
+    }  # fmt: skip
 
 
 def _shown_by(deps: Access, root: Node, store_id: int) -> dict[str, Any]:
     """The summary that the prompt shows instead of a message, and the leaf over it: their authors and checks."""
-    leaf = next((n for n in deps.dag.nodes(deps.dag.covering(store_id)) if _below(deps, n.node_id, root)), root)
+    below = {*deps.dag.nodes_below([root.node_id])}
+    leaf = next((n for n in deps.dag.nodes(deps.dag.covering(store_id)) if n.node_id in below), root)
     out = {"shown by": _origin(root), "checks": root.checks}
     return (
         out
         if leaf.node_id == root.node_id
         else {**out, "leaf over it": _origin(leaf), "checks of the leaf": leaf.checks}
     )
-
-
-def _below(deps: Access, node_id: int, root: Node) -> bool:
-    """Is a node the root, or among what it was condensed from?"""
-    level = {root.node_id}
-    while level:
-        if node_id in level:
-            return True
-        level = {
-            child for each in deps.dag.nodes(sorted(level)) if each.depth for child in deps.dag.sources(each.node_id)
-        }
-    return False
 
 
 def _origin(node: Node) -> str:
@@ -226,24 +173,35 @@ def _message_place(deps: Access, head: Stored) -> tuple[str, Node | None]:
     return "not in the newest prompt, or stored since", None
 
 
-def _node(deps: Access, node: Node) -> dict[str, Any]:
-    sources = deps.dag.sources(node.node_id)
+def _node(deps: Access, node: Node) -> tuple[Facts, Facts]:
     kind = "msg" if node.depth == 0 else "sum"
-    return {
+    sources = [f"{kind}_{each}" for each in deps.dag.sources(node.node_id)]
+    condensed = [f"sum_{each}" for each in deps.dag.parents(node.node_id)]
+    replaces = f"sum_{node.replaces}" if node.replaces else None
+    dissolved = node.node_id in Orders(deps.db).dissolved()
+    said = {
         "address": node.address,
         "is": f"summary of depth {node.depth}, {_said(node)}: {counted(node.source_tokens, 'token')} became {node.tokens:,}",
         "conversation": node.conversation_id,
         "covers": f"{counted(node.message_count, 'message')}, msg_{node.first_store_id} to msg_{node.last_store_id}",
         "times": f"{moment(node.earliest_at)} to {moment(node.latest_at)}",
-        "sources": ", ".join(f"{kind}_{each}" for each in sources[:20]) + (" ..." if len(sources) > 20 else ""),
-        "condensed into": ", ".join(f"sum_{each}" for each in deps.dag.parents(node.node_id)) or "nothing",
-        "replaces": f"sum_{node.replaces}" if node.replaces else "nothing",
+        "sources": ", ".join(sources[:_SHOWN]) + (" ..." if len(sources) > _SHOWN else ""),
+        "condensed into": ", ".join(condensed) or "nothing",
+        "replaces": replaces or "nothing",
         "written": f"{moment(node.created_at)} by {node.model or 'no model'}",
         "checks": node.checks,
         "in the prompt": _node_place(deps, node),
-        "dissolved": "yes" if node.node_id in Orders(deps.db).dissolved() else "no",
+        "dissolved": "yes" if dissolved else "no",
         "text": _short(node.text, _TEXT_CHARS),
     }
+    return said, {
+        "address": node.address, "kind": "summary", "quality": node.quality, "depth": node.depth, "tokens": node.tokens,
+        "source_tokens": node.source_tokens, "conversation_id": node.conversation_id, "messages": node.message_count,
+        "first": f"msg_{node.first_store_id}", "last": f"msg_{node.last_store_id}", "earliest_at": node.earliest_at,
+        "latest_at": node.latest_at, "sources": sources, "condensed_into": condensed, "replaces": replaces,
+        "created_at": node.created_at, "model": node.model or None, "rung": node.rung or None,
+        "checks": dict(node.facts), "dissolved": dissolved, "text": node.text,
+    }  # fmt: skip
 
 
 def _said(node: Node) -> str:
@@ -258,7 +216,7 @@ def _node_place(deps: Access, node: Node) -> str:
     if assembly is not None and node.node_id in assembly.roots:
         return "yes"
     roots = deps.dag.nodes(assembly.roots) if assembly is not None else []
-    above = next((root for root in roots if root.depth > node.depth and _below(deps, node.node_id, root)), None)
+    above = next((root for root in roots if node.node_id in deps.dag.nodes_below([root.node_id])), None)
     if above is not None:
         return f"no, but it is part of {above.address}"
     better = next((root for root in roots if root.replaces == node.node_id), None)
@@ -328,27 +286,20 @@ def dissolve(deps: Access, address: str, *, apply: bool, undo: bool = False) -> 
         raise NotFound(f"{address} does not exist, or you may not read it here")
     orders = Orders(deps.db)
     already = number in orders.dissolved()
-    data: dict[str, Any] = {"address": node.address, "dissolved": (already or apply) and not undo, "applied": apply}
+    instead = "the summaries it was condensed from" if node.depth else "a new summary of its messages"
     if undo:
         orders.keep(number)
-        return {
-            **data,
-            "said": f"{node.address} may be used again." if already else f"{node.address} was not dissolved.",
-        }
-    if already:
-        return {
-            **data,
-            "said": f"{node.address} is dissolved already; `/lcm dissolve {node.address} undo` takes it back.",
-        }
-    instead = "the summaries it was condensed from" if node.depth else "a new summary of its messages"
-    if apply:
+        said = f"{node.address} may be used again." if already else f"{node.address} was not dissolved."
+    elif already:
+        said = f"{node.address} is dissolved already; `/lcm dissolve {node.address} undo` takes it back."
+    elif apply:
         orders.dissolve(number, now=deps.clock())
-        return {
-            **data,
-            "said": f"From the next compaction on {instead} will stand in the prompt. {node.address} stays readable.",
-        }
+        said = f"From the next compaction on {instead} will stand in the prompt. {node.address} stays readable."
+    else:
+        said = (
+            f"{node.address} covers {counted(node.message_count, 'message')}; with apply, {instead} would stand in the "
+            f"prompt from the next compaction on. Dry run. `/lcm dissolve {node.address} apply` orders it."
+        )
     return {
-        **data,
-        "said": f"{node.address} covers {counted(node.message_count, 'message')}; with apply, {instead} would stand in the "
-        f"prompt from the next compaction on. Dry run. `/lcm dissolve {node.address} apply` orders it.",
-    }
+        "address": node.address, "dissolved": (already or apply) and not undo, "applied": apply, "said": said,
+    }  # fmt: skip

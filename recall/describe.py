@@ -6,9 +6,7 @@ Owns the answers of ``lcm_describe``: the overview of a conversation, a summary 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
 from ..errors import BadRequest
 from ..records import Flag, Node
@@ -151,9 +149,10 @@ def _summary(caller: Access, node: Node, source_offset: int, content_offset: int
     out: Answer = {"note": NOTE, "type": "summary", "node_id": node.node_id, **node_frame(node)}
     better = caller.scopes.better([node.node_id])
     out.update(
-        conversation_id=node.conversation_id, created_at=iso(node.created_at), descendant_count=_descendants(caller, node),
+        conversation_id=node.conversation_id, created_at=iso(node.created_at),
+        descendant_count=len(caller.dag.nodes_below([node.node_id])) - 1,
         parents=[f"sum_{parent}" for parent in caller.dag.parents(node.node_id)],
-        verification={"quality": node.quality, "model": node.model, "rung": node.rung, "checks": _checks(node.checks)},
+        verification={"quality": node.quality, "model": node.model, "rung": node.rung, "checks": dict(node.facts)},
         in_prompt=node.node_id in (*caller.roots(), *caller.carried()), expand_hint=node.expand_hint[:MOST_HINT],
     )  # fmt: skip
     out.update(_files_below(caller, node))
@@ -190,24 +189,6 @@ def _files_below(caller: Access, node: Node) -> Answer:
     names = caller.payloads.names_of(shown) if shown else []
     more = {"files_total": len(names)} if len(names) > _MOST_FILES else {}
     return {"files": names[:_MOST_FILES], **more} if names else {}
-
-
-def _checks(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text[:500]
-
-
-def _descendants(caller: Access, node: Node) -> int:
-    """Summaries below a node."""
-    seen: set[int] = set()
-    level = [node.node_id] if node.depth else []
-    while level:
-        below = {child for one in level for child in caller.dag.sources(one)} - seen
-        seen |= below
-        level = [each.node_id for each in caller.dag.nodes(sorted(below)) if each.depth > 0]
-    return len(seen)
 
 
 def _leaf_sources(caller: Access, out: Answer, sources: Sequence[int], offset: int, room: Room, handle: Answer) -> None:

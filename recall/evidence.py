@@ -221,7 +221,7 @@ def _named(caller: Access, question: Question, grant: Grant, pack: Pack, builder
                 known += 1
                 conversations.add(node.conversation_id)
                 builder.node(node, 0, 0)
-                nodes |= _subtree(caller, node)
+                nodes.update(caller.dag.nodes_below([node.node_id]))
                 below |= set(caller.dag.messages_below([node.node_id]))
         elif address.kind == "msg":
             last = address.last if address.last is not None else address.number
@@ -238,15 +238,6 @@ def _named(caller: Access, question: Question, grant: Grant, pack: Pack, builder
     grant.scope = replace(caller.everything(), conversations=tuple(conversations))
     grant.only_messages, grant.only_nodes = frozenset(below), frozenset(nodes)
     return below
-
-
-def _subtree(caller: Access, node: Node) -> set[int]:
-    out, level = {node.node_id}, [node] if node.depth else []
-    while level:
-        children = {child for each in level for child in caller.dag.sources(each.node_id)} - out
-        out |= children
-        level = [each for each in caller.dag.nodes(sorted(children)) if each.depth]
-    return out
 
 
 class _Builder:

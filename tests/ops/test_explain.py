@@ -35,7 +35,7 @@ def world(tmp_path: Path) -> Talk:
 
 
 def told(world: Talk, address: str, session_id: str | None = "new") -> dict[str, Any]:
-    return explain.explain(deps(world, session_id), address)
+    return explain.explain(deps(world, session_id), address)[0]
 
 
 @pytest.mark.parametrize("asked_from", ["new", "old", None])
