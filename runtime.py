@@ -16,6 +16,7 @@ import weakref
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -73,7 +74,7 @@ from .storage.meta import Health
 from .storage.payloads import Payloads, folder_of
 from .store import SEARCH_WAITS_S, MessageStore
 from .text import tokens
-from .text.recall_policy import RECALL_POLICY
+from .text.markup import RECALL_POLICY
 from .text.tokens import Exact
 
 T = TypeVar("T")
@@ -242,22 +243,18 @@ class Runtime:
         )
 
     def _metrics_written(self, error: OSError | None) -> None:
-        if error is None:
-            self.health.resolved(_METRICS)
-        else:
-            remedy = "LCM_METRICS_PATH must name a file in a folder that Hermes may write"
-            self.health.degraded(_METRICS, error, severity="warning", remedy=remedy)
+        remedy = "LCM_METRICS_PATH must name a file in a folder that Hermes may write"
+        self.health.tell(_METRICS, error, severity="warning", remedy=remedy)
 
     def _cosines(self) -> Cosines | None:
         """Cosines of the encoder, where one is asked for."""
         return Semantic(self._encoder_told).cosines if self.config.semantic else None
 
     def _encoder_told(self, error: Exception | None) -> None:
-        if error is None:
-            self.health.resolved(_ENCODER)
-        else:
-            remedy = "run `pip install 'hermes-lcm[semantic]'` in Hermes' environment and restart it, or set LCM_SEMANTIC=false"
-            self.health.degraded(_ENCODER, error, severity="warning", remedy=remedy)
+        remedy = (
+            "run `pip install 'hermes-lcm[semantic]'` in Hermes' environment and restart it, or set LCM_SEMANTIC=false"
+        )
+        self.health.tell(_ENCODER, error, severity="warning", remedy=remedy)
 
     def summarise(self, task: SummaryTask, **limits: Any) -> Summary:
         """The ladder, counted and timed."""
@@ -352,10 +349,7 @@ class Runtime:
             lost = Survey(db).lost_tables()
         except StoreCorrupt:  # a page of the notes is damaged: whoever needs them meets it
             return []
-        if lost:
-            self.health.degraded(_TABLES, f"lost: {', '.join(lost)}", remedy="run `/lcm doctor repair`")
-        else:
-            self.health.resolved(_TABLES)
+        self.health.tell(_TABLES, f"lost: {', '.join(lost)}" if lost else "", remedy="run `/lcm doctor repair`")
         return lost
 
     def _make_indexes(self, db: Database, lost: list[str]) -> None:
@@ -395,11 +389,8 @@ class Runtime:
 
     def _note_unread(self, count: int) -> None:
         """Note how many messages could not be read when they were to be indexed."""
-        if count:
-            told = f"stored messages that cannot be read, so that no search finds them: {count}"
-            self.health.degraded(_UNREAD, told, remedy="run `/lcm doctor deep`, which names them")
-        else:
-            self.health.resolved(_UNREAD)
+        told = f"stored messages that cannot be read, so that no search finds them: {count}"
+        self.health.tell(_UNREAD, told if count else "", remedy="run `/lcm doctor deep`, which names them")
 
     def _index_waiting(self, *, seconds: float = SEARCH_WAITS_S) -> int:
         """Index what waits for it, for so many seconds; how many messages wait still."""
@@ -766,30 +757,17 @@ class Runtime:
         """A session, or the process, ends: keep the states, let its list go, and make the file small."""
         self.health.resolved(_FILE)
         self.save_states()
-        try:
+        with self.health.watched("upkeep"), suppress(StoreReadOnly):  # who may only read has nothing to keep up
             if session_id:
                 self.ingest.ended(session_id)
             if not session_id or not self.ingest.busy:
                 self.upkeep.at_end()
             elif (session := self.find_session(session_id)) is not None:
                 self.upkeep.session_ended(session.conversation_id)
-        except StoreReadOnly:
-            pass  # a process that may only read has nothing to keep up
-        except StoreError as exc:
-            self.health.degraded("upkeep", exc, severity="warning")
-        else:
-            self.health.resolved("upkeep")
-
-    def _save_costs(self) -> None:
-        try:
-            self.costs.save()
-        except StoreError as exc:
-            self.health.degraded(_COSTS, exc, severity="warning")
-        else:
-            self.health.resolved(_COSTS)
 
     def _between_turns(self, stopped: Callable[[], bool]) -> None:
-        self._save_costs()
+        with self.health.watched(_COSTS):
+            self.costs.save()
         self.upkeep.between_turns(stopped)
         self.schedule.between_turns()
 
@@ -798,15 +776,12 @@ class Runtime:
         self.health.keep(_BREAKER, self.breaker.dump())
         self.health.keep(_SPEND, self.spend.dump())
         self.health.keep(_DAILY, self.daily.dump())
-        self._save_costs()
+        with self.health.watched(_COSTS):
+            self.costs.save()
         self.health.keep(_CALIBRATION, self.calibration.dump())
         self.health.save()
-        try:
+        with self.health.watched("write-ahead log"):
             self.db.optimise()
-        except StoreError as exc:
-            self.health.degraded("write-ahead log", exc, severity="warning")
-        else:
-            self.health.resolved("write-ahead log")
 
 
 def answer_tokens(context_length: int) -> int:

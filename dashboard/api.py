@@ -19,8 +19,8 @@ from ..host import facts
 from ..recall.access import Access
 from ..recall.paging import dumps
 from ..runtime import Runtime, by_itself, file_of
-from . import conversation, knowledge, now, prompts, verbs
-from . import settings as page_of_settings
+from . import conversation, now, prompts, verbs
+from . import verbs as page_of_settings
 from .look import Answer, Hidden, Look
 
 
@@ -45,8 +45,8 @@ PAGES: Mapping[str, Page] = {
     "prompt": Page(prompts.prompt),
     "compare": Page(prompts.compare),
     "search": Page(verbs.search, texts=True),
-    "exam": Page(knowledge.exam),
-    "ledger": Page(knowledge.ledger),
+    "exam": Page(verbs.exam),
+    "ledger": Page(verbs.ledger),
     "settings": Page(page_of_settings.settings, empty=True),
     "verbs": Page(verbs.listed, empty=True),
     "journal": Page(verbs.journal, empty=True),

@@ -20,7 +20,7 @@ from ..records import Assembly, Flag, Node, in_order
 from ..session import Cut
 from ..store import Segment
 from ..text import markup
-from ..text.recall_policy import RECALL_POLICY
+from ..text.markup import RECALL_POLICY
 from .look import Answer, Look
 
 _PAGE: Final = 25

@@ -1,5 +1,6 @@
 """
-Verbs of ``hermes lcm`` and the search of the agent's tool, for the tab: the same words, functions and refusals.
+Verbs of ``hermes lcm`` and the search of the agent's tool, for the tab: the same words, functions and refusals; settings, exam
+and ledger with them.
 
 What changes something is shown first. To do it, the page sends back a digest of what it showed, and it is refused where the
 same question has another answer by then.
@@ -8,14 +9,22 @@ same question has another answer by then.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
 
 from ..command import FOUND, OK, VERBS, Verb, Words, flagged, parsed, perform, refused
+from ..command import answer as verb
+from ..config import KNOBS, setting_text
 from ..errors import BadRequest, LcmError
+from ..ledger.table import STRUCK
 from ..ops import journal as kept
+from ..ops import presets
 from ..ops.answers import at_terminal
+from ..ops.replay import REACHED
+from ..ops.status import last_exam, telling
+from ..recall import ledger as stated
 from ..text.printable import printable
 from ..tools import call
 from .look import Answer, Hidden, Look
@@ -104,3 +113,54 @@ def journal(look: Look) -> Answer:
     if not look.full:  # what was typed and answered may quote what was said
         found = [{"at": each["at"], "words": each["words"].partition(" ")[0], "said": ""} for each in found]
     return {"entries": found[offset : offset + limit], "offset": offset, "more": len(found) > offset + limit}
+
+
+# -- settings, exam, ledger ----------------------------------------------------------------------------
+def settings(look: Look) -> Answer:
+    """Every setting, and the presets by name."""
+    config = look.deps.config
+    return {
+        "settings": [
+            {"name": name, "env": knob.env, "source": config.provenance(name), "default": setting_text(knob.default),
+             "expected": knob.expected, "meaning": knob.meaning, "replayed": name in REACHED,
+             "value": setting_text(getattr(config, name)) if look.full or not telling(name) else None}
+            for name, knob in KNOBS.items()
+        ],
+        "refused": [str(problem) for problem in config.problems if look.full or not telling(problem.name)],
+        "presets": [{"name": each.name, "summary": each.summary} for each in (*presets.CHOICES, *presets.PRESETS)],
+    }  # fmt: skip
+
+
+def exam(look: Look) -> Answer:
+    """The last grade; with ``ask`` the exam is held now, as ``hermes lcm exam`` does, and says each probe."""
+    if not look.text("ask"):
+        return {"asked": False, **(last_exam(look.deps) or {})}
+    done = verb("exam", look.deps)
+    if "kinds" not in done.data:
+        raise BadRequest(str(done.data.get("error", done.text)))
+    data = {**done.data, "asked": True}
+    if not look.full:
+        del data["probes"]
+    return data
+
+
+def ledger(look: Look) -> Answer:
+    """Facts that were stated, pinned ones first, then the newest, struck ones last; without texts only how many."""
+    found, seen = stated.entries(look.deps)
+    out: Answer = {
+        "session_id": look.session.session_id,
+        "kinds": dict(Counter(entry.fact.kind for entry in found)),
+        "marks": dict(Counter(entry.mark for entry in found if entry.mark)),
+        "contradictions": sum(bool(entry.contradicts) for entry in found),
+        "behind": seen.behind,
+    }
+    if not look.full:
+        return out
+    offset, limit, kind = look.whole("offset"), look.whole("limit", _PAGE, most=200), look.text("kind")
+    shown = [entry for entry in stated.about(found, look.text("about"), struck=True) if kind in ("", entry.fact.kind)]
+    shown.sort(key=lambda entry: entry.mark == STRUCK)
+    page = shown[offset : offset + limit]
+    return {
+        **out, "entries": [stated.render_entry(look.deps, entry) for entry in page], "offset": offset, "total": len(shown),
+        "more": len(shown) > offset + limit,
+    }  # fmt: skip

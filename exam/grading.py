@@ -25,7 +25,7 @@ from ..session import Cut, Session
 from ..storage.meta import Meta
 from ..store import Segment
 from ..text import markup
-from ..text.recall_policy import RECALL_POLICY
+from ..text.markup import RECALL_POLICY
 from .probes import WORD, Probe, finished_requests, probes, verbatim, words_of
 
 LAST: Final = "exam:last"

@@ -202,21 +202,15 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
 
 
 def _tell(deps: Access, held: Sequence[int], unswept: bool) -> None:
-    if held:
-        first = ", ".join(f"msg_{each}" for each in held[:_SHOWN])
-        deps.health.degraded(
-            _HELD, f"{len(held)} message(s) that the fleet purged are HELD HERE, so they stay: {first}", severity="warning",
-            remedy="`hermes lcm pin NAME undo` lets one go; then it is purged here too",
-        )  # fmt: skip
-    else:
-        deps.health.resolved(_HELD)
-    if unswept:
-        deps.health.degraded(
-            _UNSWEPT, "what the fleet purged may be left in free pages of the file", severity="warning",
-            remedy="run `hermes lcm fleet pull` while Hermes does not run: it rewrites the file",
-        )  # fmt: skip
-    else:
-        deps.health.resolved(_UNSWEPT)
+    first = ", ".join(f"msg_{each}" for each in held[:_SHOWN])
+    deps.health.tell(
+        _HELD, f"{len(held)} message(s) that the fleet purged are HELD HERE, so they stay: {first}" if held else "",
+        severity="warning", remedy="`hermes lcm pin NAME undo` lets one go; then it is purged here too",
+    )  # fmt: skip
+    deps.health.tell(
+        _UNSWEPT, "what the fleet purged may be left in free pages of the file" if unswept else "", severity="warning",
+        remedy="run `hermes lcm fleet pull` while Hermes does not run: it rewrites the file",
+    )  # fmt: skip
 
 
 def _refuse_without_right(server: Connection[tuple[Any, ...]]) -> None:

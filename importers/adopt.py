@@ -238,27 +238,16 @@ def _workplace(path: Path) -> Path:
 
 
 def _in_place(deps: Access, path: Path, payloads: str | None, progress: Progress) -> Adoption:
-    work = _workplace(path)
-    kept = backup.stamped(path, deps.clock(), KEPT)
     files.refuse_shared(path)
-    progress("checking the original", 0, 0)
-    if problems := files.quick_check(path):
-        raise StoreCorrupt(
-            f"{path} is damaged ({problems[0]}); save what can be saved of it first, then adopt the copy"
-        )
+    _refuse_damaged(path)
+    db = Database(_workplace(path))
     try:
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        done = _built(deps, path, work, payloads, kept, progress)
-        files.seal(work)
-        progress("checking the new file", 0, 0)
-        verdict = files.verify(work)
-        if not verdict.sound or verdict.counts.get("messages", 0) < done.found["messages"]:
-            raise StoreCorrupt(f"the new file is not sound, so nothing was replaced: {'; '.join(verdict.problems[:3])}")
-        _unchanged(path, done)
-        files.exchange(deps.db, work, kept)
-    except OSError as exc:
-        raise StoreError(f"{work}: {exc.strerror or exc}") from exc
-    return replace(done, in_place=True, kept=kept)
+        done = _beside(parts_on(deps, db), path, payloads, progress)
+    finally:
+        db.close()
+    progress("checking the new file", 0, 0)
+    _replace_by(deps.db, db.path, done)
+    return done
 
 
 def is_earlier(path: Path) -> bool:
@@ -272,47 +261,46 @@ def is_earlier(path: Path) -> bool:
 
 def adopt_beside(deps: Access, progress: Progress = silent) -> Adoption:
     """Take the file at our place into the stand-in that ``deps`` work on, and prove that everything is there."""
-    path = deps.db.path
-    if problems := files.quick_check(path):
-        raise StoreCorrupt(
-            f"{path} is damaged ({problems[0]}); save what can be saved of it first, then adopt the copy"
-        )
-    kept = backup.stamped(path, deps.clock(), KEPT)
-    return replace(_take_in(deps, path, None, progress, {"kept": str(kept)}), in_place=True, kept=kept)
+    _refuse_damaged(deps.db.path)
+    return _beside(deps, deps.db.path, None, progress)
 
 
 def exchange(deps: Access, done: Adoption) -> None:
     """Let the stand-in take the place of the file that was adopted into it; that one is kept. Raises StoreError."""
-    path, work = deps.db.path, deps.db.file
-    assert done.kept is not None
-    _unchanged(path, done)
+    work = deps.db.file
     deps.db.close()
+    _replace_by(deps.db, work, done)
+    deps.db.use(deps.db.path)
+
+
+def _refuse_damaged(path: Path) -> None:
+    if problems := files.quick_check(path):
+        raise StoreCorrupt(
+            f"{path} is damaged ({problems[0]}); save what can be saved of it first, then adopt the copy"
+        )
+
+
+def _beside(deps: Access, path: Path, payloads: str | None, progress: Progress) -> Adoption:
+    """Take the file at our place into the database of ``deps``, which is to take its place."""
+    kept = backup.stamped(path, deps.clock(), KEPT)
+    return replace(_take_in(deps, path, payloads, progress, {"kept": str(kept)}), in_place=True, kept=kept)
+
+
+def _replace_by(db: Database, work: Path, done: Adoption) -> None:
+    """Let the new file take the original's place, if it is sound and nobody has written into the original since."""
+    assert done.kept is not None
+    with Foreign(done.path) as opened:
+        if _opened(opened, None).counts() != done.found:
+            raise StoreBusy(f"{done.path} has changed since it was read; end what writes into it and adopt again")
     files.seal(work)
     verdict = files.verify(work)
     if not verdict.sound or verdict.counts.get("messages", 0) < done.found["messages"]:
         raise StoreCorrupt(f"{work} is not sound, so nothing was replaced: {'; '.join(verdict.problems[:3])}")
     try:
         done.kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        files.exchange(deps.db, work, done.kept)
+        files.exchange(db, work, done.kept)
     except OSError as exc:
         raise StoreError(f"{work}: {exc.strerror or exc}") from exc
-    deps.db.use(path)
-
-
-def _unchanged(path: Path, done: Adoption) -> None:
-    """Refuse an original that somebody wrote into since it was read."""
-    with Foreign(path) as opened:
-        if _opened(opened, None).counts() != done.found:
-            raise StoreBusy(f"{path} has changed since it was read; end what writes into it and adopt again")
-
-
-def _built(deps: Access, path: Path, work: Path, payloads: str | None, kept: Path, progress: Progress) -> Adoption:
-    db = Database(work)
-    try:
-        parts = parts_on(deps, db)
-        return _take_in(parts, path, payloads, progress, {"kept": str(kept)})
-    finally:
-        db.close()
 
 
 def parts_on(deps: Access, db: Database, *, ready: bool = True) -> Access:

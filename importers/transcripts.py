@@ -1,19 +1,30 @@
 """
-Files with conversations: our own exports, and transcripts of OpenAI messages (JSON or JSONL).
+Files with conversations and their import: our own exports exactly, and transcripts of OpenAI messages (JSON or JSONL).
 
-Reads and checks; what becomes of it is ``importers``' business. A file that cannot be read says in which line, and what is there.
+A file that cannot be read says in which line, and what is there. Importing the same file again adds nothing. A session that is
+stored with other messages is refused.
 """
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BadRequest
+from ..ops import backup
+from ..ops.render import counted, moment
+from ..records import Flag, Stored
+from ..session import Cut, Session
+from ..storage.files import Progress, silent
+from ..store import NewRow, Segment
 from ..text import content
+from .ledger import MESSAGE, Ledger, Source
 
 #: Newest format of an export that is understood.
 FORMAT: Final = 2
@@ -192,3 +203,209 @@ def _line(path: Path, number: int, raw: str) -> Line:
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as exc:
         raise BadRequest(f"{path}, line {number}: {_short(raw)} is not a line of an export ({exc})") from exc
+
+
+if TYPE_CHECKING:
+    from ..ingest.filters import WriteFilters
+    from ..recall.access import Access
+
+KIND = "file"
+# -- taking in -------------------------------------------------------------------------------------------
+_ROLES = {"system", "user", "assistant", "tool", "developer", "function"}
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """``present``: messages that were there already; ``added``: those written now (or, in a dry run, to be written).
+
+    ``about``: what a transcript holds, by name: its roles, its times, who may read it, and what is odd in it.
+    """
+
+    sessions: tuple[str, ...]
+    present: int
+    added: int
+    exact: bool
+    backup: Path | None = None
+    about: tuple[tuple[str, str], ...] = ()
+
+
+def plan(deps: Access, path: Path) -> tuple[File, Imported]:
+    """Plan of an import. Changes nothing."""
+    if not deps.trusted:
+        raise BadRequest("conversations are imported at the terminal: hermes lcm import <file>")
+    found = read_file(path)
+    last = len(found.conversations) - 1
+    present = sum(
+        _present(deps, each, whole=n == last or not found.exact) for n, each in enumerate(found.conversations)
+    )
+    total = sum(len(each.lines) for each in found.conversations)
+    shown = found.conversations[-1].sessions if found.exact else [each.sessions[0] for each in found.conversations]
+    names = tuple(str(each["session_id"]) for each in shown)
+    return found, Imported(names, present, total - present, found.exact, about=() if found.exact else _about(found))
+
+
+def _about(found: File) -> tuple[tuple[str, str], ...]:
+    """Contents of a transcript in a line, so that a mistake is seen before it is stored."""
+    messages = [line.message for each in found.conversations for line in each.lines]
+    roles = Counter(str(message["role"]) for message in messages)
+    times = sorted(when for when in map(content.said_at, messages) if when is not None)
+    said = (
+        f"{moment(times[0])} to {moment(times[-1])}" if times else "none in the file, so the time of the import counts"
+    )
+    about = [("roles", ", ".join(f"{count} {role}" for role, count in roles.items())), ("times", said)]
+    about.append(("readable", "at the terminal only"))
+    odd = {
+        f"a role that no model knows ({', '.join(sorted(roles.keys() - _ROLES))})": sum(
+            roles[each] for each in roles.keys() - _ROLES
+        ),
+        "content that is not text": sum(not isinstance(m.get("content", ""), str | list | None) for m in messages),
+        "neither content nor calls": sum("content" not in m and not m.get("tool_calls") for m in messages),
+        "a timestamp that is not a time": sum("timestamp" in m and content.said_at(m) is None for m in messages),
+    }
+    about += [("to check", f"{counted(count, 'message')} with {what}") for what, count in odd.items() if count]
+    return tuple(about)
+
+
+def _present(deps: Access, conversation: Conversation, *, whole: bool) -> int:
+    """Number of the file's messages that are here. An ancestor of a branch may have gone on here; the branch itself may not."""
+    name = str(conversation.sessions[0]["session_id"])
+    session = deps.sessions.find(name) if deps.db.exists else None
+    if session is None:
+        return 0
+    here = _stored(deps, session)
+    both = list(zip(here, conversation.lines, strict=False))
+    if (whole and len(here) > len(conversation.lines)) or not all(_same(row, line) for row, line in both):
+        raise BadRequest(f"{name} is stored already with other messages; an import never mixes two conversations")
+    return len(both)
+
+
+def _stored(deps: Access, session: Session) -> list[Stored]:
+    """A conversation's own rows as they were stored."""
+    return sorted(deps.store.heads([Segment(session.conversation_id)]), key=lambda row: row.seq)
+
+
+def _same(row: Stored, line: Line) -> bool:
+    """Is it the same message? Of one whose secrets were taken out the digest is still that of what was said."""
+    if row.flags & line.flags & Flag.REDACTED:
+        return row.role == line.message.get("role")
+    return row.digest == content.canonical_core(line.message).digest
+
+
+# -- taking in -------------------------------------------------------------------------------------------
+def take_in(deps: Access, path: Path, progress: Progress = silent) -> Imported:
+    """Import what is not there yet."""
+    found, planned = plan(deps, path)
+    if not planned.added:
+        return planned
+    made = backup.back_up(deps, progress).path if deps.db.exists else None
+    ledger = Ledger(deps.db)
+    source = ledger.begin(f"file:{path.resolve()}", KIND, {"exact": found.exact}, now=deps.clock())
+    work = _Import(deps, ledger, source, found, progress)
+    for conversation in found.conversations:
+        work.import_conversation(conversation)
+    ledger.finish(source, {"exact": found.exact}, now=deps.clock())
+    return replace(planned, backup=made)
+
+
+class _Import:
+    """One file on its way in. ``ids``: addresses of the file to those here."""
+
+    def __init__(self, deps: Access, ledger: Ledger, source: Source, found: File, progress: Progress) -> None:
+        self._deps, self._ledger, self._source, self._found, self._progress = deps, ledger, source, found, progress
+        self._total = sum(len(each.lines) for each in found.conversations)
+        self._done = 0
+        self.ids: dict[int, int] = {}
+
+    def import_conversation(self, conversation: Conversation) -> None:
+        deps = self._deps
+        sessions = self._sessions(conversation)
+        own = next(iter(sessions.values()))
+        here = _stored(deps, own)
+        self.ids.update({line.old_id: row.store_id for row, line in zip(here, conversation.lines, strict=False)})
+        self._done += min(len(here), len(conversation.lines))
+        if conversation.cut is not None and not here:
+            without = [self.ids[each] for each in conversation.without if each in self.ids]
+            deps.sessions.fork_at(own.conversation_id, Cut(*conversation.cut), without)
+        first = 0 if conversation.fork_seq is None else conversation.fork_seq
+        places = _Places(conversation.lines, first)
+        rest = conversation.lines[len(here) :]
+        for _, group in groupby(rest, key=lambda line: (line.session_id, line.source, line.stored_at)):
+            rows = list(group)
+            for at in range(0, len(rows), _BATCH):
+                self._append(sessions, rows[at : at + _BATCH], places)
+
+    def _append(self, sessions: Mapping[str, Session], part: Sequence[Line], places: _Places) -> None:
+        """One transaction: rows, their notes, and which are duplicates."""
+        deps, session, stored_at = self._deps, sessions[part[0].session_id], part[0].stored_at
+        rows = [_row(line, self.ids, deps.filters, places) for line in part]
+        with deps.db.transaction():
+            new = deps.store.append(
+                session.conversation_id, session.session_id, deps.store.last_seq(session.conversation_id), rows,
+                source=part[0].source, now=deps.clock() if stored_at is None else stored_at,
+            )  # fmt: skip
+            self._ledger.note(
+                self._source, MESSAGE, [(f"{line.session_id}:{line.seq}", n) for line, n in zip(part, new, strict=True)]
+            )
+            self.ids.update({line.old_id: store_id for line, store_id in zip(part, new, strict=True) if line.old_id})
+            copies = [
+                (store_id, line.repeats) for line, store_id in zip(part, new, strict=True) if line.repeats is not None
+            ]
+            self._ledger.mark([(copy, self.ids[original]) for copy, original in copies if original in self.ids])
+        self._done += len(part)
+        self._progress("storing", self._done, self._total)
+
+    def _sessions(self, conversation: Conversation) -> dict[str, Session]:
+        deps = self._deps
+        above = self._found.conversations[conversation.parent] if conversation.parent is not None else None
+        parent = deps.sessions.find(str(above.sessions[-1]["session_id"])) if above is not None else None
+        out: dict[str, Session] = {}
+        before: Session | None = None
+        for each in conversation.sessions:
+            name = str(each["session_id"])
+            known = deps.sessions.find(name)
+            before = known or deps.sessions.open(
+                name,
+                now=float(each.get("started_at") or deps.clock()),
+                platform=str(each.get("platform") or ""),
+                host_key=each.get("host_key") or None,
+                parent=before or parent,
+                origin="rotation" if before else "branch" if parent else "start",
+                fork_seq=conversation.fork_seq if before is None else None,
+                model=str(each.get("model") or ""),
+                principal=each.get("principal") or None,
+            )
+            out[name] = before
+            if known is None and each.get("ended_at"):
+                deps.sessions.end(name, now=float(each["ended_at"]), reason=str(each.get("end_reason") or ""))
+        return out
+
+
+class _Places:
+    """Positions of the file as positions here: the same, unless rows are missing in the file and numbers move up."""
+
+    def __init__(self, lines: Sequence[Line], first: int) -> None:
+        self._seqs = [line.seq for line in lines]
+        self._first = first
+        self._same = self._seqs == list(range(first + 1, first + len(lines) + 1))
+
+    def pos(self, line: Line) -> float | None:
+        """None: at the end, where the row is appended."""
+        if line.pos == line.seq:
+            return None
+        if self._same or line.pos < self._first:
+            return line.pos
+        whole = int(line.pos)
+        return self._first + bisect_right(self._seqs, whole) + (line.pos - whole)
+
+
+def _row(line: Line, ids: Mapping[int, int], filters: WriteFilters, places: _Places) -> NewRow:
+    message = content.read_message(line.message)
+    if line.stored_json is not None:
+        message = replace(message, stored_json=line.stored_json.encode("utf-8"), value=None)
+    return NewRow(
+        filters.stored_form(message),
+        pos=places.pos(line),
+        revises=ids.get(line.revises) if line.revises is not None else None,
+        flags=line.flags,
+    )

@@ -18,7 +18,7 @@ from ..storage.files import Progress, header, silent
 from ..storage.foreign import EARLIER, HOST, OPENCLAW, OURS, Foreign
 from ..text.printable import one_line
 from ..text.printable import typed as quoted
-from . import adopt, duplicates, export, host_sessions, importer, openclaw, rescue
+from . import adopt, duplicates, export, host_sessions, openclaw, rescue, transcripts
 
 if TYPE_CHECKING:
     from ..recall.access import Access
@@ -80,7 +80,7 @@ def _import(deps: Access, words: Words) -> Answer:
     if deps.trusted and _of_lossless_claw(deps, path):
         mapped = openclaw.Mapped(summaries=True)
         return lossless_claw(deps, path, mapped, apply=words.apply, progress=words.progress)
-    done = importer.take_in(deps, path, words.progress) if words.apply else importer.plan(deps, path)[1]
+    done = transcripts.take_in(deps, path, words.progress) if words.apply else transcripts.plan(deps, path)[1]
     kind = "an export of this plugin, taken in exactly" if done.exact else "a transcript"
     names = ", ".join(map(one_line, done.sessions))
     lines = [f"{one_line(str(path))}: {kind}; {'session' if len(done.sessions) == 1 else 'sessions'} {names}"]

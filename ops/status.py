@@ -11,9 +11,10 @@ import importlib.util
 import os
 import re
 import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from ..recall.access import Access
 from ..storage import durable
 from ..storage.meta import Meta
 from ..text.redact import CATALOGUE
-from . import costs, gitinfo, presets
+from . import costs, presets
 from .backup import backup_folder, rotate_path
 from .orders import Orders
 from .retention import HOUR_S, by_step, due, last_round
@@ -377,7 +378,7 @@ def spend(deps: Access) -> dict[str, Any]:
 
 def plugin(deps: Access) -> dict[str, Any]:
     """Release that runs, its place, and its commit as far as that can be read."""
-    git = gitinfo.identity(PLUGIN)
+    git = identity(PLUGIN)
     return {
         "plugin_version": version(),
         "plugin_path": str(PLUGIN),
@@ -533,3 +534,35 @@ def problems(deps: Access, database: Mapping[str, Any]) -> list[dict[str, Any]]:
         for each in remembered(deps)
     )
     return out
+
+
+# -- commit of a checkout, as git tells it -------------------------------------------------------------
+# No lock of the index is taken, and no monitor of the user's is started.
+_STATUS = ("-c", "core.fsmonitor=false", "--no-optional-locks", "status", "--porcelain=v2", "--branch", "-uno")
+
+
+@dataclass(frozen=True, slots=True)
+class GitIdentity:
+    """Commit and branch of a checkout; ``dirty``: a tracked file has changed (None: unknown)."""
+
+    commit: str | None = None
+    branch: str | None = None
+    dirty: bool | None = None
+
+
+def identity(folder: Path) -> GitIdentity:
+    """Identity of the checkout that ``folder`` is the top of. All is None without git, or where it does not answer."""
+    if not (folder / ".git").exists():
+        return GitIdentity()
+    try:
+        call = ["git", "-C", str(folder), *_STATUS]
+        done = subprocess.run(call, capture_output=True, text=True, timeout=1.0, check=True)  # noqa: S603 - only constants
+    except (OSError, subprocess.SubprocessError):
+        return GitIdentity()
+    heads = dict(line[2:].split(" ", 1) for line in done.stdout.splitlines() if line.startswith("# "))
+    commit, branch = heads.get("branch.oid"), heads.get("branch.head")
+    return GitIdentity(
+        commit if commit != "(initial)" else None,
+        branch if branch != "(detached)" else None,
+        any(not line.startswith("#") for line in done.stdout.splitlines()),
+    )

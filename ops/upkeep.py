@@ -82,13 +82,8 @@ class Upkeep:
         following = next((each for each in known if isinstance(last, int) and each > last), known[0])
         found = seals.broken(self._db, following)
         meta.note(_SAMPLED, following)
-        topic = f"silent damage {following}"
-        if found:
-            health.degraded(
-                topic, "; ".join(found), remedy="`hermes lcm doctor deep` says what was changed, and what to do"
-            )
-        else:
-            health.resolved(topic)
+        remedy = "`hermes lcm doctor deep` says what was changed, and what to do"
+        health.tell(f"silent damage {following}", "; ".join(found), remedy=remedy)
 
     def session_ended(self, conversation_id: int) -> None:
         """A session ends while others go on: its own rows are packed, everything else is the worker's. Raises StoreError."""

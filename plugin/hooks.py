@@ -136,14 +136,10 @@ def sent(runtime: Runtime, session_id: str, messages: Messages, transcript: Tran
     if not runtime.rewrites.watched(session_id):
         return
     why = runtime.rewrites.sent(runtime.session(session_id), messages, transcript)
-    topic = f"request rewrite of {session_id}"
-    if why:
-        runtime.health.degraded(
-            topic, f"a request was sent without its placeholders: {why}", severity="warning",
-            remedy="nothing to do: the next request begins with a compaction that takes the archived messages out",
-        )  # fmt: skip
-    else:
-        runtime.health.resolved(topic)
+    runtime.health.tell(
+        f"request rewrite of {session_id}", why and f"a request was sent without its placeholders: {why}", severity="warning",
+        remedy="nothing to do: the next request begins with a compaction that takes the archived messages out",
+    )  # fmt: skip
 
 
 def llm_request(request: Any = None, session_id: str = "", api_mode: str = "", **_: Any) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from agent.context_engine import ContextEngine
 
 from ..host.facts import HOOKS
 from ..host.offers import Offers
-from ..text.recall_policy import RECALL_POLICY
+from ..text.markup import RECALL_POLICY
 
 if TYPE_CHECKING:
     from ..engine import LCMEngine

@@ -14,7 +14,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -163,6 +164,25 @@ class Health:
             del self._problems[topic]
             self._unsaved.add(topic)
         self.save()
+
+    def tell(
+        self, topic: str, problem: BaseException | str | None, *, severity: str = "error", remedy: str = ""
+    ) -> None:
+        """A topic as it is now: what is wrong with it, or nothing."""
+        if problem:
+            self.degraded(topic, problem, severity=severity, remedy=remedy)
+        else:
+            self.resolved(topic)
+
+    @contextmanager
+    def watched(self, topic: str) -> Iterator[None]:
+        """Work whose failure in the database is a warning, until it works again."""
+        try:
+            yield
+        except StoreError as exc:
+            self.degraded(topic, exc, severity="warning")
+        else:
+            self.resolved(topic)
 
     def written(self) -> None:
         """Note that something was stored: failures to begin, or for want of a lock, of room or of a right, are over."""

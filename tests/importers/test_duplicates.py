@@ -11,7 +11,7 @@ import pytest
 from worlds.home import Home, healthy
 
 from hermes_lcm.command import OK, answer
-from hermes_lcm.importers import duplicates, importer
+from hermes_lcm.importers import duplicates, transcripts
 from hermes_lcm.importers.ledger import Ledger
 from hermes_lcm.ingest.transcript import Transcripts
 from hermes_lcm.ops.doctor.checks import doctor
@@ -36,7 +36,7 @@ def damaged(home: Path, *, times: int = 3) -> Access:
         ]
     path.write_text("\n".join(json.dumps(row) for row in rows))
     deps = Home(home).deps(None, trusted=True)
-    importer.take_in(deps, path)
+    transcripts.take_in(deps, path)
     return deps
 
 
@@ -104,7 +104,7 @@ def test_an_interrupted_marking_goes_on(tmp_path: Path) -> None:
     """A conversation is marked as a whole: half of a replay proves nothing."""
     deps = damaged(tmp_path)
     (tmp_path / "other.jsonl").write_text((tmp_path / "chat.jsonl").read_text())
-    importer.take_in(deps, tmp_path / "other.jsonl")
+    transcripts.take_in(deps, tmp_path / "other.jsonl")
 
     def stop(what: str, _done: int, _total: int) -> None:
         if what == "marking":

@@ -14,7 +14,7 @@ from worlds.home import Home, digest, healthy
 
 from hermes_lcm.command import OK, answer
 from hermes_lcm.errors import BadRequest, NotFound
-from hermes_lcm.importers import export, importer
+from hermes_lcm.importers import export, transcripts
 from hermes_lcm.importers.ledger import Ledger
 from hermes_lcm.ingest.transcript import Transcripts
 from hermes_lcm.ops import backup
@@ -56,7 +56,7 @@ def test_an_export_comes_back_exactly(world: Home, tmp_path: Path) -> None:
     """Every stored JSON, time, flag, source and place; exporting it again gives the same file."""
     made = export.export(world.deps(), None, "jsonl")
     deps = elsewhere(tmp_path)
-    importer.take_in(deps, made.path)
+    transcripts.take_in(deps, made.path)
     again = export.export(deps, "s1", "jsonl")
 
     assert lines_of(again.path) == lines_of(made.path)
@@ -131,7 +131,7 @@ def test_importing_twice_is_importing_once(world: Home, tmp_path: Path) -> None:
     """The second time finds everything there and makes no backup."""
     made = export.export(world.deps(), None, "jsonl")
     deps = elsewhere(tmp_path)
-    first, second = importer.take_in(deps, made.path), importer.take_in(deps, made.path)
+    first, second = transcripts.take_in(deps, made.path), transcripts.take_in(deps, made.path)
 
     assert (first.present, first.added) == (0, len(AWKWARD))
     assert (second.present, second.added, second.backup) == (len(AWKWARD), 0, None)
@@ -141,7 +141,7 @@ def test_a_dry_run_creates_nothing(world: Home, tmp_path: Path) -> None:
     """Not even the database."""
     made = export.export(world.deps(), None, "jsonl")
     deps = elsewhere(tmp_path)
-    importer.plan(deps, made.path)
+    transcripts.plan(deps, made.path)
 
     assert list((tmp_path / "there").iterdir()) == []
 
@@ -149,7 +149,7 @@ def test_a_dry_run_creates_nothing(world: Home, tmp_path: Path) -> None:
 @pytest.mark.parametrize("stop", [1, 2])
 def test_an_interrupted_import_goes_on(stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches are facts: what is stored stays, the rest follows."""
-    monkeypatch.setattr(importer, "_BATCH", 30)
+    monkeypatch.setattr(transcripts, "_BATCH", 30)
     made = export.export(healthy(tmp_path / "here").deps(), None, "jsonl")
     deps = elsewhere(tmp_path)
     calls = []
@@ -160,9 +160,9 @@ def test_an_interrupted_import_goes_on(stop: int, tmp_path: Path, monkeypatch: p
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        importer.take_in(deps, made.path, interrupted)
+        transcripts.take_in(deps, made.path, interrupted)
     assert deps.store.count() == 30 * stop
-    assert importer.take_in(deps, made.path).added == 100 - 30 * stop
+    assert transcripts.take_in(deps, made.path).added == 100 - 30 * stop
     assert lines_of(export.export(deps, "s1", "jsonl").path) == lines_of(made.path)
 
 
@@ -173,7 +173,7 @@ def test_another_conversation_under_the_same_name_is_refused(world: Home, tmp_pa
     other.say("something", "else")
 
     with pytest.raises(BadRequest, match="other messages"):
-        importer.take_in(other.deps(None, trusted=True), made.path)
+        transcripts.take_in(other.deps(None, trusted=True), made.path)
     assert other.runtime.store.count() == 2
 
 
@@ -184,7 +184,7 @@ def test_an_incomplete_export_is_refused(world: Home, tmp_path: Path) -> None:
     made.path.write_text("\n".join(lines[:4]), encoding="utf-8")
 
     with pytest.raises(BadRequest, match="not complete"):
-        importer.plan(elsewhere(tmp_path), made.path)
+        transcripts.plan(elsewhere(tmp_path), made.path)
 
 
 TRANSCRIPT = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
@@ -206,7 +206,7 @@ def test_transcripts_of_openai_messages_are_taken_in(text: str, tmp_path: Path) 
     path = tmp_path / "chat.json"
     path.write_text(text)
     deps = elsewhere(tmp_path)
-    done = importer.take_in(deps, path)
+    done = transcripts.take_in(deps, path)
 
     assert (done.sessions, done.added) == (("import:chat",), 2)
     assert [row.text for row in deps.store.page("import:chat", after=0, limit=9)] == ["hello", "hi"]
@@ -221,7 +221,7 @@ def test_a_file_without_messages_is_refused(text: str, tmp_path: Path) -> None:
     path.write_text(text)
 
     with pytest.raises(BadRequest):
-        importer.plan(elsewhere(tmp_path), path)
+        transcripts.plan(elsewhere(tmp_path), path)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_what_cannot_be_read_is_named_with_its_line(text: str, said: str, tmp_pa
     path.write_text(text)
 
     with pytest.raises(BadRequest) as refused:
-        importer.plan(elsewhere(tmp_path), path)
+        transcripts.plan(elsewhere(tmp_path), path)
     assert said in str(refused.value)
     assert str(path) in str(refused.value)
 
@@ -260,7 +260,7 @@ def test_each_line_with_a_list_is_a_conversation(tmp_path: Path) -> None:
     path = tmp_path / "many.jsonl"
     path.write_text("\n".join(json.dumps({"messages": [{"role": "user", "content": f"hello {n}"}]}) for n in range(3)))
     deps = elsewhere(tmp_path)
-    done = importer.take_in(deps, path)
+    done = transcripts.take_in(deps, path)
 
     assert done.sessions == ("import:many:1", "import:many:2", "import:many:3")
     assert [deps.store.page(name, after=0, limit=9)[0].text for name in done.sessions] == [
@@ -268,7 +268,7 @@ def test_each_line_with_a_list_is_a_conversation(tmp_path: Path) -> None:
         "hello 1",
         "hello 2",
     ]
-    assert importer.take_in(deps, path).added == 0
+    assert transcripts.take_in(deps, path).added == 0
 
 
 def test_an_export_of_the_format_before_is_read(world: Home, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_an_export_of_the_format_before_is_read(world: Home, tmp_path: Path) -> 
     old = {"lcm_export": 1, "messages": about["messages"], "sessions": about["conversations"][0]["sessions"]}
     made.path.write_text("\n".join([json.dumps(old), *lines]), encoding="utf-8")
 
-    assert importer.take_in(elsewhere(tmp_path), made.path).added == len(AWKWARD)
+    assert transcripts.take_in(elsewhere(tmp_path), made.path).added == len(AWKWARD)
 
 
 # -- branches ------------------------------------------------------------------------------------------
@@ -318,11 +318,11 @@ def test_a_branch_comes_back_with_what_it_inherits(name: str, tmp_path: Path) ->
     here = branched(tmp_path / "here").deps(name)
     made = export.export(here, None, "jsonl")
     deps = elsewhere(tmp_path)
-    importer.take_in(deps, made.path)
+    transcripts.take_in(deps, made.path)
 
     assert thread(deps, name) == thread(here, name)
     assert lines_of(export.export(deps, name, "jsonl").path)[1:] == lines_of(made.path)[1:]
-    assert importer.take_in(deps, made.path).added == 0
+    assert transcripts.take_in(deps, made.path).added == 0
 
 
 def test_branches_of_one_parent_share_it(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_branches_of_one_parent_share_it(tmp_path: Path) -> None:
     paths = [export.export(here.deps(name), None, "jsonl").path for name in "abc"]
     other = Home(tmp_path / "there")
     for path in paths:
-        importer.take_in(other.deps(None, trusted=True), path)
+        transcripts.take_in(other.deps(None, trusted=True), path)
 
     assert other.runtime.store.count() == here.runtime.store.count()
     for name in "abc":
@@ -378,7 +378,7 @@ def test_payloads_leave_with_the_conversation_and_come_back(tmp_path: Path) -> N
     here.runtime.announce("s1", platform="cli")
     here.runtime.ingest_list("s1", live)
     made = export.export(whole(here), "s1", "jsonl")
-    importer.take_in(whole(there), made.path)
+    transcripts.take_in(whole(there), made.path)
 
     assert [row.stored_json for row in there.runtime.whole_store.page("s1", after=0, limit=9)] != []
     ids = [row.store_id for row in there.runtime.store.page("s1", after=0, limit=9)]
@@ -396,7 +396,7 @@ def test_an_owner_leaves_and_comes_back(tmp_path: Path) -> None:
     here.runtime.announce("child", platform="subagent", parent="tg", origin="subagent")
     here.say("go", session="child", platform="subagent")
     for name in ("child", "tg"):
-        importer.take_in(whole(there), export.export(whole(here), name, "jsonl").path)
+        transcripts.take_in(whole(there), export.export(whole(here), name, "jsonl").path)
     found = [there.runtime.sessions.find(name) for name in ("tg", "child")]
 
     assert [each.principal for each in found if each] == ["telegram:dm:42", "telegram:dm:42"]
@@ -409,7 +409,7 @@ def test_redacted_messages_are_found_again_where_they_came_from(tmp_path: Path) 
     made = export.export(whole(world), "s1", "jsonl")
 
     assert "hunter2" not in made.path.read_text()
-    assert importer.take_in(whole(world), made.path).added == 0
+    assert transcripts.take_in(whole(world), made.path).added == 0
 
 
 def test_duplicates_stay_duplicates(tmp_path: Path) -> None:
@@ -418,7 +418,7 @@ def test_duplicates_stay_duplicates(tmp_path: Path) -> None:
     here.say("one", "two", "one", "two")
     here.runtime.store.flag([3, 4], add=Flag.DUPLICATE | Flag.RETRACTED | Flag.FILTERED)
     Ledger(here.runtime.db).mark([(3, 1), (4, 2)])
-    importer.take_in(whole(there), export.export(whole(here), "s1", "jsonl").path)
+    transcripts.take_in(whole(there), export.export(whole(here), "s1", "jsonl").path)
 
     assert Ledger(there.runtime.db).duplicates() == {3: 1, 4: 2}
     assert thread(whole(there), "s1") == ["one", "two"]
@@ -432,7 +432,7 @@ def test_a_conversation_with_gaps_comes_back_in_order(tmp_path: Path) -> None:
     here.raw("DELETE FROM messages WHERE store_id IN (2, 3)")
     here.close()
     made = export.export(whole(here), "s1", "jsonl")
-    importer.take_in(whole(there), made.path)
+    transcripts.take_in(whole(there), made.path)
 
     assert thread(whole(there), "s1") == ["m0", "m3", "m5", "m4"]
     assert doctor(whole(there), deep=True)["counts"]["fail"] == 0
@@ -454,6 +454,6 @@ def test_a_damaged_message_is_left_out_and_named(kind: str, world: Home, tmp_pat
     assert "msg_3" in said
     if kind == "jsonl":
         deps = elsewhere(tmp_path)
-        importer.take_in(deps, made.path)
+        transcripts.take_in(deps, made.path)
         rows = [row.text for rows in deps.store.every() for row in rows]
         assert rows == [text for text in AWKWARD if text != AWKWARD[2]]

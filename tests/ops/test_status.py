@@ -15,7 +15,7 @@ from worlds.home import ROOT, Home, digest
 from hermes_lcm.archive.ranges import ARCHIVED, RESTORED, Archive
 from hermes_lcm.command import answer, run
 from hermes_lcm.config import KNOBS
-from hermes_lcm.ops import gitinfo, presets, render
+from hermes_lcm.ops import presets, render
 from hermes_lcm.ops import status as status_module
 from hermes_lcm.ops import survey as inside_module
 from hermes_lcm.ops.render import status_text
@@ -311,14 +311,16 @@ def test_what_a_preset_quotes_is_what_was_measured(preset: presets.Preset) -> No
     rows = {row[0]: dict(zip(table["columns"][1:], row[1:], strict=True)) for row in table["rows"]}
 
     assert not raw["quick"]
-    assert (dict(preset.measured), dict(preset.defaults_measured)) == (rows[preset.name], rows["defaults"])
+    found = [dict(zip(presets.FIGURES, each, strict=True)) for each in (preset.measured, preset.defaults_measured)]
+    assert found == [rows[preset.name], rows["defaults"]]
 
 
 @pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)
 def test_the_tuning_page_quotes_the_same(preset: presets.Preset) -> None:
     """Its table of presets has their rows and those of the defaults."""
     page = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
-    for name, measured in ((f"`{preset.name}`", dict(preset.measured)), ("defaults", dict(preset.defaults_measured))):
+    for name, each in ((f"`{preset.name}`", preset.measured), ("defaults", preset.defaults_measured)):
+        measured = dict(zip(presets.FIGURES, each, strict=True))
         shown = ("compactions", "largest_request", "mean_request", "summaries_written", "newest_raw_messages")
         assert f"| {name} | {' | '.join(f'{measured[each]:,}' for each in shown)} |" in page
 
@@ -349,40 +351,42 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_the_commit_is_read_without_git(checkout: Path) -> None:
     """Commit, branch, and no local changes."""
-    assert gitinfo.identity(checkout) == gitinfo.GitIdentity(git(checkout, "rev-parse", "HEAD"), "trunk", False)
+    assert status_module.identity(checkout) == status_module.GitIdentity(
+        git(checkout, "rev-parse", "HEAD"), "trunk", False
+    )
 
 
 def test_packed_refs_and_detached_heads_are_read(checkout: Path) -> None:
     """A fresh clone packs its refs; a bisect has no branch."""
     commit = git(checkout, "rev-parse", "HEAD")
     git(checkout, "pack-refs", "--all")
-    assert gitinfo.identity(checkout).commit == commit
+    assert status_module.identity(checkout).commit == commit
     git(checkout, "checkout", "-q", "--detach")
-    assert gitinfo.identity(checkout) == gitinfo.GitIdentity(commit, None, False)
+    assert status_module.identity(checkout) == status_module.GitIdentity(commit, None, False)
 
 
 def test_a_changed_file_makes_a_checkout_dirty(checkout: Path) -> None:
     """Same length or not; and touching it alone does not."""
     path = checkout / "file.txt"
     path.write_text("two\n")
-    assert gitinfo.identity(checkout).dirty is True
+    assert status_module.identity(checkout).dirty is True
     path.write_text("one\n")
-    assert gitinfo.identity(checkout).dirty is False
+    assert status_module.identity(checkout).dirty is False
     path.unlink()
-    assert gitinfo.identity(checkout).dirty is True
+    assert status_module.identity(checkout).dirty is True
 
 
 def test_a_worktree_is_followed(checkout: Path, tmp_path: Path) -> None:
     """Its .git is a file that names the folder."""
     git(checkout, "worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
 
-    assert gitinfo.identity(tmp_path / "side").branch == "side"
-    assert gitinfo.identity(tmp_path / "side").commit == git(checkout, "rev-parse", "HEAD")
+    assert status_module.identity(tmp_path / "side").branch == "side"
+    assert status_module.identity(tmp_path / "side").commit == git(checkout, "rev-parse", "HEAD")
 
 
 def test_no_checkout_is_no_error(tmp_path: Path) -> None:
     """An installed package has no .git."""
-    assert gitinfo.identity(tmp_path) == gitinfo.GitIdentity()
+    assert status_module.identity(tmp_path) == status_module.GitIdentity()
 
 
 def test_the_version_is_the_manifests(world: Home) -> None:

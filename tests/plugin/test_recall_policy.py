@@ -14,7 +14,7 @@ from hermes_lcm.host.offers import Offers
 from hermes_lcm.plugin import registration
 from hermes_lcm.prompt import context_message
 from hermes_lcm.text import tokens
-from hermes_lcm.text.recall_policy import RECALL_POLICY
+from hermes_lcm.text.markup import RECALL_POLICY
 
 
 class Sections:
