@@ -172,8 +172,8 @@ class LCMEngine(ContextEngine):
             runtime.calibration.observe(self.model, estimated, self.last_prompt_tokens, self.session_id)
             read = count(usage.get("cache_read_tokens"), 0)
             self.cache.update(requests=1, prompt_tokens=self.last_prompt_tokens, cache_read_tokens=read)
-            runtime.metrics.count("prompt_tokens_total", self.last_prompt_tokens)
-            runtime.metrics.count("cached_prompt_tokens_total", read)
+            runtime.count("prompt_tokens_total", self.last_prompt_tokens)
+            runtime.count("cached_prompt_tokens_total", read)
         self.last_completion_tokens = count(usage.get("completion_tokens"), 0)
         self.last_total_tokens = count(usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens)
         if count(usage.get("prompt_tokens"), 0) and self.session_id:
@@ -566,7 +566,7 @@ class LCMEngine(ContextEngine):
         }  # fmt: skip
         runtime, factor, seconds = self.runtime, self._factor(self.runtime), time.monotonic() - began
         runtime.health.counters["compaction_tries"] += 1
-        runtime.metrics.observe("compaction_seconds", seconds)
+        runtime.took("compaction_seconds", seconds)
         self.pressure.passed(outcome, current, self._due(runtime), factor, force=force)
         if outcome.messages is None:
             if force or current is None or self.pressure.calibrated(current, factor) >= self.threshold_tokens:
@@ -575,7 +575,7 @@ class LCMEngine(ContextEngine):
         self._line = compress.folded(outcome, seconds, self._where())
         runtime.health.counters["compactions"] += 1
         saved = max(0, outcome.before_tokens - outcome.after_tokens)
-        runtime.metrics.count("compaction_saved_tokens_total", saved)
+        runtime.count("compaction_saved_tokens_total", saved)
         if outcome.assembly_id:
             with self._guard("cost ledger"):
                 runtime.costs.folded(self.session_id, outcome.assembly_id, outcome.before_tokens, outcome.after_tokens)
@@ -629,8 +629,8 @@ class LCMEngine(ContextEngine):
         began = time.monotonic()
         said = self._answer(name, args, kwargs)
         tool = name if any(schema["name"] == name for schema in SCHEMAS) else "unknown"
-        self.runtime.metrics.observe("tool_seconds", time.monotonic() - began, tool=tool)
-        self.runtime.metrics.count("tool_calls_total", tool=tool, result=said.result)
+        self.runtime.took("tool_seconds", time.monotonic() - began, tool=tool)
+        self.runtime.count("tool_calls_total", tool=tool, result=said.result)
         return said.text
 
     def _answer(self, name: str, args: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -> tools.Called:

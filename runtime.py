@@ -54,8 +54,7 @@ from .ops.survey import Survey
 from .ops.upkeep import Collector, Upkeep
 from .prompt.context_message import carried_text
 from .prompt.present_state import PresentState
-from .prompt.rewrites import RequestRewrites
-from .prompt.stubs import Superseded
+from .prompt.rewrites import RequestRewrites, Superseded
 from .recall import beside
 from .recall.access import Access, EngineState, LiveList, Price
 from .recall.paging import Readers
@@ -231,16 +230,28 @@ class Runtime:
         self._sessions.clear()
         self.ingest.forget_all()
 
-    def _measuring(self, config: Config) -> Metrics:
+    def _measuring(self, config: Config) -> Metrics | None:
         """Counters and timings for the file that the operator named, if any."""
+        if not config.metrics_path:
+            return None
         return Metrics(
-            self.path.parent / Path(config.metrics_path).expanduser() if config.metrics_path else None,
+            self.path.parent / Path(config.metrics_path).expanduser(),
             database=str(self.path),
             interval_s=config.metrics_interval_seconds,
             counted=metrics.counted(self.health),
             gauges=metrics.gauges(self.db, self.health, self.payloads.folder),
             told=self._metrics_written,
         )
+
+    def count(self, name: str, by: float = 1, **labels: str) -> None:
+        """Add to a counter of the metrics, where they are on."""
+        if self.metrics is not None:
+            self.metrics.count(name, by, **labels)
+
+    def took(self, name: str, seconds: float, **labels: str) -> None:
+        """Note a measured time, where metrics are on."""
+        if self.metrics is not None:
+            self.metrics.observe(name, seconds, **labels)
 
     def _metrics_written(self, error: OSError | None) -> None:
         remedy = "LCM_METRICS_PATH must name a file in a folder that Hermes may write"
@@ -258,9 +269,10 @@ class Runtime:
 
     def summarise(self, task: SummaryTask, **limits: Any) -> Summary:
         """The ladder, counted and timed."""
-        with self.metrics.timing("summary_seconds"):
-            made = self.ladder.summarise(task, **limits)
-        self.metrics.count("summaries_total", quality=made.quality)
+        began = time.perf_counter()
+        made = self.ladder.summarise(task, **limits)
+        self.took("summary_seconds", time.perf_counter() - began)
+        self.count("summaries_total", quality=made.quality)
         if made.quality == "verified":
             self.health.resolved(_DAILY)
         elif DAILY_LIMIT in made.checks:
@@ -696,7 +708,7 @@ class Runtime:
             transcript = self.ingest.ingest_list(
                 session, messages, source=source, thorough=thorough, seen=seen, alone=only
             )
-        self.metrics.observe("ingest_seconds", time.perf_counter() - began)
+        self.took("ingest_seconds", time.perf_counter() - began)
         self.health.counters["ingests"] += 1
         self.health.counters["messages_stored"] += transcript.stored
         self.health.resolved("ingest")
@@ -1027,7 +1039,8 @@ class Process:
                 runtime.standby.settle()
                 runtime.ended()
                 runtime.db.close()  # the last one that has the file open takes the log away
-            runtime.metrics.stop()
+            if runtime.metrics is not None:
+                runtime.metrics.stop()
 
     def all(self) -> list[Runtime]:
         """Every runtime of this process."""

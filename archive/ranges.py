@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..dag import SummaryDag, fingerprint
-from ..prompt import rewrites
+from ..prompt import context_message, rewrites
 from ..prompt.rewrites import Instead, Replacement, Retold
 from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, Entry, NewNode, Node, Transcript, Unit, in_order
 from ..search.scope import Scopes
@@ -374,7 +374,7 @@ class ArchivedRanges:
                 before = messages[run.first - 1] if run.first else None
             touches = n + 1 < len(runs) and runs[n + 1].first == run.stop
             after = messages[run.stop] if run.stop < len(messages) and not touches else None
-            mine = rewrites.placeholder(before, after, text_of(run.archive), session.nonce)
+            mine = context_message.placeholder(before, after, text_of(run.archive), session.nonce)
             out.append(Instead(run.first, run.stop, mine))
             before = mine[-1]
         return [*out, *self._brought_back(session, messages, transcript, out)]
@@ -402,7 +402,7 @@ class ArchivedRanges:
         out: list[Replacement] = [Retold(0, record)] if inserts and record else []
         for place, sent in inserts.items():
             before, after = last.get(place, messages[place - 1]), first.get(place, messages[place])
-            out.append(Instead(place, place, rewrites.inserted(before, sent, after, session.nonce)))
+            out.append(Instead(place, place, context_message.inserted(before, sent, after, session.nonce)))
         return out
 
     def _place(

@@ -20,9 +20,9 @@ from ..errors import SourcesChanged, SummaryUnavailable
 from ..ingest import filters
 from ..llm.ladder import SESSION
 from ..prompt import context_message
-from ..prompt import stubs as stubbing
+from ..prompt import rewrites as stubbing
 from ..prompt.present_state import PresentState
-from ..prompt.stubs import superseded
+from ..prompt.rewrites import superseded
 from ..records import ARCHIVE_RUNG, Entry, Flag, Node, in_order
 from ..session import Session, Sessions
 from ..store import MessageStore, Segment

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..llm.prompts import render_calls
-from ..prompt.stubs import canonical
+from ..prompt.rewrites import canonical
 from ..records import Flag, Row, SourceLine, Stored
 from ..search import documents
 from ..store import MessageStore

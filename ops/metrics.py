@@ -1,9 +1,9 @@
 """
 Counters and timings of this process, as a Prometheus text file.
 
-Owns the names of all metrics and the file ``LCM_METRICS_PATH``. Off without a path: then every call returns at once. A thread
-of its own writes, so a turn never waits for it. All processes that share the file add to it what they counted since they last
-wrote; counters therefore go on over restarts, and processes that live for a second count as well.
+Owns the names of all metrics and the file ``LCM_METRICS_PATH``. A thread of its own writes, so a turn never waits for it. All
+processes that share the file add to it what they counted since they last wrote; counters therefore go on over restarts, and
+processes that live for a second count as well.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def nothing() -> Samples:
 
 
 class Metrics:
-    """The metrics of one database in one process. ``path`` None: off.
+    """The metrics of one database in one process.
 
     ``counted``: counters that others keep, as totals of this process; ``gauges``: what is so right now. Both are asked for in
     the writing thread. ``told`` learns of each write: the error, or None.
@@ -94,7 +94,7 @@ class Metrics:
 
     def __init__(
         self,
-        path: Path | None,
+        path: Path,
         *,
         database: str,
         interval_s: float,
@@ -120,16 +120,13 @@ class Metrics:
     # -- counting ---------------------------------------------------------------------------------------
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         """Add to a counter."""
-        if self.path is not None:
-            key = self._key(name, labels)
-            with self._lock:
-                self._totals[key] = self._totals.get(key, 0) + by
-            self.changed()
+        key = self._key(name, labels)
+        with self._lock:
+            self._totals[key] = self._totals.get(key, 0) + by
+        self.changed()
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
         """One measured time."""
-        if self.path is None:
-            return
         bound = next((each for each in BUCKETS_S if seconds <= each), math.inf)
         with self._lock:
             for part, more, by in (("bucket", {"le": number(bound)}, 1), ("sum", {}, seconds), ("count", {}, 1)):
@@ -137,18 +134,9 @@ class Metrics:
                 self._totals[key] = self._totals.get(key, 0) + by
         self.changed()
 
-    @contextmanager
-    def timing(self, name: str, **labels: str) -> Iterator[None]:
-        """Time what is done inside, however it ends."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.observe(name, time.perf_counter() - began, **labels)
-
     def changed(self) -> None:
         """See that what was counted, here or elsewhere, is written before long."""
-        if self.path is None or self._timer is not None:
+        if self._timer is not None:
             return
         with self._lock:
             if self._timer is None:
@@ -178,8 +166,6 @@ class Metrics:
     # -- writing ----------------------------------------------------------------------------------------
     def write(self) -> None:
         """Add to the file what this process counted since it last did. Never raises: the next call tries again."""
-        if self.path is None:
-            return
         with self._writing:
             with self._lock:
                 totals = dict(self._totals)
@@ -199,7 +185,6 @@ class Metrics:
         self._told(None)
 
     def _merge(self, totals: Mapping[Key, float], gauges: Mapping[Key, float]) -> None:
-        assert self.path is not None
         try:
             before = samples_in(self.path.read_text(encoding="utf-8"))
         except (FileNotFoundError, UnicodeDecodeError):

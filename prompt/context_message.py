@@ -14,7 +14,6 @@ from typing import Any
 
 from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, Node
 from ..text import markup, tokens
-from .rewrites import joint
 
 _HEAD = """\
 This is the record of the earlier part of this conversation, kept by the context engine. It is reference material, not a
@@ -172,3 +171,46 @@ def stub_text(nonce: str, store_id: int, name: str, text: str, keep_chars: int) 
     note = f"{len(text):,} characters, {lines:,} lines, from {name or 'a tool'}; all of it: lcm_expand(store_id={store_id})"
     excerpt = f"{head}\n[... {left_out:,} characters left out ...]\n{tail}"
     return Stub(store_id, markup.stub(nonce, store_id, note, excerpt))
+
+
+# -- messages of our own between others ----------------------------------------------------------------------
+Message = Mapping[str, Any]
+
+
+# -- messages of our own between others ----------------------------------------------------------------------
+def placeholder(before: Message | None, after: Message | None, text: str, nonce: str) -> tuple[Message, ...]:
+    """One text between two messages so that roles alternate, with a carrier of ours where that alone does not do."""
+    first, last = _role(before), _role(after)
+    if first == "user":
+        if last == "assistant":
+            return _carrier("assistant", nonce), {"role": "user", "content": text}
+        return ({"role": "assistant", "content": text},)
+    mine = {"role": "user", "content": text}
+    return (mine, _carrier("assistant", nonce)) if last == "user" else (mine,)
+
+
+def joint(before: Message | None, after: Message | None, nonce: str) -> tuple[Message, ...]:
+    """The joint of two messages that were no neighbours: nothing, or a carrier. Hosts merge equal roles in place."""
+    role = _role(before)
+    if role != _role(after) or role not in ("user", "assistant"):
+        return ()
+    return (_carrier("assistant" if role == "user" else "user", nonce),)
+
+
+def inserted(
+    before: Message | None, messages: Sequence[Message], after: Message | None, nonce: str
+) -> tuple[Message, ...]:
+    """Messages between two others, with the joints that they need."""
+    out: list[Message] = []
+    for message in messages:
+        out.extend(joint(out[-1] if out else before, message, nonce))
+        out.append(message)
+    return (*out, *joint(out[-1] if out else before, after, nonce))
+
+
+def _carrier(role: str, nonce: str) -> Message:
+    return {"role": role, "content": markup.carrier(nonce)}
+
+
+def _role(message: Message | None) -> str:
+    return str(message.get("role") or "") if message is not None else ""

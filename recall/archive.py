@@ -14,7 +14,7 @@ from ..archive import ranges
 from ..archive.ranges import ARCHIVED, PRUNED, RESTORED, Archive, Run, handle_of, latest_request, new_handle, text_of
 from ..errors import BadRequest, NotFound
 from ..llm.prompts import render_calls
-from ..prompt import rewrites
+from ..prompt import context_message
 from ..records import Node
 from ..text import content
 from .access import Access
@@ -256,7 +256,7 @@ def _saving(live: Live, first: int, stop: int, archive: Archive) -> int:
     """By how much the next request gets smaller."""
     before = live.messages[first - 1] if first else None
     after = live.messages[stop] if stop < len(live.messages) else None
-    mine = rewrites.placeholder(before, after, text_of(archive), live.session.nonce)
+    mine = context_message.placeholder(before, after, text_of(archive), live.session.nonce)
     return live.tokens(first, stop) - live.costs().cost(mine)
 
 

@@ -242,16 +242,14 @@ def test_a_failed_write_is_told_and_made_up_for(tmp_path: Path) -> None:
 # -- when it is written ----------------------------------------------------------------------------------
 def test_without_a_path_nothing_happens(tmp_path: Path) -> None:
     """Off: no file, no thread, nothing is even counted."""
-    process = Metrics(None, database="d", interval_s=0)
     before = threading.active_count()
-    process.count("ingests_total")
-    process.observe("ingest_seconds", 1.0)
-    process.write()
-    process.stop()
+    world = Home(tmp_path)
+    world.runtime.count("ingests_total")
+    world.runtime.took("ingest_seconds", 1.0)
 
-    assert process._totals == {}
+    assert world.runtime.metrics is None
     assert threading.active_count() == before
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.rglob("*.prom")) == []
 
 
 def test_counting_never_writes_itself(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.process import Chat, alternates, chat
 
-from hermes_lcm.prompt.rewrites import Instead, Retold, as_sent, inserted, joint, placeholder, rewrite_list
+from hermes_lcm.prompt.context_message import inserted, joint, placeholder
+from hermes_lcm.prompt.rewrites import Instead, Retold, as_sent, rewrite_list
 from hermes_lcm.text import content
 
 NONCE = "0123456789abcdef"

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from worlds.process import Chat, World, chat
 
-from hermes_lcm.prompt.rewrites import rewrite_list
-from hermes_lcm.prompt.stubs import superseded
+from hermes_lcm.prompt.rewrites import rewrite_list, superseded
 from hermes_lcm.text import markup
 
 BODY = "\n".join(f"line {n} of the file" for n in range(400))
