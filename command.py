@@ -76,7 +76,7 @@ _OF_WHAT_IS_STORED = frozenset((
 
 # -- looking -------------------------------------------------------------------------------------------
 def _status(deps: Access, words: Words) -> Answer:
-    wrong = _lost(deps) if deps.all else None
+    wrong = _lost(deps) if deps.reads_all else None
     data = status(deps, deep=words.deep, wrong=wrong)
     damaged = data["database"]["state"] == "failed" or any(
         each["topic"].startswith(DAMAGES) for each in data["problems"]
@@ -175,7 +175,7 @@ def _cost(deps: Access, words: Words) -> Answer:
         raise BadRequest(f"`/lcm cost` does not take {rest[0]!r}; write `/lcm cost since 7` or `since 2026-11-01`")
     own = deps.session.session_id if deps.session is not None else "-"
     window = deps.config.window(deps.engine.context_length or facts.configured_model()[2])
-    data = costs.report(deps.db, _prices(deps), since=since, session_id="" if deps.all else own, window=window)
+    data = costs.report(deps.db, _prices(deps), since=since, session_id="" if deps.reads_all else own, window=window)
     return Answer(costs.text(data), data)
 
 
@@ -987,7 +987,7 @@ def answer(words: str, deps: Access) -> Answer:
     """Answer with its data and an exit code to what was typed behind ``/lcm``."""
     try:
         verb, rest = parsed(words)
-        if not verb.own and not deps.all:
+        if not verb.own and not deps.reads_all:
             raise BadRequest(_OPERATORS.format(verb.name))
         return perform(verb, deps, rest)
     except (LcmError, OSError) as exc:

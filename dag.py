@@ -384,7 +384,7 @@ class SummaryDag:
         rows = self._db.query(f"SELECT depth, {kind}, count(*) FROM nodes {where} GROUP BY 1, 2 ORDER BY 1, 2", params)
         return {(row[0], row[1]): row[2] for row in rows}
 
-    def every(self, *, after: int = 0) -> Iterator[list[Node]]:
+    def node_batches(self, *, after: int = 0) -> Iterator[list[Node]]:
         """All nodes behind an id in batches, oldest first."""
         while True:
             rows = self._db.query(
@@ -399,7 +399,7 @@ class SummaryDag:
         """Rows for the search index of nodes; as ``MessageStore.index_rows``."""
         last = 0
         for more in (True, False):
-            for nodes in self.every(after=last):
+            for nodes in self.node_batches(after=last):
                 last = nodes[-1].node_id
                 yield [(node.node_id, node.text) for node in nodes]
             if more:

@@ -999,7 +999,7 @@ class Process:
     def _before_fork(self) -> None:
         """Wait until no thread of ours is inside SQLite: a lock of its memory that one holds would stay taken in the child."""
         end = time.monotonic() + _FORK_WAIT_S
-        self._held_for_fork = [each.db for each in self.all() if each.db.hold(end - time.monotonic())]
+        self._held_for_fork = [each.db for each in self.runtimes() if each.db.hold(end - time.monotonic())]
 
     def _after_fork(self) -> None:
         for db in self._held_for_fork:
@@ -1031,7 +1031,7 @@ class Process:
 
     def stop(self) -> None:
         """The process ends: workers take nothing new, states are kept."""
-        for runtime in self.all():
+        for runtime in self.runtimes():
             runtime.preparer.stop()
             if runtime.fleet is not None:
                 runtime.fleet.stop()
@@ -1042,7 +1042,7 @@ class Process:
             if runtime.metrics is not None:
                 runtime.metrics.stop()
 
-    def all(self) -> list[Runtime]:
+    def runtimes(self) -> list[Runtime]:
         """Every runtime of this process."""
         with self._lock:
             return list(self._by_home.values())

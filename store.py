@@ -499,7 +499,7 @@ class MessageStore:
             return int(self._db.query("SELECT count(*) FROM messages")[0][0])
         return int(self._db.query(f"SELECT count(*) FROM messages WHERE {_IN_SESSION}", (session_id,))[0][0])
 
-    def every(self, *, after: int = 0, size: int = 512, damaged: list[int] | None = None) -> Iterator[list[Row]]:
+    def row_batches(self, *, after: int = 0, size: int = 512, damaged: list[int] | None = None) -> Iterator[list[Row]]:
         """All rows behind a store id, oldest first, in batches: for rebuilding and checking.
 
         One that cannot be read raises StoreCorrupt, or is left out where there is a list for its id.
@@ -522,7 +522,7 @@ class MessageStore:
         damaged: list[int] = []
         last = 0
         for more in (True, False):
-            for rows in self.every(after=last, size=_INDEXED_AT_ONCE, damaged=damaged):
+            for rows in self.row_batches(after=last, size=_INDEXED_AT_ONCE, damaged=damaged):
                 entries = [(row.head.flags & Flag.FILTERED, self._index_row(row, ends)) for row in rows]
                 if batch := [entry for filtered, entry in entries if not filtered]:
                     yield batch

@@ -259,7 +259,7 @@ def _status(caller: Access, _: Args) -> Answer:
     out = status(caller)
     if caller.session is None:
         return out  # nothing of it is stored, so nothing can be archived
-    archived = len(archive.Live(caller).all()) if caller.live is not None else 0
+    archived = len(archive.Live(caller).archives()) if caller.live is not None else 0
     pressure = archive.pressure(caller)
     return {**out, "archive": {"archives": archived, **pressure}} if archived or pressure else out
 

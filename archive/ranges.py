@@ -127,14 +127,16 @@ class Archives:
                 ),
             )  # fmt: skip
 
-    def every(self, conversation_id: int) -> list[Archive]:
+    def of_conversation(self, conversation_id: int) -> list[Archive]:
         """All of a conversation, pruned ones too, oldest first. Only reads."""
         sql = f"SELECT {_COLUMNS} FROM archives a WHERE a.conversation_id = ? ORDER BY a.archive_id"
         return [_archive(row) for row in self._db.query(sql, (conversation_id,))]
 
     def take_over(self, archive: Archive, *, request: int | None = None) -> bool:
         """Have an archive of another file, with the addresses of here; of one that is here, its later state. True: it is new."""
-        known = next((each for each in self.every(archive.conversation_id) if each.handle == archive.handle), None)
+        known = next(
+            (each for each in self.of_conversation(archive.conversation_id) if each.handle == archive.handle), None
+        )
         if known is not None:
             if archive.changed_at > known.changed_at and archive.state != known.state:
                 self.change([known.archive_id], archive.state, now=archive.changed_at)

@@ -233,7 +233,7 @@ def probes_of(turns: Sequence[Sequence[Chat]]) -> list[Any]:
         agent = Agent(SESSION, 1_000_000_000)
         for turn in turns:
             agent.turn(turn)
-        made = probes([row for rows in agent.runtime.store.every() for row in rows])
+        made = probes([row for rows in agent.runtime.store.row_batches() for row in rows])
         agent.close()
     return made
 

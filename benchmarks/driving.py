@@ -24,7 +24,7 @@ def fresh_process() -> None:
     """What a new process has: nothing but the files."""
     from hermes_lcm import engine, runtime
 
-    for old in engine.PROCESS.all():
+    for old in engine.PROCESS.runtimes():
         old.preparer.stop()
         old.db.close()
     new = runtime.Process()

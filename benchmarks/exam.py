@@ -65,7 +65,7 @@ def drive(
             agent.runtime.preparer.idle(30)
         deps = operator_access(agent.runtime, agent.runtime.sessions.find(agent.session_id), None)
         data = grading.exam(deps)
-        made = probes([row for rows in agent.runtime.store.every() for row in rows])
+        made = probes([row for rows in agent.runtime.store.row_batches() for row in rows])
         agent.close()
     return data, made
 

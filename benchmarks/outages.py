@@ -243,7 +243,7 @@ def looking(number: int, board: Board, seen: set[str]) -> None:
     slot = knows(number)
     while True:
         told, topics = 0, set[str]()
-        for at in runtime.PROCESS.all():
+        for at in runtime.PROCESS.runtimes():
             topics.update(problem.topic for problem in at.health.problems(may_open=False))
             told += sum(at.health.failures.copy().values())
         seen.update(topics)

@@ -119,7 +119,7 @@ def ask(agent: Agent) -> tuple[int, int, int]:
 
     prompt = said(agent.messages)
     page = Page(prompt)
-    made = probes([row for rows in agent.runtime.store.every() for row in rows])
+    made = probes([row for rows in agent.runtime.store.row_batches() for row in rows])
     missing = [probe for probe in made if not page.says(probe)]
     added = [(probe, text) for probe in missing if (text := lines(agent, probe.question, prompt))]
     return len(missing), len(added), sum(Page(text).says(probe) for probe, text in added)

@@ -66,7 +66,7 @@ def run(turns: list[list[kit.Chat]], *, ahead: bool, scale: float, window: int, 
         passes = agent.compactions
         counters = dict(agent.runtime.health.counters)
         provisional = sum(c.get("provisional_nodes", 0) for c in passes)
-        leaves = [node.source_tokens for nodes in agent.runtime.dag.every() for node in nodes if node.depth == 0]
+        leaves = [node.source_tokens for nodes in agent.runtime.dag.node_batches() for node in nodes if node.depth == 0]
         agent.close()
     inside = sum(any(a < c["ended"] and b > c["began"] for c in passes) for a, b in model.waits)
     waited = [model.waited(c["began"], c["ended"]) for c in passes]

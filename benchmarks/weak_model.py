@@ -107,7 +107,7 @@ def drive(
         took = time.perf_counter() - began
         session = agent.runtime.sessions.find(agent.session_id)
         data = grading.exam(operator_access(agent.runtime, session, None))
-        nodes = [node for some in agent.runtime.dag.every() for node in some]
+        nodes = [node for some in agent.runtime.dag.node_batches() for node in some]
         longest = max((each["ended"] - each["began"] for each in agent.compactions), default=0.0)
         many = len(agent.compactions)
         agent.close()

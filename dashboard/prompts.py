@@ -7,25 +7,18 @@ digest that was stored with it: so the page can say whether this is the very tex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
-from ..compaction.compress import state_tokens
 from ..errors import NotFound
-from ..ops.status import window
-from ..prompt.context_message import context_text
-from ..prompt.present_state import PresentState
+from ..exam.grading import rebuilt
 from ..recall.paging import time_said
 from ..records import Assembly, Flag, Node, in_order
 from ..session import Cut
 from ..store import Segment
-from ..text import markup
-from ..text.markup import RECALL_POLICY
 from .look import Answer, Look
 
 _PAGE: Final = 25
 _TEXT_CHARS: Final = 4000
-_ROOMY: Final = 10**9  # a room in which no summary is shortened
 _LIST = """
 SELECT assembly_id FROM assemblies WHERE conversation_id = ? ORDER BY assembly_id DESC LIMIT ? OFFSET ?
 """
@@ -72,7 +65,7 @@ def prompt(look: Look) -> Answer:
     }  # fmt: skip
     if assembly is None:
         return {**out, "exact": True, "state": ""}
-    state, exact = _rebuilt(look, assembly, roots)
+    _, state, exact = rebuilt(deps, look.session, assembly)
     return {**out, "exact": exact, **({"state": state} if look.full else {})}
 
 
@@ -113,23 +106,6 @@ def _summary(look: Look, node: Node) -> Answer:
         "to": node.latest_at,
     }  # fmt: skip
     return {**out, "text": node.text, "hint": node.expand_hint} if look.full else out
-
-
-def _rebuilt(look: Look, assembly: Assembly, roots: Sequence[Node]) -> tuple[str, bool]:
-    """(the present state as it was, is the context message that the model got this very text?)."""
-    deps = look.deps
-    end = Cut(assembly.last_seq)
-    segments = [
-        Segment(each, (cut or end).within(end)) for each, cut in deps.sessions.ancestry(assembly.conversation_id)
-    ]
-    room = state_tokens(window(deps)[1], roots)
-    state = PresentState(deps.store, deps.ledger, deps.sessions).block(
-        segments, shown=assembly.tail_ids, room_tokens=room
-    )
-    carried = deps.dag.nodes(deps.sessions.carried(assembly.conversation_id))
-    number = assembly.assembly_id
-    texts = (context_text(look.session.nonce, number, roots, carried, _ROOMY, state, p) for p in ("", RECALL_POLICY))
-    return state, bool(assembly.digest) and assembly.digest in map(markup.context_digest, texts)
 
 
 # -- two prompts ---------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def exam(deps: Access) -> dict[str, Any]:
     rows = _rows(deps, deps.session)
     assembly = deps.dag.latest_assembly(deps.session.conversation_id)
     shown = _raw_ids(assembly, rows)
-    record, state, exact = _record(deps, deps.session, assembly) if assembly is not None else ("", "", True)
+    record, state, exact = rebuilt(deps, deps.session, assembly) if assembly is not None else ("", "", True)
     page = Page("\n\n".join([record, *(_whole(row) for row in rows if row.store_id in shown)]))
     graded = [(probe, _grade(deps, page, probe)) for probe in probes(rows)]
     data = {
@@ -104,7 +104,7 @@ def _raw_ids(assembly: Assembly | None, rows: Sequence[Row]) -> frozenset[int]:
     return frozenset([*assembly.tail_ids, *later])
 
 
-def _record(deps: Access, session: Session, assembly: Assembly) -> tuple[str, str, bool]:
+def rebuilt(deps: Access, session: Session, assembly: Assembly) -> tuple[str, str, bool]:
     """(the context message, its present state, is it the very text that was built?)."""
     end = Cut(assembly.last_seq)
     segments = [

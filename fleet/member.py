@@ -133,7 +133,7 @@ class Member:
         with self.joined() as (connection, state):
             pusher = Pusher(self._deps(), self._outbox, state, connection)
             try:
-                pusher.all(between)
+                pusher.push_all(between)
             finally:
                 self._note(pusher.out)
             self._hold_sessions(connection)

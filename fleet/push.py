@@ -123,7 +123,7 @@ class Pusher:
         self._json_texts: dict[int, bytes] = {}
         self.out = Pushed()
 
-    def all(self, between: Callable[[], object] = lambda: None) -> Pushed:
+    def push_all(self, between: Callable[[], object] = lambda: None) -> Pushed:
         """Push all rows that wait. ``between``: called after each batch."""
         while self.step():
             between()

@@ -239,7 +239,7 @@ def _workplace(path: Path) -> Path:
 
 def _in_place(deps: Access, path: Path, payloads: str | None, progress: Progress) -> Adoption:
     files.refuse_shared(path)
-    _refuse_damaged(path)
+    _refuse_damaged(path, progress)
     db = Database(_workplace(path))
     try:
         done = _beside(parts_on(deps, db), path, payloads, progress)
@@ -261,7 +261,7 @@ def is_earlier(path: Path) -> bool:
 
 def adopt_beside(deps: Access, progress: Progress = silent) -> Adoption:
     """Take the file at our place into the stand-in that ``deps`` work on, and prove that everything is there."""
-    _refuse_damaged(deps.db.path)
+    _refuse_damaged(deps.db.path, progress)
     return _beside(deps, deps.db.path, None, progress)
 
 
@@ -273,7 +273,8 @@ def exchange(deps: Access, done: Adoption) -> None:
     deps.db.use(deps.db.path)
 
 
-def _refuse_damaged(path: Path) -> None:
+def _refuse_damaged(path: Path, progress: Progress) -> None:
+    progress("checking the original", 0, 0)
     if problems := files.quick_check(path):
         raise StoreCorrupt(
             f"{path} is damaged ({problems[0]}); save what can be saved of it first, then adopt the copy"

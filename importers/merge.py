@@ -234,7 +234,7 @@ class _Merge:
 
     # -- summaries ----------------------------------------------------------------------------------
     def _nodes(self) -> None:
-        waiting = [node for nodes in self._other.dag.every() for node in nodes]
+        waiting = [node for nodes in self._other.dag.node_batches() for node in nodes]
         while waiting:
             late = [node for node in waiting if not self._node(node)]
             if len(late) == len(waiting):
@@ -291,7 +291,7 @@ class _Merge:
     def _archives(self, conversation: int) -> None:
         """The ranges that an agent archived there, or restored; not those of which a message is not here."""
         messages = self._ids.messages
-        for each in self._other.archives.every(conversation):
+        for each in self._other.archives.of_conversation(conversation):
             if all(n in messages for n in each.store_ids):
                 ids = tuple(messages[n] for n in each.store_ids)
                 mine = replace(each, conversation_id=self._ids.conversations[conversation], store_ids=ids)

@@ -276,7 +276,7 @@ def compared(deps: Access, restored: Access) -> Compared:
     """Read every message of a restored database, and the one of the same address here."""
     same = changed = last = 0
     differing: list[int] = []
-    for rows in restored.store.every(damaged=differing):
+    for rows in restored.store.row_batches(damaged=differing):
         here = {row.store_id: row for row in deps.store.legible([row.store_id for row in rows])[0]}
         for row in rows:
             present = here.get(row.store_id)

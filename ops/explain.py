@@ -14,7 +14,7 @@ from ..records import Assembly, Flag, Node, Row, Scope, Stored
 from ..search import documents, ranking
 from ..search import query as words
 from ..search.documents import stored_index_row
-from ..search.scope import Scopes, own_scope
+from ..search.scope import own_scope
 from ..text.blobs import Ref
 from ..text.printable import one_line
 from .orders import Orders
@@ -32,7 +32,7 @@ def readable(deps: Access) -> Scope:
     """Rights of a person who asks: a terminal sees everything, a chat what belongs to its partner."""
     if not deps.db.path.exists():
         raise NotFound(f"{deps.db.path}: nothing is stored yet")
-    if deps.all:
+    if deps.reads_all:
         return Scope()
     if deps.rights.principal is not None:
         return Scope(principal=deps.rights.principal, apart=True)
@@ -46,14 +46,22 @@ Facts = dict[str, Any]
 
 def explain(deps: Access, address: str) -> tuple[Facts, Facts]:
     """One message, summary or file with its relations: in words, and for programs (numbers, lists, times in seconds)."""
-    if found := file(deps, address):
-        return _file(deps, *found)
+    found = addressed(deps, address)
+    if isinstance(found, Node):
+        return _node(deps, found)
+    return _message(deps, found) if isinstance(found, Row) else _file(deps, *found)
+
+
+def addressed(deps: Access, address: str) -> Row | Node | tuple[Ref, list[int]]:
+    """What has an address: a message, a summary, or a file with the messages that show it. Raises NotFound."""
+    if held := file(deps, address):
+        return held
     kind, number = parsed(address)
-    scope, scopes = readable(deps), Scopes(deps.db)
-    if kind == "msg" and scopes.messages([number], scope):
-        return _message(deps, deps.store.rows([number])[0])
-    if kind == "sum" and scopes.nodes([number], scope) and (node := deps.dag.node(number)) is not None:
-        return _node(deps, node)
+    scope = readable(deps)
+    if kind == "msg" and deps.scopes.messages([number], scope):
+        return deps.store.rows([number])[0]
+    if kind == "sum" and deps.scopes.nodes([number], scope) and (node := deps.dag.node(number)) is not None:
+        return node
     raise NotFound(f"{address} does not exist, or you may not read it here")
 
 
@@ -65,11 +73,11 @@ def file(deps: Access, address: str) -> tuple[Ref, list[int]] | None:
     name = address.strip().lower()
     if not name.startswith("file_"):
         return None
-    scope, scopes = readable(deps), Scopes(deps.db)
+    scope = readable(deps)
     for ref in deps.payloads.refs_named(name):
-        if not deps.all:  # a digest may hide another image: with the rights of the tools, which look
+        if not deps.reads_all:  # a digest may hide another image: with the rights of the tools, which look
             return ref, [int(each[4:]) for each in deps.payload(name).facts["messages"]]
-        if shown := sorted(scopes.messages(deps.payloads.shown_by(ref.sha), scope)):
+        if shown := sorted(deps.scopes.messages(deps.payloads.shown_by(ref.sha), scope)):
             return ref, shown
     raise NotFound(f"{address} does not exist, or you may not read it here")
 
@@ -278,13 +286,11 @@ def _found(row: Row, query: words.Query) -> str:
 # -- dissolving ----------------------------------------------------------------------------------------
 def dissolve(deps: Access, address: str, *, apply: bool, undo: bool = False) -> dict[str, Any]:
     """Order that a summary is used no more, or take the order back. Deletes nothing."""
-    kind, number = parsed(address)
-    if kind != "sum":
+    if parsed(address)[0] != "sum":
         raise BadRequest(f"{address} is a message; only summaries can be dissolved")
-    node = deps.dag.node(number) if Scopes(deps.db).nodes([number], readable(deps)) else None
-    if node is None:
-        raise NotFound(f"{address} does not exist, or you may not read it here")
-    orders = Orders(deps.db)
+    node = addressed(deps, address)
+    assert isinstance(node, Node)
+    number, orders = node.node_id, Orders(deps.db)
     already = number in orders.dissolved()
     instead = "the summaries it was condensed from" if node.depth else "a new summary of its messages"
     if undo:

@@ -7,13 +7,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, NotFound
-from ..search.scope import Scopes
+from ..records import Node, Row
 from ..session import KEY_OF, Session
 from ..text import content
 from ..text.printable import one_line
 from .answers import FOUND, Answer, Words, at_most, one
-from .explain import file as file_of
-from .explain import parsed, readable
+from .explain import addressed, readable
 from .render import counted, moment, table
 
 if TYPE_CHECKING:
@@ -49,8 +48,8 @@ def sessions(deps: Access, words: Words) -> Answer:
 
 def _found(deps: Access, limit: int) -> list[Session]:
     """The newest sessions of whom asks; without a known owner only the session it is asked in."""
-    if deps.all or deps.rights.principal is not None:
-        return deps.sessions.recent(principal=None if deps.all else deps.rights.principal, limit=limit)
+    if deps.reads_all or deps.rights.principal is not None:
+        return deps.sessions.recent(principal=None if deps.reads_all else deps.rights.principal, limit=limit)
     return [deps.session] if deps.session is not None else []
 
 
@@ -74,40 +73,35 @@ def described(deps: Access, session: Session) -> dict[str, Any]:
 
 
 def show(deps: Access, words: Words) -> Answer:
-    """One message or summary, whole, as it is stored."""
+    """One message, summary or file, whole, as it is stored."""
     address = one(words, "an address such as msg_12 or sum_3")
-    if found := file_of(deps, address):
-        ref, shown = found
-        text = deps.payloads.in_full(ref)
-        if text is None:
-            raise NotFound(f"{address}: {deps.payloads.path(ref.sha)} is missing or damaged; put it back from a backup")
-        head = f"{address}  {ref.kind}, {ref.bytes:,} bytes, shown in msg_{shown[0]}"
-        return Answer(f"{head}\n\n{text}", {"address": address, "text": text})
-    kind, number = parsed(address)
-    scope, scopes = readable(deps), Scopes(deps.db)
-    if kind == "msg" and scopes.messages([number], scope):
-        return _message(deps, number)
-    if kind == "sum" and scopes.nodes([number], scope) and (node := deps.dag.node(number)) is not None:
-        quality = "unverified" if node.quality == "provisional" else node.quality
-        head = f"sum_{number}  {quality} summary of {counted(node.message_count, 'message')}, depth {node.depth}"
-        foot = f"It covers msg_{node.first_store_id} to msg_{node.last_store_id}."
-        return Answer(
-            f"{head}\n\n{node.text}\n\n{foot}", {"address": address, "text": node.text, "quality": node.quality}
-        )
-    raise NotFound(f"{address} does not exist, or you may not read it here")
+    found = addressed(deps, address)
+    if isinstance(found, Row):
+        return _message(deps, found)
+    if isinstance(found, Node):
+        quality = "unverified" if found.quality == "provisional" else found.quality
+        head = f"{found.address}  {quality} summary of {counted(found.message_count, 'message')}, depth {found.depth}"
+        foot = f"It covers msg_{found.first_store_id} to msg_{found.last_store_id}."
+        data = {"address": address, "text": found.text, "quality": found.quality}
+        return Answer(f"{head}\n\n{found.text}\n\n{foot}", data)
+    ref, shown = found
+    text = deps.payloads.in_full(ref)
+    if text is None:
+        raise NotFound(f"{address}: {deps.payloads.path(ref.sha)} is missing or damaged; put it back from a backup")
+    head = f"{address}  {ref.kind}, {ref.bytes:,} bytes, shown in msg_{shown[0]}"
+    return Answer(f"{head}\n\n{text}", {"address": address, "text": text})
 
 
-def _message(deps: Access, number: int) -> Answer:
-    (row,) = deps.store.rows([number])
+def _message(deps: Access, row: Row) -> Answer:
     whole = deps.payloads.whole(row)
     who = one_line(" ".join(filter(None, (row.head.role, row.head.tool_name))))
     when = moment(row.head.said_at or row.head.stored_at)
-    head = f"msg_{number}  {who}, {when}, session {one_line(row.head.session_id)}"
+    head = f"msg_{row.store_id}  {who}, {when}, session {one_line(row.head.session_id)}"
     calls = [f"calls {one_line(call.name)}: {call.arguments}" for call in content.calls_of(whole.stored_json)]
     gone = deps.payloads.missing(whole)
     text = "\n".join([head, "", whole.text, *calls])
     data = {
-        "address": f"msg_{number}",
+        "address": f"msg_{row.store_id}",
         "session_id": row.head.session_id,
         "message": whole.stored_json,
         "missing": gone,

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import NotFound
 from ..recall import lines
-from ..search.scope import Scopes
 from ..text import content
 from ..text.printable import one_line
 from .answers import Answer, Words, one
-from .explain import parsed, readable, search
+from .explain import addressed, parsed, search
 from .orders import Orders
 from .render import moment
 
@@ -30,14 +29,10 @@ _HEAD = "The user pulled this in from the archive of earlier conversations (refe
 
 def addresses(deps: Access, target: str) -> list[str]:
     """Addresses that were meant, best first: one, or the best messages for words. Raises NotFound where none may be read."""
-    scope, scopes = readable(deps), Scopes(deps.db)
     if not _ADDRESS.fullmatch(target.strip()):
         return [each["address"] for each in search(deps, target)["results"] if not each["near"]][:_BEST]
-    kind, number = parsed(target)
-    there = scopes.messages([number], scope) if kind == "msg" else scopes.nodes([number], scope)
-    if not there:
-        raise NotFound(f"{target} does not exist, or you may not read it here")
-    return [f"{kind}_{number}"]
+    addressed(deps, target)
+    return ["{}_{}".format(*parsed(target))]
 
 
 def text(store: MessageStore, dag: SummaryDag, found: Sequence[str]) -> str:

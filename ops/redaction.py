@@ -19,7 +19,6 @@ from ..config import SENSITIVE_PATTERNS
 from ..errors import BadRequest, StoreError
 from ..ingest.filters import clean_message, redacted
 from ..records import Flag, Message, Row, Stored
-from ..search.scope import Scopes
 from ..storage import files
 from ..storage.payloads import unpacked
 from ..storage.upgrade import BACKUPS
@@ -83,7 +82,7 @@ def preview(deps: Access, names: Sequence[str], progress: Progress) -> Preview:
         if read % 1000 == 0:
             progress("reading", min(read, total), total)
     return Preview(
-        redactor.kinds, redactor.unknown, read, changed, found, len(Scopes(deps.db).messages(damaged, readable(deps)))
+        redactor.kinds, redactor.unknown, read, changed, found, len(deps.scopes.messages(damaged, readable(deps)))
     )
 
 
@@ -109,13 +108,13 @@ def _redacted(message: dict[str, Any], redactor: Redactor) -> str | None:
 
 
 def _texts(deps: Access, damaged: list[int]) -> Iterator[tuple[str, dict[str, Any]]]:
-    scope, scopes = readable(deps), Scopes(deps.db)
-    for rows in deps.store.every(damaged=damaged):
+    scope, scopes = readable(deps), deps.scopes
+    for rows in deps.store.row_batches(damaged=damaged):
         allowed = scopes.messages([row.store_id for row in rows], scope)
         for row in rows:
             if row.store_id in allowed:
                 yield f"msg_{row.store_id}", row.stored_json
-    for nodes in deps.dag.every():
+    for nodes in deps.dag.node_batches():
         owned = set(scopes.conversations(sorted({node.conversation_id for node in nodes}), scope))
         for node in nodes:
             if node.conversation_id in owned:
@@ -197,7 +196,7 @@ def apply(deps: Access, names: Sequence[str], progress: Progress) -> Applied:
     total, read = Survey(deps.db).total("messages", "store_id"), 0
     stems: set[str] = set()
     with deps.db.secure():
-        for rows in deps.store.every(size=_AT_ONCE, damaged=out.unread):
+        for rows in deps.store.row_batches(size=_AT_ONCE, damaged=out.unread):
             if found := [row.store_id for row in rows if _holds_secret(deps, row, redactor)]:
                 out.messages += _clean(deps, found, redactor, stems, out)
             read += len(rows)

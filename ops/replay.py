@@ -177,7 +177,7 @@ def compared(deps: Access, trials: Mapping[str, Config], costs: Prices) -> dict[
     prices = plan.priced(costs.main, costs.summariser, local=False, cached_share=0.0, requests=0)
     prices = replace(prices, source=costs.source)
     newest = deps.db.query("SELECT stored_at FROM messages ORDER BY store_id DESC LIMIT 1")
-    if not newest or not (deps.all or deps.session):
+    if not newest or not (deps.reads_all or deps.session):
         return {}
     began = float(newest[0][0]) - DAY_S
     talks, config, window = _talks(deps, began), deps.config, deps.engine.context_length
@@ -221,14 +221,14 @@ def _talks(deps: Access, began: float) -> list[list[Said]]:
             )[::-1]
         ]
         for (number,) in recent
-        if deps.all or number == own
+        if deps.reads_all or number == own
     ]
 
 
 def _measured(deps: Access, began: float) -> int:
     """Tokens of a request of that time, as the host counted them; 0 where it did not."""
     where, params = "day >= ?", [datetime.fromtimestamp(began, UTC).date().isoformat()]
-    if not deps.all and deps.session is not None:
+    if not deps.reads_all and deps.session is not None:
         where, params = f"{where} AND session_id = ?", [*params, deps.session.session_id]
     sums = dict(
         deps.db.query(

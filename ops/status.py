@@ -89,15 +89,15 @@ def status(deps: Access, *, deep: bool = False, wrong: StoreError | None = None)
     out.update(_work(deps))
     out.update(plugin(deps))
     out["disk"] = disk(deps)
-    if deps.config.retention and deps.all and database["state"] == "ready":
+    if deps.config.retention and deps.reads_all and database["state"] == "ready":
         out["retention"] = _due(deps)
-    if deep and deps.all and database["state"] == "ready":
+    if deep and deps.reads_all and database["state"] == "ready":
         try:
             out["inside_database"] = inside(deps.db) or "not known: this Python's SQLite has no dbstat"
         except LcmError as exc:
             database.update(state="failed", **_said(exc))
     out["problems"] = problems(deps, database)
-    return out if deps.all else _narrowed(deps, out)
+    return out if deps.reads_all else _narrowed(deps, out)
 
 
 def _narrowed(deps: Access, out: dict[str, Any]) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def _owners(deps: Access) -> dict[str, Any]:
 def _stored(deps: Access) -> dict[str, Any]:
     survey = Survey(deps.db)
     session = deps.session
-    if deps.all:
+    if deps.reads_all:
         messages, nodes = survey.total("messages", "store_id"), survey.total("nodes", "node_id")
     elif deps.principal is None:  # what others have said is not counted either
         messages = deps.store.last_seq(session.conversation_id) if session and not deps.rights.shown else 0
@@ -204,7 +204,7 @@ def _stored(deps: Access) -> dict[str, Any]:
     else:
         messages, nodes = survey.belonging_to(deps.principal)
     out: dict[str, Any] = {"store": {"total_messages": messages}, "dag": {"total_nodes": nodes}}
-    if deps.all:
+    if deps.reads_all:
         out["archive"] = dict(zip(("conversations", "sessions", "since"), survey.archive(), strict=True))
     if session is None or deps.rights.shown:
         return out
@@ -263,7 +263,7 @@ def _spent(deps: Access) -> dict[str, Any]:
     main, summariser = deps.engine.prices
     prices = costs.Prices(costs.full(main), costs.full(summariser), "the host's" if main else "stated")
     own = deps.session.session_id if deps.session is not None else "-"
-    total = costs.report(deps.db, prices, since="0", session_id="" if deps.all else own)["total"]
+    total = costs.report(deps.db, prices, since="0", session_id="" if deps.reads_all else own)["total"]
     return {"cost_today": {**total, "line": costs.line(total, prices.source)}}
 
 
@@ -275,7 +275,7 @@ def _mapped(deps: Access) -> dict[str, Any]:
 
 def last_exam(deps: Access) -> dict[str, Any] | None:
     """The last grade of the exam; a chat hears nothing of other chats."""
-    return Meta(deps.db).value("exam:last") if deps.all else None
+    return Meta(deps.db).value("exam:last") if deps.reads_all else None
 
 
 def _rotation(deps: Access) -> dict[str, Any]:
@@ -487,7 +487,7 @@ def remembered(deps: Access) -> list[Problem]:
     path = deps.db.path
     made = deps.db.exists or (path.parent.exists() and not os.access(path.parent, os.W_OK))
     found = deps.health.problems(may_open=made)
-    if deps.all:
+    if deps.reads_all:
         return found
     own = {f"{kind}{deps.session.session_id}" for kind in _OF_SESSIONS} if deps.session is not None else ()
     return [each for each in found if each.topic in own or each.topic.startswith(_EVERYBODYS)]
@@ -521,18 +521,7 @@ def problems(deps: Access, database: Mapping[str, Any]) -> list[dict[str, Any]]:
     if note and deps.engine.live:
         remedy = "`hermes config set model.context_length TOKENS`, or LCM_FALLBACK_CONTEXT_TOKENS"
         out.append({"topic": "context window", "severity": "warning", "message": note, "remedy": remedy})
-    out.extend(
-        {
-            "topic": each.topic,
-            "severity": each.severity,
-            "message": each.message,
-            "remedy": each.remedy,
-            "count": each.count,
-            "first_at": each.first_at,
-            "last_at": each.last_at,
-        }
-        for each in remembered(deps)
-    )
+    out.extend(asdict(each) for each in remembered(deps))
     return out
 
 

@@ -149,9 +149,9 @@ class Access:
         return self.rights.principal
 
     @property
-    def all(self) -> bool:
+    def reads_all(self) -> bool:
         """May the caller know of every conversation?"""
-        return self.trusted or self.rights.all
+        return self.trusted or self.rights.reads_all
 
     def for_session_facts(self) -> Access:
         """An access for facts about a session: of one that several people share there is nothing to tell to one of them."""
@@ -196,7 +196,7 @@ class Access:
             current = self.current()
             conversations = (*(current.conversations or ()), *(node.conversation_id for node in carried))
             return replace(current, principal=self.principal, conversations=tuple(dict.fromkeys(conversations)))
-        return Scope(self.principal, apart=not self.all)
+        return Scope(self.principal, apart=not self.reads_all)
 
     def current(self) -> Scope:
         """The current conversation and what it inherits of those it branched from."""
@@ -210,7 +210,7 @@ class Access:
         messages, nodes = self._of_request() if self.rights.shown else (None, None)
         scope = own_scope(self.sessions, conversation_id)
         principal = None if mine else self.principal
-        return replace(scope, principal=principal, messages=messages, nodes=nodes, apart=not self.all)
+        return replace(scope, principal=principal, messages=messages, nodes=nodes, apart=not self.reads_all)
 
     def _of_request(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """All messages and summaries that the request's own history shows: as they are, or under its summaries."""

@@ -48,13 +48,13 @@ class Live:
         """Tokens of messages of the list in a request, by the provider's counts."""
         return self.costs().tokens(first, stop)
 
-    def all(self) -> list[Archive]:
+    def archives(self) -> list[Archive]:
         """The archives of this conversation."""
         return self.access.ranges.of(self.session, self.transcript)
 
     def runs(self) -> list[Run]:
         """Places of archived ranges in the list."""
-        return self.access.ranges.runs(self.messages, self.transcript.entries, self.all())
+        return self.access.ranges.runs(self.messages, self.transcript.entries, self.archives())
 
     def nodes(self) -> dict[str, Node]:
         """The nodes of the record that stand for archives, by handle."""
@@ -295,7 +295,7 @@ def _found(caller: Access, handle: str) -> Archive:
     mine = caller.session.conversation_id if caller.session else None
     found = None
     if caller.rights.shown:
-        found = next((each for each in Live(caller).all() if each.handle == handle), None)
+        found = next((each for each in Live(caller).archives() if each.handle == handle), None)
     elif caller.archives is not None:
         found = caller.archives.find(handle, principal=scope.principal, conversations=scope.conversations, mine=mine)
     if found is None:
@@ -320,8 +320,8 @@ def _where(live: Live, archive: Archive) -> str:
 def listed(live: Live, args: Args, room: Room) -> Answer:
     """The archives of this conversation with what is known of them."""
     after = args["after_store_id"]
-    all_ = [archive for archive in live.all() if archive.archive_id > after]
-    out: Answer = {"archives": [], "total": len(live.all()), "has_more": False, **pressure(live.access)}
+    all_ = [archive for archive in live.archives() if archive.archive_id > after]
+    out: Answer = {"archives": [], "total": len(live.archives()), "has_more": False, **pressure(live.access)}
     room.use_up(out)
     for archive in all_[: args["limit"]]:
         item = {
@@ -345,7 +345,7 @@ def listed(live: Live, args: Args, room: Room) -> Answer:
 def restore(live: Live, handle: str, args: Args, room: Room) -> Answer:
     """Let the messages themselves be shown again, in the place where they were said."""
     _found(live.access, handle)
-    archive = next((each for each in live.all() if each.handle == handle), None)
+    archive = next((each for each in live.archives() if each.handle == handle), None)
     if archive is None:
         raise BadRequest(
             f"{handle} belongs to another conversation: operation=load reads it, it cannot be restored here"
@@ -407,13 +407,13 @@ def prune(live: Live) -> Answer:
     """Forget archives whose placeholder is gone. Messages stay stored."""
     hidden = {run.archive.handle for run in live.runs()}
     shown = live.nodes()
-    gone = [archive for archive in live.all() if archive.handle not in hidden and archive.handle not in shown]
+    gone = [archive for archive in live.archives() if archive.handle not in hidden and archive.handle not in shown]
     live.access.archives.change([archive.archive_id for archive in gone], PRUNED, now=live.access.clock())
     if gone:
         live.changed()
     return {
         "pruned": [archive.handle for archive in gone],
-        "remaining": len(live.all()),
+        "remaining": len(live.archives()),
         "note": "messages are never removed: lcm_grep and lcm_expand still find them",
     }
 

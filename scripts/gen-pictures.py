@@ -71,7 +71,7 @@ def drive() -> Run:
             whole += facts.rough([message])
             turn.append(message)
         assembly = agent.runtime.dag.latest_assembly(1)
-        out.nodes = [node for batch in agent.runtime.dag.every() for node in batch]
+        out.nodes = [node for batch in agent.runtime.dag.node_batches() for node in batch]
         out.roots, out.messages = set(assembly.roots), agent.runtime.store.last_seq(1)
         raw = assembly.tail_ids
         out.tail, out.compactions = (min(raw), out.messages), len(agent.compactions)

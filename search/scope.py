@@ -97,7 +97,7 @@ class Rights:
     shown: bool = False
 
     @property
-    def all(self) -> bool:
+    def reads_all(self) -> bool:
         """May it read every conversation?"""
         return self.principal is None and not self.own
 

@@ -46,7 +46,7 @@ class Host:
         self.hooks.pre_api_request(session_id=session_id, conversation_history=messages, platform="cli")
 
     def stored(self) -> list[Any]:
-        return [row.stored_json for rows in self.runtime.store.every() for row in rows]
+        return [row.stored_json for rows in self.runtime.store.row_batches() for row in rows]
 
     def topics(self) -> set[str]:
         return {problem.topic for problem in self.runtime.health.problems()}
@@ -86,7 +86,7 @@ def test_hooks_store_nothing_while_another_engine_is_in_use(hermes_home: Path, m
     for name, facts in SESSION_HOOKS.items():
         hooks.HOOKS[name](**facts)
 
-    assert runtimes.all() == []
+    assert runtimes.runtimes() == []
     assert list(hermes_home.glob("lcm*")) == []
 
 
@@ -100,7 +100,7 @@ def test_a_hook_that_fails_while_another_engine_is_in_use_leaves_no_database(
     hooks.pre_gateway_dispatch(event=event, session_store=SimpleNamespace(get_session_key=lambda _: 1 / 0))
 
     assert hooks.command_key() == ""  # it is not the chat of the message before
-    assert runtimes.all() == []
+    assert runtimes.runtimes() == []
 
 
 def test_a_session_may_end_before_an_agent_begins(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,7 +441,7 @@ def test_the_end_of_a_session_takes_nothing_back(host: Host) -> None:
     host.engine.on_session_end("s", chat().turns(1, first=70))
     host.says(messages.user("go on"))
 
-    rows = [row for rows in host.runtime.store.every() for row in rows]
+    rows = [row for rows in host.runtime.store.row_batches() for row in rows]
     assert len(rows) == 7 + 2
     assert not any(row.head.flags & Flag.RETRACTED for row in rows if row.stored_json in messages)
 

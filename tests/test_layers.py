@@ -14,7 +14,7 @@ MAY_IMPORT = {
     "__init__": "host plugin",
     "plugin": "command config engine errors host ops recall records runtime search session storage terminal text",
     "terminal": "command dashboard errors ops recall text",
-    "dashboard": "command compaction config errors host ledger ops prompt recall records runtime session store "
+    "dashboard": "command compaction config errors exam host ledger ops prompt recall records runtime session store "
     "text tools",
     "engine": "archive compaction config errors host llm records runtime schemas search session tools",
     "tools": "command errors ops ops.doctor recall records runtime schemas search",

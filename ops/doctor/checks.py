@@ -83,7 +83,7 @@ def doctor(deps: Access, deep: bool = False, progress: Progress = silent) -> dic
     """Every check and its verdict. ``overall``: healthy, warnings or unhealthy."""
     deps = deps.for_session_facts()
     ready = database_state(deps)["state"] == "ready"
-    asked = [check for check in CHECKS if (ready or not check.reads) and (check.own or deps.all)]
+    asked = [check for check in CHECKS if (ready or not check.reads) and (check.own or deps.reads_all)]
     accepted = _accepted(deps) if ready else {}
     checks = []
     for n, check in enumerate(asked):
@@ -101,9 +101,9 @@ def doctor(deps: Access, deep: bool = False, progress: Progress = silent) -> dic
         "counts": counts,
         "checks": checks,
     }
-    if deps.all and ready:
+    if deps.reads_all and ready:
         out["sessions"] = _sessions(deps)
-    if not deps.all:
+    if not deps.reads_all:
         out["left_out"] = "checks of the whole archive, which are the operator's: `hermes lcm doctor`"
     if not ready:
         out["not_checked"] = [check.name for check in CHECKS if check.reads]

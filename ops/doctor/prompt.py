@@ -55,7 +55,7 @@ def _everywhere(deps: Access, look: Callable[[Access, Session], Any], *, deep: b
     """Findings of ``look`` in each conversation that may be told of, for at most so many seconds."""
     end = time.monotonic() + (_DEEP_LOOK_S if deep else _LOOK_S)
     own = deps.session
-    prompted = deps.dag.prompted() if deps.all else []
+    prompted = deps.dag.prompted() if deps.reads_all else []
     here = [own] if own is not None and deps.assembly() is not None else []
     others = [each for each in prompted if own is None or each != own.conversation_id]
     found = [(each.session_id, look(deps, each)) for each in here]

@@ -429,8 +429,10 @@ def _still(deps: Access, evidence: proof.Evidence) -> list[str]:
     damaged: list[int] = []
     found = [
         f"msg_{row.store_id}"
-        for rows in deps.store.every(damaged=damaged)
+        for rows in deps.store.row_batches(damaged=damaged)
         for row in rows
         if any(form in content.encode(row.stored_json)[0] for form in forms)
     ]
-    return found + [node.address for nodes in deps.dag.every() for node in nodes if any(f in node.text for f in forms)]
+    return found + [
+        node.address for nodes in deps.dag.node_batches() for node in nodes if any(f in node.text for f in forms)
+    ]

@@ -631,7 +631,7 @@ def test_words_behind_a_record_are_not_those_taken_back_before_it(world: World, 
     world = world.restart() if restarted else world
     live = Chat(compacted[:asked]).user("yes").says("done")
     transcript = world.take(live)
-    said = [row for rows in world.store.every() for row in rows if row.text == "yes"]
+    said = [row for rows in world.store.row_batches() for row in rows if row.text == "yes"]
 
     assert [bool(row.head.flags & Flag.RETRACTED) for row in said] == [True, False]
     assert [entry.ids for entry in transcript.entries][-2] == (said[1].store_id,)

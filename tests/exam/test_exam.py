@@ -47,7 +47,7 @@ def world(tmp_path: Path) -> World:
 def test_each_probe_quotes_the_message_that_answers_it(world: World) -> None:
     """Of every kind, by rule."""
     world.take(talk())
-    rows = [row for rows in world.store.every() for row in rows]
+    rows = [row for rows in world.store.row_batches() for row in rows]
     said = {row.store_id: " ".join([row.text, *(call.arguments for call in row.calls)]) for row in rows}
     found = probes(rows)
 

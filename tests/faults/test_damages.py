@@ -142,7 +142,7 @@ def _no_hang() -> Any:
 def test_a_life_without_damage_is_healthy(source: Path, tmp_path: Path) -> None:
     """Otherwise the list below shows nothing."""
     host = Host(copied(source, tmp_path / "home"))
-    assert len([node for nodes in host.runtime.dag.every() for node in nodes]) > 2
+    assert len([node for nodes in host.runtime.dag.node_batches() for node in nodes]) > 2
     assert doctor(host).code == OK, doctor(host).text
     host.close()
 

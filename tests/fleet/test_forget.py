@@ -53,13 +53,13 @@ def says(texts: list[str]) -> bool:
 
 def here(host: Host) -> list[str]:
     """Everything that a host's tables say."""
-    texts = [str(row.stored_json) for rows in host.runtime.store.every() for row in rows]
-    return texts + [node.text for nodes in host.dag.every() for node in nodes]
+    texts = [str(row.stored_json) for rows in host.runtime.store.row_batches() for row in rows]
+    return texts + [node.text for nodes in host.dag.node_batches() for node in nodes]
 
 
 def number(host: Host) -> int:
     """The secret's number there."""
-    return next(row.store_id for rows in host.runtime.store.every() for row in rows if row.text == SECRET)
+    return next(row.store_id for rows in host.runtime.store.row_batches() for row in rows if row.text == SECRET)
 
 
 @pytest.fixture
@@ -124,12 +124,12 @@ def test_behind_the_turns_it_happens_by_itself(fleet: Fleet, pair: tuple[Host, H
     process.take(chat().turns(1), "own")
     eventually(lambda: process.behind() == 0)
     process.search("aardvark of Zwickau")
-    said = [row.text for rows in process.runtime.store.every() for row in rows]
+    said = [row.text for rows in process.runtime.store.row_batches() for row in rows]
     ask(a, f"purge matching '{SECRET}' apply")
     process.runtime.fleet.work()
 
     assert SECRET in said
-    assert not says([row.text for rows in process.runtime.store.every() for row in rows])
+    assert not says([row.text for rows in process.runtime.store.row_batches() for row in rows])
     process.end()
 
 

@@ -98,7 +98,7 @@ def test_a_large_message_goes_through_the_store_and_comes_back_exactly(
     a.member.push()
 
     assert b.stored() == a.stored()
-    assert any(LARGE in str(row.stored_json) for rows in b.store.every() for row in rows)
+    assert any(LARGE in str(row.stored_json) for rows in b.store.row_batches() for row in rows)
     assert len(objects(place)) == 1
     assert sizes[0][0] < 500
     assert b.member.verify().sound
@@ -183,8 +183,8 @@ def test_a_lost_machine_comes_back_from_the_store(pair: tuple[Host, Host], place
     assert kept.code == fetched.code == drill.code == back.code == OK, (fetched.text, drill.text, back.text)
     assert kept.data["name"] in fetched.text
     assert "6 messages" in drill.text
-    assert [row.stored_json for rows in new.runtime.whole_store.every() for row in rows] == [
-        row.stored_json for rows in a.runtime.whole_store.every() for row in rows
+    assert [row.stored_json for rows in new.runtime.whole_store.row_batches() for row in rows] == [
+        row.stored_json for rows in a.runtime.whole_store.row_batches() for row in rows
     ]
     new.db.close()
 

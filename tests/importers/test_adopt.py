@@ -152,7 +152,7 @@ def test_summaries_are_nodes_that_say_that_they_were_not_verified(tmp_path: Path
     used(tmp_path)[0].close()
     deps = terminal(tmp_path)
     adopt.adopt(deps, None, None)
-    nodes = [node for batch in deps.dag.every() for node in batch]
+    nodes = [node for batch in deps.dag.node_batches() for node in batch]
     leaf, other, top = nodes
 
     assert [(node.depth, node.quality, node.rung) for node in nodes] == [
@@ -368,7 +368,7 @@ def test_a_summary_whose_sources_are_gone_points_at_messages_of_its_time(tmp_pat
     plugin.close()
     deps = terminal(tmp_path)
     done = adopt.adopt(deps, None, None)
-    first, second = (node for batch in deps.dag.every() for node in batch)
+    first, second = (node for batch in deps.dag.node_batches() for node in batch)
 
     assert (done.nodes.relinked, done.nodes.homeless) == (1, 1)
     assert len(deps.dag.sources(first.node_id)) == 6
@@ -432,7 +432,7 @@ def whole(home: Path, messages: list[dict[str, Any]], rows: int) -> None:
     adopt.adopt(deps, None, None)
     assert deps.store.count() == rows
     assert len([row for row in thread(deps) if not row.head.flags & Flag.HOST_NOTE]) == len(messages)
-    assert len([node for batch in deps.dag.every() for node in batch]) == 3
+    assert len([node for batch in deps.dag.node_batches() for node in batch]) == 3
     assert deps.db.query("SELECT count(*), count(DISTINCT key) FROM imported WHERE kind = 'message'") == [(rows, rows)]
 
 

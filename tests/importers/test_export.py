@@ -455,5 +455,5 @@ def test_a_damaged_message_is_left_out_and_named(kind: str, world: Home, tmp_pat
     if kind == "jsonl":
         deps = elsewhere(tmp_path)
         transcripts.take_in(deps, made.path)
-        rows = [row.text for rows in deps.store.every() for row in rows]
+        rows = [row.text for rows in deps.store.row_batches() for row in rows]
         assert rows == [text for text in AWKWARD if text != AWKWARD[2]]

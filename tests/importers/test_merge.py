@@ -96,7 +96,7 @@ def test_a_range_that_was_archived_in_an_outage_is_archived_afterwards(pair: Pai
     for _ in range(2):
         pair.merge()
 
-    (found,) = pair.one.archives.every(1)
+    (found,) = pair.one.archives.of_conversation(1)
     assert (found.handle, found.state, found.summary) == ("mem://s/1", ARCHIVED, "what was said")
     assert found.store_ids == tuple(pair.ids()[2:7])
     assert pair.one.archives.request("mem://s/1") == pair.ids()[2]
@@ -107,11 +107,11 @@ def test_the_later_state_of_an_archived_range_counts(at: float, state: str, pair
     """It was restored in the outage, or archived again behind it."""
     archive(pair.one, pair.ids()[:3])
     archive(pair.other, [row[0] for row in pair.other.db.query(ALL)][:3], at=3.0)
-    pair.other.archives.change([pair.other.archives.every(1)[0].archive_id], RESTORED, now=at)
+    pair.other.archives.change([pair.other.archives.of_conversation(1)[0].archive_id], RESTORED, now=at)
     pair.other.db.close()
     pair.merge()
 
-    assert [each.state for each in pair.one.archives.every(1)] == [state]
+    assert [each.state for each in pair.one.archives.of_conversation(1)] == [state]
 
 
 def test_what_was_rolled_back_is_written_again(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,7 +176,7 @@ def test_summaries_come_over_on_request(source: Path, tmp_path: Path) -> None:
     world = Home(tmp_path / "home")
     script(source, world.path, "--apply")
     said = script(source, world.path, "--apply", "--summaries")[1]
-    nodes = {node.text: node for batch in world.runtime.dag.every() for node in batch}
+    nodes = {node.text: node for batch in world.runtime.dag.node_batches() for node in batch}
     top = nodes["summary sum_c"]
 
     assert (said["added"], said["summaries"]) == (0, 3)

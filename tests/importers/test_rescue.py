@@ -133,7 +133,7 @@ def test_and_the_other_way_round(live, said):
     assert refused.code in (REFUSED, FAILED)
     assert "hermes lcm import host --apply" in refused.text
     assert command.answer("import host apply", deps).code == OK
-    assert digests(row.stored_json for rows in lost.runtime.store.every() for row in rows) == digests(said)
+    assert digests(row.stored_json for rows in lost.runtime.store.row_batches() for row in rows) == digests(said)
 
 
 def test_a_chat_writes_no_file_of_the_host(live):

@@ -170,7 +170,9 @@ def test_forty_secrets_in_five_hundred_messages(enabled: bool, tmp_path: Path) -
     world.runtime.ended()  # packed, and pages given back
     assert len(planted) > 40
     assert len(live) > 500
-    kept = json.dumps([row.stored_json for rows in world.runtime.whole_store.every() for row in rows], default=repr)
+    kept = json.dumps(
+        [row.stored_json for rows in world.runtime.whole_store.row_batches() for row in rows], default=repr
+    )
     summaries = "".join(node.text for node in world.nodes()) + "".join(
         line.text for task in world.model.tasks for line in task.lines
     )
@@ -180,7 +182,7 @@ def test_forty_secrets_in_five_hundred_messages(enabled: bool, tmp_path: Path) -
         assert [secret for secret in secrets if secret in kept or secret in summaries] == []
         assert world.take(after).stored == 0
     else:
-        assert [row.stored_json for rows in world.runtime.whole_store.every() for row in rows] == said
+        assert [row.stored_json for rows in world.runtime.whole_store.row_batches() for row in rows] == said
 
 
 def test_a_turn_with_five_megabytes_is_not_held_up(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_it_comes_back_byte_for_byte(world: World) -> None:
     collected(world)
     again = world.restart()
 
-    assert [row.stored_json for rows in again.runtime.whole_store.every() for row in rows] == list(live)
+    assert [row.stored_json for rows in again.runtime.whole_store.row_batches() for row in rows] == list(live)
     assert again.runtime.view_store.text(3) == LOG
     opened = again.runtime.access(None, Rights("session:s")).payload(blobs.names(again.store.text(3)))
     assert opened is not None
@@ -169,7 +169,7 @@ def test_a_packed_result_shrinks_too(world: World) -> None:
     summarised(world, 3)
 
     assert collected(world) == [3]
-    assert [row.stored_json for rows in world.runtime.whole_store.every() for row in rows] == list(live)
+    assert [row.stored_json for rows in world.runtime.whole_store.row_batches() for row in rows] == list(live)
 
 
 def test_the_second_round_finds_nothing_to_do(world: World) -> None:

@@ -137,7 +137,7 @@ def test_what_the_user_took_back_is_said_to_be_out(world: Talk) -> None:
     """It is stored, and in no prompt."""
     world.take(chat().user("a").says("b").user("wrong").says("c"), "third")
     world.take(chat().user("a").says("b").user("right").says("d"), "third")
-    undone = next(row.store_id for rows in world.store.every() for row in rows if row.text == "wrong")
+    undone = next(row.store_id for rows in world.store.row_batches() for row in rows if row.text == "wrong")
 
     assert told(world, f"msg_{undone}", None)["in the prompt"] == "no: the user took it back"
 

@@ -124,7 +124,9 @@ def test_problems_and_logs_hold_no_secrets(tmp_path: Path, caplog: pytest.LogCap
     said = caplog.text + str(home.runtime.health.problems())
     assert "[redacted:" in said
     assert not any(secret in said for secret in SECRETS)
-    assert [row.head.flags & Flag.REDACTED for rows in home.runtime.store.every() for row in rows] == [Flag.REDACTED]
+    assert [row.head.flags & Flag.REDACTED for rows in home.runtime.store.row_batches() for row in rows] == [
+        Flag.REDACTED
+    ]
 
 
 class Odd:
@@ -157,7 +159,7 @@ def on_disk(home: Path) -> str:
     """All that the files of a home say: as bytes, and what is packed in rows and files."""
     texts = [path.read_bytes().decode("latin-1") for path in home.rglob("*") if path.is_file()]
     runtime = PROCESS.at(home)
-    texts += [json.dumps(row.stored_json) for rows in runtime.whole_store.every() for row in rows]
+    texts += [json.dumps(row.stored_json) for rows in runtime.whole_store.row_batches() for row in rows]
     return "\n".join(texts)
 
 
@@ -301,10 +303,10 @@ def everything(home: Home) -> str:
 def test_what_is_stored_loses_its_secrets(tmp_path: Path) -> None:
     """Rows, blocks, files, summaries, archives, names, notes and indexes; all else comes back as it was."""
     home = full_home(tmp_path / "home")
-    before = [row.stored_json for rows in home.runtime.whole_store.every() for row in rows]
+    before = [row.stored_json for rows in home.runtime.whole_store.row_batches() for row in rows]
     assert all(secret in everything(home) for secret in KEPT)
     answer = command.answer("redact apply", home.deps(None, trusted=True))
-    after = [row.stored_json for rows in home.runtime.whole_store.every() for row in rows]
+    after = [row.stored_json for rows in home.runtime.whole_store.row_batches() for row in rows]
 
     assert answer.data["still_in"] == [], answer.text
     assert not [secret for secret in KEPT if secret.lower() in everything(home).lower()]
@@ -369,7 +371,7 @@ def test_backups_that_still_hold_a_secret_are_named(tmp_path: Path) -> None:
 def test_messages_are_found_and_known_again_without_their_secrets(tmp_path: Path) -> None:
     """Search finds the other words; the host's list with the secret in it is no new list; the doctor is content."""
     home = full_home(tmp_path / "home")
-    live = [row.stored_json for rows in home.runtime.whole_store.every() for row in rows]
+    live = [row.stored_json for rows in home.runtime.whole_store.row_batches() for row in rows]
     command.answer("redact apply", home.deps(None, trusted=True))
     found = command.answer("search take please", home.deps(None, trusted=True)).data["results"]
     home.close()

@@ -113,14 +113,14 @@ def unused(world: World) -> float:
 
 def test_the_end_of_a_session_leaves_a_small_file_without_gaps(world: World) -> None:
     """It says what it said."""
-    said = [row.stored_json for rows in world.store.every() for row in rows]
+    said = [row.stored_json for rows in world.store.row_batches() for row in rows]
     world.runtime.upkeep.between_turns()
     gaps = unused(world)
     world.runtime.ended()
 
     assert unused(world) < gaps
     assert unused(world) < 0.06
-    assert [row.stored_json for rows in world.store.every() for row in rows] == said
+    assert [row.stored_json for rows in world.store.row_batches() for row in rows] == said
     assert world.db.query("PRAGMA integrity_check") == [("ok",)]
 
 

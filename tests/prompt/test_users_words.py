@@ -20,7 +20,7 @@ def world(tmp_path: Path) -> World:
 def prose(world: World, live: Chat) -> list[Row]:
     """The messages of a conversation, read back from the store."""
     world.take(live)
-    return [row for rows in world.store.every() for row in rows]
+    return [row for rows in world.store.row_batches() for row in rows]
 
 
 def ruled(world: World, *said: str) -> list[str]:
@@ -147,7 +147,7 @@ REPLACED = [
 def test_a_rule_that_replaces_another_names_it(world: World, old: str, new: str) -> None:
     """The other is not in force any more."""
     world.take(chat().user(old).says("Yes.").user("Never touch secrets.env.").says("Yes.").user(new))
-    rows = [row for rows in world.store.every() for row in rows if row.head.role == "user"]
+    rows = [row for rows in world.store.row_batches() for row in rows if row.head.role == "user"]
     found = {rule.text: rule.replaces and rule.replaces.text for rule in work_log.rules(rows)}
 
     assert found == {"Never touch secrets.env.": None, new: old}

@@ -16,7 +16,7 @@ from hermes_lcm.text import statements
 def done(world: World, live: Chat) -> list[work_log.Step]:
     """The steps of a conversation, read back from the store."""
     world.take(live)
-    return work_log.steps(row for rows in world.store.every() for row in rows)
+    return work_log.steps(row for rows in world.store.row_batches() for row in rows)
 
 
 @pytest.fixture
@@ -108,14 +108,14 @@ def test_values_that_were_named_twice_are_kept_with_their_last_sentence(world: W
     live = chat().user("The gateway shall listen on port 7443, please.").says("Port 7443 is what the gateway uses now.")
     live.user("The logo costs $12 by the way, and nothing else does.").says("ok")
     world.take(live)
-    rows = [row for rows in world.store.every() for row in rows]
+    rows = [row for rows in world.store.row_batches() for row in rows]
 
     assert [entry.text for entry in work_log.values(rows)] == []
     live.user("and?").says("So the gateway is on port 7443 and stays there.").user(
         "why port 7443 of all the ports there are?"
     )
     world.take(live)
-    found = work_log.values([row for rows in world.store.every() for row in rows])
+    found = work_log.values([row for rows in world.store.row_batches() for row in rows])
     assert [entry.text for entry in found] == ["“why port 7443 of all the ports there are?”"]
 
 

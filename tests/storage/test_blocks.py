@@ -348,4 +348,4 @@ def test_a_salvage_keeps_what_sound_blocks_hold(tmp_path: Path) -> None:
     assert done.lost == {"blocks": 1}
     assert f"{lost} messages whose block was unreadable" in done.notes
     assert Survey(home.runtime.db).unreadable() == []
-    assert "later words 3" in [row.text for rows in home.runtime.store.every() for row in rows]
+    assert "later words 3" in [row.text for rows in home.runtime.store.row_batches() for row in rows]

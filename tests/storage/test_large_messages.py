@@ -42,7 +42,7 @@ def sizes(world: World) -> list[int]:
 
 
 def said(world: World) -> list[dict[str, Any]]:
-    return [row.stored_json for rows in world.runtime.whole_store.every() for row in rows]
+    return [row.stored_json for rows in world.runtime.whole_store.row_batches() for row in rows]
 
 
 def files(world: World) -> list[Path]:

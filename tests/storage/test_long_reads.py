@@ -95,7 +95,7 @@ HELD = {"cursor": cursor, "deep doctor": deep_doctor, "packing": packing}
 # -- what goes on beside them --------------------------------------------------------------------------------------
 def state(world: World, *sessions: str) -> Any:
     """Every stored row with its flags, what each thread shows, and what holds it together."""
-    rows = [(row.text, row.head.flags, row.head.seq) for rows in world.store.every() for row in rows]
+    rows = [(row.text, row.head.flags, row.head.seq) for rows in world.store.row_batches() for row in rows]
     threads = [[message.get("content") for message in world.thread(name)] for name in sessions]
     orphans = world.db.query(
         "SELECT count(*) FROM conversations WHERE conversation_id NOT IN (SELECT conversation_id FROM sessions)"

@@ -50,7 +50,7 @@ def files(world: World) -> list[Path]:
 
 def whole(world: World) -> list[dict[str, Any]]:
     """Everything that is stored, as the host said it."""
-    return [row.stored_json for rows in world.runtime.whole_store.every() for row in rows]
+    return [row.stored_json for rows in world.runtime.whole_store.row_batches() for row in rows]
 
 
 SHAPES = {
@@ -330,7 +330,9 @@ def test_any_conversation_comes_back_exactly(
     world.take(live)
 
     assert whole(world) == list(live)
-    assert all(not row.head.flags & Flag.EXTERNALISED for rows in world.runtime.whole_store.every() for row in rows)
+    assert all(
+        not row.head.flags & Flag.EXTERNALISED for rows in world.runtime.whole_store.row_batches() for row in rows
+    )
 
 
 # -- through the tools -------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def test_a_file_that_was_exchanged_for_a_bomb_is_not_unpacked(world: World) -> N
     file = payload(world)
     file.write_bytes(zlib.compress(b"A" * 50_000_000, 9))
     tracemalloc.start()
-    (row,) = next(world.runtime.whole_store.every())
+    (row,) = next(world.runtime.whole_store.row_batches())
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
@@ -102,11 +102,11 @@ def test_a_file_that_was_put_back_is_no_trouble_any_more(world: World) -> None:
     file = payload(world)
     data = file.read_bytes()
     file.unlink()
-    assert "[lcm:file" in next(world.runtime.whole_store.every())[0].text
+    assert "[lcm:file" in next(world.runtime.whole_store.row_batches())[0].text
     assert topics(world) == [f"payload file_{file.stem[:16]}"]
 
     file.write_bytes(data)
-    assert NOISE in next(world.runtime.whole_store.every())[0].text
+    assert NOISE in next(world.runtime.whole_store.row_batches())[0].text
     assert topics(world) == []
 
 

@@ -40,10 +40,10 @@ def test_extracts_in_place_of_a_compaction_are_nobodys_words(
         new = chat().turns(1, first=200 + n)
         live, said = Chat([*live, *new]), Chat([*said, *new])
         host.says(live)
-    shown = [row for rows in host.runtime.whole_store.every() for row in rows]
+    shown = [row for rows in host.runtime.whole_store.row_batches() for row in rows]
     assert texts([row.stored_json for row in shown if row.head.role != CONTEXT_ROLE]) == texts(said)
     assert [row.head.flags & Flag.RETRACTED for row in shown] == [0] * len(shown)
     live = host.compress(live, force=True)
     host.says(live)
     assert host.gaps(live) == (0, 0)
-    assert len([row for rows in host.runtime.whole_store.every() for row in rows]) == len(shown)
+    assert len([row for rows in host.runtime.whole_store.row_batches() for row in rows]) == len(shown)

@@ -176,7 +176,7 @@ def test_what_is_made_from_a_session_that_is_left_out_is_left_out(
     for parent, child in (("chat", "child"), ("child", "grandchild"), ("other", "kept")):
         world.hooks.subagent_start(parent_session_id=parent, child_session_id=child)
         world.agent(child, "subagent").says(f"{child}: {PIN}")
-    stored = [row.text for rows in world.runtime.store.every() for row in rows if PIN in row.text]
+    stored = [row.text for rows in world.runtime.store.row_batches() for row in rows if PIN in row.text]
     world.runtime.db.close()
 
     assert stored == [f"kept: {PIN}"]
@@ -292,7 +292,7 @@ def test_what_the_user_took_back_whole_is_kept_and_not_shown(world: Gateway, res
         agent = world.agent("undone", "cli")
     first_turn(world, agent, "what is the weather?")
     session = world.runtime.session("undone")
-    rows = [row for rows in world.runtime.store.every() for row in rows if row.head.session_id == "undone"]
+    rows = [row for rows in world.runtime.store.row_batches() for row in rows if row.head.session_id == "undone"]
 
     assert [bool(row.head.flags & Flag.RETRACTED) for row in rows] == [True, True, False]
     assert [item.store_id for item in world.runtime.ingest.expected(session, None)] == [rows[-1].store_id]
@@ -304,7 +304,7 @@ def test_a_host_that_lost_its_transcript_takes_nothing_back(world: Gateway) -> N
     agent = world.agent("lost", "cli").says("keep this")
     world.row("lost", "cli", started_at=time.time() + 1000)
     first_turn(world, agent, "what is the weather?")
-    rows = [row for rows in world.runtime.store.every() for row in rows if row.head.session_id == "lost"]
+    rows = [row for rows in world.runtime.store.row_batches() for row in rows if row.head.session_id == "lost"]
 
     assert [bool(row.head.flags & Flag.RETRACTED) for row in rows] == [False, False, False]
 

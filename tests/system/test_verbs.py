@@ -241,7 +241,7 @@ class Terminal:
     def check(self) -> None:
         runtime = self.world.runtime
         stored: dict[str, Counter[str]] = {}
-        for rows in runtime.store.every():
+        for rows in runtime.store.row_batches():
             for row in rows:
                 stored.setdefault(self.tip(row.head.session_id), Counter())[row.text] += 1
         truth: dict[str, Counter[str]] = {}

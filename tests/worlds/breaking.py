@@ -208,7 +208,7 @@ class Host:
 
     # -- what is there ---------------------------------------------------------------------------------------
     def stored(self) -> list[dict[str, Any]]:
-        return [row.stored_json for rows in self.runtime.whole_store.every() for row in rows]
+        return [row.stored_json for rows in self.runtime.whole_store.row_batches() for row in rows]
 
     def topics(self) -> set[str]:
         return {problem.topic for problem in self.runtime.health.problems()}
@@ -232,7 +232,7 @@ def fresh_process() -> None:
     from hermes_lcm import engine
 
     atexit.unregister(engine.PROCESS.stop)  # or every process of a test is kept until the end
-    for old in engine.PROCESS.all():
+    for old in engine.PROCESS.runtimes():
         old.preparer.stop()
         old.db.close()
     new = runtime.Process()

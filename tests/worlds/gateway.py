@@ -204,10 +204,10 @@ class Matrix(Gateway):
     def addresses(self) -> dict[str, list[Any]]:
         """What parameters of each kind are tried with: everything that others have, in every form."""
         store = self.runtime.store
-        last = max(row.store_id for rows in store.every() for row in rows)
+        last = max(row.store_id for rows in store.row_batches() for row in rows)
         messages = [*range(1, min(last, 14) + 1), f"msg_{last}", f"1..{last}", f"msg_1..msg_{last}"]
         files = [path.stem for path in self.runtime.payloads.folder.rglob("*.z")]
-        nodes = [f"sum_{node.node_id}" for each in self.runtime.dag.every() for node in each]
+        nodes = [f"sum_{node.node_id}" for each in self.runtime.dag.node_batches() for node in each]
         handles = [row[0] for row in self.runtime.db.query("SELECT handle FROM archives")]
         return {
             "address": [*messages, *nodes, *[f"file_{each[:16]}" for each in files], *files],

@@ -156,7 +156,7 @@ def huge(home: Path, count: int = 1_000_000, session: int = 5000) -> Home:
 
 def stored_blob(world: Home, words: str) -> bytes:
     """The bytes in which the file holds the message that begins so."""
-    row = next(row for rows in world.runtime.store.every() for row in rows if row.text.startswith(words))
+    row = next(row for rows in world.runtime.store.row_batches() for row in rows if row.text.startswith(words))
     found = world.runtime.db.query("SELECT envelope FROM messages WHERE store_id = ?", (row.store_id,))
     return bytes(found[0][0])[:64]
 

@@ -249,7 +249,7 @@ class World:
     # -- what is there ---------------------------------------------------------------------------------------
     def stored(self) -> Messages:
         """Everything that is stored, oldest first, as the host said it."""
-        return [row.stored_json for rows in self.store.every() for row in rows]
+        return [row.stored_json for rows in self.store.row_batches() for row in rows]
 
     def thread(self, session_id: str = "s") -> Messages:
         """The conversation as a live list without summaries should show it."""
@@ -258,7 +258,7 @@ class World:
 
     def flagged(self, flag: Flag) -> Messages:
         """The stored messages that bear a flag."""
-        return [row.stored_json for rows in self.store.every() for row in rows if row.head.flags & flag]
+        return [row.stored_json for rows in self.store.row_batches() for row in rows if row.head.flags & flag]
 
     def gaps(self, messages: Sequence[Mapping[str, Any]], session_id: str = "s") -> tuple[list[Any], list[Any]]:
         """P4, counted here by hand: texts that the prompt neither shows nor covers, and those that it has twice."""
@@ -274,7 +274,7 @@ class World:
         )
 
     def nodes(self) -> list[Any]:
-        return [node for batch in self.dag.every() for node in batch]
+        return [node for batch in self.dag.node_batches() for node in batch]
 
     def counts(self) -> dict[str, int]:
         """Rows of every table that holds what was said or summarised, the search indexes included."""

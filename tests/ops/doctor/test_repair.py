@@ -65,10 +65,12 @@ def test_a_salvage_changes_no_message_that_it_saves(tmp_path: Path) -> None:
     """Byte for byte, under the same address."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    before = {row.store_id: row.stored_json for rows in healthy(tmp_path / "a").runtime.store.every() for row in rows}
+    before = {
+        row.store_id: row.stored_json for rows in healthy(tmp_path / "a").runtime.store.row_batches() for row in rows
+    }
     world = corrupt(tmp_path / "b")
     repair.repair(world.deps())
-    after = {row.store_id: row.stored_json for rows in world.runtime.store.every() for row in rows}
+    after = {row.store_id: row.stored_json for rows in world.runtime.store.row_batches() for row in rows}
 
     assert after.items() <= before.items()
 

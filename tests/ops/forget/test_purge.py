@@ -67,7 +67,7 @@ def test_a_dry_run_names_all_that_would_go_and_changes_nothing(world):
 
 def test_what_was_purged_is_in_no_file_any_more(world):
     """Not in rows, summaries, archives, blocks, index, log, backups or exports; the certificate says so."""
-    others = [row.stored_json for rows in world.runtime.store.every() for row in rows if row.store_id != 4]
+    others = [row.stored_json for rows in world.runtime.store.row_batches() for row in rows if row.store_id != 4]
     answer = ask(world, f"purge matching '{SECRET.upper()}' apply")
 
     assert answer.code == OK, answer.text
@@ -76,7 +76,9 @@ def test_what_was_purged_is_in_no_file_any_more(world):
     assert list(answer.data["certificate"]["messages"]) == ["msg_4"]
     words = world.runtime.db.query("SELECT term FROM message_terms WHERE term IN ('aardvark', 'zwickau', 'zebra')")
     assert words == [("zebra",)]
-    assert [row.stored_json for rows in world.runtime.store.every() for row in rows if row.store_id != 4] == others
+    assert [
+        row.stored_json for rows in world.runtime.store.row_batches() for row in rows if row.store_id != 4
+    ] == others
 
 
 def test_after_a_purge_the_archive_is_sound_and_has_a_backup(world):
@@ -325,8 +327,8 @@ def test_a_healthy_archive_of_a_hundred_loses_a_part_by_date(tmp_path):
     """Everything before a date; what is younger stays byte for byte."""
     home = healthy(tmp_path / "home")
     home.raw("UPDATE messages SET said_at = 1000000 WHERE store_id <= 20")
-    before = [row.stored_json for rows in home.runtime.store.every(after=20) for row in rows]
+    before = [row.stored_json for rows in home.runtime.store.row_batches(after=20) for row in rows]
     ask(home, "purge before 2001-01-01 apply")
 
     assert home.runtime.db.query(f"SELECT max(store_id) FROM messages WHERE flags & {Flag.PURGED}") == [(20,)]
-    assert [row.stored_json for rows in home.runtime.store.every(after=20) for row in rows] == before
+    assert [row.stored_json for rows in home.runtime.store.row_batches(after=20) for row in rows] == before

@@ -108,7 +108,7 @@ def test_payloads_go_first_and_texts_stay(world):
     answer = ask(world, "retention apply")
 
     assert steps(answer) == {"tg": "payloads"}
-    row = next(row for rows in world.runtime.store.every(after=2) for row in rows)
+    row = next(row for rows in world.runtime.store.row_batches(after=2) for row in rows)
     assert "removed by the retention policy" in str(row.stored_json)
     assert "words" in world.runtime.whole_store.text(5)
     assert world.runtime.payloads.survey(deep=True).missing == ()
