@@ -18,7 +18,7 @@ from ..errors import Overtaken
 from ..ingest import host_compressor
 from ..ingest.align import Core, Expected, Live, Plan, align, core
 from ..ingest.transcript import Transcripts
-from ..records import Flag, Stored
+from ..records import Assembly, Flag, Stored
 from ..session import Session
 from ..storage.files import Progress, silent
 from ..store import NewRow, Segment
@@ -88,6 +88,8 @@ class _Scan:
     own: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)  # not shown any more
     pruned: set[int] = field(default_factory=set)  # shortened by the host, and what it stands for is not there
+    prompt: Assembly | None = None  # with which the first list began
+    unknown: bool = False  # the first list began with a record that no prompt here explains
 
 
 @dataclass(slots=True)
@@ -99,6 +101,9 @@ class _Verdict:
     flags: dict[int, int] = field(default_factory=dict)
     rest: dict[int, str] = field(default_factory=dict)
     revises: dict[int, int] = field(default_factory=dict)  # the shortened form that is here of what comes whole
+    gone: list[int] = field(
+        default_factory=list
+    )  # rows here that the user had taken back before the other store went on
 
 
 Batches = Callable[[], Iterable[Sequence[Item]]]
@@ -167,6 +172,11 @@ class Intake:
                 said = content.canonical_core(item.message)
                 if self._is_own(item, said.text, sessions):
                     scan.own.add(len(scan.keys))
+                if self._ours and not scan.keys and (context := own.read_context(said.text)) is not None:
+                    owner = self._deps.sessions.nonce_owner(context.nonce) if scan.own else None
+                    names = context.assembly_id, own.context_digest(said.text)
+                    scan.prompt = self._deps.dag.prompt_of(*names, [owner]) if owner is not None else None
+                    scan.unknown = scan.prompt is None
                 apart = bool(item.flags & Flag.RETRACTED) or len(scan.keys) in scan.own
                 ids = tuple(filter(None, [*(call.id for call in said.calls), said.answers]))
                 summary = item.summary or len(scan.keys) in scan.own
@@ -236,7 +246,7 @@ class Intake:
         if session.parent_id is None and all(head.store_id in brought for head in heads):
             return verdict
         if self._ours and session.parent_id is None:
-            return self._by_time(heads, scan)
+            return self._by_time(session, heads, scan)
         rows = [n for n in _thread_order(scan, found) if not scan.seen[n].apart]
         expected = self._transcripts.expected(session, None)
         alias = _aliases(heads, expected)
@@ -254,7 +264,7 @@ class Intake:
         self._match_taken_back(scan, session, verdict)
         return verdict
 
-    def _by_time(self, heads: Sequence[Stored], scan: _Scan) -> _Verdict:
+    def _by_time(self, session: Session, heads: Sequence[Stored], scan: _Scan) -> _Verdict:
         """Places of rows of another database of ours: by when they were stored, there and here."""
         verdict = _Verdict()
         rows = [n for n in range(len(scan.keys)) if n not in scan.own]
@@ -267,7 +277,8 @@ class Intake:
         mine = {head.store_id: Mark(head.digest, head.stored_at) for head in shown}
         came = {n: self.known[scan.keys[n]] for n in rows if self.known.get(scan.keys[n]) in mine}
         marks = [mine[came[n]] if n in came else Mark(scan.raw[n], scan.seen[n].at or 0.0) for n in rows]
-        woven = interleave(list(mine.values()), marks)
+        woven = interleave(list(mine.values()), marks, self._listed(session, scan, shown))
+        verdict.gone = [shown[n].store_id for n in woven.gone]
         verdict.here = {rows[k]: shown[n].store_id for k, n in woven.same.items()}
         positions = [head.pos for head in heads]
         for behind, group in groupby(woven.behind.items(), key=lambda each: each[1]):
@@ -275,6 +286,13 @@ class Intake:
                 low = shown[behind - 1].pos if behind else 0.0
                 _spread([rows[k] for k, _ in group], low, shown[behind].pos, positions, verdict)
         return verdict
+
+    def _listed(self, session: Session, scan: _Scan, shown: Sequence[Stored]) -> list[int]:
+        """Places of the rows here that the list with which the other store begins should show."""
+        if scan.unknown:
+            return []
+        at = {head.store_id: n for n, head in enumerate(shown)}
+        return [at[item.store_id] for item in self._transcripts.expected(session, scan.prompt) if item.store_id in at]
 
     def _pinned(
         self, keys: Sequence[str], lives: Sequence[Live], expected: Sequence[Expected]
@@ -328,6 +346,12 @@ class Intake:
         before = self._deps.store.last_seq(session.conversation_id)  # what comes behind it meanwhile has no place yet
         verdict = self._placed(last, batches, scan, found, fork=True)
         taken = self._counted(scan, found, verdict)
+        if verdict.gone:
+            with self._deps.db.transaction():
+                self._deps.store.append(
+                    session.conversation_id, session.session_id, before, [], source="", now=self._deps.clock(),
+                    retract=verdict.gone,
+                )  # fmt: skip
         writer = _Writer(self._deps, self._ledger, self._source, scan, found, verdict, self.known, keep=self._keep)
         own = self._deps.store.has_rows(session.conversation_id)  # a branch without rows has just got its place
         writer.seq = before if own else self._deps.store.last_seq(session.conversation_id)

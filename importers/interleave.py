@@ -2,15 +2,15 @@
 Two records of one conversation that were kept one after the other, or in turns, as one.
 
 Pure. Equal words prove nothing: people and models repeat themselves. Rows of both that were stored at one moment with the same
-words are one row, copied; one that a copy lacked, and that was put again between the same rows, is one too. Otherwise the order
-of time says how the rows lie, and a list that the host showed again is recognised by where it was stored: in one go, behind what
-the other record ends with just then, and beginning as that ends.
+words are one row, copied; one that a copy lacked, and that was put again between the same rows, is one too. A list whose
+beginning is known shows again what the other record holds from there, up to the first difference, whatever the clocks say.
+Otherwise the order of time says how the rows lie, and a list that the host showed again is recognised by where it was stored: in
+one go, behind what the other record ends with just then, and beginning as that ends.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby, pairwise, takewhile
@@ -30,10 +30,14 @@ class Mark(NamedTuple):
 
 @dataclass(slots=True)
 class Woven:
-    """``same``: a row there to the row here that it is. ``behind``: any other row there to how many rows here lie before it."""
+    """``same``: a row there to the row here that it is. ``behind``: any other row there to how many rows here lie before it.
+
+    ``gone``: rows here that the list there did not show any more when it went on.
+    """
 
     same: dict[int, int] = field(default_factory=dict)
     behind: dict[int, int] = field(default_factory=dict)
+    gone: list[int] = field(default_factory=list)
 
 
 class _Row(NamedTuple):
@@ -41,11 +45,14 @@ class _Row(NamedTuple):
     there: int | None
 
 
-def interleave(here: Sequence[Mark], there: Sequence[Mark]) -> Woven:
-    """Place the rows there between the rows here. Both are in their order; so is what comes out."""
+def interleave(here: Sequence[Mark], there: Sequence[Mark], listed: Sequence[int] = ()) -> Woven:
+    """Place the rows there between the rows here. Both are in their order; so is what comes out.
+
+    ``listed``: the rows here that the list with which the other record begins should show, from its first message on.
+    """
     out = Woven()
     ours, others = _Record(here), _Record(there)
-    copies = _anchored(ours, others)
+    copies = _anchored(ours, others, listed)
     copied = frozenset(copies.values())
     thread: list[_Row] = []
     for mine, theirs in _goes(ours, others):
@@ -62,7 +69,18 @@ def interleave(here: Sequence[Mark], there: Sequence[Mark]) -> Woven:
                 out.same[row.there] = row.here
         elif row.there is not None:
             out.behind[row.there] = before
+    out.gone = _gone(here, there, copies, out)
     return out
+
+
+def _gone(here: Sequence[Mark], there: Sequence[Mark], copies: Mapping[int, int], woven: Woven) -> list[int]:
+    """Rows here behind the last one that the list there showed, stored before it went on with other words."""
+    last = max(copies, default=-1)
+    new = next((n for n in range(last + 1, len(there)) if n in woven.behind), None)
+    if last < 0 or new is None or new != last + 1:
+        return []
+    began, same = min(there[n].at for n in woven.behind), set(woven.same.values())
+    return [n for n in range(copies[last] + 1, woven.behind[new]) if n not in same and here[n].at <= began]
 
 
 def _copies(here: Sequence[Mark], there: Sequence[Mark]) -> dict[int, int]:
@@ -78,7 +96,6 @@ class _Record:
 
     def __init__(self, rows: Sequence[Mark]) -> None:
         self.rows, self.at = rows, _steady(rows)
-        self.digests = Counter(row.digest for row in rows)
 
     def was_put(self, n: int) -> bool:
         """Was a row put between older ones, or stored by a clock that was wrong?"""
@@ -98,16 +115,13 @@ class _Record:
             self.at[n] = at
 
 
-def _anchored(here: _Record, there: _Record) -> dict[int, int]:
+def _anchored(here: _Record, there: _Record, listed: Sequence[int]) -> dict[int, int]:
     """Rows there that are rows here; from now on both came at one moment, and what lies between them comes between."""
     copies = _in_order(_copies(here.rows, there.rows))
     times = {n: here.at[twin] for n, twin in copies.items()}
     for n, twin in _put_again(here, there, copies).items():
         copies[n], times[n] = twin, here.at[twin] if there.was_put(n) else there.at[n]
-    for n, twin in _shown_again(there, here, copies).items():
-        copies[n], times[n] = twin, min(here.at[twin], there.at[n])
-    back = {twin: n for n, twin in copies.items()}
-    for twin, n in _shown_again(here, there, back).items():
+    for n, twin in _listed(here, there, listed).items() if not copies else ():
         copies[n], times[n] = twin, min(here.at[twin], there.at[n])
     copies = _in_order(copies)
     order = sorted(copies)
@@ -142,38 +156,16 @@ def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict
     return out
 
 
-def _shown_again(shown: _Record, other: _Record, copies: Mapping[int, int]) -> dict[int, int]:
-    """Pairs (row shown again, its row in the other record), found by words and order, not by time.
-
-    A list comes in one go. Words that both records hold once tell where in the other record it lies: two such, or one in a run
-    that is no coincidence, or beside a row that is known already.
-    """
-    once = {row.digest: n for n, row in enumerate(other.rows) if other.digests[row.digest] == 1}
-    sure = {
-        n: once[row.digest]
-        for n, row in enumerate(shown.rows)
-        if row.digest in once and shown.digests[row.digest] == 1 and n not in copies and shown.in_a_go(n)
-    }
-    back = {twin: n for n, twin in copies.items()}
-    out: dict[int, int] = {}
-    for known, twin in sure.items():
-        if known in out:
-            continue
-        run = dict(_run(shown, other, known, twin))
-        beside = any(copies.get(k - 1) == m - 1 or copies.get(k + 1) == m + 1 for k, m in run.items() if m > 0)
-        if beside or len(run) >= _ENOUGH or sum(sure.get(k) == m for k, m in run.items()) > 1:
-            out.update({k: m for k, m in run.items() if copies.get(k, m) == m and back.get(m, k) == k})
-    return out
-
-
-def _run(shown: _Record, other: _Record, known: int, twin: int) -> Iterator[tuple[int, int]]:
-    """Rows around a pair that are equal in both, as far as the go reaches."""
-    for step, count in ((-1, min(known, twin) + 1), (1, min(len(shown.rows) - known, len(other.rows) - twin))):
-        for k in range(max(0, step), step * count, step):
-            mine, theirs = shown.rows[known + k], other.rows[twin + k]
-            if mine.digest != theirs.digest or mine.at != shown.rows[known].at:
-                break
-            yield known + k, twin + k
+def _listed(here: _Record, there: _Record, listed: Sequence[int]) -> dict[int, int]:
+    """Rows of the list that a record without copies began with. Rows that were stored alone in both records were said twice."""
+    pairs = takewhile(
+        lambda pair: (
+            here.rows[pair[1]].digest == there.rows[pair[0]].digest
+            and (here.in_a_go(pair[1]) or there.in_a_go(pair[0]))
+        ),
+        enumerate(listed[: len(there.rows)]),
+    )
+    return dict(pairs)
 
 
 def _goes(here: _Record, there: _Record) -> Iterator[tuple[list[int], list[int]]]:

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from itertools import pairwise, permutations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hermes_lcm.importers.interleave import Mark, interleave
 
 
-def woven(here: Sequence[Mark], there: Sequence[Mark]) -> list[Mark]:
+def woven(here: Sequence[Mark], there: Sequence[Mark], listed: Sequence[int] = ()) -> list[Mark]:
     """The rows of both in their order."""
-    found = interleave(here, there)
+    found = interleave(here, there, listed)
     new: dict[int, list[Mark]] = {}
     for n, behind in found.behind.items():
         new.setdefault(behind, []).append(there[n])
@@ -93,13 +95,48 @@ def test_a_clock_that_was_wrong_for_a_while_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize("wrong_by", [-86_400.0, -60.0, 60.0, 86_400.0])
-@pytest.mark.parametrize("turned", [False, True])
-def test_a_stand_in_with_a_wrong_clock_begins_where_its_list_says(wrong_by: float, turned: bool) -> None:
-    """Its list was shown in one go, with what was said then: those rows are known, whatever their time."""
+def test_a_stand_in_with_a_wrong_clock_begins_where_its_list_says(wrong_by: float) -> None:
+    """The prompt in front of it tells where that is: what follows is known, whatever the time."""
     first = marks("a done b done c", 1)
     other = [*marks("b done c yes", 9 + wrong_by, each=0), *marks("d done", 10 + wrong_by)]
 
-    assert said(woven(*((other, first) if turned else (first, other)))) == b"a done b done c yes d done".split()
+    assert said(woven(first, other, range(2, 5))) == b"a done b done c yes d done".split()
+
+
+def test_the_same_words_at_the_same_place_are_two_where_both_were_said_alone() -> None:
+    """Two agents at one conversation go on from the same list: none of them showed the other's words."""
+    first = marks("a b ok", 1)
+    other = [*marks("a b", 9, each=0), *marks("ok done", 10)]
+
+    assert said(woven(first, other, range(3))) == b"a b ok ok done".split()
+
+
+@pytest.mark.parametrize("rest", ["yes done", "x y", "done"])
+def test_what_a_list_that_went_on_does_not_show_any_more_is_gone(rest: str) -> None:
+    """An undo in front of the stand-in. What was said to the conversation since is not gone."""
+    first = [*marks(f"a b {rest}", 1), *marks("later", 20)]
+    other = [*marks("a b new", 9, each=0), *marks("done", 10)]
+    found = interleave(first, other, range(len(first)))
+
+    assert found.gone == list(range(2, 2 + len(rest.split())))
+    assert interleave(first, other[:2], range(len(first))).gone == []
+
+
+@given(data=st.data())
+def test_parts_with_known_beginnings_are_one_conversation_whatever_is_repeated_and_whatever_the_clocks_say(
+    data: st.DataObject,
+) -> None:
+    """Each part begins with a list: any end of what was said before, and something new."""
+    words = data.draw(st.lists(st.sampled_from([b"yes", b"done", b"go"]), min_size=3, max_size=40))
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(words) - 1), min_size=1, max_size=4)))
+    out: list[Mark] = []
+    for start, end in pairwise([0, *cuts, len(words)]):
+        first = data.draw(st.integers(0, max(0, start - 2)))
+        clock = data.draw(st.floats(-86_400, 86_400))
+        part = [Mark(words[n], clock + max(n, start)) for n in range(first, end)]
+        out = woven(out, part, range(first, len(out)))
+
+    assert said(out) == words
 
 
 def test_a_clock_that_jumps_while_rows_were_copied_doubles_none_of_them() -> None:

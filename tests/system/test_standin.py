@@ -276,13 +276,17 @@ def test_what_is_said_while_another_plugin_keeps_the_removed_index_open_is_merge
     assert "FAILED" not in outage.host.command("doctor deep").text
 
 
-@pytest.mark.parametrize("shown", ["one by one", "at once"])
-def test_what_is_taken_back_in_an_outage_stays_taken_back(outage: Outage, shown: str) -> None:
-    """Whether the stand-in has a copy of it, or saw it in a list only."""
+@pytest.mark.parametrize("fault", [locked, damaged, no_header, a_folder])
+@pytest.mark.parametrize("shown", [True, False])
+def test_what_is_taken_back_in_an_outage_stays_taken_back(
+    outage: Outage, fault: Callable[[Path], Mend], shown: bool
+) -> None:
+    """Whether the stand-in has a copy of it, or saw it in a list only, or never saw it."""
     outage.turns(2, first=100)
     outage.host.close()
-    mend = locked(outage.db) if shown == "one by one" else no_header(outage.db)
-    outage.host.says(outage.live)
+    mend = fault(outage.db)
+    if shown:
+        outage.host.says(outage.live)
     outage.live = Chat(outage.live[:-2])
     outage.turns(2, first=200)
     mend()
