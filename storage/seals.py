@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, Protocol
@@ -19,12 +19,16 @@ from typing import Any, Final, Protocol
 from . import schema
 
 SEALED: Final = "sealed"  # in ``meta``: the sums are those of what was written, from the first row on
+_ONCE, _NOW = json.dumps(True), json.dumps(2)  # values of it
 IDENTITY: Final = "identity"
 _CREATE: Final = next(text for table, text in schema.statements() if table == "seals").replace(
     "TABLE", "TABLE IF NOT EXISTS", 1
 )
 _MODULUS: Final = 1 << 128
 _TRIES: Final = 3
+_NOTES: Final = "notes"  # a part that files of before have no sums of
+#: Notes of ``meta`` that decide what is shown, to whom, or removed. Others say how far some work is, or what it cost.
+_SHOWN: Final = "archive_request: hold: inherits: ledger mapped: nonce: notices: pulled: rotate:".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,9 @@ TABLES: Final = (
         "assembly_id conversation_id session_id roots tail_ids last_seq last_pos created_at digest")),
     _Table("carried", "summaries", _columns("conversation_id node_id")),
     _Table("meta", "summaries", _columns("key value"), _NOBODY, "{row}.key GLOB 'dissolved:*'"),
+    _Table("meta", _NOTES, _columns("key value"), _NOBODY,
+           "(" + " OR ".join(f"{{row}}.key GLOB '{prefix}*'" for prefix in _SHOWN) + ")"),
+    _Table("ledger", _NOTES, _columns("conversation_id store_id")),
     _Table("archives", "archives", _columns(
         "archive_id handle conversation_id session_id store_ids first_index last_index messages summary given preview chars "
         "tokens state created_at changed_at")),
@@ -82,6 +89,7 @@ TABLES: Final = (
     _Table("payloads", "payload files", _columns("sha kind mime bytes chars created_at"), _NOBODY),
     _Table("payload_refs", "payload files", _columns("sha digest"), _NOBODY),
 )  # fmt: skip
+PARTS: Final = frozenset(table.part for table in TABLES)
 
 Sums = dict[tuple[int, str], tuple[int, int]]
 """(count, sum) by conversation and part."""
@@ -158,7 +166,8 @@ def _triggers(table: _Table) -> Iterator[str]:
             f"WHERE {table.counts(row)};"
             for row, sign in rows
         )
-        yield f"CREATE TEMP TRIGGER seal_{table.name}_{event} AFTER {event} ON main.{table.name} BEGIN {calls} END"
+        name = f"seal_{table.part.replace(' ', '_')}_{table.name}_{event}"
+        yield f"CREATE TEMP TRIGGER {name} AFTER {event} ON main.{table.name} BEGIN {calls} END"
 
 
 def _number(blob: object) -> int:
@@ -197,7 +206,7 @@ def broken(db: Readable, conversation: int | None = None) -> list[str]:
     """Broken seals in words: of one conversation, or of all. Beside writers: looked at again, or left out."""
     for _ in range(_TRIES):
         before = _kept(db, conversation)
-        found = _summed(db, conversation)
+        found = _summed(db, conversation, PARTS - {_NOTES} if _state(db) == _ONCE else PARTS)
         if _kept(db, conversation) == before:
             return [_told(key, before.get(key), found.get(key)) for key in sorted({*before, *found})
                     if before.get(key) != found.get(key)]  # fmt: skip
@@ -216,12 +225,12 @@ def _kept(db: Readable, conversation: int | None) -> Sums:
     return {(row[0], row[1]): (row[2], _number(row[3])) for row in db.query(f"SELECT * FROM seals{only}")}
 
 
-def _summed(db: Readable, conversation: int | None) -> Sums:
+def _summed(db: Readable, conversation: int | None, parts: Collection[str]) -> Sums:
     """The sums of what is there."""
     out: Sums = {}
     there = {row[0] for row in db.query("SELECT name FROM sqlite_master WHERE type = 'table'")}
     for table in TABLES:
-        if table.name not in there:
+        if table.name not in there or table.part not in parts:
             continue
         for rows in db.iterate(_all_of(table, conversation)):
             for of, *values in rows:
@@ -263,23 +272,36 @@ class Plain:
 def reseal(connection: sqlite3.Connection) -> None:
     """Take what is there for what was written, inside the caller's transaction."""
     connection.execute("DELETE FROM seals")
-    for (conversation, part), (count, total) in _summed(Plain(connection), None).items():
+    _seal(connection, PARTS)
+
+
+def _seal(connection: sqlite3.Connection, parts: Collection[str]) -> None:
+    for (conversation, part), (count, total) in _summed(Plain(connection), None, parts).items():
         _put(connection, conversation, part, count, total)
-    connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES (?, ?)", (SEALED, json.dumps(True)))
+    connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES (?, ?)", (SEALED, _NOW))
+
+
+def _state(db: Readable) -> str | None:
+    """``_NOW``, ``_ONCE`` (without the notes), or None: nothing says that a file was sealed."""
+    rows = db.query("SELECT value FROM meta WHERE key = ?", (SEALED,))
+    return rows[0][0] if rows else None
 
 
 def ensure(connection: sqlite3.Connection) -> None:
     """Seal a file that never was, and let it have an identity: what tells its backups from those of other databases."""
+    file = Plain(connection)
     try:
-        if connection.execute("SELECT 1 FROM meta WHERE key = ?", (SEALED,)).fetchone():
+        if _state(file) not in (None, _ONCE):
             return
     except sqlite3.DatabaseError:  # a damaged page, or a lost table: the doctor says so
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(_CREATE)
-        sealed = connection.execute("SELECT 1 FROM seals LIMIT 1").fetchone()
-        if not sealed and not connection.execute("SELECT 1 FROM meta WHERE key = ?", (SEALED,)).fetchone():
+        state = _state(file)
+        if state == _ONCE:
+            _seal(connection, (_NOTES,))
+        elif state is None and not connection.execute("SELECT 1 FROM seals LIMIT 1").fetchone():
             reseal(connection)
         connection.execute(
             "INSERT OR IGNORE INTO meta(key, value) VALUES (?, json_quote(lower(hex(randomblob(16)))))", (IDENTITY,)

@@ -11,7 +11,7 @@ from worlds.home import Home, healthy
 from worlds.process import chat
 
 from hermes_lcm.errors import StoreError
-from hermes_lcm.storage import seals
+from hermes_lcm.storage import files, seals
 from hermes_lcm.storage.connection import Database
 
 CHANGES = (
@@ -98,3 +98,18 @@ def test_a_file_that_was_never_sealed_is_sealed_as_it_is(tmp_path: Path) -> None
     raw.close()
 
     assert seals.broken(Home(tmp_path).runtime.db) == []
+
+
+def test_a_file_whose_notes_were_never_sealed_is_sound_and_is_sealed_on_open(tmp_path: Path) -> None:
+    """A backup of before there were seals of them counts as what it is; what was broken then stays broken."""
+    world = healthy(tmp_path)
+    world.raw("INSERT INTO meta VALUES ('hold:s', '{}')")
+    world.raw("DELETE FROM seals WHERE part = 'notes'")
+    world.raw("UPDATE meta SET value = 'true' WHERE key = 'sealed'")
+    world.close()
+
+    assert files.verify(world.path).sound
+    home = Home(tmp_path)
+    assert seals.broken(home.runtime.db) == []
+    home.raw("DELETE FROM meta WHERE key = 'hold:s'")
+    assert seals.broken(home.runtime.db) == ["notes: 1 fewer than were written"]
