@@ -944,6 +944,8 @@ class Engines:
 
     def shared(self, session_id: str) -> bool:
         """Do two engines work for a session? An older one that is asked nothing any more was merely not let go yet."""
+        if len(self._all) < 2:
+            return False
         found = [engine for engine in self._every() if engine.session_id == session_id]
         newest = max((engine.born for engine in found), default=0)
         return any(engine.born < newest < engine.answered for engine in found)

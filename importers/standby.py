@@ -81,7 +81,7 @@ class Standby:
     @property
     def engaged(self) -> bool:
         """Is something else than the database in use?"""
-        return self._db.file != self._db.path
+        return self._db.file is not self._db.path
 
     def of_database(self, deps: Access) -> Access:
         """Access to the database itself, not to its stand-in."""

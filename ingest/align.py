@@ -19,7 +19,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise, takewhile
+from itertools import pairwise, repeat, takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -646,12 +646,10 @@ def same(one: Any, other: Any) -> bool:
 def column(messages: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     """Values of messages under a name, as they are; None where they have nothing."""
     read = _NEARLY_ALWAYS.get(name)
-    try:
-        if read is not None:
-            return list(map(read, messages))  # three quarters of the time
-    except KeyError:
-        pass
-    return [message.get(name) for message in messages]
+    try:  # in C: at every hook, for hundreds of messages
+        return list(map(read, messages)) if read is not None else list(map(dict.get, messages, repeat(name)))  # type: ignore[arg-type]
+    except (KeyError, TypeError):
+        return [message.get(name) for message in messages]
 
 
 def _copied(items: list[Any]) -> list[Any]:

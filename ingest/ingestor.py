@@ -13,6 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 from itertools import accumulate
@@ -491,12 +492,13 @@ class Ingest:
         if not rows and not changes.plan.retracted and not restored:
             return 0, Flag.NONE
         first = owners[0][0] if owners else 0
-        with self._store.writing():
+        joins = session.session_id not in self._joined
+        with self._store.writing() if joins else nullcontext():
             ids = self._store.append(
                 session.conversation_id, session.session_id, last_seq, rows, source=source, now=self._clock(),
                 retract=changes.plan.retracted, restore=restored, previous_text=self._end_before(first, entries),
             )  # fmt: skip
-            if session.session_id not in self._joined:
+            if joins:
                 self._leases.join(_WORKS_AT.format(session.session_id))
         self._joined.add(session.session_id)
         for (n, before), store_id in zip(owners, ids, strict=True):

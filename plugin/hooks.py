@@ -41,9 +41,9 @@ def _chosen() -> bool:
 def _survives(
     topic: str, *, when: Callable[[], bool] = _bound, anyway: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A callback whose failure is remembered and goes no further.
+    """A callback, given the runtime of the current home, whose failure is remembered and goes no further.
 
-    Where the user chose another engine nothing happens; ``anyway``: the callback is called, for it touches no runtime.
+    Where the user chose another engine nothing happens; ``anyway``: the callback is called without a runtime.
     """
 
     def wrap(callback: Callable[..., None]) -> Callable[..., None]:
@@ -53,11 +53,11 @@ def _survives(
                 return
             try:
                 if not ours:
-                    callback(**kwargs)
+                    callback(None, **kwargs)
                     return
                 runtime = PROCESS.at()
                 with runtime.foreground:
-                    callback(**kwargs)
+                    callback(runtime, **kwargs)
                 if topic != INGEST:
                     runtime.health.resolved(topic)
             except Exception as exc:
@@ -87,8 +87,7 @@ def pre_llm_call(
     out: list[str] = []
 
     @_survives(INGEST)
-    def observe() -> None:
-        runtime = PROCESS.at()
+    def observe(runtime: Runtime) -> None:
         engine, history = PROCESS.engines.of(session_id), conversation_history
         begins = is_first_turn and engine is not None and engine.begins(history or ())
         seen = runtime.observe(session_id, history, platform=platform, thorough=False, begins=begins)
@@ -108,10 +107,9 @@ def pre_llm_call(
 
 @_survives(INGEST)
 def pre_api_request(
-    session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
+    runtime: Runtime, session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
     """Hook before every request: what the model is about to see is durable before it is sent (P1)."""
-    runtime = PROCESS.at()
     seen = runtime.observe(session_id, conversation_history, platform=platform, thorough=False)
     if seen is not None:
         sent(runtime, session_id, *seen)
@@ -147,8 +145,8 @@ def llm_request(request: Any = None, session_id: str = "", api_mode: str = "", *
     out: list[dict[str, Any] | None] = []
 
     @_survives("request rewrite")
-    def rewrite() -> None:
-        out.append(rewritten(PROCESS.at(), session_id, request, api_mode or ""))
+    def rewrite(runtime: Runtime) -> None:
+        out.append(rewritten(runtime, session_id, request, api_mode or ""))
 
     rewrite()
     return out[0] if out else None
@@ -156,19 +154,20 @@ def llm_request(request: Any = None, session_id: str = "", api_mode: str = "", *
 
 @_survives(INGEST)
 def post_llm_call(
-    session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
+    runtime: Runtime, session_id: str = "", conversation_history: Messages | None = None, platform: str = "", **_: Any
 ) -> None:
     """Hook after the turn, with the final answer: store it, and let the worker prepare what comes next."""
-    seen = PROCESS.at().observe(session_id, conversation_history, platform=platform)
+    seen = runtime.observe(session_id, conversation_history, platform=platform)
     engine = PROCESS.engines.of(session_id)
     if seen is not None and engine is not None:
         engine.prepare(seen)
 
 
 @_survives("session hook", when=_chosen)
-def on_session_finalize(session_id: str = "", old_session_id: str = "", new_session_id: str = "", **_: Any) -> None:
+def on_session_finalize(
+    runtime: Runtime, session_id: str = "", old_session_id: str = "", new_session_id: str = "", **_: Any
+) -> None:
     """A session ended for the host; here it only gets an end."""
-    runtime = PROCESS.at()
     ended = old_session_id or session_id
     if ended and runtime.db.path.exists() and runtime.find_session(ended) is not None:
         runtime.sessions.end(ended, now=time.time(), reason=str(_.get("reason") or "finalized"))
@@ -180,11 +179,10 @@ def on_session_finalize(session_id: str = "", old_session_id: str = "", new_sess
 
 
 @_survives("session hook")
-def subagent_start(parent_session_id: str = "", child_session_id: str = "", **_: Any) -> None:
+def subagent_start(runtime: Runtime, parent_session_id: str = "", child_session_id: str = "", **_: Any) -> None:
     """A delegated child belongs to its parent's principal."""
     if not parent_session_id or not child_session_id:
         return
-    runtime = PROCESS.at()
     runtime.announce(child_session_id, parent=parent_session_id, origin="subagent")
     if runtime.find_session(child_session_id) is not None:
         runtime.sessions.adopt(child_session_id, parent_session_id)
@@ -192,7 +190,7 @@ def subagent_start(parent_session_id: str = "", child_session_id: str = "", **_:
 
 
 @_survives("session hook", anyway=True)
-def pre_gateway_dispatch(event: Any = None, session_store: Any = None, **_: Any) -> None:
+def pre_gateway_dispatch(_runtime: Runtime | None, event: Any = None, session_store: Any = None, **_: Any) -> None:
     """Note whose message is being handled: a slash command in it has no other way to know."""
     PROCESS.engines.gateway = True
     _gateway_key.set("")  # whatever fails from here on, this is not the message before

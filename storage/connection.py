@@ -170,7 +170,7 @@ class Database:
             if watched and self.file == self.path:
                 self._keep(self._left)
             self.close()
-            self.file = file
+            self.file = self.path if file == self.path else file
             self._busy_until = 0.0
             self._translated = Translated(file, moved=self._has_moved)
             self._translated_or_busy = Translated(file, self._saw_busy, moved=self._has_moved)
@@ -212,8 +212,12 @@ class Database:
 
     @contextmanager
     def steady(self) -> Iterator[None]:
-        """Refuse this thread's transactions in the block once another file is in use: addresses mean something else there."""
-        self._ready()
+        """Refuse this thread's transactions in the block once another file is in use: addresses mean something else there.
+
+        Each of them looks whether the file was exchanged; reads in the block do not.
+        """
+        if self._reader is None:
+            self._ready()
         before, self._pinned.file = getattr(self._pinned, "file", None), self._opened
         try:
             yield
@@ -689,7 +693,8 @@ class Database:
 
     def _ready(self) -> None:
         """Open if need be, under the write lock and before the read lock is taken: the order in which ``close`` takes them."""
-        if self._reader is None or (self._depth == 0 and self._opened != self._identity()):
+        pinned = getattr(self._pinned, "file", None)
+        if self._reader is None or (self._depth == 0 and not pinned and self._opened != self._identity()):
             with self._write_lock:
                 self._connected()
 

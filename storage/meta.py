@@ -157,7 +157,8 @@ class Health:
     def resolved(self, topic: str) -> None:
         """Note that a problem is gone."""
         topic = self.clean(topic)
-        self._load(may_open=self._db is not None and self._db.path.exists())
+        if not self._is_loaded:
+            self._load(may_open=self._db is not None and self._db.path.exists())
         with self._lock:
             if topic not in self._problems:
                 return
@@ -241,14 +242,16 @@ class Health:
         with self._lock:
             return sorted(self._problems.values(), key=lambda problem: (problem.severity, problem.topic))
 
+    @property
+    def _is_loaded(self) -> bool:
+        return self._db is None or (self._loaded is not None and self._db.identity in (None, self._loaded))
+
     def _load(self, *, may_open: bool = False) -> None:
         """Read the problems of other processes from the file; once for each file that takes its place.
 
         A success on the turn's path opens no database for it.
         """
-        if self._db is None or (self._loaded is not None and self._db.identity in (None, self._loaded)):
-            return
-        if not (may_open or self._db.is_open):
+        if self._is_loaded or self._db is None or not (may_open or self._db.is_open):
             return
         try:
             rows = self._db.query("SELECT topic, severity, message, remedy, count, first_at, last_at FROM health")

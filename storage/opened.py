@@ -34,7 +34,7 @@ def in_memory() -> Path:
 
 def is_memory(file: Path) -> bool:
     """Is this no file, but memory of this process?"""
-    return file.name.startswith(_MEMORY)
+    return str(file).startswith(_MEMORY)
 
 
 def memory_uri(file: Path) -> str:
@@ -146,13 +146,14 @@ class Identity(NamedTuple):
 
 def identity_of(file: Path) -> Identity | None:
     """The file and the log that have these names now; None without a file."""
-    if is_memory(file):
-        return Identity(os.getpid(), 0, int(file.name.rpartition("-")[2]), 1, 1)
+    name = str(file)
+    if name.startswith(_MEMORY):
+        return Identity(os.getpid(), 0, int(name.rpartition("-")[2]), 1, 1)
     try:
-        found = os.stat(file)
+        found = os.stat(name)
     except OSError:
         return None
-    return Identity(os.getpid(), found.st_dev, found.st_ino, _number(f"{file}-wal"), _number(f"{file}-shm"))
+    return Identity(os.getpid(), found.st_dev, found.st_ino, _number(f"{name}-wal"), _number(f"{name}-shm"))
 
 
 def _number(file: str) -> int:

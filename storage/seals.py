@@ -97,15 +97,13 @@ Sums = dict[tuple[int, str], tuple[int, int]]
 
 def row_hash(*values: Any) -> int:
     """A number for what a row holds."""
-    state = blake2b(digest_size=16)
-    for value in values:
-        if isinstance(value, bytes):
-            state.update(b"b%d:" % len(value) + value)
-        elif isinstance(value, float):
-            state.update(b"f" + struct.pack(">d", value))
-        else:
-            state.update(f"{value};".encode("utf-8", "surrogatepass"))
-    return int.from_bytes(state.digest(), "big")
+    parts = [
+        b"b%d:%b" % (len(value), value) if isinstance(value, bytes)
+        else b"f" + struct.pack(">d", value) if isinstance(value, float)
+        else f"{value};".encode("utf-8", "surrogatepass")
+        for value in values
+    ]  # fmt: skip
+    return int.from_bytes(blake2b(b"".join(parts), digest_size=16).digest(), "big")
 
 
 class Sealer:
