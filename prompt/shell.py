@@ -16,14 +16,17 @@ _HEREDOC: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n[\s\S]*?(?:\n[
 _ENDS: Final = frozenset({";", "&", "&&", "|", "||", "(", ")", "\n"})
 _PATTERN: Final = re.compile(r"[*?\[\]${}`<>|]")
 _BEFORE: Final = re.compile(r"(?:HEAD|@)(?:~(\d{0,3})|(\^{1,9}))?")
-#: Of a whole working tree: a commit keeps what was changed, a reset takes back all that no commit keeps.
-COMMITTED, RESET, EVERYTHING = "committed", "reset", "."
+#: Of a whole working tree: a commit keeps what was changed, a reset takes back all that no commit keeps, a revert what one
+#: commit changed; a stash puts aside what no commit keeps until it is brought back; a clean removes what was not committed.
+COMMITTED, RESET, REVERTED, EVERYTHING = "committed", "reset", "reverted", "."
+STASHED, UNSTASHED, CLEANED = "stashed", "unstashed", "cleaned"
 
 
 def file_changes(command: str) -> list[tuple[str, str]]:
     """(path, deleted, moved, written, edited or restored), in the command's order.
 
-    Of the whole tree: ``EVERYTHING`` restored or ``COMMITTED``; ("2", ``RESET``) takes two commits back too.
+    Of the whole tree: ``EVERYTHING`` restored, ``COMMITTED``, ``STASHED``, ``UNSTASHED`` or ``CLEANED``; ("2", ``RESET``) takes
+    two commits back too, ("0", ``REVERTED``) what the last one changed.
     """
     text = _HEREDOC.sub(r" <<\3\n", command[:_READ_CHARS])
     try:
@@ -74,14 +77,30 @@ def _of_version_control(verb: str, rest: list[str], names: list[str]) -> Iterato
     elif verb == "commit":
         yield EVERYTHING, COMMITTED
     elif verb == "reset" and "--hard" in rest:
-        yield _commits_back(names), RESET
+        yield _commits_back(names) or "0", RESET
+    elif verb == "revert" and (back := _commits_back(names)):
+        yield back, REVERTED
+    elif verb == "stash":
+        yield from _of_stash(names, rest)
+    elif verb == "clean" and any(word.startswith("-") and "f" in word and "n" not in word for word in rest):
+        yield from ((name, CLEANED) for name in names or [EVERYTHING])
+
+
+def _of_stash(names: list[str], rest: list[str]) -> Iterator[tuple[str, str]]:
+    kind = names[0] if names else "push"
+    if kind in ("push", "save") and "--" in rest:
+        yield from ((_plain(word), "restored") for word in rest[rest.index("--") + 1 :])
+    elif kind in ("push", "save"):
+        yield EVERYTHING, STASHED
+    elif kind in ("pop", "apply"):
+        yield EVERYTHING, UNSTASHED
 
 
 def _commits_back(names: list[str]) -> str:
-    """Commits that a reset takes back: of another branch or an id nobody knows how many, so none."""
+    """Commits between HEAD and what is named; "" of another branch or an id, since nobody knows how many."""
     found = _BEFORE.fullmatch(names[0]) if names else None
     if found is None:
-        return "0"
+        return ""
     return str(len(found[2]) if found[2] else int(found[1] or 1) if found[1] is not None else 0)
 
 

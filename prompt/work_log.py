@@ -38,6 +38,13 @@ _OPERATIONS: Final = (
 _PATCH: Final = re.compile(r"^\*\*\* (Update|Delete|Add) File: (\S[^\n]*?)[ \t]*$", re.MULTILINE)
 _PATCHED: Final = {"Update": "edited", "Delete": "deleted", "Add": "written"}
 _GONE: Final = ("deleted", "moved")
+_ASIDE: Final = "put aside (git stash)"
+#: Of a file, what was done to the tree. A file that git knew before it was written anew is not cleaned away.
+_AS_FILE: Final = {
+    shell.RESET: "restored",
+    shell.REVERTED: "restored",
+    shell.CLEANED: "deleted (git clean), unless git knew it,",
+}
 _FILE: Final = re.compile(r"\w\.\w+$")
 _COMMIT: Final = re.compile(r"git commit\b[^\"'\n]*[\"']([^\"'\n]{8,160})")
 _FAILED: Final = re.compile(
@@ -82,7 +89,7 @@ class Change(NamedTuple):
     """The last change of a file, by the message that called for it."""
 
     path: str
-    operation: str  # edited, written, deleted, moved, restored
+    operation: str  # edited, written, deleted, moved, restored, put aside
     store_id: int
 
 
@@ -156,34 +163,65 @@ def result(text: str, told: Mapping[str, Any] | None = None) -> tuple[str, bool]
 def changes(done: Sequence[Step]) -> list[Change]:
     """The last change of each file, oldest first. A change that failed is none; a folder's is one of all known files in it.
 
-    What no commit keeps is taken back by a reset of the whole tree.
+    What no commit keeps is taken back by a reset of the whole tree, and put aside by a stash until that is brought back.
     """
-    out: dict[str, Change] = {}
-    kept: list[set[str]] = []  # files by the commit that keeps them
+    tree = _Tree()
     for step in done:
         for path, operation in _changed(step) if not step.failed else ():
-            if operation == shell.COMMITTED:
-                kept.append(set(out).difference(*kept))
-                continue
-            names = _meant(path, operation, list(out), kept)
-            for name in names:
-                out.pop(name, None)
-                out[name] = Change(name, "restored" if operation == shell.RESET else operation, step.asked)
-            for files in kept:
-                files.difference_update(names)
-    return list(out.values())
+            tree.change(path, operation, step.asked)
+    return list(tree.changed.values())
 
 
-def _meant(path: str, operation: str, changed: list[str], kept: list[set[str]]) -> list[str]:
-    """Files of which a command speaks; a reset forgets the commits that it takes back."""
-    if operation == shell.RESET:
-        del kept[max(0, len(kept) - int(path)) :]
-    if operation == shell.RESET or path == shell.EVERYTHING:
-        return [name for name in changed if not any(name in files for files in kept)]
-    known = [name for name in changed if name == path or name.endswith(f"/{path}")]
-    inside = [name for name in changed if f"/{path}/" in f"/{name}"]
-    unknown = [path] if operation != "restored" and (operation not in _GONE or _FILE.search(path)) else []
-    return known[:1] or inside or unknown
+class _Tree:
+    """Working tree: what was changed last, which commit keeps it, what lies aside."""
+
+    def __init__(self) -> None:
+        self.changed: dict[str, Change] = {}
+        self._kept: list[set[str]] = []  # files by the commit that keeps them
+        self._aside: list[list[Change]] = []
+
+    def change(self, path: str, operation: str, at: int) -> None:
+        """Note what a step did to a path, or to the whole tree."""
+        if operation == shell.COMMITTED:
+            self._kept.append(set(self._open()))
+        elif operation == shell.UNSTASHED:
+            self._put(self._aside.pop() if self._aside else [])
+        elif operation == shell.STASHED:
+            open_ = [self.changed[name] for name in self._open()]
+            self._aside.append(open_)
+            self._put([Change(each.path, _ASIDE, at) for each in open_])
+        else:
+            self._put([Change(name, _AS_FILE.get(operation, operation), at) for name in self._meant(path, operation)])
+            if operation == shell.REVERTED:
+                self._kept.append(set())  # it is a commit itself
+
+    def _put(self, changes: Iterable[Change]) -> None:
+        for each in changes:
+            self.changed.pop(each.path, None)
+            self.changed[each.path] = each
+            for files in self._kept:
+                files.discard(each.path)
+
+    def _open(self) -> list[str]:
+        """Changed files that no commit keeps and no stash put aside."""
+        kept = set[str]().union(*self._kept)
+        return [name for name, each in self.changed.items() if name not in kept and each.operation != _ASIDE]
+
+    def _meant(self, path: str, operation: str) -> list[str]:
+        """Files of which a command speaks; a reset forgets the commits that it takes back."""
+        if operation == shell.REVERTED:
+            return sorted(self._kept[-1 - int(path)]) if int(path) < len(self._kept) else []
+        if operation == shell.RESET:
+            del self._kept[max(0, len(self._kept) - int(path)) :]
+        if operation == shell.CLEANED:
+            made = [name for name in self._open() if self.changed[name].operation == "written"]
+            return [name for name in made if path == shell.EVERYTHING or f"/{path}/" in f"/{name}/"]
+        if operation == shell.RESET or path == shell.EVERYTHING:
+            return self._open()
+        known = [name for name in self.changed if name == path or name.endswith(f"/{path}")]
+        inside = [name for name in self.changed if f"/{path}/" in f"/{name}"]
+        unknown = [path] if operation != "restored" and (operation not in _GONE or _FILE.search(path)) else []
+        return known[:1] or inside or unknown
 
 
 def _changed(step: Step) -> Iterator[tuple[str, str]]:
@@ -221,15 +259,15 @@ def _is_deed(step: Step) -> bool:
     )
 
 
-def arguments(call: ToolCall, *, besides: str = "") -> str:
-    """Arguments of a call as words: what names something first, then the short ones.
+def arguments(call: ToolCall, *, result: str = "", besides: str = "") -> str:
+    """Arguments of a call as words: what names something first, with what the ``result`` names; then the short ones.
 
     ``besides``: a text that need not be repeated; numbers are left out then.
     """
     made = _object(call.arguments)
     if besides:
         made = {name: value for name, value in made.items() if isinstance(value, str) and value not in besides}
-    given = [" ".join(said.split())[:_ARGUMENT_SHOWN] for said in _given(made)]
+    given = [" ".join(said.split())[:_ARGUMENT_SHOWN] for said in [*_given(made), *_got(made, _object(result))[:2]]]
     return ", ".join(sorted(given, key=lambda said: (not _ID.search(said.partition(" ")[0]), len(said))))
 
 
@@ -241,15 +279,19 @@ def _given(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _deed(step: Step) -> str:
-    told = [
-        f"{name} {value}"
-        for name, value in step.answer.items()
-        if _ID.search(name) and name not in step.arguments and isinstance(value, (str, int)) and value
-    ]
     given = _given(step.arguments)
     # What identifies the deed stands first: a long argument is what gets cut.
-    said = ", ".join([*sorted(given, key=len)[:2], *told[:2], *sorted(given, key=len)[2:]])
+    said = ", ".join([*sorted(given, key=len)[:2], *_got(step.arguments, step.answer)[:2], *sorted(given, key=len)[2:]])
     return f"{step.call.name} {quoted(said, _DEED_CHARS)}"
+
+
+def _got(given: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str]:
+    """Names that a call got back and did not give."""
+    return [
+        f"{name} {value}"
+        for name, value in answer.items()
+        if _ID.search(name) and name not in given and isinstance(value, (str, int)) and value
+    ]
 
 
 def _flat(value: Any) -> str:
@@ -330,6 +372,11 @@ def commits(done: Sequence[Step]) -> list[Entry]:
                 out.append(next(said, None))
             elif operation == shell.RESET:
                 del out[max(0, len(out) - int(path)) :]
+            elif operation == shell.REVERTED:
+                at = len(out) - 1 - int(path)
+                out = [None if n == at else entry for n, entry in enumerate(out)] + [
+                    None
+                ]  # a revert is a commit itself
         out.extend(said)  # of a command that cannot be read
     return [entry for entry in out if entry is not None]
 

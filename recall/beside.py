@@ -60,7 +60,8 @@ def _failure_of(caller: Access, row: Row, shown: Collection[int]) -> Answer:
 
 def _said(call: ToolCall, result: str) -> str:
     """Arguments of a call in words: all of what changes something, else what its result does not repeat."""
-    given = work_log.arguments(call, besides="" if statements.changes_something(call.name) else result)
+    changes = statements.changes_something(call.name)
+    given = work_log.arguments(call, result=result if changes else "", besides="" if changes else result)
     said = f"{call.name} {given}" if given else ""
     return said if len(said) <= _CALL_CHARS else f"{said[:_CALL_CHARS]}…"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -44,7 +43,10 @@ _USER_STRETCH, _USER_SHARE, _MOST_OF_USER, _MOST_OF_FIRST = 250, 0.36, 800, 1600
 _REPLY_CHARS = 2600  # of what the assistant said, for who asks for that
 _FURTHER_SNIPPETS, _FURTHER_CHARS = 8, 500
 _BROAD_WORDS, _BROAD_HITS = 4, 30  # of a query that asks for an overview
-_BROAD_CHARS, _OF_A_TOOL, _FEW_CHARS = 260, 1, 60  # of each, and of the further results of one tool
+_KEY, _FORM_WORDS = re.compile(r'"(\w+)":'), 3
+_BROAD_CHARS = 260  # of each
+_ALIKE_CHARS = 200  # of a result whose form is compared
+_FEW_CHARS = 60  # words that are said again
 _ROUNDS = 8  # hits beside which the other half of a tool's round is told
 _CLOSING_CHARS = 360  # of the reply that closed a request
 _MOST_OF_SPEAKER = 600  # messages with a speaker's name that one search looks at
@@ -469,8 +471,10 @@ class Search:
         row = rows.get(hit.store_id)
         if row is None:
             return None
+        if not size:
+            return {"type": "alike", "address": f"msg_{row.store_id}", "tool_name": _tool(row)}
         item = self._message(hit, row, size, summaries)
-        self._relate(item, row, told, brief=size <= _FEW_CHARS)
+        self._relate(item, row, told)
         return item
 
     def _stretches(self, queue: Sequence[Hit | NodeHit], rows: Mapping[int, Row], room: Room) -> list[int]:
@@ -548,13 +552,13 @@ class Search:
             item["closed_by"] = closing
         return item
 
-    def _relate(self, item: Answer, row: Row, told: dict[str, int], *, brief: bool) -> None:
+    def _relate(self, item: Answer, row: Row, told: dict[str, int]) -> None:
         """Relate a hit to the others: its words stand there already, or, for the first ones, the rest of a tool's round."""
         text = searchable(row)
         same = told.setdefault(text, row.store_id)
         if same != row.store_id and len(text) > _FEW_CHARS:
             item.update(snippet="", same_as=f"msg_{same}")
-        elif not brief and (len(told) <= _ROUNDS or beside.is_deed(row)):
+        elif len(told) <= _ROUNDS or beside.is_deed(row):
             item.update(beside.related_calls(self._caller, row, told.values()))
 
     def _closing(self, asked: Stored) -> Answer | None:
@@ -642,14 +646,28 @@ def _user_stretch(size: int, first: bool) -> int:
 
 
 def _overview(found: Sequence[Row | None]) -> list[int]:
-    """Snippet lengths of a list of many: a sentence or two of each, of one tool's results after the first ones a few words."""
-    seen = Counter[str]()
+    """Snippet lengths of a list of many: a sentence or two of each; 0 for a call or a result like one before it."""
+    seen = set[tuple[str, ...]]()
     out = []
     for row in found:
-        tool = row.head.tool_name or "" if row is not None and row.head.role == "tool" else ""
-        seen.update([tool])
-        out.append(_STRETCH if row is None else _FEW_CHARS if tool and seen[tool] > _OF_A_TOOL else _BROAD_CHARS)
+        form = _form(row) if row is not None else ()
+        out.append(_STRETCH if row is None else 0 if form in seen else _BROAD_CHARS)
+        seen.update([form] if form else [])
     return out
+
+
+def _form(row: Row) -> tuple[str, ...]:
+    """Form of a tool's result, or of a call without a word: its first keys where it is JSON, else its first words."""
+    calls = row.calls if not row.text.strip() else ()
+    text = (calls[0].arguments if calls else row.text)[:_ALIKE_CHARS]
+    if row.head.role != "tool" and not calls:
+        return ()
+    return row.head.role, _tool(row), *(_KEY.findall(text) or text.split())[:_FORM_WORDS]
+
+
+def _tool(row: Row) -> str:
+    """Name of the tool that a message calls or answers for."""
+    return row.head.tool_name or (row.calls[0].name if row.calls else "")
 
 
 def _sizes(queue: Sequence[Hit | NodeHit], rows: Mapping[int, Row], room: Room, most: int) -> list[int]:

@@ -72,7 +72,9 @@ def _marks(item: Mapping[str, Any]) -> str:
 
 
 def hit(item: Mapping[str, Any], *, day: bool = True) -> str:
-    """One search result: address, role, day and time, speaker, and the stretch that answers."""
+    """One search result: address, role, day and time, speaker, and the stretch that answers; of one like another the address."""
+    if item["type"] == "alike":
+        return str(item["address"])
     if item["type"] == "summary":
         kind = "summary" if item["quality"] != "provisional" else "provisional summary"
         return f"{item['address']} {kind} of {item['messages']}: {quoted(item['snippet'])}"
@@ -139,11 +141,18 @@ def one_day(items: Iterable[Mapping[str, Any]]) -> str:
 
 def search(answer: Answer) -> str:
     """The answer of ``lcm_grep``."""
-    results: Sequence[Mapping[str, Any]] = answer["results"]
+    results = [item for item in answer["results"] if item["type"] != "alike"]
     day = one_day(results)
     out = [_found(answer, day)]
     out += [f"lcm: {note}" for note in answer.get("notes", ())]
     out += _timeline(results) if answer.get("sort") == "time" else [hit(item, day=not day) for item in results]
+    alike: dict[str, list[str]] = {}
+    for item in answer["results"]:
+        if item["type"] == "alike":
+            alike.setdefault(item["tool_name"], []).append(item["address"])
+    out += [
+        f"lcm: found too, of the same form, by {one_line(quoted(n))}: {', '.join(found)}" for n, found in alike.items()
+    ]
     sessions = {item["conversation_id"]: item["session_id"] for item in results if item.get("elsewhere")}
     out += [f"lcm: conversation {number} is session_id {dumps(name)}" for number, name in sessions.items()]
     if look := answer.get("second_look"):

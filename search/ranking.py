@@ -75,6 +75,8 @@ _MANY: Final = (
     r"how (?:many|much|often|old)|(?:what|which) (?:number|percentage|amount|price|port|version)|"
     r"多少|几[个次岁年]|多大|电话|号码"
 )
+_OF_MONEY: Final = re.compile(r"\b(?:amount|price|cost|fee|refund|total|how much)\b|多少钱|价格", re.IGNORECASE)
+_MONEY: Final = re.compile(r"[$€£¥]\s?\d|\d\s?(?:[€£¥元块]|(?:dollar|euro|usd|eur)s?\b)")
 #: Kind of question: how it is asked, and what its answer holds.
 _KINDS: Final = {
     "when": (re.compile(_WHEN, re.IGNORECASE), _DATE),
@@ -197,6 +199,7 @@ class Asked:
         self.raw = raw
         self.length = max(1, len(raw.split()) - 2)
         self.is_question = bool(_QUESTION.search(raw))
+        self.of_money = self.is_question and bool(_OF_MONEY.search(raw))
         self.wants_replies = asks_for_replies(raw)
 
     def see(self, text: str, begin: int = 0) -> Seen:
@@ -251,6 +254,13 @@ class Asked:
         """The part of the text around its best sentence."""
         at = self.window(seen)
         return seen.text[max(0, at - _PIECE_BEFORE) : at + _PIECE_AFTER]
+
+    def told(self, seen: Seen) -> float:
+        """Share of the words in the best sentence, if it is one or names the sum that is asked for: no list, no JSON."""
+        share, at = self.densest(seen, self._windows[1])
+        stretch = seen.lowered[at : at + self._windows[1]]
+        prose = sum(sign.isalpha() or sign == " " for sign in stretch) >= PROSE_SHARE * len(stretch)
+        return share * bool(_MONEY.search(stretch) if self.of_money else prose)
 
     def _pairs(self, seen: Seen) -> float:
         """Share of neighbours of the question that stand close together in their order."""
@@ -334,6 +344,8 @@ REPLIES = 2  # hits whose reply is shown behind them
 LOCAL = 10  # messages on both sides that are the same stretch of talk
 USER_WEIGHT = 1.3
 TOOL_WEIGHT = 0.7  # of work with tools: what people said of it answers more questions than a program's output
+EXACT = 30  # messages that say all of the words; where more do, the words are common
+PROSE_GAIN, PROSE_SHARE = 1.0, 0.85  # what says common words close together; letters and blanks of such a stretch
 LONG_PENALTY = 0.2  # the best of many chunks is a bit lucky
 TIMELY = 2.0  # said when the query says: three times the score
 RERANKED = 120
@@ -392,6 +404,7 @@ class Pool:
     wants_replies: bool = False  # asked for is what the assistant said
     mean: Sequence[float] = ()  # of the candidates' weighed signals
     by_meaning: bool = False  # an encoder took part
+    common: bool = False  # many messages say all of the words
     in_diary: bool = False  # the neighbours of a note are notes, whatever short replies stand between them
 
     def add_rows(
@@ -424,12 +437,14 @@ class Pool:
 
     def weigh(self, when: When | None = None) -> None:
         """Role, length, and whether it was said at a time that the query names."""
+        self.common = sum(hit.rung == "all" for hit in self.found.values()) > EXACT
         for hit in self.found.values():
+            loose = hit.rung == "any" or (hit.rung == "all" and self.common)
             if hit.place.role == "user":
                 hit.own *= USER_WEIGHT
-            if hit.place.role == "tool" and hit.rung == "any":
+            if hit.place.role == "tool" and loose:
                 hit.own *= TOOL_WEIGHT
-            if hit.place.chars > documents.CHUNK_CHARS and hit.rung == "any":
+            if hit.place.chars > documents.CHUNK_CHARS and loose:
                 hit.own /= 1 + LONG_PENALTY * math.log(hit.place.chars / documents.CHUNK_CHARS)
             if when and when.covers(hit.place.at):
                 hit.own *= 1 + TIMELY * when.share
@@ -502,6 +517,8 @@ class Pool:
         """Order the best by the learned model; the others stay behind them. Nothing was learned of work with tools."""
         self.wants_replies = asked.wants_replies
         if (kind := self.kind) not in WEIGHTS:
+            if self.common or asked.of_money:
+                self._raise_prose(asked, texts)
             return
         weights = WEIGHTS[kind]
         examples = self.examples(asked, texts)
@@ -520,6 +537,15 @@ class Pool:
                 scores[n] += SEMANTIC[kind] * gain
         self.mean = [sum(column) / len(examples) for column in zip(*(hit.weighed for hit, *_ in examples), strict=True)]
         self._settle([hit for hit, *_ in examples], scores)
+
+    def _raise_prose(self, asked: Asked, texts: Callable[[list[int]], Mapping[int, str]]) -> None:
+        """Raise what says the words close together in prose, where many messages of a work with tools say them somewhere."""
+        best = self.best(RERANKED)
+        known = texts(self._to_read(best))
+        for hit in best:
+            if text := known.get(hit.place.store_id, ""):
+                begin = _part(text, hit.chunk if hit.place.chars > READ_CHARS else 0)
+                hit.score *= 1 + PROSE_GAIN * asked.told(asked.see(text, begin))
 
     def reasons(self, hit: Found) -> tuple[tuple[str, float], ...]:
         """Signals that raised a hit above the mean of the candidates, strongest first; where no model ranked them, what of its

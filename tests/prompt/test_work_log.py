@@ -181,6 +181,22 @@ DOC = "cat > {} <<'EOF'\nrm old.py\nEOF"
             "git commit -am 'old is new' && git commit --allow-empty -m 'more' && git reset --hard @^",
             "written",
         ),
+        ("src/old.py", "git stash", "put aside (git stash)"),
+        ("src/old.py", "git stash push -- src/old.py", "restored"),
+        ("src/old.py", "git stash && git pull --rebase && git stash pop", "written"),
+        ("src/old.py", "git stash list", "written"),
+        ("src/old.py", "git commit -am 'old is new' && git stash", "written"),
+        ("src/old.py", "git commit -am 'old is new' && git revert --no-edit HEAD", "restored"),
+        (
+            "src/old.py",
+            "git commit -am 'old is new' && git commit --allow-empty -m 'more' && git revert HEAD",
+            "written",
+        ),
+        ("src/old.py", "git commit -am 'old is new' && git revert 1a2b3c4", "written"),
+        ("src/old.py", "git clean -fd", "deleted (git clean), unless git knew it,"),
+        ("src/old.py", "git clean -fd lib", "written"),
+        ("src/old.py", "git clean -nfd", "written"),
+        ("src/old.py", "git commit -am 'old is new' && git clean -fdx", "written"),
         ("old.py", "echo 'rm old.py'", "written"),
         ("old.py", DOC.format("clean.sh"), "written"),
         ("old.py", "sed -i s/a/b/ old.py", "edited"),
@@ -203,6 +219,20 @@ def test_a_commit_that_a_reset_took_back_is_not_finished(world: World) -> None:
         "a": "git add -A && git commit -m 'the door opens'",
         "b": "git commit -am 'the window opens'",
         "c": "git reset --hard HEAD~1",
+    }.items():
+        step(live, name, {"command": command}, '{"output": "", "exit_code": 0}')
+
+    assert [entry.text for entry in work_log.commits(done(world, live))] == ["committed “the door opens”"]
+
+
+def test_a_commit_that_a_revert_took_back_is_not_finished(world: World) -> None:
+    """The one before it stays, and a reset after it takes back the revert alone."""
+    live = chat().user("go")
+    for name, command in {
+        "a": "git add -A && git commit -m 'the door opens'",
+        "b": "git commit -am 'the window opens'",
+        "c": "git revert --no-edit HEAD",
+        "d": "git reset --hard HEAD~1",
     }.items():
         step(live, name, {"command": command}, '{"output": "", "exit_code": 0}')
 

@@ -281,6 +281,31 @@ def test_a_few_words_that_many_messages_say_bring_an_overview(tmp_path: Path) ->
     assert reports("harbour ships") > reports("What ships came to the harbour?")
 
 
+def test_an_overview_lists_results_of_one_form_by_address(tmp_path: Path) -> None:
+    """What they say is read on request; the room is for others."""
+    rows = [calls({"port": "Ostia"}), result('{"port": "Ostia", "harbour": "old", "ships": 3}')]
+    said = [says(f"Harbour report {n}: ships came and went.") for n in range(40)]
+    archive = Archive(tmp_path, *(row for n in range(12) for row in (user(f"and day {n}?"), *rows)), *said)
+
+    answer = archive.raw("lcm_grep", query="harbour ships")
+
+    assert answer.count('"harbour": "old"') == 1
+    line = next(line for line in answer.splitlines() if "of the same form" in line)
+    assert len(re.findall(r"msg_\d+", line)) == 11
+
+
+def test_common_words_bring_the_sentence_before_the_tables(tmp_path: Path) -> None:
+    """Results of tools repeat the words more often."""
+    table = '{"harbour": "old", "ships": "many", "fee": "paid", "%s": {"harbour": 1, "ships": 2, "fee": 3}}'
+    rounds = [(user(f"and day {n}?"), calls({"port": "Ostia"}), result(table % n), says("I see.")) for n in range(40)]
+    words = "Ships of our own line do not pay the harbour the usual fee."
+    told = says(f"{'Of the weather I say nothing at all. ' * 7}{words} {'The sea was calm there. ' * 8}")
+    archive = Archive(tmp_path, *(row for each in rounds[:20] for row in each), user("and we?"), told,
+                      *(row for each in rounds[20:] for row in each))  # fmt: skip
+
+    assert HIT.findall(archive.raw("lcm_grep", query="harbour ships fee"))[0][0] == "82"
+
+
 LISTED = (
     "\n".join(f"{n}. idea number {n}: {'a sentence of its own. ' * 5}" for n in range(1, 15)) + "\n15. transcriptionist"
 )

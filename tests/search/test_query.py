@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lcm.search import documents, pattern
+from hermes_lcm.search import documents, pattern, ranking
 from hermes_lcm.search import query as words
 from hermes_lcm.search.forms import stem
 
@@ -390,3 +390,22 @@ def test_a_question_in_thai_is_no_name() -> None:
 
     assert db.execute("SELECT count(*) FROM said WHERE said MATCH ?", (match,)).fetchone() == (1,)
     db.close()
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "tells"),
+    [
+        ("Which amount was named with cabin and economy?", "- Cabin: economy ($130), business ($378)", True),
+        ("Which amount was named with cabin and economy?", '{"cabin": "economy", "amount": 130}', False),
+        ("Which amount was named with cabin and economy?", "The cabin of economy class is full, they said.", False),
+        ("cabin economy", "The cabin of economy class is full, they said to all of us at the gate.", True),
+        ("cabin economy", '{"cabin": "economy", "amount": 130}', False),
+        ("cabin economy", "The cabin is small.", True),
+        ("cabin economy", "Nothing of this.", False),
+    ],
+)
+def test_common_words_are_told_by_a_sentence_and_amounts_by_a_sum(question: str, text: str, tells: bool) -> None:
+    """A table that repeats the words says less."""
+    asked = ranking.Asked(question, dict.fromkeys(words.parse(question).any, 1.0))
+
+    assert (asked.told(asked.see(text)) > 0) == tells
