@@ -161,10 +161,10 @@ class LCMEngine(ContextEngine):
 
     def update_from_response(self, usage: Mapping[str, Any] | None = None, **_: Any) -> None:
         """Usage of a request as the provider counted it."""
-        usage = usage if isinstance(usage, Mapping) else {}
+        usage, runtime = usage if isinstance(usage, Mapping) else {}, self.runtime
         self.last_prompt_tokens = count(usage.get("prompt_tokens"), self.last_prompt_tokens)
         if count(usage.get("prompt_tokens"), 0):
-            runtime, self.answered = self.runtime, next(self.process.engines.clock)
+            self.answered = next(self.process.engines.clock)
             runtime.rewrites.answered(self.session_id)
             if self.sending is not None:
                 self.costs.note(self.sending[0], self.last_prompt_tokens, self.sending[1])
@@ -177,7 +177,7 @@ class LCMEngine(ContextEngine):
         self.last_completion_tokens = count(usage.get("completion_tokens"), 0)
         self.last_total_tokens = count(usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens)
         if count(usage.get("prompt_tokens"), 0) and self.session_id:
-            self.runtime.costs.note(
+            runtime.costs.note(
                 self.session_id, requests=1, prompt=self.last_prompt_tokens,
                 cached=count(usage.get("cache_read_tokens"), 0), written=self.last_completion_tokens,
             )  # fmt: skip
@@ -277,9 +277,9 @@ class LCMEngine(ContextEngine):
 
     def sight(self, session_id: str) -> None:
         """Tell the runtime whose session this is, as far as the host says."""
-        seen = evidence(self, session_id)
-        self.runtime.announce(session_id, platform=seen.source or None)
-        self.runtime.saw_owner(session_id, seen.owner())
+        seen, runtime = evidence(self, session_id), self.runtime
+        runtime.announce(session_id, platform=seen.source or None)
+        runtime.saw_owner(session_id, seen.owner())
 
     def begins(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Does the host's own transcript of this session, as old as ours, show no more than this first message?

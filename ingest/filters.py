@@ -86,12 +86,10 @@ class WriteFilters:
         if self._told or read.flags & Flag.OWN_TOOL:
             return
         text = read.stored_json[:_LOOKED_AT].decode("utf-8", "replace")
-        if not self._named.may_find(text) or _KIND.search(text):
-            return
-        found = _KIND.search(self._named.text(text))
-        if found is not None:
+        kind = self._named.kind_in(text)
+        if kind and not _KIND.search(text):
             self._told = True
-            self._health.degraded(SECRETS, f"a message that was stored holds a secret ({found[1]}); redaction is off",
+            self._health.degraded(SECRETS, f"a message that was stored holds a secret ({kind}); redaction is off",
                                   severity="warning", remedy=_SWITCH_ON)  # fmt: skip
 
     def clean(self, messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -616,12 +616,9 @@ def _said_by_others(
 
 
 def _redacted(core: content.Said) -> bool:
-    names = [core.answers or "", *(each for call in core.calls for each in (call.id, call.name))]
-    return (
-        ("[" in core.text and _REDACTED in core.text)
-        or any(_REDACTED in call.arguments for call in core.calls)
-        or any(NAMELESS in name for name in names)
-    )
+    if ("[" in core.text and _REDACTED in core.text) or NAMELESS in (core.answers or ""):
+        return True
+    return any(_REDACTED in call.arguments or NAMELESS in call.id or NAMELESS in call.name for call in core.calls)
 
 
 def _crowds(plan: Plan, expected: Sequence[Expected], before: float) -> list[int]:

@@ -502,6 +502,7 @@ class Database:
                     raise Exchanged(
                         f"{self.file} took the place of the file that this work began with; it is done again"
                     )
+                self._sealed().attach()
                 again = self._clock() < self._busy_until
                 if again:
                     connection.execute(f"PRAGMA busy_timeout={BUSY_AGAIN_MS}")

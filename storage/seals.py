@@ -112,7 +112,15 @@ class Sealer:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._changed: Sums = {}
+        self._attached = False
+
+    def attach(self) -> None:
+        """Make the triggers before the first transaction of the connection: whoever only reads needs none."""
+        if self._attached:
+            return
+        connection, self._attached = self._connection, True
         connection.create_function("lcm_seal", -1, self._row)
+        connection.create_function("lcm_sum", 2, _summed_up)
         there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for table in TABLES:
             if {table.name, *table.rests_on} <= there:  # the doctor tells which tables are lost
@@ -145,11 +153,7 @@ class Sealer:
     def _add(self, conversation: int, part: str, count: int, total: int) -> bool:
         """False: the table of sums is lost or damaged. It stops no message; the doctor finds the sums wrong."""
         try:
-            row = self._connection.execute(
-                "SELECT count, sum FROM seals WHERE conversation_id = ? AND part = ?", (conversation, part)
-            ).fetchone()
-            before, was = (row[0], _number(row[1])) if row else (0, 0)
-            _put(self._connection, conversation, part, before + count, (was + total) % _MODULUS)
+            _add(self._connection, conversation, part, count, total)
         except sqlite3.DatabaseError as exc:
             if exc.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT):
                 raise
@@ -172,15 +176,21 @@ def _number(blob: object) -> int:
     return int.from_bytes(blob, "big") if isinstance(blob, bytes) else 0
 
 
-def _put(connection: sqlite3.Connection, conversation: int, part: str, count: int, total: int) -> None:
-    if not count and not total:
-        connection.execute("DELETE FROM seals WHERE conversation_id = ? AND part = ?", (conversation, part))
-        return
+def _summed_up(one: object, other: object) -> bytes:
+    return ((_number(one) + _number(other)) % _MODULUS).to_bytes(16, "big")
+
+
+def _add(connection: sqlite3.Connection, conversation: int, part: str, count: int, total: int) -> None:
     connection.execute(
-        "INSERT INTO seals(conversation_id, part, count, sum) VALUES (?,?,?,?) "
-        "ON CONFLICT(conversation_id, part) DO UPDATE SET count = excluded.count, sum = excluded.sum",
+        "INSERT INTO seals(conversation_id, part, count, sum) VALUES (?,?,?,?) ON CONFLICT(conversation_id, part) "
+        "DO UPDATE SET count = count + excluded.count, sum = lcm_sum(sum, excluded.sum)",
         (conversation, part, count, total.to_bytes(16, "big")),
     )
+    if count < 0:
+        connection.execute(
+            "DELETE FROM seals WHERE conversation_id = ? AND part = ? AND count = 0 AND sum = zeroblob(16)",
+            (conversation, part),
+        )
 
 
 # -- checking --------------------------------------------------------------------------------------------
@@ -274,8 +284,10 @@ def reseal(connection: sqlite3.Connection) -> None:
 
 
 def _seal(connection: sqlite3.Connection, parts: Collection[str]) -> None:
+    connection.create_function("lcm_sum", 2, _summed_up)
+    connection.executemany("DELETE FROM seals WHERE part = ?", [(part,) for part in parts])
     for (conversation, part), (count, total) in _summed(Plain(connection), None, parts).items():
-        _put(connection, conversation, part, count, total)
+        _add(connection, conversation, part, count, total)
     connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES (?, ?)", (SEALED, _NOW))
 
 

@@ -352,9 +352,11 @@ class Redactor:
         # Where two rules find the same, the first one names it: a shape says more than a name does.
         self._in_order = sorted(self._rules, key=lambda rule: rule.needs == _ASSIGNS)
 
-    def may_find(self, text: str) -> bool:
-        """Does one of the literals stand in the text? Quick; secrets that are encoded are passed over."""
-        return any(map(text.lower().__contains__, self._anchors))
+    def kind_in(self, text: str) -> str:
+        """Kind of a secret that stands in the text as it is, "" for none. Quick; secrets that are encoded are passed over."""
+        if not any(map(text.lower().__contains__, self._anchors)):
+            return ""
+        return next((rule.kind for _, _, rule in self._found(text, self._in_order)), "")
 
     def text(self, text: str) -> str:
         """The text without its secrets; the same object when it has none."""

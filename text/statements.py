@@ -160,9 +160,9 @@ def is_rule(sentence: str) -> bool:
         return False
     if salience.is_question(sentence) or not salience.is_prose(sentence):
         return False
-    if (_NO_RULE.search(said) or _TOLD.search(said)) and not _I_SAY.search(said):
+    if not salience.is_standing(said) and not _ORDERS.search(said):  # nearly all: what follows is dear
         return False
-    return salience.is_standing(said) or _ORDERS.search(said) is not None
+    return _I_SAY.search(said) is not None or not (_NO_RULE.search(said) or _TOLD.search(said))
 
 
 def replaces(later: str, earlier: str) -> bool:
