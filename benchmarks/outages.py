@@ -493,6 +493,13 @@ def renamed(run: Run) -> Undo:
     return back
 
 
+def at_the_end(run: Run) -> Undo:
+    """The counter of addresses has none left: SQLite calls that a full disk."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(run.db, timeout=1, isolation_level=None)) as other:
+        other.execute("UPDATE sqlite_sequence SET seq = 9223372036854775807 WHERE name = 'messages'")
+    return None
+
+
 def clock(run: Run) -> Undo:
     run.tell(f"clock {run.rng.choice((-86400, -60, 60, 86400))}")
     return lambda: run.tell("clock 0")
@@ -516,6 +523,7 @@ ACTS: dict[str, Callable[[Run], Undo]] = {
     "process killed": killed, "lock held": locked, "I/O error at a statement": failing, "disk full at a statement": full,
     "file size limit": limited, "page overwritten": overwritten, "log removed": log_removed, "file deleted": deleted,
     "file replaced": replaced, "folder renamed": renamed, "clock jumps": clock, "rights taken": closed,
+    "no address left": at_the_end,
 }  # fmt: skip
 #: Not every one of them comes about: where no statement was run, or no file was as large as that.
 AT_A_STATEMENT = {"I/O error at a statement", "disk full at a statement", "file size limit"}
@@ -523,7 +531,9 @@ AT_A_STATEMENT = {"I/O error at a statement", "disk full at a statement", "file 
 HARMLESS = {"process killed", "clock jumps", *(["rights taken"] if os.geteuid() == 0 else [])}
 #: What is put back here nobody has open yet. Taken away before a chat has used it, it would be lost to everybody.
 UNSEEN = {"page overwritten"}
-WEIGHTS = {"I/O error at a statement": 30, "disk full at a statement": 20, "process killed": 6, "lock held": 6}
+WEIGHTS = {
+    "I/O error at a statement": 30, "disk full at a statement": 20, "process killed": 6, "lock held": 6, "no address left": 4
+}  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------ what is there

@@ -58,7 +58,7 @@ def stand_in(database: Path, now: float) -> Path:
     """
     stem = f"{database.stem}.standby-{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}"
     names = (database.with_name(f"{stem}-{n}-{os.getpid()}.db") for n in _STAND_INS)
-    return next(path for path in names if not path.exists())
+    return next(path for path in names if not os.path.lexists(path))  # SQLite would follow a link that leads nowhere
 
 
 class Translated:

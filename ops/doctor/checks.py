@@ -171,8 +171,7 @@ def _asked(check: Check, deps: Access, deep: bool) -> Finding:
         )
     except LcmError as exc:
         kind = warn if isinstance(exc, StoreBusy) else fail
-        return kind(
-            worded(exc),
-            meaning="this could not be checked",
-            remedy=_another(str(getattr(exc, "remedy", StoreError.remedy)), deps),
-        )
+        meaning = "this could not be checked"
+        if "no such table" in str(exc):  # the check of the schema names them all
+            return kind(worded(exc), meaning=meaning, remedy="see `schema` above", command="/lcm doctor repair")
+        return kind(worded(exc), meaning=meaning, remedy=_another(str(getattr(exc, "remedy", StoreError.remedy)), deps))

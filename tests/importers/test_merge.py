@@ -209,6 +209,16 @@ def test_behind_a_prompt_that_was_merged_nothing_is_stored_twice(tmp_path: Path,
     assert digests(one.stored()) == digests([*said[lost:], *behind, *chat().turns(1, first=200)])
 
 
+def test_a_stand_in_is_not_made_through_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+    """SQLite would make the file that the link names, in another folder."""
+    database = tmp_path / "lcm.db"
+    stem, number, pid = stand_in(database, 0.0).stem.rsplit("-", 2)
+    taken = database.with_name(f"{stem}-{int(number) + 1}-{pid}.db")
+    taken.symlink_to(tmp_path / "elsewhere" / "lcm.db")
+
+    assert stand_in(database, 0.0) != taken
+
+
 def test_no_name_of_a_stand_in_is_given_out_twice(tmp_path: Path) -> None:
     """Its predecessor may have been removed within the same second; what was merged is noted by name."""
     database = tmp_path / "lcm.db"

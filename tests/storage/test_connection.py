@@ -52,6 +52,26 @@ def notes(db: Database) -> list[str]:
     return [key for (key,) in db.query("SELECT key FROM meta WHERE key NOT IN (?, ?, ?) ORDER BY key", own)]
 
 
+@pytest.mark.parametrize("damage", [(0, b"\xff" * 16), (100, b"\0" * 924)], ids=["header", "schema"])
+def test_a_damaged_file_whose_log_goes_with_its_connection_is_damaged(
+    tmp_path: Path, damage: tuple[int, bytes]
+) -> None:
+    """SQLite removes a log when its last connection is closed: nobody exchanged it, and the same call works no better."""
+    one, copy = Database(tmp_path / "one.db"), tmp_path / "lcm.db"
+    one.open()
+    one.close()  # the log is folded: what is damaged below is read
+    note(one, "in the log")
+    for ending in ("", "-wal"):
+        shutil.copy(f"{one.path}{ending}", f"{copy}{ending}")
+    one.close()
+    with copy.open("r+b") as file:
+        file.seek(damage[0])
+        file.write(damage[1])
+
+    with pytest.raises(errors.StoreCorrupt):
+        Database(copy).open()
+
+
 def test_two_databases_in_memory_see_nothing_of_each_other() -> None:
     """Two profiles of one process that both have no file; another connection to one of them sees what it holds."""
     one, two = Database(in_memory()), Database(in_memory())

@@ -102,9 +102,14 @@ class Cursor(sqlite3.Cursor):
         ):  # no test here pulls the plug, and waiting is most of what it would do
             sql = "PRAGMA synchronous=OFF"
         if not faults.due(sql):
-            return super().execute(sql, *args)
+            try:
+                return super().execute(sql, *args)
+            except sqlite3.Error:
+                self.close()  # as SQLite's own shortcut does; else the traceback keeps the file open
+                raise
         if faults.late and sql == "COMMIT":
             super().execute(sql, *args)
+        self.close()
         raise faults.error()
 
     def executemany(self, sql: str, *args: Any) -> Any:

@@ -333,6 +333,14 @@ def test_a_missing_table_is_reported(world: Home) -> None:
     assert finding(doctor(world.deps()), "schema")["data"]["missing"] == ["carried"]
 
 
+def test_checks_that_a_missing_table_stops_name_its_repair(world: Home) -> None:
+    """Not the doctor, which has just run."""
+    world.raw("DROP TABLE node_sources")
+    said = doctor(world.deps())
+
+    assert [finding(said, name)["command"] for name in ("links", "coverage")] == ["/lcm doctor repair"] * 2
+
+
 def test_messages_missing_from_the_index_are_reported(world: Home) -> None:
     """And how to build it anew."""
     world.raw("INSERT INTO message_index(message_index) VALUES ('delete-all')")
