@@ -7,7 +7,8 @@ Thirty chats in threads of one process, with a model of 0.1 to 3 s that fails an
 Two thirds of the chats are a gateway's, each of another person, the others terminals'. They begin sessions, come back to old ones
 with a new agent, search their own words and those of others. Each is compared with what it said: every message once and before
 its request (P1), valid lists (P3) that cover everything (P4), no word of others (P8). The driver is `tests/worlds/crowd.py`; its
-short form is in the suite. Of 100 model calls 8 fail and 8 hang for a minute. Thirty threads share the processors: hooks wait.
+short form is in the suite. The model writes honest extracts: after two summaries that are none it would be left alone. Of 100
+calls 8 fail and 8 hang for a minute. Thirty threads share the processors: hooks wait.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ HOOKS = ("pre_llm_call", "pre_api_request", "post_llm_call")
 sys.path.insert(0, str(kit.ROOT / "tests"))  # before this folder: both have a `recall`
 
 
+def extracted(prompt: str, room: int) -> str:
+    """A summary that holds what it should."""
+    return kit.extract(prompt, max(400, min(room, len(prompt) // 12)))
+
+
 def main() -> int:
     parser = kit.arguments(__doc__ or "")
     parser.add_argument("--seconds", type=float, default=0.0)
@@ -37,7 +43,7 @@ def main() -> int:
         from agent import auxiliary_client
         from worlds.crowd import Model, Talker, crowd
 
-        auxiliary_client.call_llm = model = Model(0.1, 3.0, 60.0)
+        auxiliary_client.call_llm = model = Model(0.1, 3.0, 60.0, extracted)
         end = time.monotonic() + seconds
 
         def over(talker: Talker) -> bool:

@@ -72,15 +72,24 @@ class Timed:
 
 
 class Model:
-    """In the place of the host's auxiliary model: answers after a while, or fails, or hangs."""
+    """In the place of the host's auxiliary model: answers after a while, or fails, or hangs.
 
-    def __init__(self, least_s: float, most_s: float, hang_s: float) -> None:
-        self._times = least_s, most_s, hang_s
+    ``says``: its answer to a prompt with so much room; without it one that is no summary.
+    """
+
+    def __init__(
+        self,
+        least_s: float,
+        most_s: float,
+        hang_s: float,
+        says: Callable[[str, int], str] = lambda *_: "They asked, and it was noted.",
+    ) -> None:
+        self._times, self._says = (least_s, most_s, hang_s), says
         self._rng = random.Random(1)
         self._lock = threading.Lock()
         self.calls = Counter[str]()
 
-    def __call__(self, *_: Any, **__: Any) -> Any:
+    def __call__(self, *_: Any, messages: Any = (), max_tokens: int | None = None, **__: Any) -> Any:
         least, most, hang = self._times
         with self._lock:
             move = self._rng.choices(("answers", "fails", "hangs"), (84, 8, 8))[0]
@@ -89,9 +98,11 @@ class Model:
         time.sleep(pause)
         if move == "fails":
             raise ConnectionError("no provider")
+        prompt = "\n".join(str(each.get("content") or "") for each in messages)
         message = SimpleNamespace(
-            role="assistant", content="They asked, and it was noted.", tool_calls=None, refusal=None, reasoning=None
-        )
+            role="assistant", content=self._says(prompt, max_tokens or 2000), tool_calls=None, refusal=None,
+            reasoning=None,
+        )  # fmt: skip
         return SimpleNamespace(
             id="m", model="m", usage=None, choices=[SimpleNamespace(index=0, message=message, finish_reason="stop")]
         )
