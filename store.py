@@ -12,11 +12,22 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from .errors import Overtaken, StoreCorrupt
 from .records import Flag, Message, Row, Stored
-from .search.documents import CONTEXT_CHARS, IndexRow, ending, index_row, stored_index_row
+from .search.documents import (
+    CONTEXT_CHARS,
+    IndexRow,
+    Pieces,
+    Posting,
+    cut,
+    ending,
+    index_row,
+    numbered,
+    stored_index_row,
+)
 from .search.index import MessageIndex
 from .session import ID_OF, KEY_OF, Cut, key_of
 from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, Packer, unreadable
@@ -55,6 +66,26 @@ class NewRow:
     flags: int = Flag.NONE
     wanted: int | None = None
     stored_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Parts of a new row that cost time: its packed JSON, its pieces for the index (None: not now, or never), its end."""
+
+    stored_json: bytes
+    pieces: Pieces | None
+    later: bool
+    end: str
+
+    @classmethod
+    def of(cls, row: NewRow) -> _Prepared:
+        message = row.message
+        entry = index_row(0, 0, message, "") if not (message.flags | row.flags) & Flag.FILTERED else None
+        later = entry is not None and len(entry.text) + len(entry.extra) >= LATER_CHARS
+        pieces = cut(entry) if entry is not None and not later else None
+        if pieces is not None and message.flags & Flag.OWN_TOOL:
+            pieces = pieces._replace(borrows=False)
+        return cls(pack(message.stored_json), pieces, later, ending(message.role, message.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +151,17 @@ class MessageStore:
         ``retract`` and ``restore`` flag rows that the user took back or brought back. ``previous_text`` is what stands in front
         of the first row, for the search index (None: read it). Raises Overtaken when somebody else appended in the meantime.
         """
-        packed = [pack(row.message.stored_json) for row in rows]  # before anybody waits for the database
+        prepared = [_Prepared.of(row) for row in rows]  # before anybody waits for the database
         with self._db.transaction():
             last, newest = self._newest(conversation_id)
             if last != expected_seq:
                 raise Overtaken(f"conversation {conversation_id} is at {last}, not at {expected_seq}")
             session_key = key_of(self._db, session_id, conversation_id)
             ids: list[int] = []
-            entries, later = list[IndexRow](), list[IndexRow]()
+            entries, later = list[Posting](), list[int]()
             before = previous_text if previous_text is not None else self._end_of(conversation_id, newest)
             tail = before[-CONTEXT_CHARS:]
-            for n, (row, stored_json) in enumerate(zip(rows, packed, strict=True), 1):
+            for n, (row, ready) in enumerate(zip(rows, prepared, strict=True), 1):
                 seq, message = last + n, row.message
                 store_id = self._db.execute(
                     _INSERT,
@@ -138,16 +169,17 @@ class MessageStore:
                         row.wanted, row.wanted, conversation_id, session_key, seq, seq if row.pos is None else row.pos,
                         content.storable(message.role), content.storable(message.tool_name),
                         content.storable(message.answers), message.digest, message.tokens, len(message.text),
-                        message.said_at, row.stored_at or now, source, message.flags | row.flags, row.revises, stored_json,
+                        message.said_at, row.stored_at or now, source, message.flags | row.flags, row.revises, ready.stored_json,
                     ),
                 )  # fmt: skip
                 ids.append(store_id)
-                if not (message.flags | row.flags) & Flag.FILTERED:
-                    entry = index_row(store_id, conversation_id, message, tail)
-                    (entries if len(entry.text) + len(entry.extra) < LATER_CHARS else later).append(entry)
-                tail = ending(message.role, message.text)
-            self._index.add(entries)
-            self._index.waiting.add([entry.store_id for entry in later])
+                if ready.pieces is not None:
+                    entries.extend(numbered(store_id, ready.pieces, tail))
+                elif ready.later:
+                    later.append(store_id)
+                tail = ready.end
+            self._index.add(sorted(entries, key=itemgetter(0)))
+            self._index.waiting.add(later)
             self._flag(retract, add=Flag.RETRACTED)
             self._flag(restore, remove=Flag.RETRACTED)
             self._keep_end(conversation_id, ids, rows)

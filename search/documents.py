@@ -104,24 +104,36 @@ def _index_row(
     return IndexRow(store_id, conversation_id, text, extra, tail)
 
 
-def postings(rows: Iterable[IndexRow]) -> list[tuple[int, str, str]]:
-    """(number, text, context) of the index rows, by number: FTS5 writes out what it has gathered whenever one is smaller."""
-    return sorted(_pieces(rows), key=itemgetter(0))
+Posting = tuple[int, str, str]
+"""(number, text, context) as FTS5 gets it."""
 
 
-def _pieces(rows: Iterable[IndexRow]) -> Iterator[tuple[int, str, str]]:
-    for store_id, _, text, extra, tail in rows:
-        full = f"{text}\n{extra}" if text and extra else text or extra
-        escaped = json_begins(full)
-        if len(full) < CONTEXT_BELOW:
-            yield (
-                chunk_id(store_id, 0),
-                index_text(_read(full, escaped)),
-                index_text(tail[-CONTEXT_CHARS:]) if tail else "",
-            )
-        else:
-            for number, (at, piece) in enumerate(chunks(full)):
-                yield chunk_id(store_id, number), index_text(_read(piece, max(0, escaped - at))), ""
+def postings(rows: Iterable[IndexRow]) -> list[Posting]:
+    """Postings of index rows, by number: FTS5 writes out what it has gathered whenever one is smaller."""
+    return sorted(
+        (each for row in rows for each in numbered(row.store_id, cut(row), row.previous_tail)), key=itemgetter(0)
+    )
+
+
+class Pieces(NamedTuple):
+    """Texts of a message's pieces. ``borrows``: a short message, which also holds the end of the one before it."""
+
+    texts: tuple[str, ...]
+    borrows: bool
+
+
+def cut(row: IndexRow) -> Pieces:
+    """The pieces of a row, whatever its number will be: most of the work, and nobody need wait for it."""
+    full = searchable(row.text, row.extra)
+    escaped, borrows = json_begins(full), len(full) < CONTEXT_BELOW
+    pieces = [(0, full)] if borrows else chunks(full)
+    return Pieces(tuple(index_text(_read(piece, max(0, escaped - at))) for at, piece in pieces), borrows)
+
+
+def numbered(store_id: int, pieces: Pieces, tail: str) -> Iterator[Posting]:
+    """Postings of a message under its address. ``tail``: end of the message before it."""
+    context = index_text(tail[-CONTEXT_CHARS:]) if pieces.borrows and tail else ""
+    return ((chunk_id(store_id, n), text, context) for n, text in enumerate(pieces.texts))
 
 
 def _read(piece: str, escaped: int) -> str:

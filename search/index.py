@@ -26,7 +26,7 @@ from ..storage.meta import INDEXED_STILL, Meta
 from . import documents
 from . import query as words
 from .dates import When
-from .documents import IndexRow, Waiting, postings
+from .documents import IndexRow, Posting, Waiting, postings
 from .fts import FullText, Plan, Where
 from .pattern import compile_pattern
 from .query import Atom, Query
@@ -285,21 +285,18 @@ class MessageIndex:
         )
 
     # -- writing ------------------------------------------------------------------------------------
-    def add(self, rows: Sequence[IndexRow]) -> None:
+    def add(self, entries: Sequence[Posting]) -> None:
         """Index messages, inside the caller's transaction."""
-        self._insert(postings(rows))
-
-    def _insert(self, entries: Sequence[tuple[int, str, str]]) -> None:
         self._db.executemany("INSERT INTO message_index(rowid, text, context) VALUES (?, ?, ?)", entries)
 
     def catch_up(self, entry: Callable[[int], IndexRow | None], *, seconds: float) -> int:
         """Index what waits, as ``entry`` gives it, for so many seconds; how many wait still. Raises StoreError."""
 
-        def read(store_id: int) -> list[tuple[int, str, str]] | None:
+        def read(store_id: int) -> list[Posting] | None:
             row = entry(store_id)
             return None if row is None else postings([row])
 
-        return self.waiting.work_off(read, self._insert, seconds=seconds)
+        return self.waiting.work_off(read, self.add, seconds=seconds)
 
     def fold(self) -> None:
         """Fold newer pieces of the index into older ones, a bounded part of it; inside the caller's transaction."""
@@ -318,7 +315,7 @@ class MessageIndex:
             "INSERT INTO message_index(message_index, rowid, text, context) VALUES ('delete', ?, ?, ?)",
             postings([before]),
         )
-        self.add([after])
+        self.add(postings([after]))
 
     def rebuild(self, batches: Iterable[Sequence[IndexRow]]) -> int:
         """Make the index again from all messages, beside the old one. How many wait, as they cannot be read."""

@@ -14,6 +14,7 @@ from hermes_lcm.records import Flag, Scope
 from hermes_lcm.search import documents, fts
 from hermes_lcm.search import index as search_module
 from hermes_lcm.search import query as words
+from hermes_lcm.search.documents import postings
 from hermes_lcm.search.index import IndexRow, MessageIndex, NodeIndex, few, prepare
 from hermes_lcm.search.scope import Filters
 from hermes_lcm.storage.connection import Database
@@ -90,7 +91,7 @@ class World:
                 self.said[store_id] = documents.searchable(text, extra)
                 ids.append(store_id)
             if not flags & Flag.FILTERED:
-                self.index.add(rows)
+                self.index.add(postings(rows))
         return ids
 
     def texts(self, ids):
@@ -476,7 +477,7 @@ def test_an_aborted_append_leaves_no_trace_in_the_index(world):
 
     def append_and_fail():
         with world.db.transaction():
-            world.index.add([IndexRow(77, 1, "a ghost")])
+            world.index.add(postings([IndexRow(77, 1, "a ghost")]))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
