@@ -385,6 +385,7 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
         if logged:  # the disk is waited for below, when others can write again
             connection.execute("PRAGMA synchronous=NORMAL")
         sealer = seals.Sealer(connection)
+        sealer.attach()
         connection.execute("BEGIN IMMEDIATE")
         try:
             before = connection.total_changes

@@ -113,3 +113,12 @@ def test_a_file_whose_notes_were_never_sealed_is_sound_and_is_sealed_on_open(tmp
     assert seals.broken(home.runtime.db) == []
     home.raw("DELETE FROM meta WHERE key = 'hold:s'")
     assert seals.broken(home.runtime.db) == ["notes: 1 fewer than were written"]
+
+
+def test_a_rewrite_keeps_the_seals(tmp_path: Path) -> None:
+    """Purge, redaction and retention go over a connection of their own."""
+    world = healthy(tmp_path)
+    world.close()
+    files.rewrite(world.path, [("UPDATE messages SET source = 'elsewhere' WHERE store_id < 9", ())])
+
+    assert seals.broken(Home(tmp_path).runtime.db) == []
