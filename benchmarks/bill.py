@@ -13,7 +13,9 @@ Least: what a compaction would cost that is free and leaves nothing, of a prompt
 cost less at that threshold.
 
 Shown at the end: of the user's messages those of which at least 80 % of the longer words stand in the last request, and of the
-error lines of tool results those that stand in it.
+error lines of tool results those that stand in it. The last request may come just behind a compaction or long after it, so the
+mean over every sixth request of the last two thirds stands beside it. Thrown away: of the summaries that were written those that
+no prompt has shown, nor a summary in one, and whose messages the last prompt covers otherwise; waiting: those for the next one.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from driving import Agent
 from kit import Chat, InstantModel, Report, home
 
 COLUMNS = ("compactions", "mean_request", "uncached_k", "cached_k", "summaries", "summary_in_k", "read_per_folded", "dollars",
-           "of_defaults_off", "least_dollars", "asks", "errors")  # fmt: skip
+           "of_defaults_off", "least_dollars", "asks", "asks_mean", "errors", "thrown_away", "waiting")  # fmt: skip
 #: Settings beside the defaults.
 CHOICES: dict[str, dict[str, object]] = {
     "at the threshold only": {"fold_early": "off"},
@@ -114,18 +116,39 @@ def drive(turns: Sequence[Sequence[Chat]], window: int, where: Path, settings: d
     model, meter = InstantModel().install(), Meter()
     with home(where, summary_spend_max_calls=0, foreground_budget_ms=600_000, **settings):
         agent = Agent("20260101_000000_bill", window)
-        for turn in turns:
+        asks_on_the_way = []
+        for n, turn in enumerate(turns, 1):
             agent.turn(turn, meter)
             agent.runtime.preparer.idle(30)
+            if n > len(turns) // 3 and n % 6 == 0:
+                asks_on_the_way.append(known(turns[: n + 1], meter.shown)[0])
         folded = sum(each.get("before_tokens", 0) - each.get("after_tokens", 0) for each in agent.compactions)
         many = len(agent.compactions)
+        unused = fate(agent)
         agent.close()
     *tokens, money = dollars(turns, meter, model)
     asks, errors = known(turns, meter.shown)
     return [
         many, statistics.fmean(meter.sizes), *tokens, round(model.chars / 4 / folded, 3) if folded else 0.0, money, 0.0,
-        least(meter.sizes, written(turns)), round(asks, 3), round(errors, 3),
+        least(meter.sizes, written(turns)), round(asks, 3), round(statistics.fmean(asks_on_the_way or [asks]), 3),
+        round(errors, 3), *unused,
     ]  # fmt: skip
+
+
+def fate(agent: Agent) -> tuple[float, int]:
+    """Share of a model's summaries that no prompt has shown and none will; number of those that wait for the next compaction."""
+    from hermes_lcm.records import Scope
+
+    dag, runtime = agent.runtime.dag, agent.runtime
+    conversation = runtime.session(agent.session_id).conversation_id
+    prompts = dag.assemblies(conversation)
+    ids = runtime.scopes.newest_nodes(Scope(conversations=(conversation,)), limit=100_000)
+    made = [node for node in dag.nodes(ids) if node.quality != "provisional"]
+    shown = {node_id for prompt in prompts for node_id in dag.nodes_below(prompt.roots)}
+    covered = set(dag.messages_below(prompts[-1].roots)) if prompts else set()
+    unused = [node for node in made if node.node_id not in shown]
+    gone = [node for node in unused if node.first_store_id in covered]
+    return round(len(gone) / max(1, len(made)), 3), len(unused) - len(gone)
 
 
 def written(turns: Sequence[Sequence[Chat]]) -> int:
