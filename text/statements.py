@@ -229,7 +229,8 @@ _OPEN: Final = re.compile(
     r"^[^.!?\n]{0,90}?\b(?:(?:not|n['’]t|noch nicht) (?:\w+ ){0,3}(?:yet|so far|done|finished|fixed|ready|complete|fertig)|"
     r"nothing|nichts|almost|fast fertig|zur hälfte|(?:first|one|other) half|partly|partially|\d+ of (?:the )?\d+|"
     r"still (?:open|fails?|failing|missing|occurs?|broken)|been (?:declined|rejected|denied|refused|postponed))\b"
-    r"|^\W*\w+\? (?:no|not|almost|nearly)\b|\b(?:shall|should|may) i (?:start|begin|proceed|go ahead|apply|implement)\b",
+    r"|^\W*\w+\? (?:no|not|almost|nearly)\b|\b(?:shall|should|may) i (?:start|begin|apply|implement)\b"
+    r"|\b(?:plan|proposal|draft|outline|approach)\b[^?]{0,300}\b(?:shall|should|may) i (?:proceed|go ahead)\b",
     re.IGNORECASE,
 )
 #: Words that tell of a change.

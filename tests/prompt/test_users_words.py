@@ -228,9 +228,17 @@ def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
         "Done? Almost: one test still fails.",
         "The payment has been declined.",
         "I've created a plan. Shall I start?",
+        "I've written a proposal for the release. Should I proceed with it?",
         "Die Tests sind noch nicht fertig.",
     ],
 )
 def test_a_reply_that_only_begins_like_an_end_closes_nothing(reply: str) -> None:
     """The request is open still."""
     assert statements.outcome(reply) == ""
+
+
+def test_a_reply_that_offers_the_next_step_closes_the_one_before() -> None:
+    """What was asked for is done; the offer is another matter."""
+    assert statements.outcome(
+        "Perfect! Now the version is bumped and ready. Should I proceed with committing and tagging?"
+    )
