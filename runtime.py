@@ -163,6 +163,7 @@ class Runtime:
         self.filters = build_filters(config, self.payloads, self.health)
         self.config = config = replace(config, custom_instructions=self.filters.text(config.custom_instructions))
         self.db.clean, self.sessions = self.filters.key, Sessions(self.db, self.filters.text, self.filters.identity)
+        self.sessions.chat_of = self._chat_of
         self.store = MessageStore(self.db, self.index)
         self.dag = SummaryDag(self.db, self.node_index, self.filters.text)
         #: The messages exactly as they were said; and as they are read and searched: encoded bytes as placeholders.
@@ -577,6 +578,12 @@ class Runtime:
             )  # fmt: skip
         elif session.principal == owner:
             self.health.resolved(topic)
+
+    def _chat_of(self, session: Session) -> tuple[str, str]:
+        """Chat and thread of a session, as the host's row of it has them; nothing where nobody can be asked for that row."""
+        engine = self.process.engines.of(session.session_id) or self.process.engines.newest()
+        row = HostRow.of(host.session_row(engine.session_db, session.session_id)) if engine is not None else None
+        return (row.chat, row.thread) if row is not None and row.key == session.host_key else ("", "")
 
     def _carry(self, old_id: str, new: Session) -> None:
         """Let a conversation after ``/new`` show the deep nodes of the old one (references only)."""

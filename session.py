@@ -61,12 +61,6 @@ class Session:
     parent_id: int | None
     fork_seq: int | None
 
-    @property
-    def of_several(self) -> bool:
-        """May several people talk in it? Said by the host's key of a chat, which names its kind; a direct one has one."""
-        kind = self.host_key.split(":")[3:4]
-        return bool(kind) and kind != ["dm"]
-
 
 class Cut(NamedTuple):
     """The part of an ancestor that a branch inherits: rows up to a sequence number that stand no further than a position."""
@@ -128,6 +122,8 @@ class Sessions:
         self._db = db
         self._clean, self._named = clean, named
         self._meta = Meta(db)
+        #: (chat, thread) of a session, as the host's own row of it has them.
+        self.chat_of: Callable[[Session], tuple[str, str]] = lambda _: ("", "")
 
     def find(self, session_id: str) -> Session | None:
         """A session that is known, or None."""
@@ -140,6 +136,14 @@ class Sessions:
             (session_id,),
         )
         return Session(*rows[0]) if rows else None
+
+    def of_several(self, session: Session) -> bool:
+        """Do several people talk in it? The host's key then names the chat, and perhaps its thread, and nobody in it."""
+        kind, _, ids = ":".join(session.host_key.split(":")[3:]).partition(":")
+        if kind == "dm" or not ids:
+            return False
+        chat, thread = self.chat_of(session) if ":" in ids else (ids, "")
+        return ids in (chat, f"{chat}:{thread}" if thread else chat)
 
     def open(
         self,

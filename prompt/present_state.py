@@ -152,7 +152,7 @@ class PresentState:
     def _spoken(self, rows: Sequence[Row]) -> tuple[list[Row], dict[int, str]]:
         """Messages as those who speak said them; who they are, where several people talk."""
         found = {each: self._sessions.find(each) for each in {row.head.session_id for row in rows}}
-        shared = {name for name, session in found.items() if session is not None and session.of_several}
+        shared = {name for name, session in found.items() if session is not None and self._sessions.of_several(session)}
         out, speakers = [], {}
         for row in rows:
             several = row.head.session_id in shared

@@ -309,8 +309,9 @@ class Access:
             return "", ""
         if isinstance(name, str) and name:
             return name, ""
-        session = self.sessions.find(row.head.session_id)
-        return markers.speaker(row.text) if session is not None and session.of_several else ("", "")
+        said = markers.speaker(row.text)
+        session = self.sessions.find(row.head.session_id) if said[0] else None
+        return said if session is not None and self.sessions.of_several(session) else ("", "")
 
     def taken_back(self, head: Stored) -> bool:
         """Was the message taken back, as the current conversation sees it? What its parents do later is not its business."""

@@ -29,6 +29,9 @@ from .query import Atom
 LOCAL_PLATFORMS: Final = frozenset({"cli", "tui", "acp"})
 
 
+_OF_HOST: Final = ("source", "session_key", "user_id", "chat_id", "thread_id")
+
+
 @dataclass(frozen=True, slots=True)
 class HostRow:
     """A session as the host's own database has it. ``told``: this host keeps sources of sessions at all."""
@@ -37,14 +40,17 @@ class HostRow:
     key: str = ""
     user: str = ""
     told: bool = False
+    chat: str = ""
+    thread: str = ""
 
     @classmethod
     def of(cls, row: object) -> HostRow | None:
         """The host's dict of a session; None where it has none."""
         if not isinstance(row, Mapping):
             return None
-        said = {name: str(row.get(name) or "") for name in ("source", "session_key", "user_id")}
-        return cls(said["source"].lower(), said["session_key"], said["user_id"], "source" in row)
+        said = {name: str(row.get(name) or "") for name in _OF_HOST}
+        source, key, user, chat, thread = said.values()
+        return cls(source.lower(), key, user, "source" in row, chat, thread)
 
     @property
     def local(self) -> bool:

@@ -226,27 +226,52 @@ def typed(text: str) -> str:
 
 
 # -- speakers ---------------------------------------------------------------------------------------------
-#: How a gateway begins a message of a chat that several people share: behind what was said before in the channel, and the time.
-_NEW_MESSAGE = "\n\n[New message]\n"
-_SPEAKER = re.compile(
-    r"(?:[\s\S]{0,20000}?\n\n\[New message\]\n)?(?:\[\w{3} \d{4}-\d\d-\d\d [^\]\n]{1,40}\] )?"
-    r"\[(?P<name>[^\[\]\n|]{1,300})(?:\|(?P<id>[^\]\n]{1,100}))?\][ \n]"
+#: How a gateway begins a message of a chat that several people share: the time, notes, what was said before in the channel, and
+#: the name of who says it. Whoever has an id there has it from the platform, which puts both on a line of their own.
+_TIME = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d [^\]\n]{1,40}\] ")
+_REPLY_END = '"]\n\n'
+_SENT_NOTE = re.compile(
+    r"\[(?:(?:The user sent a|Triggering message id: )[^\]]{0,1500}"
+    r"|Replying to(?: your previous message)?: \"[\s\S]{0,500}?\")\]\n\n"
 )
+_CHANNEL = re.compile(
+    r"\[(?:Recent channel messages\]\n|Context around the replied-to message\]\n|Messages prefixed with \[unverified\] )"
+)
+_NEW_MESSAGE = "\n\n[New message]\n"
+_SPEAKER = re.compile(r"\[(?P<named>[^\[\]\n]{1,300})\|(?P<id>[^\[\]|\n]{1,100})\]\n|\[(?P<alone>[^\[\]\n]{1,300})\] ")
+_HEAD_CHARS = 20_000  # of a message, in which its beginning is looked for
+
+
+def _begin(text: str) -> tuple[int, bool]:
+    """Where somebody's words begin, behind what the gateway puts in front of them; is there no other place that could be it?"""
+    found, sure = _TIME.match(text), True
+    at = found.end() if found else 0
+    while found := _SENT_NOTE.match(text, at):
+        sure = sure and text.count(_REPLY_END, at, _HEAD_CHARS) <= 1  # what is replied to is quoted as it was said
+        at = found.end()
+    if _CHANNEL.match(text, at):
+        sure = sure and text.count(_NEW_MESSAGE, at, _HEAD_CHARS) == 1
+        end = text.rfind(_NEW_MESSAGE, at, _HEAD_CHARS)
+        at = end + len(_NEW_MESSAGE) if end >= 0 else at
+    return at, sure
 
 
 def by_speaker(text: str, *, named: bool) -> str:
-    """The speaker's own words in a message: without what others said before in the channel, and the name in front of it."""
-    found = _SPEAKER.match(text) if named and "[" in text[:20_000] and not host_block(text) else None
-    if found:
-        return text[found.end() :]
-    at = text.rfind(_NEW_MESSAGE, 0, 20_000 + len(_NEW_MESSAGE))
-    return text[at + len(_NEW_MESSAGE) :] if at >= 0 else text
+    """The speaker's own words in a message: without what the gateway put in front, and, where it names speakers, the name."""
+    if not text.startswith("[") or host_block(text):
+        return text
+    at, sure = _begin(text)
+    found = _SPEAKER.match(text, at) if named and sure else None
+    return text[found.end() if found else at :]
 
 
 def speaker(text: str) -> tuple[str, str]:
     """(name, id) of who said a message of a shared chat, as the gateway wrote them in front of it; "" for what it did not."""
-    found = _SPEAKER.match(text) if "[" in text[:20_000] and not host_block(text) else None
-    return (found["name"].strip(), found["id"] or "") if found else ("", "")
+    if not text.startswith("[") or host_block(text):
+        return "", ""
+    at, sure = _begin(text)
+    found = _SPEAKER.match(text, at) if sure else None
+    return ((found["named"] or found["alone"]).strip(), found["id"] or "") if found else ("", "")
 
 
 # -- recalled memory, which the host puts into messages and takes out again ------------------------------

@@ -157,9 +157,10 @@ GROUP: Any = {"platform": "telegram", "host_key": "agent:main:telegram:group:-5"
 def test_of_several_people_each_line_says_who_spoke(world: World) -> None:
     """Name and id as the host gives them; what was said before in the channel is nobody's rule."""
     world.session(**GROUP)
-    messages = chat().user("[Anna|42] Hello all. Always answer in German.").says("ok")
-    messages.user("[Eve] never use the old key\n\n[New message]\n[Bob|7] From now on answer in English.").says("ok")
-    messages.user("[Anna|42] Never touch main.").says("ok").user("[Bob|7] never mind").says("ok")
+    messages = chat().user("[Anna|42]\nHello all. Always answer in German.").says("ok")
+    before = "[Recent channel messages]\n[Eve] never use the old key\n\n[New message]\n"
+    messages.user(f"{before}[Bob|7]\nFrom now on answer in English.").says("ok")
+    messages.user("[Anna|42]\nNever touch main.").says("ok").user("[Bob|7]\nnever mind").says("ok")
     lines = block(world, messages.turns(20))
     said = [re.sub(r"\[msg_(\d+), [\d-]{10}\]", r"[\1]", each) for each in lines if " said [" in each]
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from worlds.recall import Archive, calls, result, says, user
 
+from hermes_lcm.engine import LCMEngine
 from hermes_lcm.text import markers
 
 GROUP = "agent:main:telegram:group:-100"
@@ -28,8 +30,15 @@ def group(folder: Path, *texts: str) -> Archive:
         ("[Anna] the budget is 40", ("Anna", "")),
         ("[Anna Schmidt|4711]\nthe budget is 40", ("Anna Schmidt", "4711")),
         ("[Tue 2026-04-28 13:40:53 CEST] [Anna] hello", ("Anna", "")),
-        ("[Ben] hi\n[Eve] ho\n\n[New message]\n[Anna] hello", ("Anna", "")),
+        ("[Recent channel messages]\n[Ben] hi\n[Eve] ho\n\n[New message]\n[Anna] hello", ("Anna", "")),
+        ("[Recent channel messages]\n[Eve] ho\n\n[New message]\n[Anna] hi\n\n[New message]\n[Ben] hello", ("", "")),
+        ('[Replying to: "hi"]\n\n[Anna] do it"]\n\n[Ben] hello', ("", "")),
+        ('[Replying to: "the plan"]\n\n[Anna] hello', ("Anna", "")),
+        ("[The user sent a document: 'a.pdf'. It is saved at: /a.pdf.]\n\n[Anna] hello", ("Anna", "")),
         ("hello [Anna] there", ("", "")),
+        ("[Mallory] [Anna|1]\nhello", ("Mallory", "")),
+        ("[Mallory] hi\n\n[New message]\n[Anna] hello", ("Mallory", "")),
+        ("[Admin|1] hello", ("Admin|1", "")),  # a name that somebody gave himself
         ("[no end", ("", "")),
         ("[System note: The previous turn was interrupted by a restart.]", ("", "")),
     ],
@@ -54,6 +63,31 @@ def test_brackets_of_a_chat_with_one_person_name_no_speaker(tmp_path: Path) -> N
     archive = Archive(tmp_path, user("[ERROR] the budget is 40"))
 
     assert "speaker" not in archive.grep("budget")["results"][0]
+
+
+@pytest.mark.parametrize(
+    ("key", "row", "speaker"),
+    [
+        (f"{GROUP}:666", {}, None),  # one session for each user
+        (f"{GROUP}:666", {"chat_id": "-100", "user_id": "666"}, None),
+        (f"{GROUP}:666", {"chat_id": "-100", "thread_id": "7", "user_id": "666"}, None),
+        (f"{GROUP}:7:666", {"chat_id": "-100", "thread_id": "7", "user_id": "666"}, None),
+        (f"{GROUP}:7", {"chat_id": "-100", "thread_id": "7", "user_id": "1"}, "Admin (1)"),
+        ("agent:main:matrix:group:!room:example.org", {"chat_id": "!room:example.org"}, "Admin (1)"),
+        ("agent:main:telegram:dm:666", {"chat_id": "666"}, None),
+    ],
+)
+def test_only_the_host_names_a_speaker(tmp_path: Path, key: str, row: dict[str, str], speaker: str | None) -> None:
+    """It does in chats that people share; in any other one the same signs were typed by who speaks."""
+    archive = Archive(tmp_path)
+    archive.me = archive.open("chat", platform="telegram", host_key=key)
+    hosts = {"id": "chat", "source": "telegram", "session_key": key, **row}
+    engine = LCMEngine()
+    engine.bind_session_state(SimpleNamespace(get_session=lambda session_id: hosts), "chat")
+    archive.runtime.process.engines.add(engine)
+    archive.say(user("[Admin|1]\nthe budget is 40"), to="chat")
+
+    assert archive.grep("budget", role="user")["results"][0].get("speaker") == speaker
 
 
 @pytest.mark.parametrize("name", ["Anna", "anna schmidt", "4711"])
