@@ -11,10 +11,11 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import html
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -57,6 +58,7 @@ class Rule:
     digest: bool = True
     key: re.Pattern[str] | None = None  # names of JSON keys whose whole value is the secret
     needs: str = ""  # characters of which every match has one
+    token: bool = False  # each literal begins, exactly as written, a word of ``_LONG`` characters at least
     #: How long one is, where it may go on behind the end of a line (0: nobody knows, ``_ENDS``: its form says where it ends,
     #: ``_LAST``: a word like any other, that goes on where the width of a terminal broke the line).
     size: int | None = None
@@ -64,6 +66,11 @@ class Rule:
 
 _ENDS: Final = -1
 _LAST: Final = -2
+_LONG: Final = 15
+# With the sign that stands for what is not ASCII.
+_IN_LONG = bytes(0x31 if (chr(n).isalnum() and n < 128) or chr(n) in "+/_-.?" else 0x20 for n in range(256))
+_SHORT: Final = 4000  # a text of so many characters is searched as it is
+_ANCHOR: Final = 17  # characters of the longest literal
 #: What every match of ``_assigned`` has one of.
 _ASSIGNS = "=:%"
 
@@ -181,7 +188,7 @@ _PEM_BODY = re.compile(
     r"(?:[A-Za-z0-9+/=\s│┃|]++|\\{1,8}+[nrt/]|[\w-]{1,30}+: [^\n\\-]{1,200}+|[\"',+]\s{0,40}+)*+"
     r"(?:-----END[ +][A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----)?"
 )
-_PHRASE = r"(?:password|passwort|passwd|passphrase|passcode|pwd)"
+_PHRASE = r"(?:password|passwort|passwd|passphrase|passcode|pwd(?!\s{0,8}[=:]\s{0,8}[\"']?[/~]))"
 #: A value that looks like no name and no word of prose: letters and digits; no path, option or variable, and no method.
 _FILLED_IN = (
     r"(?![/$({<-]|(?i:sha|md5|base|bcrypt|argon|pbkdf|utf|aes|rsa|oauth|http))(?=\S{0,128}\d)(?=\S{0,128}[A-Za-z])"
@@ -191,6 +198,7 @@ _OPENED = r"\\{0,4}[\"'`]?"
 _SAID_PASSWORD = _late(
     rf"(?i:{_PHRASE})(?: (?:is|ist)[: ]{{1,3}}{_OPENED}{_FILLED_IN}|(?<=<password)>\s{{0,8}}([^<>\s]{{3,128}})\s{{0,8}}<)"
     rf"|(?:(?<=--)(?i:{_PHRASE})|(?<=--)pass){_OPENED}(?:,\s{{0,4}}| {{1,4}}){_OPENED}{_FILLED_IN}"
+    rf"|(?<=--)password(?:[= ]|,\s{{0,4}}){_OPENED}([A-Za-z]{{5,128}})(?=\s{{1,4}}-|\\{{0,4}}[\"'])"
     rf"|(?<=ssh)pass -p ?{_OPENED}([^\s\"'\\]{{3,128}})|(?i:identified by|(?<=with )password) \\{{0,4}}['\"]([^'\"\\]{{3,128}})"
 )
 
@@ -202,6 +210,35 @@ def _said_password(text: str, at: int) -> Match | None:
     return found.span(filled) if found and _is_value(found[filled]) else None
 
 
+_GAP = r"[ \t\"',\\]{1,8}"
+_ARGUMENTS = rf"(?:{_GAP}(?!-p)[^\s\"',\\|;&<>]{{1,200}}){{0,12}}"
+_OF_COMMAND = r"([^\s\"'`\\|;&<>{$-][^\s\"'`\\|;&<>]{2,127})"
+_BLANKS = r"(?:\s|\\{1,8}[rnt]){1,40}"
+
+
+def _behind(before: str, pattern: str, chars: int) -> Callable[[str, int], Match | None]:
+    """The first group of a shape that stands right behind something."""
+    filled, front = _filled(pattern), _late(rf"(?:{before})\Z")
+
+    def find(text: str, at: int) -> Match | None:
+        found = filled(text, at)
+        return found if found and front().search(text[max(0, at - chars) : at]) else None
+
+    return find
+
+
+_LOGIN = _behind(
+    rf"(?i:docker|podman|nerdctl|buildah|skopeo|registry|oras|crane|az|acr|oc|argocd|cf|ghcr){_GAP}",
+    rf"(?i:login){_ARGUMENTS}{_GAP}-p(?:{_GAP}|=)?{_OPENED}{_OF_COMMAND}", 24,
+)  # fmt: skip
+_NETRC = _behind(
+    rf"(?:machine{_BLANKS}\S{{1,253}}|(?m:^)[ \t]*default){_BLANKS}login{_BLANKS}\S{{1,128}}{_BLANKS}",
+    rf"password{_BLANKS}([^\s\"'\\]{{3,128}})", 500,
+)  # fmt: skip
+_PGPASS = _behind(
+    r"(?:^|[\s\"'`|>=]|\\n)[\w.*-]{1,253}",
+    r":[\d*]{1,5}:(?:[\w.-]{1,63}|\*):(?:[\w.@-]{1,63}|\*):([^\s:\"'`\\]{3,128})", 255,
+)  # fmt: skip
 _API = r"(?:api[\s_.-]?(?:key|token|secret)|access[\s_.-]?token|secret[\s_.-]?key|client[\s_.-]?secret|apikey)"
 _PASSWORDS = ("password=", "passwd=", "pwd=")
 _NAMED = "(?i:password|passwd|pwd)="
@@ -239,7 +276,7 @@ RULES: tuple[Rule, ...] = (
             r"A[KS]IA[A-Z0-9]{16}[^A-Za-z0-9]{1,12}(?:[A-Za-z_ ]{2,30}[^A-Za-z0-9/+]{1,8})?"
             r"((?=[a-z0-9/+]*[A-Z])(?=[A-Z0-9/+]*[a-z])(?=[A-Za-z/+]*\d)[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])", 1,
         ),
-        size=_ENDS,
+        size=_ENDS, token=True,
     ),
     Rule(
         "api_key", ("api", "access", "secret", "client"), _assigned(_API, least=6),
@@ -259,6 +296,22 @@ RULES: tuple[Rule, ...] = (
     ),
     # Without a sign of equality: an option, an item of a list of arguments, a tag, a sentence, SQL.
     Rule("password_assignment", ("pass", "identified by"), _said_password, digest=False),
+    Rule(  # `pass` alone is a word of many other things
+        "password_assignment", ("pass",), _assigned(r"(?:(?<![a-z])|(?<=\\n))pass(?==(?!=|>|\d+\b))", least=3, word_value=True),
+        digest=False, needs="=",
+    ),
+    Rule(
+        "password_assignment", ("pass",),
+        _assigned(
+            r"(?:(?<![A-Za-z])(?-i:pass)|(?<=\\n)pass|(?<=[._-])pass)(?=[\"'\\]{0,10}[ \t]{0,8}[=:](?!\s*\d+\b|[=>]))", least=3
+        ),
+        digest=False, needs=_ASSIGNS,
+    ),
+    Rule("password_assignment", ("mysql", "mariadb"),
+        _filled(rf"(?i:mysql|mariadb)[\w.-]{{0,12}}{_ARGUMENTS}{_GAP}-p{_OPENED}{_OF_COMMAND}"), digest=False),
+    Rule("password_assignment", ("login",), _LOGIN, digest=False),
+    Rule("password_assignment", ("password",), _NETRC, digest=False),
+    Rule("password_assignment", (":5432:", ":5433:", ":6432:", ":*:"), _PGPASS, digest=False),
     # Of a connection string: there it has an end, or else the end of the line may be one.
     Rule(
         "password_assignment", _PASSWORDS, _filled(rf"(?<=[;?&]){_NAMED}([^;&\s\"']{{3,128}})(?=[;&])"), digest=False,
@@ -274,32 +327,36 @@ RULES: tuple[Rule, ...] = (
         _filled(rf"(?:(?<=\s)|(?<=\\n)){_NAMED}([\"']?[^;\s\"']{{3,128}}[\"']?)(?=[\s│┃|]{{1,40}}{_OF_CONNECTION})"),
         digest=False, size=_ENDS,
     ),
-    Rule("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _shape(r"gh[pousr]_[A-Za-z0-9]{30,255}"), size=40),
-    Rule("github_token", ("github_pat_",), _shape(r"github_pat_\w{22,255}"), size=93),
-    Rule("gitlab_token", _GITLAB, _shape(r"gl[a-z]{2,6}-[\w-]{20,255}(?:\.[\w-]{2,40}){0,3}"), size=26),
-    Rule("aws_key", ("AKIA", "ASIA", "ABIA", "ACCA"), _shape(r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])"), size=20),
+    Rule("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _shape(r"gh[pousr]_[A-Za-z0-9]{30,255}"), size=40, token=True),
+    Rule("github_token", ("github_pat_",), _shape(r"github_pat_\w{22,255}"), size=93, token=True),
+    Rule("gitlab_token", _GITLAB, _shape(r"gl[a-z]{2,6}-[\w-]{20,255}(?:\.[\w-]{2,40}){0,3}"), size=26, token=True),
+    Rule(
+        "aws_key", ("AKIA", "ASIA", "ABIA", "ACCA"), _shape(r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+        size=20, token=True,
+    ),
     Rule(
         "slack_token", ("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
-        _shape(r"(?:xox[abeoprs]|xapp)-(?!(?:your|my|some|slack|bot|xxx)-)[A-Za-z0-9-]{10,255}"), size=0,
+        _shape(r"(?:xox[abeoprs]|xapp)-(?!(?:your|my|some|slack|bot|xxx)-)[A-Za-z0-9-]{10,255}"), size=0, token=True,
     ),
     Rule(
         "slack_token", ("hooks.slack.com",),
-        _shape(r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/+-]{20,255})", 1), size=0,
+        _shape(r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/+-]{20,255})", 1), size=0, token=True,
     ),
-    Rule("google_key", ("AIza",), _shape(r"AIza[\w-]{35}"), size=39),
-    Rule("google_key", ("ya29.",), _shape(r"ya29\.[\w-]{20,2048}"), size=0),
-    Rule("google_key", ("GOCSPX-",), _shape(r"GOCSPX-[\w-]{20,60}"), size=35),
-    Rule("anthropic_key", ("sk-ant-",), _shape(r"sk-ant-[\w-]{20,255}"), size=108),
+    Rule("google_key", ("AIza",), _shape(r"AIza[\w-]{35}"), size=39, token=True),
+    Rule("google_key", ("ya29.",), _shape(r"ya29\.[\w-]{20,2048}"), size=0, token=True),
+    Rule("google_key", ("GOCSPX-",), _shape(r"GOCSPX-[\w-]{20,60}"), size=35, token=True),
+    Rule("anthropic_key", ("sk-ant-",), _shape(r"sk-ant-[\w-]{20,255}"), size=108, token=True),
     Rule(
         "openai_key", ("sk-",),
-        _shape(r"(?<![A-Za-z0-9])sk-(?!ant-)(?:proj-|svcacct-|admin-|or-v1-)?(?=[\w-]{0,60}\d)[\w-]{20,255}"), size=164,
+        _shape(r"(?<![A-Za-z0-9])sk-(?!ant-)(?:proj-|svcacct-|admin-|or-v1-)?(?=[\w-]{0,60}\d)[\w-]{20,255}"),
+        size=164, token=True,
     ),
-    Rule("stripe_key", ("sk_", "rk_", "whsec_"), _shape(r"(?:[sr]k_(?:live|test)|whsec)_\w{16,255}"), size=0),
-    Rule("npm_token", ("npm_",), _shape(r"npm_[A-Za-z0-9]{36}"), size=40),
-    Rule("pypi_token", ("pypi-",), _shape(r"pypi-AgE[\w-]{50,1024}"), size=0),
-    Rule("huggingface_token", ("hf_",), _shape(r"hf_[A-Za-z]{30,50}(?!\w)|hf_[A-Za-z0-9]{30,50}(?!\w)"), size=37),
-    Rule("sendgrid_key", ("SG.",), _shape(r"SG\.[\w-]{16,32}\.[\w-]{30,64}"), size=69),
-    Rule("jwt", ("eyJ",), _shape(r"eyJ[\w-]{8,400}+\.eyJ[\w-]{8,8192}+\.[\w-]{8,4096}"), size=0),
+    Rule("stripe_key", ("sk_", "rk_", "whsec_"), _shape(r"(?:[sr]k_(?:live|test)|whsec)_\w{16,255}"), size=0, token=True),
+    Rule("npm_token", ("npm_",), _shape(r"npm_[A-Za-z0-9]{36}"), size=40, token=True),
+    Rule("pypi_token", ("pypi-",), _shape(r"pypi-AgE[\w-]{50,1024}"), size=0, token=True),
+    Rule("huggingface_token", ("hf_",), _shape(r"hf_[A-Za-z]{30,50}(?!\w)|hf_[A-Za-z0-9]{30,50}(?!\w)"), size=37, token=True),
+    Rule("sendgrid_key", ("SG.",), _shape(r"SG\.[\w-]{16,32}\.[\w-]{30,64}"), size=69, token=True),
+    Rule("jwt", ("eyJ",), _shape(r"eyJ[\w-]{8,400}+\.eyJ[\w-]{8,8192}+\.[\w-]{8,4096}"), size=0, token=True),
     Rule(
         "url_credentials", ("://",),
         _shape(
@@ -351,6 +408,8 @@ class Redactor:
         self.identity = lru_cache(2048)(self._identity)
         # Where two rules find the same, the first one names it: a shape says more than a name does.
         self._in_order = sorted(self._rules, key=lambda rule: rule.needs == _ASSIGNS)
+        self._breakable = [rule for rule in self._in_order if rule.size is not None]
+        self._anchors = _Anchors(self._rules)
 
     def kind_in(self, text: str) -> str:
         """Kind of a secret that stands in the text as it is, "" for none. Quick; secrets that are encoded are passed over."""
@@ -384,8 +443,8 @@ class Redactor:
         """Placeholders for the secrets of a text, in order; none overlaps another."""
         known: dict[tuple[str, str], str] = {}  # the same secret often stands in a text more than once
         out: list[Edit] = []
-        found = [*self._found(text, self._in_order), *self._elsewhere(text)]
-        for start, stop, rule in found:
+        literals = _Literals(text, self._anchors)
+        for start, stop, rule in [*literals.found(self._in_order), *self._elsewhere(literals)]:
             secret = text[start:stop]
             new = known.get((rule.kind, secret))
             if self.seen is not None:
@@ -395,38 +454,19 @@ class Redactor:
             out.append((start, stop, new))
         return _merged(out)
 
-    def _elsewhere(self, text: str) -> Iterator[tuple[int, int, Rule]]:
+    def _elsewhere(self, literals: _Literals) -> Iterator[tuple[int, int, Rule]]:
         """Secrets that are there only when escapes are undone, or lines that a terminal broke are joined."""
-        if any(sign in text for sign in _ESCAPE_SIGNS):
-            plain = _View(text, _escapes(text))
-            for start, stop, rule in self._found(plain.text, self._in_order):
+        if escapes := sorted(_escapes(literals.text)):
+            plain = _View(literals.text, escapes)
+            for start, stop, rule in _Literals(plain.text, self._anchors).found(self._in_order):
                 yield *plain.span(start, stop), rule
-        if "\n" in text or "\\n" in text:
-            joined = _View(text, _breaks(text))
-            for start, stop, rule in self._found(
-                joined.text, [rule for rule in self._in_order if rule.size is not None]
-            ):
+        breaks = _breaks(literals.text)
+        if breaks and (rules := literals.across(breaks, self._breakable)):
+            joined = _View(literals.text, breaks)
+            for start, stop, rule in _Literals(joined.text, _Anchors(rules)).found(rules):
                 end = joined.continued(start, stop, rule)
                 if end > start:
                     yield *joined.span(start, end), rule
-
-    @staticmethod
-    def _found(text: str, rules: Sequence[Rule]) -> Iterator[tuple[int, int, Rule]]:
-        """(start, stop, rule) of every secret; they may overlap."""
-        clean = _DONE not in text
-        raw = _one_byte(text)
-        low = raw.lower()
-        for rule in rules:
-            if rule.needs and not any(each in text for each in rule.needs):
-                continue
-            for anchor in rule.anchors:
-                done = 0
-                for at in _places(low if anchor == anchor.lower() else raw, anchor.encode("ascii")):
-                    match = rule.find(text, at) if at >= done else None
-                    if match:
-                        done = match[1]
-                        if clean or not (_is_placeholder(text, at) or _is_placeholder(text, match[0])):
-                            yield match[0], match[1], rule
 
     def _decoded(self, text: str, depth: int) -> str:
         """The text without the secrets in what its base64 words say."""
@@ -458,53 +498,79 @@ class Redactor:
         return [self.text(text) for text in out]
 
 
-# What says a character in another way: percent-encoding, escapes of JSON; and what nobody sees: colours, signs without width.
-_COLOURS: Final = r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,20}[A-Za-z]"
-_ESCAPE: Final = re.compile(
-    rf"%(?:25)?(0[9AaDd]|[2-7][0-9A-Fa-f])|{_COLOURS}|[\0\xad\u200b-\u200d\u2060\ufeff]|\\{{1,8}}u00([2-7][0-9A-Fa-f])|(\\{{1,8}}/)"
+# What says a character in another way: percent-encoding, escapes of JSON, entities; and what nobody sees: colours, signs without
+# width. Each pattern begins with one literal character: that is what the standard library looks for fastest.
+_COLOUR: Final = r"\[[0-9;]{0,20}[A-Za-z]"
+_ESCAPES: Final = tuple(
+    (sign, re.compile(pattern))
+    for sign, pattern in (
+        ("%", r"%(?:25)?(0[9AaDd]|[2-7][0-9A-Fa-f])"),
+        ("\\", rf"\\(?:\\{{0,7}}(?:u00([2-7][0-9A-Fa-f])|(/)|(?:u001[bB]|x1[bB]|033|e){_COLOUR}))"),
+        ("\x1b", rf"\x1b{_COLOUR}"),
+        *((sign, sign) for sign in "\0\xad\u200b\u200c\u200d\u2060\ufeff"),
+    )
 )
-_ESCAPE_SIGNS: Final = (
-    "%",
-    "\\u00",
-    "\\/",
-    "\x1b[",
-    "\\x1",
-    "\\033[",
-    "\\e[",
-    "\0",
-    *"\xad\u200b\u200c\u200d\u2060\ufeff",
-)
-# The end of a line within a token, as such or escaped, with what indents and borders the next one.
-_BREAK: Final = re.compile(
-    r"(?:\n|\r\n|\\(?:\\{0,7}(?:r\\{1,8})?n|\r?\n))[ \t]{0,40}(?:[│┃|>][ \t]{0,8})?(?=[\w./+=~@:-])"
+_ENTITY: Final = re.compile(r"&(?:#\d{2,6}|#[xX][0-9a-fA-F]{2,5}|[A-Za-z]{2,9});")
+# Ends of lines within a token, as such or escaped, with what indents, borders and numbers the next one; strings put together.
+_BEGIN = r"(?=[\"'`\\]*[\w./+=~@:-])"
+_NEXT_LINE = r"[ \t]{0,40}+(?:(?:[│┃║|>]|\d{1,6}(?:[ \t]{0,8}[:→│┃║|]|\t|\\{1,8}t))[ \t]{0,40}+)?" + _BEGIN
+_BORDER: Final = " \t│┃║|"
+_BREAKS: Final = (
+    ("\n", re.compile(rf"\n{_NEXT_LINE}"), _BORDER + "\r\\"),
+    ("\\", re.compile(rf"\\(?:\\{{0,7}}(?:r\\{{1,8}})?n|\r?\n){_NEXT_LINE}"), _BORDER),
+    ("+", re.compile(rf"\+[ \t]{{0,8}}(?:(?:\r?\n|\\{{1,8}}n)[ \t]{{0,40}})?(?=\\{{0,8}}[\"'`]){_BEGIN}"), " \t\r\n"),
 )
 _LINE_END: Final = re.compile(r"\r?\n|(?:\\{1,8}r)?\\{1,8}n")
 _NEAR: Final = 600  # characters in which the lines around a broken one are looked at
-_BORDER: Final = " \t│┃|"
-_BEFORE_BREAK: Final = re.compile(r"[\w./+=~:@-]")
+_QUOTES: Final = "\\\"'`"
+_QUOTE: Final = re.compile(r"\\{0,8}[\"'`]")
+_AT_QUOTE: Final = re.compile(r"\\{0,8}[\"'`]\Z")
+_IN_BREAK: Final = "_./+=~:@-!$#%^&*?"
 _ODD: Final = re.compile(r"\d|[a-z][A-Za-z]*[A-Z]|[A-Z]{2}[A-Z]*[a-z]")
 
 
 def _escapes(text: str) -> Iterator[Edit]:
     """Escapes, and the character that each stands for; "" of what nobody sees."""
-    for found in _ESCAPE.finditer(text):
-        code = found[1] or found[2] or ("2f" if found[3] else "")
-        yield found.start(), found.end(), chr(int(code, 16)) if code else ""
+    for sign, pattern in _ESCAPES:
+        for found in pattern.finditer(text) if sign in text else ():
+            code = "".join(filter(None, found.groups()))
+            yield found.start(), found.end(), code if code in ("", "/") else chr(int(code, 16))
+    for found in _ENTITY.finditer(text) if "&" in text else ():
+        said = html.unescape(found[0])
+        if len(said) == 1 and said.isascii():
+            yield found.start(), found.end(), said
 
 
-def _breaks(text: str) -> Iterator[Edit]:
-    """Ends of lines within words, with the borders around them."""
-    for found in _BREAK.finditer(text):
-        start = found.start()
-        before = text[max(0, start - 16) : start].rstrip(_BORDER)
-        if before and _BEFORE_BREAK.match(before[-1]):
-            yield max(0, start - 16) + len(before), found.end(), ""
+def _breaks(text: str) -> list[Edit]:
+    """Ends of lines within words, with the borders around them, and strings that are put together of two."""
+    out: list[Edit] = []
+    for sign, pattern, borders in _BREAKS:
+        for found in pattern.finditer(text) if sign in text else ():
+            start, stop = found.span()
+            before, behind = text[start - 1 : start], text[stop]
+            if before in borders or before in _QUOTES:
+                out += _break(text, start, stop, borders)
+            elif behind not in _QUOTES and (before in _IN_BREAK or before.isalnum()):
+                out.append((start, stop, ""))
+    return sorted(out)
+
+
+def _break(text: str, start: int, stop: int, borders: str) -> Iterator[Edit]:
+    """A break at a place, as far as it reaches over borders and quotes; none where no word goes over it."""
+    line = text[max(0, start - _NEAR) : start]
+    start -= len(line) - len(line.rstrip(borders))
+    begins, ends = _QUOTE.match(text, stop), _AT_QUOTE.search(text, max(0, start - 9), start)
+    if (begins is None) == (ends is None):
+        start, stop = (ends.start(), begins.end()) if begins and ends else (start, stop)
+        before = text[start - 1 : start]
+        if before and (before in _IN_BREAK or before.isalnum()):
+            yield start, stop, ""
 
 
 class _View:
     """A text with some of its stretches as one other character each, or as none, and the way back."""
 
-    def __init__(self, text: str, changes: Iterable[tuple[int, int, str]]) -> None:
+    def __init__(self, text: str, changes: Iterable[Edit]) -> None:
         parts: list[str] = []
         # Runs of the view: where each begins here and there, and how wide its one character is there (0: as wide as here).
         self._here, self._there, self._width = [0], [0], [0]
@@ -573,6 +639,65 @@ def _one_byte(text: str) -> bytes:
     return text.encode("ascii", "replace")
 
 
+class _Anchors:
+    """The literals of some rules, by where each is looked for: in any case, as written, in long words."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        tokens = dict.fromkeys(each for rule in rules if rule.token for each in rule.anchors)
+        others = dict.fromkeys(each for rule in rules if not rule.token for each in rule.anchors)
+        self._anyhow = [(each.encode("ascii"), each) for each in others if each == each.lower()]
+        self._exact = [(each.encode("ascii"), each) for each in others if each != each.lower()]
+        self._tokens = [(each.encode("ascii"), each) for each in tokens]
+
+    def among(self, raw: bytes, low: bytes) -> set[str]:
+        """Those that stand in a text."""
+        out = {each for literal, each in self._anyhow if literal in low}
+        out.update([each for literal, each in self._exact if literal in raw])
+        if len(raw) > _SHORT and self._tokens:
+            raw = b" ".join([raw[start:stop] for start, stop in _runs(raw, _IN_LONG, _LONG)])
+        out.update([each for literal, each in self._tokens if literal in raw])
+        return out
+
+
+class _Literals:
+    """A text with the literals that stand in it: they decide which rules can match at all."""
+
+    def __init__(self, text: str, anchors: _Anchors) -> None:
+        self.text, self._anchors = text, anchors
+        self._raw = _one_byte(text)
+        self._low = self._raw.lower()
+        self._present = anchors.among(self._raw, self._low)
+
+    def _likely(self, rules: Iterable[Rule], present: Set[str]) -> list[Rule]:
+        return [
+            rule
+            for rule in rules
+            if not present.isdisjoint(rule.anchors)
+            and (not rule.needs or any(each in self.text for each in rule.needs))
+        ]
+
+    def found(self, rules: Sequence[Rule]) -> Iterator[tuple[int, int, Rule]]:
+        """(start, stop, rule) of every secret; they may overlap."""
+        text, clean = self.text, _DONE not in self.text
+        for rule in self._likely(rules, self._present) if self._present else ():
+            for anchor in self._present.intersection(rule.anchors):
+                done = 0
+                raw = self._low if anchor == anchor.lower() and not rule.token else self._raw
+                for at in _places(raw, anchor.encode("ascii")):
+                    match = rule.find(text, at) if at >= done else None
+                    if match:
+                        done = match[1]
+                        if clean or not (_is_placeholder(text, at) or _is_placeholder(text, match[0])):
+                            yield match[0], match[1], rule
+
+    def across(self, breaks: Sequence[Edit], rules: Sequence[Rule]) -> list[Rule]:
+        """The rules of which a literal stands in the text, or would, were it not for the breaks."""
+        edges = b" ".join(
+            [self._raw[max(0, at - _ANCHOR) : at] + self._raw[end : end + _ANCHOR] for at, end, _ in breaks]
+        )
+        return self._likely(rules, self._present | self._anchors.among(edges, edges.lower()))
+
+
 def _places(raw: bytes, literal: bytes) -> Iterator[int]:
     """Everywhere a literal stands."""
     at = raw.find(literal)
@@ -581,19 +706,23 @@ def _places(raw: bytes, literal: bytes) -> Iterator[int]:
         at = raw.find(literal, at + 1)
 
 
-def _words(raw: bytes) -> Iterator[Match]:
-    """Runs of at least ``_WORD`` characters of base64 that may say text, with the signs that fill them up."""
-    kinds = raw.translate(_IN_WORD)
-    run = b"1" * _WORD
+def _runs(raw: bytes, of: bytes, least: int) -> Iterator[Match]:
+    """Runs of at least so many characters of a kind (``of``: a table that makes each of them a 1, any other a blank)."""
+    kinds, run = raw.translate(of), b"1" * least
     at = kinds.find(run)
     while at >= 0:
-        stop = kinds.find(b" ", at + _WORD)
-        if stop < 0:
-            stop = len(kinds)
+        stop = kinds.find(b" ", at + least)
+        stop = stop if stop >= 0 else len(kinds)
+        yield at, stop
+        at = kinds.find(run, stop)
+
+
+def _words(raw: bytes) -> Iterator[Match]:
+    """Runs of at least ``_WORD`` characters of base64 that may say text, with the signs that fill them up."""
+    for at, stop in _runs(raw, _IN_WORD, _WORD):
         if raw[at] in _FIRST and _SAYS.match(raw, at):
             filled = 2 if raw.startswith(b"==", stop) else 1 if raw.startswith(b"=", stop) else 0
             yield at, stop + filled
-        at = kinds.find(run, stop)
 
 
 def _said(word: str) -> str | None:

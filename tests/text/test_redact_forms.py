@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import random
 import string
@@ -64,6 +65,16 @@ def wrapped(text: str, width: int, joint: str) -> str:
     return joint.join(text[at : at + width] for at in range(0, len(text), width))
 
 
+def numbered(text: str, width: int, mark: str) -> str:
+    """What a tool that reads files shows of lines of this width."""
+    return "\n".join(f"{n:6d}{mark}{text[at : at + width]}" for n, at in enumerate(range(0, len(text), width), 98))
+
+
+def boxed(text: str, width: int) -> str:
+    """Lines of a box, each filled up to its border."""
+    return "\n".join(f"│ {part:<{width + 30}} │" for part in wrapped(text, width, "\n").split("\n"))
+
+
 FORMS: dict[str, Callable[[str], str]] = {
     "plain": lambda t: f"look: {t} thanks",
     "json": lambda t: json.dumps({"a": t}),
@@ -80,6 +91,17 @@ FORMS: dict[str, Callable[[str], str]] = {
     "41 columns": lambda t: wrapped(f"$ cat {t} thanks for it", 41, "\n"),
     "30 columns, indented": lambda t: wrapped(f"$ echo {t} thanks for it", 30, "\r\n    "),
     "50 columns, in a box": lambda t: wrapped(f"{t} thanks for it", 50, " │\n│ "),
+    "50 columns, in a box that is wider": lambda t: boxed(f"{t} thanks for it", 50),
+    "40 columns with numbers": lambda t: numbered(f"then {t} thanks for it", 40, "|"),
+    "40 columns with numbers in JSON": lambda t: json.dumps({"content": numbered(f"then {t} thanks for it", 40, "|")}),
+    "50 columns, numbered by cat": lambda t: json.dumps({"out": numbered(f"then {t} thanks for it", 50, "\t")}),
+    "70 columns, found by grep": lambda t: numbered(f"then {t} thanks for it", 70, ":"),
+    "quoted in a mail": lambda t: "> " + wrapped(f"then {t} thanks for it", 60, "\n").replace("\n", "\n> "),
+    "two strings": lambda t: f'x = "{t[:9]}" + "{t[9:]}"',
+    "two strings in JSON": lambda t: json.dumps({"code": f"x = '{t[:9]}' +\n      '{t[9:]}'"}),
+    "strings below each other": lambda t: f'x = (\n    "{t[:9]}"\n    "{t[9:]}"\n)',
+    "entities": lambda t: "".join(c if c.isalnum() else f"&#{ord(c)};" for c in t),
+    "HTML": lambda t: html.escape(json.dumps({"a": t})),
     "60 columns in JSON": lambda t: json.dumps({"out": wrapped(f"then {t} thanks for it", 60, "\n")}),
 }
 
@@ -96,13 +118,13 @@ def longest_left(secret: str, text: str) -> int:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", TOKENS)
 def test_no_form_hides_a_token(kind: str, form: str) -> None:
-    """Ten of each, as different as they are in life."""
+    """Ten of each, as different as they are in life, in short texts and in long ones."""
     redactor = Redactor(["all"])
     rng = random.Random(f"{kind} {form}")
-    for _ in range(10):
+    for turn in range(10):
         around, make = TOKENS[kind]
         secret = make(rng)
-        text = FORMS[form](around.replace("{}", secret))
+        text = "go on\n" * (turn % 2 * 1000) + FORMS[form](around.replace("{}", secret))
         clean = redactor.text(text)
         parts = secret.split("\n")[1:-1] if kind == "private key" else [secret]
         assert all(longest_left(part, clean) < LEFT for part in parts), (text, clean)
@@ -161,6 +183,10 @@ SAID = [
     '["--password", "{}"]', "sshpass -p {} ssh h",
     "<password>{}</password>", "CREATE USER a IDENTIFIED BY '{}';", "ALTER ROLE a WITH PASSWORD '{}'",
     "DB_PASS={}", "Passwort: {}",
+    "db.example.org:5432:prod:app:{}", "*:*:*:app:{}", "machine h.example.org login app password {}",
+    "machine h.example.org\n  login app\n  password {}\n", "mysql -u root -p{} prod", "mysqldump -h db -uroot -p'{}' prod > x",
+    "docker login -u app -p {} registry.example.org", "echo; helm registry login -u a -p {}", "sshpass -p{} ssh h",
+    "[db]\nuser=app\npass={}", "smtp_pass: {}", "passwd: {}", "pwd={}", "mongo --password '{}' --host h", "PGPASSWORD={} psql",
 ]  # fmt: skip
 
 
@@ -169,13 +195,28 @@ def test_a_password_is_found_without_a_sign_of_equality(said: str) -> None:
     """In a sentence, an option, a list of arguments, a tag, SQL; plain and in JSON."""
     text = said.replace("{}", "Tr0ub4dor3x")
 
-    assert "Tr0ub4dor3x" not in Redactor(["all"]).text(text)
-    assert "Tr0ub4dor3x" not in Redactor(["all"]).text(json.dumps({"out": text}))
+    assert "Tr0ub4dor3x" not in Redactor().text(text)
+    assert "Tr0ub4dor3x" not in Redactor().text(json.dumps({"out": text}))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "mysql -u root -p{} prod", "docker login -u app -p {} host", "login --password {} --host h", "sshpass -p {} ssh h",
+        "pass={}", "passwd: {}", "machine h login app password {}", "h:5432:prod:app:{}",
+    ],
+)  # fmt: skip
+def test_a_password_of_letters_is_found_where_a_command_or_a_file_has_one(said: str) -> None:
+    """There a word is a password, too."""
+    assert "correcthorse" not in Redactor().text(said.replace("{}", "correcthorse"))
 
 
 @pytest.mark.parametrize(
     "text",
     [
+        "the login page -p asks", "docker run -p 8080:80 image", "mysql -p prod", "mysql -u root -p", "use the --password option",
+        "--password is deprecated", "app.c:12:5:error:undeclared", "3 tests pass: 12 of 15", "pass: true", "PASS: tests/foo1.sh",
+        "machine learning password reset", "the default login is admin", "make && mysql --port 3306", "PWD=/home/app1",
         "the password is stored as sha256 of it", "the password is base64-encoded", "run it with --password /run/secrets/db1",
         "use --password $PASSWORD1 here", "the password is wrong", "<password>{{ value1 }}</password>", "--passes 12 runs",
     ],
