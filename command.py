@@ -273,7 +273,7 @@ def _preset_apply(deps: Access, words: Words) -> Answer:
 
 def _preset_use(deps: Access, words: Words) -> Answer:
     """Write a preset into config.yaml: what it sets, and what an earlier preset had set goes back to its default."""
-    preset = presets.preset_named(one(words, f"a preset: {', '.join(each.name for each in presets.EVERY)}"))
+    preset = presets.preset_named(one(words, f"a preset: {', '.join(each.name for each in presets.NAMED)}"))
     if not deps.trusted:
         raise BadRequest("settings are changed at the terminal: `hermes lcm preset use`")
     plan = presets.taking_over(preset, deps.config)
@@ -318,8 +318,8 @@ def _config_set(deps: Access, words: Words) -> Answer:
         raise BadRequest("settings are changed at the terminal: `hermes lcm config set`")
     knob, value = settings.accepted(deps.config, words)
     before = getattr(deps.config, knob.name)
-    change = f"{knob.name}: {setting_text(before)} -> {setting_text(knob.read(value))}"
-    data = {"name": knob.name, "before": before, "value": knob.read(value)}
+    change = f"{knob.name}: {setting_text(before)} -> {setting_text(knob.parse(value))}"
+    data = {"name": knob.name, "before": before, "value": knob.parse(value)}
     if words.dry:
         return Answer(f"{change}. Dry run: nothing was written to config.yaml.", data)
     if why := facts.write_setting(f"lcm.{knob.name}", value):

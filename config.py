@@ -44,7 +44,7 @@ class Kind(Generic[T]):
     """A kind of value: what is accepted, in words, and a reader that raises ``ValueError`` for everything else."""
 
     expected: str
-    read: Callable[[object], T]
+    parse: Callable[[object], T]
 
 
 def _whole(raw: object) -> int:
@@ -578,7 +578,7 @@ class Knob:
     default: object
     expected: str
     meaning: str
-    read: Callable[[object], object]
+    parse: Callable[[object], object]
 
     @property
     def env(self) -> str:
@@ -587,7 +587,7 @@ class Knob:
 
 def _declared(each: Field[object]) -> Knob:
     kind: Kind[object] = each.metadata["kind"]
-    return Knob(each.name, each.default, kind.expected, each.metadata["meaning"], kind.read)
+    return Knob(each.name, each.default, kind.expected, each.metadata["meaning"], kind.parse)
 
 
 KNOBS: Final[Mapping[str, Knob]] = {each.name: _declared(each) for each in fields(Config) if "kind" in each.metadata}
@@ -619,7 +619,7 @@ def load(env: Mapping[str, str] | None = None, block: object = None) -> Config:
         refused = []
         for source, name, raw in _written(knob_, env, given):
             try:
-                values[knob_.name] = knob_.read(raw)
+                values[knob_.name] = knob_.parse(raw)
             except ValueError:
                 refused.append((name, raw))
             else:
@@ -662,7 +662,7 @@ def _overrides(raw: object) -> tuple[tuple[Override, ...], list[Problem]]:
                 )
                 continue
             try:
-                values[key] = KNOBS[key].read(value)
+                values[key] = KNOBS[key].parse(value)
             except ValueError:
                 problems.append(Problem(f"{name}.{key}", _printable(value), KNOBS[key].expected, "the general setting"))
         if values:

@@ -29,7 +29,7 @@ from hermes_lcm.llm.source import Haystack, Source, recall
 from hermes_lcm.llm.verify import band
 from hermes_lcm.records import SourceLine, SummaryTask
 from hermes_lcm.text import content
-from hermes_lcm.text.salience import Item, ranked
+from hermes_lcm.text.salience import Item, salient
 from hermes_lcm.text.tokens import MESSAGE_OVERHEAD_TOKENS, count
 
 DEEPEST = 2
@@ -88,7 +88,7 @@ def extract(depth: int, source_lines: tuple[SourceLine, ...], lines: tuple[Sourc
     began = time.perf_counter()
     made = digest(source, count=count)
     seconds = time.perf_counter() - began
-    items = source.items if depth == 0 else ranked(Source(SummaryTask(0, lines, 0, 0)).readings)
+    items = source.items if depth == 0 else salient(Source(SummaryTask(0, lines, 0, 0)).readings)
     held = Haystack(made.text)
     tokens = count(made.text)
     return Record(

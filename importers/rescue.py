@@ -20,7 +20,7 @@ from ..host import facts
 from ..host import sessions as host
 from ..ingest.transcript import Transcripts
 from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most
-from ..ops.render import counted
+from ..ops.render import counted, few
 from ..records import Flag
 from ..session import LOST_ID, Session
 from ..storage import files
@@ -192,9 +192,7 @@ def _rescue(deps: Access, words: Words) -> Answer:
 
 
 def _said(done: Rescue, *, applied: bool) -> Sequence[str]:
-    names = ", ".join(done.sessions[:20]) + (
-        f" and {len(done.sessions) - 20:,} more" if len(done.sessions) > 20 else ""
-    )
+    names = few(done.sessions, 20)
     lacks = f"it lacks {counted(len(done.sessions), 'session')}: {names}" if names else "every session is in it"
     lines = [f"{done.path} is {done.state}; {lacks}"]
     if not applied:

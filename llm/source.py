@@ -41,7 +41,7 @@ class Source:
     @cached_property
     def items(self) -> tuple[Item, ...]:
         """Salient items of the source, most important first."""
-        return salience.ranked(self.readings)
+        return salience.salient(self.readings)
 
     @cached_property
     def terms(self) -> tuple[Item, ...]:

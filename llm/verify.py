@@ -119,10 +119,6 @@ class Verdict(NamedTuple):
             "recall_with_anchors": round(self.recall_with_anchors, 3),
         }
 
-    def as_json(self) -> str:
-        """The verdict as JSON."""
-        return json.dumps(self.as_dict(), ensure_ascii=False)
-
 
 class Band(NamedTuple):
     """Least and greatest size of an acceptable answer, in tokens."""

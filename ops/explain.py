@@ -18,7 +18,7 @@ from ..search.scope import own_scope
 from ..text.blobs import Ref
 from ..text.printable import one_line
 from .orders import Orders
-from .render import counted, moment
+from .render import counted, few, moment
 
 if TYPE_CHECKING:
     from ..recall.access import Access
@@ -84,12 +84,11 @@ def file(deps: Access, address: str) -> tuple[Ref, list[int]] | None:
 
 def _file(deps: Access, ref: Ref, shown: Sequence[int]) -> tuple[Facts, Facts]:
     path, address, messages = deps.payloads.path(ref.sha), f"file_{ref.sha[:16]}", [f"msg_{n}" for n in shown]
-    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
     said = {
         "address": address,
         "is": f"{ref.kind}{f' ({ref.mime})' if ref.mime else ''}, {ref.bytes:,} bytes, kept in a file of its own",
         "file": str(path) if path.is_file() else f"{path} is missing: put it back from a backup",
-        "shown in": ", ".join(messages[:_SHOWN]) + more,
+        "shown in": few(messages, _SHOWN),
         "in the prompt": "as a placeholder; `/lcm show` prints what it holds",
     }
     return said, {

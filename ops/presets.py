@@ -98,8 +98,8 @@ CHOICES: tuple[Preset, ...] = (
         (("fold_early", "off"), ("tail_share", 0.2), ("low_water", 0.5)), 0, 10_000_000, _MEASURED,
     ),
 )  # fmt: skip
-EVERY = (*PRESETS, *CHOICES)
-_FROM_A_PRESET = {(name, value) for each in EVERY for name, value in each.settings}
+NAMED = (*PRESETS, *CHOICES)
+_FROM_A_PRESET = {(name, value) for each in NAMED for name, value in each.settings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def taking_over(preset: Preset, config: Config) -> Plan:
     changes: dict[str, object] = {}
     kept: dict[str, str] = {}
     wanted = dict(preset.settings)
-    for name in dict.fromkeys(name for each in EVERY for name, _ in each.settings):
+    for name in dict.fromkeys(name for each in NAMED for name, _ in each.settings):
         now, source = getattr(config, name), config.provenance(name)
         ours = source == "default" or (name, now) in _FROM_A_PRESET
         if source == "env" and name in wanted:
@@ -133,10 +133,10 @@ def taking_over(preset: Preset, config: Config) -> Plan:
 
 def preset_named(name: str) -> Preset:
     """The preset of that name."""
-    for preset in EVERY:
+    for preset in NAMED:
         if preset.name == name:
             return preset
-    raise NotFound(f"there is no preset {name!r}; there are: {', '.join(each.name for each in EVERY)}")
+    raise NotFound(f"there is no preset {name!r}; there are: {', '.join(each.name for each in NAMED)}")
 
 
 def suggestion(config: Config, *, context_length: int, model: str = "", provider: str = "") -> dict[str, Any]:

@@ -60,7 +60,7 @@ class Preview:
 
     kinds: tuple[str, ...]
     unknown: tuple[str, ...]
-    read: int
+    rows: int
     changed: int
     found: dict[str, Found]
     damaged: int = 0
@@ -138,7 +138,7 @@ def _preview(deps: Access, words: Words) -> Answer:
     names = _kinds(deps, words)
     made = preview(deps, names, words.progress)
     data = {
-        "kinds": list(made.kinds), "unknown": list(made.unknown), "read": made.read, "would_change": made.changed,
+        "kinds": list(made.kinds), "unknown": list(made.unknown), "read": made.rows, "would_change": made.changed,
         "damaged": made.damaged,
         "found": {kind: {"count": f.count, "in": f.addresses, "samples": f.samples} for kind, f in made.found.items()},
     }  # fmt: skip
@@ -152,7 +152,7 @@ def _preview(deps: Access, words: Words) -> Answer:
         for kind, f in sorted(made.found.items(), key=lambda item: -item[1].count)
     ]
     lines = [
-        f"{made.read:,} messages and summaries read; redaction would change {made.changed:,} (kinds: {', '.join(made.kinds)})"
+        f"{made.rows:,} messages and summaries read; redaction would change {made.changed:,} (kinds: {', '.join(made.kinds)})"
     ]
     lines += [f"{render.counted(made.damaged, 'damaged message')} could not be read"] if made.damaged else []
     lines += [f"not a kind of secret: {', '.join(made.unknown)}"] if made.unknown else []

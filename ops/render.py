@@ -46,6 +46,11 @@ def counted(count: int, thing: str) -> str:
     return f"{count:,} {thing if count == 1 else plural}"
 
 
+def few(texts: Sequence[str], most: int, between: str = ", ") -> str:
+    """The first of some texts, and how many more there are."""
+    return between.join(texts[:most]) + (f" and {len(texts) - most:,} more" if len(texts) > most else "")
+
+
 def moment(seconds: float | None) -> str:
     """A time with its zone."""
     return "never" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"

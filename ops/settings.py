@@ -85,7 +85,7 @@ def explain(deps: Access, words: Words) -> Answer:
 def parse_value(knob: Knob, value: str) -> object:
     """A value as the setting takes it. Raises BadRequest for one that it does not take."""
     try:
-        return knob.read(value)
+        return knob.parse(value)
     except ValueError as exc:
         raise BadRequest(f"{knob.name}={value!r}: expected {knob.expected}") from exc
 

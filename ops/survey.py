@@ -66,12 +66,17 @@ def readable(table: str, row: Mapping[str, Any]) -> bool:
     return kept and isinstance(row["seq"], int) and isinstance(row["session_key"], int)
 
 
+def damages(db: Database, progress: Progress = silent) -> tuple[str, ...]:
+    """Faults of a file, by SQLite's own check and by reading every message."""
+    return quick_check(db.path) or tuple(f"msg_{each} holds garbage" for each in Survey(db).unreadable(progress))
+
+
 def unsound(db: Database, progress: Progress = silent) -> tuple[str, ...]:
     """Faults of a database as a file, read as a whole: every page, every message, every seal, every reference."""
     survey = Survey(db)
     if lost := survey.lost_tables():
         return (f"tables are missing: {', '.join(lost)}",)
-    found = quick_check(db.path) or tuple(f"msg_{store_id} holds garbage" for store_id in survey.unreadable(progress))
+    found = damages(db, progress)
     accepted = Meta(db).with_prefix(ACCEPTED)
     gaps = survey.gaps() if "ingest_gaps" not in accepted else []
     broken = [f"{count} {name}" for name, count in survey.orphans().items() if count and "links" not in accepted]
@@ -117,12 +122,11 @@ class Survey:
     # -- cheap ----------------------------------------------------------------------------------------
     def total(self, table: str, key: str) -> int:
         """Rows of a table whose key only grows, from the last key ever given and what an operator removed."""
-        row = self._db.query_one("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
         removed = Meta(self._db).value(f"removed:{table}")
         newest = self._db.query_one(f"SELECT max({key}) FROM {table}")
         if newest is None or newest[0] is None:
             return 0
-        return max(0, int(row[0] if row else newest[0]) - (removed if isinstance(removed, int) else 0))
+        return max(0, (self.given(table) or int(newest[0])) - (removed if isinstance(removed, int) else 0))
 
     def ownerless(self) -> bool:
         """Are there messages, and no session at all? Both tables are asked for one row."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib.util
 import json
 import os
 import re
@@ -166,7 +167,7 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
 
 def _program(runtime: Runtime, deps: Access, words: Words, args: argparse.Namespace) -> Answer:
     """Programs that only a terminal has: the live view, the text interface, the completion of its shell."""
-    from ..terminal import browse, completion, top  # only these programs need the pages of the dashboard
+    from ..terminal import completion, top  # only these programs need the pages of the dashboard
 
     watched = sys.stdin.isatty() and sys.stdout.isatty() and not args.json
     if words.name == "completion":
@@ -174,7 +175,7 @@ def _program(runtime: Runtime, deps: Access, words: Words, args: argparse.Namesp
         return Answer(text.rstrip("\n"), {"script": text}, file=True)
     at_most(words, 0, "no further word")
     if words.name == "browse":
-        browse.run(deps, watched=watched)
+        browse(deps, watched=watched)
         return Answer("")
     if not watched:
         said = top.look(deps)
@@ -186,6 +187,22 @@ def _program(runtime: Runtime, deps: Access, words: Words, args: argparse.Namesp
 
     top.live(frame, sys.stdin, sys.stdout)
     return Answer("")
+
+
+def browse(deps: Access, *, watched: bool) -> None:
+    """Show the text interface until it is left. Raises BadRequest where textual is missing, or nobody watches."""
+    if importlib.util.find_spec("textual") is None:
+        raise BadRequest(
+            "`hermes lcm browse` needs the package textual, which is not installed here. "
+            "This gets it: pip install 'hermes-lcm[tui]' (or: pip install textual)"
+        )
+    if not watched:
+        raise BadRequest(
+            "`hermes lcm browse` needs a terminal; `hermes lcm sessions` and `hermes lcm search` print what it shows"
+        )
+    from ..terminal import app, shelf
+
+    app.Browser(shelf.Shelf(deps)).run()
 
 
 def _stopped(verb: Verb | None, words: Words, far: str) -> Answer:

@@ -54,7 +54,7 @@ class Question:
 
 @dataclass(slots=True)
 class Grant:
-    """Allowance of one reader. ``read``: the addresses it was shown; ``only``: the messages and nodes it is limited to."""
+    """Allowance of one reader. ``addresses``: those it was shown; ``only``: the messages and nodes it is limited to."""
 
     tokens: int
     deadline: float
@@ -63,7 +63,7 @@ class Grant:
     only_messages: frozenset[int] | None = None
     only_nodes: frozenset[int] | None = None
     used: int = 0
-    read: set[str] = field(default_factory=set)
+    addresses: set[str] = field(default_factory=set)
     summaries: set[str] = field(default_factory=set)
     levels: dict[int, int] = field(default_factory=dict)
     shown: list[str] = field(default_factory=list)  # every text that was read
@@ -316,7 +316,7 @@ class _Builder:
         made = replace(item, text=text, cut=cut)
         self._left -= tokens.count(made.block())
         self._have.add(item.address)
-        self._grant.read.add(item.address)
+        self._grant.addresses.add(item.address)
         self._grant.spend(made.block())
         self._pack.items.append(made)
         return True
@@ -391,7 +391,7 @@ def _describe(caller: Access, _: Question, grant: Grant, given: dict[str, Any]) 
     if address.kind == "msg":
         return _message(caller, grant, address, 0)
     node = _node(caller, grant, address)
-    grant.read.add(node.address)
+    grant.addresses.add(node.address)
     grant.summaries.add(node.address)
     kind = "sum" if node.depth else "msg"
     sources = ", ".join(f"{kind}_{source}" for source in caller.dag.sources(node.node_id)[:60])
@@ -435,7 +435,7 @@ def _source(caller: Access, grant: Grant, node: Node, source: int) -> str:
     children = caller.nodes([source], grant.scope)
     if not children:
         return ""
-    grant.read.add(children[0].address)
+    grant.addresses.add(children[0].address)
     return f"[{children[0].address} | summary of {children[0].message_count} messages]\n{children[0].text}"
 
 
@@ -450,7 +450,7 @@ def _message(caller: Access, grant: Grant, address: Address, start: int) -> str:
         else start
     )
     head = rows[0].head
-    grant.read.add(f"msg_{head.store_id}")
+    grant.addresses.add(f"msg_{head.store_id}")
     tail = f"\n[cut; offset={end} continues]" if end < len(text) else ""
     return f"[msg_{head.store_id} | {head.role} | {iso(time_said(head))}]\n{text[start:end]}{tail}"
 

@@ -254,10 +254,10 @@ def _answered(pack: Pack, grant: Grant, outcome: _Outcome, page: Page) -> Answer
                 "the model's own reply ended here: ask again with larger max_tokens, or lcm_expand a cited id"
             )
         unrelated = pack.unrelated(reply.cited, reply.answer)
-        cited = [address for address in reply.cited if address in grant.read - unrelated]
+        cited = [address for address in reply.cited if address in grant.addresses - unrelated]
         if not cited:
             cited, out["cited_by"] = pack.best(5), "evidence read"
-        if dropped := len(set(reply.cited) - grant.read | unrelated):
+        if dropped := len(set(reply.cited) - grant.addresses | unrelated):
             out["dropped_citations"] = dropped
         if missing := _unread(reply.answer, grant):
             out["not_in_the_record"] = missing

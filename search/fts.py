@@ -54,7 +54,7 @@ class Where(NamedTuple):
 class Plan(NamedTuple):
     """The affordable part of a query: the loose expression, its atoms, and where the rowids begin."""
 
-    any: str
+    loose: str
     atoms: tuple[Atom, ...]
     first: int
     weights: dict[Atom, float]
@@ -62,7 +62,7 @@ class Plan(NamedTuple):
     notes: tuple[str, ...]
     scores: dict[int, float] | None = None  # by rowid, where rows are ranked apart
     postings: int = 0  # of its words in the whole archive, which bm25 counts whatever the bounds are
-    read: Mapping[str, list[tuple[Any, ...]]] = MappingProxyType({})  # by expression, where rows are ranked apart
+    rows: Mapping[str, list[tuple[Any, ...]]] = MappingProxyType({})  # by expression, where rows are ranked apart
 
 
 class FullText:
@@ -95,7 +95,7 @@ class FullText:
         expression = f"{self._own}({expression})" if own else expression
         if where.apart and not newest:
             scores = (plan.scores if plan else None) or {}
-            known = plan.read.get(expression) if plan else None
+            known = plan.rows.get(expression) if plan else None
             found = self._read(expression, where, where.first) if known is None else known
             ranked = [(row[0], scores.get(row[0], 0.0), *row[2:]) for row in found]
             return sorted(ranked, key=lambda row: (-row[1], -row[0]))[:limit]
@@ -182,7 +182,7 @@ class FullText:
     def inflected(self, query: Query, where: Where) -> Query:
         """The query with the forms of its words that the index holds. They are made of the word: what stands in rows that this
         caller may not read only says which of them need not be tried."""
-        plain = [a for a in query.any if len(a.stems) == 1 and a.match.count('"') == 2 and not a.stop]
+        plain = [a for a in query.atoms if len(a.stems) == 1 and a.match.count('"') == 2 and not a.stop]
         single = {a: a.match.strip('"') for a in (plain[:_INFLECTED] if query.languages else ())}
         made: dict[Atom, list[forms.Forms]] = {}
         for atom, word in single.items():
@@ -190,7 +190,7 @@ class FullText:
             languages = query.languages if told else ()
             made[atom] = [found for of in languages if (found := forms.forms(word, of)).words]
         known = self._counts({token for each in made.values() for found in each for token, _ in found.words})
-        expression, atoms = query.all, list(query.any)
+        expression, atoms = query.expression, list(query.atoms)
         for atom, several in ((atom, each) for atom, each in made.items() if each):
             words = {token: word for each in several for token, word in each.words if token in known}
             match = " OR ".join(dict.fromkeys([atom.match, *(f'"{word}"' for word in words.values())]))
@@ -199,13 +199,13 @@ class FullText:
                 atom, match=f"({match})", forms=tuple(words), roots=roots, typed=atom.match
             )
             expression = expression.replace(atom.match, f"({match})")
-        return replace(query, all=expression, any=tuple(atoms)) if any(made.values()) else query
+        return replace(query, expression=expression, atoms=tuple(atoms)) if any(made.values()) else query
 
     def plan(self, query: Query, where: Where) -> Plan:
         """The rarest words first, until the budget of postings is used up."""
         if where.apart:
             return self._plan_apart(query, where)
-        frequency = self.frequencies(query.any)
+        frequency = self.frequencies(query.atoms)
         total = max(self.rows(), 1)
         newest = self._last()
         last = min(where.last, newest)
@@ -218,43 +218,22 @@ class FullText:
                 return (sum(n for _, n in self.terms(atom.stems[-1], 300)) if atom.stems else 0) * share
             return atom.rows(frequency) * share
 
-        costs = {a: cost(a) for a in query.any}
-        kept: list[Atom] = []
-        used = 0.0
-        for atom in sorted(query.any, key=lambda a: costs[a]):
-            if used and used + costs[atom] > MAX_POSTINGS:
-                break
-            kept.append(atom)
-            used += costs[atom]
-        notes = []
-        left = [a for a in query.any if a not in kept and a not in query.required]
-        if left:
-            notes.append(f"too common to rank by: {', '.join(a.written for a in left)}")
+        kept, used, notes = _affordable(query, {a: cost(a) for a in query.atoms}, MAX_POSTINGS)
         first = where.first
         if used > MAX_POSTINGS:
             first = max(first, last - int((last - where.first) * MAX_POSTINGS / used))
             first -= first % self._group
             notes.append(f"very common words: only the newest {MAX_POSTINGS / used:.0%} were searched")
-        weights = {a: _rarity(total, a.rows(frequency)) for a in query.any}
-        loose = " OR ".join(a.match for a in kept)
-        if query.required and loose:
-            loose = f"({' AND '.join(a.match for a in query.required)}) AND ({loose})"
-        known = all(frequency.get(s) for a in query.any for s in a.stems if not a.forms)
+        weights = {a: _rarity(total, a.rows(frequency)) for a in query.atoms}
+        known = all(frequency.get(s) for a in query.atoms for s in a.stems if not a.forms)
         postings = sum(a.rows(frequency) for a in kept)
-        return Plan(loose, tuple(kept), first, weights, known, tuple(notes), postings=postings)
+        return Plan(_loose(query, kept), tuple(kept), first, weights, known, tuple(notes), postings=postings)
 
     def _plan_apart(self, query: Query, where: Where) -> Plan:
         """Plan from readable rows alone: how common a word is among them, and how far each of them is about it."""
-        found = {a: self._read(a.match, where, where.first) for a in query.any}
-        kept: list[Atom] = []
-        used = 0
-        for atom in sorted(query.any, key=lambda a: len(found[a])):
-            if used and used + len(found[atom]) > MAX_POSTINGS and not where.whole:
-                break
-            kept.append(atom)
-            used += len(found[atom])
-        left = [a for a in query.any if a not in kept and a not in query.required]
-        notes = [f"too common to rank by: {', '.join(a.written for a in left)}"] if left else []
+        found = {a: self._read(a.match, where, where.first) for a in query.atoms}
+        most = math.inf if where.whole else MAX_POSTINGS
+        kept, _, notes = _affordable(query, {a: len(found[a]) for a in query.atoms}, most)
         if not where.whole and any(len(found[a]) == MAX_POSTINGS for a in kept):
             notes.append(f"very common words: only the newest {MAX_POSTINGS:,} places were searched")
         weights = {a: _rarity(max(where.size, 1), len({row[_ID] for row in found[a]})) for a in kept}
@@ -266,11 +245,8 @@ class FullText:
             for row in found[atom]:
                 share = 1.0 if inside is None or row[0] in inside else _CONTEXT_SHARE
                 scores[row[0]] = scores.get(row[0], 0.0) + max(weights[atom], _LEAST_WEIGHT) * share * _brevity(row)
-        loose = " OR ".join(a.match for a in kept)
-        if query.required and loose:
-            loose = f"({' AND '.join(a.match for a in query.required)}) AND ({loose})"
-        known = all(found[a] for a in query.any)
-        return Plan(loose, tuple(kept), where.first, weights, known, tuple(notes), scores, read=read)
+        known = all(found[a] for a in query.atoms)
+        return Plan(_loose(query, kept), tuple(kept), where.first, weights, known, tuple(notes), scores, rows=read)
 
     def terms(self, prefix: str, limit: int) -> list[tuple[str, int]]:
         """Indexed terms that begin like this, with their rows."""
@@ -282,8 +258,8 @@ class FullText:
         if where.apart:
             return self._nearest_apart(query, where)
         found: list[str] = []
-        known = self.frequencies(query.any)
-        for stem in dict.fromkeys(s for a in query.any if not a.stop for s in a.stems if s not in known):
+        known = self.frequencies(query.atoms)
+        for stem in dict.fromkeys(s for a in query.atoms if not a.stop for s in a.stems if s not in known):
             begin = stem[: max(1, min(3, len(stem) - 1))]
             candidates = [t for t, _ in self.terms(begin, 800) if len(t) > 2]
             for term in difflib.get_close_matches(stem, candidates, 3, 0.7):
@@ -294,7 +270,7 @@ class FullText:
     def _nearest_apart(self, query: Query, where: Where) -> tuple[str, ...]:
         """Nearest words where the vocabulary is everybody's: every near word is tried until enough are found to be readable."""
         found: list[str] = []
-        for stem in dict.fromkeys(s for a in query.any if not a.stop for s in a.stems):
+        for stem in dict.fromkeys(s for a in query.atoms if not a.stop for s in a.stems):
             if self._occurs(f'"{stem}"', where):
                 continue
             begin = stem[: max(1, min(3, len(stem) - 1))]
@@ -363,6 +339,26 @@ class FullText:
         except StoreError as exc:
             return [f"{self._name} is damaged: {exc}"]
         return []
+
+
+def _affordable(query: Query, costs: Mapping[Atom, float], most: float) -> tuple[list[Atom], float, list[str]]:
+    """The rarest atoms until their rows are used up, how many rows those are, and a note of the others."""
+    kept: list[Atom] = []
+    used = 0.0
+    for atom in sorted(query.atoms, key=lambda a: costs[a]):
+        if used and used + costs[atom] > most:
+            break
+        kept.append(atom)
+        used += costs[atom]
+    left = [a for a in query.atoms if a not in kept and a not in query.required]
+    return kept, used, [f"too common to rank by: {', '.join(a.written for a in left)}"] if left else []
+
+
+def _loose(query: Query, kept: Sequence[Atom]) -> str:
+    """The loosest expression: any of these atoms, and all that is required."""
+    loose = " OR ".join(a.match for a in kept)
+    required = " AND ".join(a.match for a in query.required)
+    return f"({required}) AND ({loose})" if required and loose else loose
 
 
 def _brevity(row: Sequence[Any]) -> float:

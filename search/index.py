@@ -431,14 +431,14 @@ class MessageIndex:
         """
         costly = plan.first > where.first or (bool(plan.notes) and not where.apart)
         strict: list[tuple[str, float, list[tuple[Any, ...]]]] = []
-        for rung, expression, bonus in (("all", query.all, ALL_BONUS), ("phrase", query.phrase, PHRASE_BONUS)):
-            if expression and (rung == "all" or len(query.any) > 1):
+        for rung, expression, bonus in (("all", query.expression, ALL_BONUS), ("phrase", query.phrase, PHRASE_BONUS)):
+            if expression and (rung == "all" or len(query.atoms) > 1):
                 given = None if costly else plan
                 rows = self._fts.match(expression, where, CANDIDATES, own=True, newest=newest or costly, plan=given)
                 strict.append((rung, bonus, rows))
         satisfied = any(rows for *_, rows in strict)
         best = 0.0
-        if plan.any and query.loosens and not (satisfied and (query.strict or newest)):
+        if plan.loose and query.loosens and not (satisfied and (query.strict or newest)):
             best = pool.add_rows("any", self._loose(plan, where), limit=CANDIDATES)
             pool.notes.extend(plan.notes)
             if pool.found and query.strict:
@@ -457,14 +457,14 @@ class MessageIndex:
     def _loose(self, plan: Plan, where: Where) -> list[tuple[Any, ...]]:
         """Rows with any of the words; of one that is too common to search all of, which says nothing, the newest."""
         if plan.first == where.first or where.apart:
-            return self._fts.match(plan.any, where, CANDIDATES, plan=plan)
-        rows = self._fts.match(plan.any, where, CANDIDATES, newest=True, plan=plan)
+            return self._fts.match(plan.loose, where, CANDIDATES, plan=plan)
+        rows = self._fts.match(plan.loose, where, CANDIDATES, newest=True, plan=plan)
         return [(row[0], 1.0, *row[2:]) for row in rows]
 
     def _recall(self, pool: Pool, plan: Plan, where: Where, when: When) -> None:
         """Candidates of the times that the query names, where there are more matches than candidates."""
-        if pool.cut and plan.any:
-            rows = self._fts.match(plan.any, during(where, when), DATED, plan=plan)
+        if pool.cut and plan.loose:
+            rows = self._fts.match(plan.loose, during(where, when), DATED, plan=plan)
             pool.add_rows("any", rows, best=pool.top, limit=CANDIDATES)
         if any(when.covers(found.place.at) for found in pool.found.values()):
             pool.notes.append(
@@ -671,8 +671,8 @@ class NodeIndex:
         cut = False
         for rung, expression, bonus in (
             ("phrase", query.phrase, PHRASE_BONUS + ALL_BONUS),
-            ("all", query.all, ALL_BONUS),
-            ("any", plan.any if query.loosens else "", 0.0),
+            ("all", query.expression, ALL_BONUS),
+            ("any", plan.loose if query.loosens else "", 0.0),
         ):
             if not expression or (rung == "any" and query.strict and found):
                 continue

@@ -80,8 +80,8 @@ class Atom:
 class Query:
     """A typed query as searches, from strict to loose. Empty expressions mean: there is no such search.
 
-    ``phrase`` all words in sequence; ``all`` what was asked for, every word of it (or the boolean expression as typed);
-    ``any`` single terms, to be joined by OR; ``required`` quoted phrases that even the loose search insists on;
+    ``phrase`` all words in sequence; ``expression`` what was asked for, every word of it (or the boolean expression as typed);
+    ``atoms`` single terms, to be joined by OR; ``required`` quoted phrases that even the loose search insists on;
     ``excluded`` what a message must not contain; ``literal`` the text for a substring scan, ``literals`` typed items with
     signs that the index does not know (``c++``, ``src/a.py``). ``strict``: operators, quotes or one path or identifier were
     typed, so that loosening is a change of meaning that must be told; ``phrase_lost``: quotes were given up.
@@ -90,8 +90,8 @@ class Query:
     raw: str
     literal: str
     phrase: str
-    all: str
-    any: tuple[Atom, ...]
+    expression: str
+    atoms: tuple[Atom, ...]
     required: tuple[Atom, ...] = ()
     excluded: tuple[Atom, ...] = ()
     strict: bool = False
@@ -103,12 +103,12 @@ class Query:
     @property
     def stems(self) -> frozenset[str]:
         """The stems of the words that mean something."""
-        return frozenset(stem for atom in self.any if not atom.stop for stem in atom.stems)
+        return frozenset(stem for atom in self.atoms if not atom.stop for stem in atom.stems)
 
     @property
     def loosens(self) -> bool:
         """Do the single terms say anything else than what was asked for as a whole?"""
-        return len(self.any) > 1 or self.all != "".join(atom.match for atom in self.any)
+        return len(self.atoms) > 1 or self.expression != "".join(atom.match for atom in self.atoms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Imported only where Textual is installed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -17,19 +17,7 @@ from textual.widgets import Footer, Input, Static, Tree
 from textual.widgets.tree import TreeNode
 
 from ..errors import LcmError
-from .shelf import Item
-
-
-class Source(Protocol):
-    """A tree to browse: lines, what is below each, its text, and a search."""
-
-    def sessions(self) -> list[Item]: ...
-
-    def below(self, item: Item) -> list[Item]: ...
-
-    def text(self, item: Item) -> str: ...
-
-    def search(self, words: str) -> list[Item]: ...
+from .shelf import Item, Shelf
 
 
 class Browser(App[None]):
@@ -49,9 +37,9 @@ class Browser(App[None]):
         ("tab", "focus_next", "other side"),
     ]
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, shelf: Shelf) -> None:
         super().__init__()
-        self._source = source
+        self._shelf = shelf
 
     def compose(self) -> ComposeResult:
         """The tree, the text beside it, the line for a search, the keys."""
@@ -66,14 +54,14 @@ class Browser(App[None]):
         """Sessions at the first sight."""
         tree = self.query_one(Tree)
         tree.root.expand()
-        self._fill(tree.root, self._asked(self._source.sessions))
+        self._fill(tree.root, self._asked(self._shelf.sessions))
         tree.focus()
 
     def on_tree_node_expanded(self, event: Tree.NodeExpanded[Item]) -> None:
         """Below a line is read when it is opened the first time."""
         node, item = event.node, event.node.data
         if item is not None and item.kind not in ("archive", "found") and not node.children:
-            self._fill(node, self._asked(lambda: self._source.below(item)))
+            self._fill(node, self._asked(lambda: self._shelf.below(item)))
 
     def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[Item]) -> None:
         """The text of the line that the cursor is on."""
@@ -81,7 +69,7 @@ class Browser(App[None]):
         if item is None or item.kind in ("archive", "found", "note"):
             return
         try:
-            self._say(self._source.text(item))
+            self._say(self._shelf.text(item))
         except LcmError as exc:
             self._say(str(exc))
 
@@ -91,7 +79,7 @@ class Browser(App[None]):
         self._close()
         if not words:
             return
-        found = self._asked(lambda: self._source.search(words))
+        found = self._asked(lambda: self._shelf.search(words))
         tree = self.query_one(Tree)
         label = f"search {words!r}: {len(found)} hits"
         branch = tree.root.add(Text(label), Item("found", label), before=0, expand=True)

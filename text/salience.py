@@ -388,22 +388,6 @@ def _shown(sentence: str) -> str:
     return sentence if len(sentence) <= _MAX_SENTENCE_CHARS else sentence[:_MAX_SENTENCE_CHARS] + "…"
 
 
-def directives(text: str, *, limit: int) -> tuple[str, ...]:
-    """Up to ``limit`` sentences that give an instruction, verbatim, the longest ones shortened at their end."""
-    out: dict[str, None] = {}
-    for sentence in sentences(text):
-        if len(sentence) > 3 and is_directive(sentence):
-            out[_shown(sentence)] = None
-            if len(out) >= limit:
-                break
-    return tuple(out)
-
-
-def open_points(text: str, *, limit: int) -> tuple[str, ...]:
-    """Up to ``limit`` sentences that name unfinished work, from the end backwards but returned in order."""
-    return last_open(sentences(text), limit)
-
-
 def last_open(among: Iterable[str], limit: int) -> tuple[str, ...]:
     """Up to ``limit`` of the last sentences that name unfinished work."""
     found = [sentence for sentence in among if is_open(sentence)]
@@ -448,16 +432,16 @@ class Reading:
         return _telling(self.line.text)
 
     def directives(self, limit: int) -> tuple[str, ...]:
-        """Like the function of that name."""
+        """Up to ``limit`` sentences that give an instruction, verbatim, the longest ones shortened at their end."""
         found = (_shown(sentence) for sentence, directive in self.sentences if directive and len(sentence) > 3)
         return tuple(dict.fromkeys(found))[:limit]
 
     def open_points(self, limit: int) -> tuple[str, ...]:
-        """Like the function of that name."""
+        """Up to ``limit`` of the last sentences that name unfinished work."""
         return last_open((sentence for sentence, _ in self.sentences), limit)
 
     def telling_lines(self, limit: int) -> tuple[tuple[int, str], ...]:
-        """Like the function of that name."""
+        """Up to ``limit`` numbered lines of a tool result that speak of errors or outcomes; thinned out evenly."""
         return _thinned(self._found, limit)
 
     def items(self) -> dict[str, Item]:
@@ -472,7 +456,7 @@ class Reading:
             for sentence in self.open_points(8):
                 _put(out, OPEN, sentence)
         elif line.role == "assistant":
-            for sentence in open_points(line.text, limit=8):
+            for sentence in last_open(sentences(line.text), 8):
                 _put(out, OPEN, sentence)
         return out
 
@@ -485,17 +469,12 @@ class Reading:
         return terms("\n".join([*kept, text[-200:]]))
 
 
-def salient(lines: Iterable[SourceLine]) -> tuple[Item, ...]:
-    """Items that a summary of ``lines`` should keep, most important first.
+def salient(readings: Iterable[Reading]) -> tuple[Item, ...]:
+    """Items that a summary of these lines should keep, most important first.
 
     People's and models' words count whole. A long tool result counts by its telling lines, and by what occurs in
     somebody's words too: a listing of a thousand files has no thousand facts worth keeping.
     """
-    return ranked(Reading(line) for line in lines)
-
-
-def ranked(readings: Iterable[Reading]) -> tuple[Item, ...]:
-    """``salient`` of lines that are read already."""
     items: dict[str, Item] = {}
     weight: dict[str, float] = {}
     mentions: Counter[str] = Counter()

@@ -16,9 +16,9 @@ from ...storage import files, seals
 from ...storage import schema as migrations
 from .. import backup
 from ..findings import Finding, fail, ok, warn
-from ..render import counted, disk_said, size
+from ..render import counted, disk_said, few, size
 from ..status import database_state, disk
-from ..survey import Survey, inside
+from ..survey import Survey, damages, inside
 
 _LOW_BYTES, _EMPTY_BYTES = 500_000_000, 50_000_000
 _LARGE_LOG_BYTES = 256_000_000
@@ -163,29 +163,20 @@ def journal(deps: Access, _deep: bool) -> Finding:
 def integrity(deps: Access, deep: bool) -> Finding:
     """Is the content readable? Deep: does SQLite find the whole file sound?"""
     if deep:
-        found = damages(deps)
-        if not found:
-            return ok("quick_check: ok; every message is readable", quick_check="ok")
-        return _damaged(found[0] + (f" and {len(found) - 1} more" if len(found) > 1 else ""))
+        found = damages(deps.db)
+        return _damaged(found) if found else ok("quick_check: ok; every message is readable", quick_check="ok")
     if not deps.store.newest(None, before=1 << 62, limit=1):
         return ok("nothing to read yet")
     if disk(deps)["database"] > QUICK_BYTES:
         return ok("the newest message is readable; `doctor deep` checks all of the file", quick_check="not asked")
-    found = files.quick_check(deps.db.path)
-    if found:
-        return _damaged(found[0] + (f" and {len(found) - 1} more" if len(found) > 1 else ""))
+    if found := files.quick_check(deps.db.path):
+        return _damaged(found)
     return ok("quick_check: ok; `doctor deep` also reads every message", quick_check="ok")
 
 
-def damages(deps: Access, progress: files.Progress = files.silent) -> tuple[str, ...]:
-    """Faults of the file, by SQLite's own check and by reading every message."""
-    found = files.quick_check(deps.db.path)
-    return found or tuple(f"msg_{store_id} holds garbage" for store_id in Survey(deps.db).unreadable(progress))
-
-
-def _damaged(said: str) -> Finding:
+def _damaged(found: Sequence[str]) -> Finding:
     return fail(
-        said,
+        few(found, 1),
         meaning="the file is damaged; some of it may be unreadable",
         remedy="look at what can be saved; apply keeps the damaged file",
         command="/lcm doctor repair",
@@ -200,7 +191,7 @@ def altered(deps: Access, deep: bool) -> Finding:
     if not found:
         return ok("all rows are as they were written")
     return fail(
-        "; ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else ""),
+        few(found, 5, "; "),
         meaning="rows were changed or removed by something that is not this plugin, or by a fault of the disk",
         remedy=f"{backup.way_back(deps)}; or accept what is there: `/lcm doctor accept`",
         command="/lcm doctor accept",
@@ -280,7 +271,7 @@ def payload_files(deps: Access, deep: bool) -> Finding:
     }
     if found.missing or found.damaged:
         told = [
-            f"{counted(len(data[kind]), 'payload file')} {kind}: {_names(data[kind])}"
+            f"{counted(len(data[kind]), 'payload file')} {kind}: {few(data[kind], _NAMED)}"
             for kind in ("missing", "damaged")
             if data[kind]
         ]
@@ -299,8 +290,3 @@ def payload_files(deps: Access, deep: bool) -> Finding:
             **data,
         )
     return ok(f"{counted(found.files, 'file')}, {size(found.bytes)}; every one is shown by a message", **data)
-
-
-def _names(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

@@ -22,10 +22,10 @@ from ...storage.files import Progress, Salvage, silent
 from ...storage.meta import COUNT_REMOVED, Meta
 from .. import backup
 from ..render import counted
-from ..survey import RECENT_ROWS, Survey, readable
+from ..survey import RECENT_ROWS, Survey, damages, readable
 from ..upkeep import reindex
 from .content import Guess, give_to_owners, guesses, index_damage, left_words
-from .file import QUICK_BYTES, damages
+from .file import QUICK_BYTES
 
 if TYPE_CHECKING:
     from ...recall.access import Access
@@ -164,7 +164,7 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
         deps.db.open()
         if lost := Survey(deps.db).lost_tables():  # SQLite finds such a file sound; a new one has all tables
             return Diagnosis((f"tables are missing: {', '.join(lost)}",))
-        damaged = damages(deps, progress)
+        damaged = damages(deps.db, progress)
         if damaged:
             return Diagnosis(damaged)
         progress("checking the indexes", 0, 0)

@@ -16,7 +16,7 @@ from ...storage import files
 from .. import render
 from ..answers import FOUND, OK, Answer, Verb, Words
 from ..explain import parsed
-from ..render import counted
+from ..render import counted, few
 from . import holds, purge, retention
 from .elsewhere import Others, Reach, Selection
 
@@ -112,8 +112,7 @@ def _planned(planned: purge.Plan) -> list[str]:
     lines: list[str] = []
     for thing, named in kinds:
         names = [*named]
-        more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-        lines.append(f"{counted(len(names), thing)}{': ' * bool(names)}{', '.join(names[:_SHOWN])}{more}")
+        lines.append(f"{counted(len(names), thing)}{': ' * bool(names)}{few(names, _SHOWN)}")
     lines.append(counted(planned.entries, "index entry"))
     if planned.held:
         first = ", ".join(f"msg_{each}" for each in planned.held[:_SHOWN])
@@ -141,8 +140,7 @@ def _there(there: Reach) -> list[str]:
     lines = [f"On {there.where}: {tables}. {_THERE}"]
     for thing, numbers in (("msg", there.messages), ("sum", there.summaries)):
         if numbers:
-            more = f" and {len(numbers) - _SHOWN:,} more" if len(numbers) > _SHOWN else ""
-            lines.append(f"  {', '.join(f'{thing}_{each}' for each in numbers[:_SHOWN])}{more}")
+            lines.append(f"  {few([f'{thing}_{each}' for each in numbers], _SHOWN)}")
     if there.only_there:
         lines.append(f"  {counted(len(there.only_there), 'message')} of these only there")
     who = sorted({*there.held.values(), *there.held_there.values()})

@@ -100,7 +100,7 @@ def test_what_the_sentences_lack_is_anchored():
     extract = digest(source)
 
     assert extract.recall >= 0.95
-    assert extract.recall == recall(salience.salient(source.lines), Haystack(extract.text))[0]
+    assert extract.recall == recall(salience.salient(map(salience.Reading, source.lines)), Haystack(extract.text))[0]
 
 
 def test_it_condenses_extracts():
@@ -174,7 +174,7 @@ def test_with_its_own_room_an_extract_of_extracts_keeps_nearly_everything():
             made.append(SourceLine("part_1", "summary", extract.text, tokens=count(extract.text)))
         records = [tuple(made[n : n + 4]) for n in range(0, len(made), 4)]
 
-    share, _ = recall(salience.salient(lines), Haystack(made[0].text))
+    share, _ = recall(salience.salient(map(salience.Reading, lines)), Haystack(made[0].text))
     assert (len(made), share >= 0.75, made[0].tokens < sum(line.tokens for line in lines) / 8) == (1, True, True)
 
 

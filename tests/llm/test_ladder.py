@@ -236,8 +236,8 @@ def test_an_answer_with_suspects_survives_a_provider_that_fails_then():
 def test_a_source_is_read_once(monkeypatch):
     """However many attempts there are, and for the extract too."""
     read: list[int] = []
-    ranked = salience.ranked
-    monkeypatch.setattr(salience, "ranked", lambda lines: read.append(1) or ranked(lines))
+    salient = salience.salient
+    monkeypatch.setattr(salience, "salient", lambda lines: read.append(1) or salient(lines))
     ghost = "\nIt touched src/ghost/file.py."
     ladder(Scripted([lambda p: Reply(honest(p) + ghost), BAD[ECHO], BAD["tiny"]])).summarise(task(), deadline=LATER)
     ladder(Scripted([lambda p: Reply(honest(p)[:40] + ghost * 9)])).summarise(task(), deadline=LATER)

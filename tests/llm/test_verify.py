@@ -424,8 +424,8 @@ def test_the_verdict_is_kept_as_bounded_json():
     """With the node, for lcm_describe."""
     verdict = judged(GOOD + " " + " ".join(f"x/y_{n}.py" for n in range(1000, 1400)))
 
-    assert len(verdict.as_json()) < 4000
-    assert set(json.loads(verdict.as_json())) >= {"ok", "reasons", "suspects", "recall", "missing", "struck"}
+    assert len(json.dumps(verdict.as_dict(), ensure_ascii=False)) < 4000
+    assert set(verdict.as_dict()) >= {"ok", "reasons", "suspects", "recall", "missing", "struck"}
 
 
 # ------------------------------------------------------------------------------------------------------------ robust
@@ -446,7 +446,7 @@ def test_no_answer_is_too_strange(text, source, finish, reasoning, target):
         prompt=text[:50],
     )
 
-    assert json.loads(verdict.as_json())["ok"] in (True, False)
+    assert verdict.as_dict()["ok"] in (True, False)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_it_counts_by_kind_and_says_where(world: Home) -> None:
     """With the kinds that are configured."""
     made = preview(world.deps(), (), lambda *_: None)
 
-    assert (made.read, made.changed) == (5, 4)
+    assert (made.rows, made.changed) == (5, 4)
     assert {kind: (f.count, f.addresses) for kind, f in made.found.items()} == {
         "password_assignment": (1, ["msg_1"]),
         "api_key": (2, ["msg_2"]),
@@ -107,7 +107,7 @@ def test_a_chat_sees_its_own_messages_only(world: Home) -> None:
     deps = world.deps("tg")
 
     assert mine.principal != "local"
-    assert preview(deps, (), lambda *_: None).read == 1
+    assert preview(deps, (), lambda *_: None).rows == 1
 
 
 def test_problems_and_logs_hold_no_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

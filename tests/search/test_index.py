@@ -344,7 +344,7 @@ def test_what_is_endless_is_searched_by_its_beginning(world, typed):
     """A phrase of thousands of words would take seconds; the answer says what was left out."""
     wanted = world.say(typed.strip('"'))
     query = words.parse(typed)
-    assert len(query.all) < 3000
+    assert len(query.expression) < 3000
     found = world.index.search(query, scope=EVERYTHING, limit=5)
     assert [hit.store_id for hit in found.hits] == [wanted]
     assert any("the first 400 characters" in note for note in found.notes)

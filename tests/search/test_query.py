@@ -47,9 +47,9 @@ ANYTHING = st.one_of(
 def test_fts5_accepts_every_expression_that_parse_makes(fts, query):
     """Whatever is typed, there is no syntax error."""
     parsed = words.parse(query)
-    atoms = [a.match for a in (*parsed.any, *parsed.required, *parsed.excluded)]
+    atoms = [a.match for a in (*parsed.atoms, *parsed.required, *parsed.excluded)]
 
-    for expression in filter(None, (parsed.phrase, parsed.all, words.inner(parsed.literal), *atoms)):
+    for expression in filter(None, (parsed.phrase, parsed.expression, words.inner(parsed.literal), *atoms)):
         fts.execute("SELECT 1 FROM doc WHERE doc MATCH ?", ("{text} : (" + expression + ")",)).fetchall()
 
 
@@ -123,7 +123,7 @@ def test_chunks_end_at_sentences():
 )
 def test_what_was_typed_is_found(fts, text, query):
     """All of the query, as FTS5 sees it."""
-    assert matches(fts, text, words.parse(query).all)
+    assert matches(fts, text, words.parse(query).expression)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_what_was_typed_is_found(fts, text, query):
 )
 def test_what_was_not_typed_is_not_found(fts, text, query):
     """Strict searches stay strict."""
-    assert not matches(fts, text, words.parse(query).all)
+    assert not matches(fts, text, words.parse(query).expression)
 
 
 @pytest.mark.parametrize(
@@ -173,20 +173,20 @@ def test_nothing_to_search_is_no_error(query):
     """Only the literal is left."""
     parsed = words.parse(query)
 
-    assert (parsed.phrase, parsed.all, parsed.any) == ("", "", ())
+    assert (parsed.phrase, parsed.expression, parsed.atoms) == ("", "", ())
 
 
 def test_stop_words_are_left_out_unless_nothing_else_is_left():
     """What remains decides."""
-    assert words.parse("What did the cat say about it?").all == '"cat" AND "say"'
-    assert words.parse("what about that").all == '"what" AND "about" AND "that"'
+    assert words.parse("What did the cat say about it?").expression == '"cat" AND "say"'
+    assert words.parse("what about that").expression == '"what" AND "about" AND "that"'
 
 
 def test_a_pasted_page_is_searched_by_its_first_words():
     """And the caller is told."""
     parsed = words.parse(" ".join(f"word{n}" for n in range(2000)))
 
-    assert len(parsed.any) <= 128
+    assert len(parsed.atoms) <= 128
     assert parsed.phrase == ""
     assert "first 128" in parsed.notes[0]
 
@@ -202,7 +202,7 @@ def test_a_pasted_page_is_searched_by_its_first_words():
 )
 def test_words_that_only_say_that_we_talked_are_not_searched(question, left):
     """They stand in every second message of a chat; where nothing else was typed, they are what is meant."""
-    assert {atom.match for atom in words.parse(question).any if not atom.stop} <= left
+    assert {atom.match for atom in words.parse(question).atoms if not atom.stop} <= left
 
 
 def test_quotes_that_match_nothing_can_be_given_up():
@@ -211,7 +211,7 @@ def test_quotes_that_match_nothing_can_be_given_up():
 
     assert loose.required == ()
     assert loose.phrase_lost
-    assert '"green"' in [a.match for a in loose.any]
+    assert '"green"' in [a.match for a in loose.atoms]
 
 
 def test_items_with_signs_are_kept_as_typed():
@@ -315,7 +315,7 @@ def test_without_the_package_open_repeats_are_limited(source, monkeypatch):
 )
 def test_chinese_particles_split_a_question_into_its_words(question: str, wanted: set[str], unwanted: set[str]) -> None:
     """Pairs across a particle are words that nobody wrote; a name or a question of nothing else stays whole."""
-    pairs = {atom.match.strip('"*') for atom in words.parse(question).any}
+    pairs = {atom.match.strip('"*') for atom in words.parse(question).atoms}
 
     assert wanted <= pairs
     assert not unwanted & pairs
@@ -386,7 +386,7 @@ def test_a_question_in_thai_is_no_name() -> None:
     db.execute("CREATE VIRTUAL TABLE said USING fts5(text, tokenize='porter unicode61 remove_diacritics 2')")
     db.execute("INSERT INTO said VALUES (?)", (documents.index_text("ลูกสาวของฉันแพ้ถั่วลิสง"),))
 
-    match = " OR ".join(atom.match for atom in words.parse("ลูกสาวแพ้อะไร").any)
+    match = " OR ".join(atom.match for atom in words.parse("ลูกสาวแพ้อะไร").atoms)
 
     assert db.execute("SELECT count(*) FROM said WHERE said MATCH ?", (match,)).fetchone() == (1,)
     db.close()

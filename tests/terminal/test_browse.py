@@ -10,7 +10,7 @@ import pytest
 from worlds.home import Home
 
 from hermes_lcm.errors import BadRequest
-from hermes_lcm.terminal import browse
+from hermes_lcm.plugin.cli import browse
 from hermes_lcm.terminal.shelf import Shelf
 
 
@@ -50,10 +50,10 @@ def test_a_search_finds_in_all_sessions(world: Home) -> None:
 def test_without_textual_a_sentence_says_how_to_get_it(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """And without a terminal what prints the same."""
     with pytest.raises(BadRequest, match="needs a terminal"):
-        browse.run(world.deps(trusted=True), watched=False)
+        browse(world.deps(trusted=True), watched=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(BadRequest, match=r"pip install 'hermes-lcm\[tui\]'"):
-        browse.run(world.deps(trusted=True), watched=True)
+        browse(world.deps(trusted=True), watched=True)
 
 
 def test_it_is_used_by_keys(world: Home) -> None:

@@ -10,7 +10,12 @@ from worlds import linear
 from hermes_lcm.llm.source import Haystack, recall
 from hermes_lcm.records import SourceLine
 from hermes_lcm.text import salience
-from hermes_lcm.text.salience import Item, directives, kind_of, open_points, phrases, salient, terms
+from hermes_lcm.text.salience import Item, Reading, kind_of, phrases, terms
+
+
+def salient(lines):
+    """Items of lines that nobody has read yet."""
+    return salience.salient(map(Reading, lines))
 
 
 def line(role: str, text: str, n: int = 1) -> SourceLine:
@@ -78,20 +83,20 @@ def test_quotation_marks_in_calls_and_code_are_syntax():
 )
 def test_directives_are_told_by_their_words(sentence):
     """Imperatives, wishes and prohibitions."""
-    assert directives(sentence, limit=5) == (sentence,)
+    assert Reading(line("user", sentence)).directives(5) == (sentence,)
 
 
 @pytest.mark.parametrize("sentence", ["The tests passed.", "It was late", "今天天气好"])
 def test_statements_are_no_directives(sentence):
     """Nobody is told to do anything."""
-    assert directives(sentence, limit=5) == ()
+    assert Reading(line("user", sentence)).directives(5) == ()
 
 
 def test_open_points_are_found_from_the_end():
     """The newest ones count."""
     text = "TODO one.\nTODO two.\nAll fine.\nStill need the docs."
 
-    assert open_points(text, limit=2) == ("TODO two.", "Still need the docs.")
+    assert Reading(line("user", text)).open_points(2) == ("TODO two.", "Still need the docs.")
 
 
 def test_a_long_listing_has_no_thousand_facts():

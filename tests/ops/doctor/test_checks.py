@@ -580,5 +580,5 @@ def test_what_looks_at_many_messages_goes_on_behind_a_damaged_one(tmp_path: Path
 
     assert sorted(each["address"] for each in found["results"]) == ["msg_1", "msg_2", "msg_4", "msg_5", "msg_6"]
     assert found["notes"] == ["found, but cannot be read: msg_3"]
-    assert (kinds.read, kinds.damaged) == (5, 1)
+    assert (kinds.rows, kinds.damaged) == (5, 1)
     assert inline_payloads(world.deps(), False).status == "pass"
