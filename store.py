@@ -159,8 +159,7 @@ class MessageStore:
             session_key = key_of(self._db, session_id, conversation_id)
             ids: list[int] = []
             entries, later = list[Posting](), list[int]()
-            before = previous_text if previous_text is not None else self._end_of(conversation_id, newest)
-            tail = before[-CONTEXT_CHARS:]
+            tail = (self._end_of(conversation_id, newest) if previous_text is None else previous_text)[-CONTEXT_CHARS:]
             for n, (row, ready) in enumerate(zip(rows, prepared, strict=True), 1):
                 seq, message = last + n, row.message
                 store_id = self._db.execute(
