@@ -60,6 +60,7 @@ class Survey:
     orphans: tuple[Path, ...]
     missing: tuple[str, ...]
     damaged: tuple[str, ...] = ()
+    spared: int = 0  # old ones that nothing refers to, kept for a backup
 
 
 def folder_of(database: Path) -> Path:
@@ -215,18 +216,21 @@ class Payloads:
         return any(sha in each for each in inner if each is not None)
 
     # -- upkeep -------------------------------------------------------------------------------------
-    def survey(self, *, deep: bool = False) -> Survey:
-        """Look at every file and every reference; ``deep``: read every file."""
+    def survey(self, *, deep: bool = False, spare: Collection[str] = ()) -> Survey:
+        """Look at every file and every reference; ``deep``: read every file. ``spare``: names in the folder of files that a backup
+        needs."""
         present = {path.stem: path for path in self._files()}
         wanted = {str(row[0]) for row in self._db.query(_REFERRED)}
         size = sum(_stat(path)[0] for path in present.values())
         before = self._clock() - _YOUNG_S
         lost = [path for sha, path in sorted(present.items()) if sha not in wanted]
-        orphans = tuple(path for path in [*lost, *self._unfinished()] if _stat(path)[1] < before)
+        old = [path for path in [*lost, *self._unfinished()] if _stat(path)[1] < before]
+        orphans = tuple(path for path in old if path.relative_to(self.folder).as_posix() not in spare)
         known = dict(self._db.query("SELECT sha, bytes FROM payloads")) if deep else {}
         read = sorted(wanted & present.keys() & known.keys())
         damaged = tuple(sha for sha in read if self._read(sha, known[sha])[1])
-        return Survey(len(present), size, orphans, tuple(sorted(wanted - set(present))), damaged)
+        missing = tuple(sorted(wanted - set(present)))
+        return Survey(len(present), size, orphans, missing, damaged, len(old) - len(orphans))
 
     def forget(self, digest: bytes) -> list[str]:
         """Files that a message (known by its digest) showed: it shows them no more, until ``refer`` says so again."""
@@ -277,7 +281,7 @@ class Payloads:
 
         ``spare``: names in the folder of files that a backup needs.
         """
-        found = [path for path in self.survey().orphans if path.relative_to(self.folder).as_posix() not in spare]
+        found = self.survey(spare=spare).orphans
         for path in found:
             path.unlink(missing_ok=True)
         gone = [(path.stem,) for path in found]

@@ -261,11 +261,12 @@ _NAMED = 20
 
 def payload_files(deps: Access, deep: bool) -> Finding:
     """Is every file that a message shows there (``deep``: and what was written), and every file shown by a message?"""
-    found = deps.payloads.survey(deep=deep)
+    found = deps.payloads.survey(deep=deep, spare=backup.named_payloads(deps.db.path))
     data: dict[str, Any] = {
         "files": found.files,
         "bytes": found.bytes,
         "unreferenced": len(found.orphans),
+        "kept_for_backups": found.spared,
         "missing": [f"file_{sha[:16]}" for sha in found.missing],
         "damaged": [f"file_{sha[:16]}" for sha in found.damaged],
     }
@@ -289,4 +290,5 @@ def payload_files(deps: Access, deep: bool) -> Finding:
             command="/lcm doctor repair apply",
             **data,
         )
-    return ok(f"{counted(found.files, 'file')}, {size(found.bytes)}; every one is shown by a message", **data)
+    shown = f"{found.spared} kept for backups, every other one" if found.spared else "every one"
+    return ok(f"{counted(found.files, 'file')}, {size(found.bytes)}; {shown} is shown by a message", **data)

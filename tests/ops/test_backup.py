@@ -555,21 +555,22 @@ def test_an_archive_of_database_and_files_brings_both_back(world: Home, tmp_path
     assert stat.S_IMODE(Path(made.data["path"]).stat().st_mode) == 0o600
 
 
-def test_a_repair_removes_no_file_that_a_backup_names(world: Home) -> None:
-    """Its message is gone from the database, and comes back with the backup."""
-    runtime = world.runtime
-    world.say(
-        "look data:image/png;base64," + base64.b64encode(random.Random(5).randbytes(3000)).decode(), session="pictures"
-    )
-    deps = world.deps()
-    backup.back_up(deps)
-    with runtime.db.transaction():
-        runtime.db.execute("DELETE FROM messages WHERE store_id = 101")
-    (path,) = runtime.payloads.folder.rglob("*.z")
+def test_what_a_backup_needs_outlives_clean_and_repair(world: Home) -> None:
+    """Its message is gone from the database, and comes back with the backup, whole; the doctor asks for nothing."""
+    blob = base64.b64encode(random.Random(5).randbytes(3000)).decode()
+    world.say(f"look data:image/png;base64,{blob}", session="pictures")
+    deps = replace(world.deps(), config=replace(world.config, ignore_session_patterns=("pictures",)))
+    assert answer("doctor clean apply", deps).code == 0
+    (path,) = world.runtime.payloads.folder.rglob("*.z")
     os.utime(path, (1, 1))
+    files_check = next(each for each in doctor(deps, deep=True)["checks"] if each["check"] == "payload_files")
     answer("doctor repair apply", deps)
+    restored = answer("restore latest apply", deps)
 
-    assert path.exists()
+    assert (files_check["status"], files_check["data"]["kept_for_backups"]) == ("pass", 1)
+    assert restored.code == 0, restored.text
+    (row,) = world.runtime.store.legible([101])[0]
+    assert blob in str(world.runtime.whole_store.legible([row.store_id])[0][0].stored_json)
 
 
 def test_a_drill_puts_the_backup_into_an_empty_home(world: Home) -> None:
