@@ -30,8 +30,8 @@ from .config import Config
 from .errors import LcmError, StoreError, worded
 from .host import facts
 from .host.offers import CHAT
+from .ingest.transcript import StoredList, Transcript
 from .llm.client import keep_progress
-from .records import StoredList, Transcript
 from .runtime import INGEST, PROCESS, Process, Runtime, evidence
 from .schemas import SCHEMAS
 from .search.scope import LOCAL_PLATFORMS

@@ -8,10 +8,9 @@ sizes are characters unless the name says bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, NamedTuple, overload
+from typing import Any
 
 #: The rung of a node that an archive became: its text is a placeholder, not a summary that a model wrote.
 ARCHIVE_RUNG = "archive"
@@ -266,73 +265,6 @@ class Scope:
     messages: tuple[int, ...] | None = None
     nodes: tuple[int, ...] | None = None
     apart: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One message of a live list: the stored rows it shows. ``own``: "" or which kind of our own text it is."""
-
-    ids: tuple[int, ...]
-    digest: bytes
-    own: str = ""
-
-
-class Entries(Sequence[Entry]):
-    """The entries of a live list: the beginning of a list that only grows, shared with the later states of it."""
-
-    __slots__ = ("_shared", "_size")
-
-    def __init__(self, shared: list[Entry], size: int | None = None) -> None:
-        self._shared = shared
-        self._size = len(shared) if size is None else size
-
-    def __len__(self) -> int:
-        return self._size
-
-    @overload
-    def __getitem__(self, at: int) -> Entry: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Entry]: ...
-
-    def __getitem__(self, at: int | slice) -> Entry | Sequence[Entry]:
-        if isinstance(at, int):
-            return self._shared[range(self._size)[at]]
-        return self._shared[slice(*at.indices(self._size))]
-
-    def __iter__(self) -> Iterator[Entry]:
-        return islice(self._shared, self._size)
-
-    def first(self, size: int) -> Entries:
-        """The first ``size`` entries."""
-        return Entries(self._shared, min(size, self._size))
-
-    def followed_by(self, more: Sequence[Entry]) -> Entries:
-        """These and more. Only a list that has gone on otherwise is copied."""
-        shared = self._shared if self._size == len(self._shared) else self._shared[: self._size]
-        shared.extend(more)
-        return Entries(shared)
-
-
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    """Rows, or text of ours, that the messages of a live list are. ``assembly``: the prompt of ours that it shows, if any.
-
-    ``last_seq``: the newest row of the conversation then; ``stored``: how many rows this list added; ``marks``: their flags.
-    """
-
-    entries: Entries
-    assembly: Assembly | None
-    last_seq: int
-    stored: int = 0
-    marks: int = 0
-
-
-class StoredList(NamedTuple):
-    """A live list that is stored, without the notes of a gateway, and its transcript."""
-
-    messages: Sequence[Mapping[str, Any]]
-    transcript: Transcript
 
 
 @dataclass(frozen=True, slots=True)

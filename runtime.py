@@ -37,9 +37,9 @@ from .fleet.member import Member
 from .host import facts as host
 from .host.offers import Offers
 from .importers.standby import Standby
-from .ingest.align import UNSEEN, Recognised
 from .ingest.filters import build as build_filters
 from .ingest.ingestor import Ingest
+from .ingest.transcript import UNSEEN, Recognised, StoredList, Transcript
 from .ledger.table import Ledger
 from .llm.breaker import Breaker, SpendGuard
 from .llm.client import HostModel
@@ -58,7 +58,7 @@ from .prompt.rewrites import RequestRewrites, Superseded
 from .recall import beside
 from .recall.access import Access, EngineState, LiveList, Price
 from .recall.paging import Readers
-from .records import Flag, StoredList, Summary, SummaryTask, Transcript
+from .records import Flag, Summary, SummaryTask
 from .search import scope
 from .search.index import MESSAGES, NODES, MessageIndex, NodeIndex
 from .search.index import complete as indexes_complete

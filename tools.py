@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from . import command
 from .errors import BadRequest, LcmError, StoreError
+from .ingest.transcript import Transcript
 from .ops.doctor import checks
 from .ops.status import status
 from .recall import archive, arguments, describe, expand, grep, ledger, lines, mapping
@@ -21,7 +22,6 @@ from .recall.arguments import Address
 from .recall.evidence import Question
 from .recall.expand_query import answer, go_on
 from .recall.paging import Answer, Room, dumps
-from .records import Transcript
 from .runtime import LiveEngine, rights_of
 from .schemas import TOOLS
 from .search.scope import Wanted

@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..dag import SummaryDag, fingerprint
+from ..ingest.transcript import Entry, Transcript
 from ..prompt import context_message, rewrites
 from ..prompt.rewrites import Instead, Replacement, Retold
-from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, Entry, NewNode, Node, Transcript, Unit, in_order
+from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, NewNode, Node, Unit, in_order
 from ..search.scope import Scopes
 from ..session import CLIENTS, Session
 from ..storage.connection import Database

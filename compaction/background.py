@@ -19,9 +19,10 @@ from typing import Any, Literal
 from ..config import Config
 from ..dag import SummaryDag
 from ..errors import StoreError, SummaryError
+from ..ingest.transcript import Transcript
 from ..llm.ladder import SESSION
 from ..prompt.context_message import prefix_tokens
-from ..records import Node, Transcript, in_order
+from ..records import Node, in_order
 from ..session import Session
 from ..storage.leases import Claims
 from ..storage.meta import Health

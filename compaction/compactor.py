@@ -25,22 +25,10 @@ from ..config import Config
 from ..dag import SummaryDag, fingerprint
 from ..errors import SourcesChanged, SummaryError
 from ..ingest.align import Expected
-from ..ingest.transcript import expected_of
+from ..ingest.transcript import Entry, Transcript, expected_of
 from ..llm.extract import target_tokens
 from ..llm.ladder import EXTRACTIVE, QUOTED
-from ..records import (
-    ARCHIVE_RUNG,
-    EXTRACT_RUNG,
-    Assembly,
-    Entry,
-    NewNode,
-    Node,
-    SourceLine,
-    Summary,
-    SummaryTask,
-    Transcript,
-    Unit,
-)
+from ..records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, NewNode, Node, SourceLine, Summary, SummaryTask, Unit
 from ..session import Session
 from ..store import MessageStore
 from ..text import content, tokens

@@ -18,12 +18,13 @@ from typing import Any
 from ..dag import SummaryDag
 from ..errors import SourcesChanged, SummaryUnavailable
 from ..ingest import filters
+from ..ingest.transcript import Entry
 from ..llm.ladder import SESSION
 from ..prompt import context_message
 from ..prompt import rewrites as stubbing
 from ..prompt.present_state import PresentState
 from ..prompt.rewrites import superseded
-from ..records import ARCHIVE_RUNG, Entry, Flag, Node, in_order
+from ..records import ARCHIVE_RUNG, Flag, Node, in_order
 from ..session import Session, Sessions
 from ..store import MessageStore, Segment
 from ..text import content

@@ -22,7 +22,7 @@ from typing import Any
 
 from ..dag import SummaryDag
 from ..errors import Overtaken
-from ..records import CONTEXT_ROLE, Assembly, Entries, Entry, Flag, Message, Stored, ToolCall, Transcript
+from ..records import CONTEXT_ROLE, Assembly, Flag, Message, Stored, ToolCall
 from ..session import CLIENTS, Session, Sessions, unclaimed
 from ..storage.leases import Leases
 from ..store import MessageStore, NewRow
@@ -30,8 +30,19 @@ from ..text import content
 from ..text import markup as own
 from ..text.redact import NAMELESS
 from . import host_compressor
-from .align import UNSEEN, Core, Expected, Live, Place, Plan, Recognised, Seen, Window, align, core, middle, spaced
-from .transcript import FirstMessage, FirstMessages, Transcripts, expected_of
+from .align import Core, Expected, Live, Place, Plan, Seen, align, core, middle, spaced
+from .transcript import (
+    UNSEEN,
+    Entries,
+    Entry,
+    FirstMessage,
+    FirstMessages,
+    Recognised,
+    Transcript,
+    Transcripts,
+    Window,
+    expected_of,
+)
 
 _RETRIES = 5
 _REDACTED = "[redacted:"  # how every placeholder of ``text.redact`` begins

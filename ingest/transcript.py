@@ -1,14 +1,20 @@
 """
-Expected transcript of a session: the rows of its conversation and, in a branch, those that it inherits.
+Transcripts of live lists: which rows a list shows, which it should show, and how much of the next list is known.
 
-Composes the rows of ``store`` with the cuts of ``session``. Owns nothing. Which live message is which of these rows is
-``ingest``'s business.
+The expected transcript composes the rows of ``store`` with the cuts of ``session``: the rows of a conversation and, in a branch,
+those that it inherits. ``Window`` is the list as it was seen last. What is compared is read once and kept, some hundred messages
+at a time, so that of a fresh copy of a long list each message is looked at while it is at hand. A list of the very same objects
+costs next to nothing; ``align`` is for the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, repeat
+from operator import itemgetter
+from typing import Any, NamedTuple, overload
 
 from ..dag import SummaryDag
 from ..errors import Exchanged
@@ -18,7 +24,77 @@ from ..store import MessageStore, Segment
 from ..text import content, markup
 from .align import Expected, Place
 
+Messages = Sequence[Mapping[str, Any]]
 
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message of a live list: the stored rows it shows. ``own``: "" or which kind of our own text it is."""
+
+    ids: tuple[int, ...]
+    digest: bytes
+    own: str = ""
+
+
+class Entries(Sequence[Entry]):
+    """The entries of a live list: the beginning of a list that only grows, shared with the later states of it."""
+
+    __slots__ = ("_shared", "_size")
+
+    def __init__(self, shared: list[Entry], size: int | None = None) -> None:
+        self._shared = shared
+        self._size = len(shared) if size is None else size
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Entry]: ...
+
+    def __getitem__(self, at: int | slice) -> Entry | Sequence[Entry]:
+        if isinstance(at, int):
+            return self._shared[range(self._size)[at]]
+        return self._shared[slice(*at.indices(self._size))]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return islice(self._shared, self._size)
+
+    def first(self, size: int) -> Entries:
+        """The first ``size`` entries."""
+        return Entries(self._shared, min(size, self._size))
+
+    def followed_by(self, more: Sequence[Entry]) -> Entries:
+        """These and more. Only a list that has gone on otherwise is copied."""
+        shared = self._shared if self._size == len(self._shared) else self._shared[: self._size]
+        shared.extend(more)
+        return Entries(shared)
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """Rows, or text of ours, that the messages of a live list are. ``assembly``: the prompt of ours that it shows, if any.
+
+    ``last_seq``: the newest row of the conversation then; ``stored``: how many rows this list added; ``marks``: their flags.
+    """
+
+    entries: Entries
+    assembly: Assembly | None
+    last_seq: int
+    stored: int = 0
+    marks: int = 0
+
+
+class StoredList(NamedTuple):
+    """A live list that is stored, without the notes of a gateway, and its transcript."""
+
+    messages: Sequence[Mapping[str, Any]]
+    transcript: Transcript
+
+
+# -- the expected transcript ------------------------------------------------------------------------------
 class Transcripts:
     """The transcripts of one database; holds nothing."""
 
@@ -143,9 +219,6 @@ def expected_of(row: Stored, pos: float) -> Expected:
 # -- the first message of a live list --------------------------------------------------------------------
 # Which prompt governs a list is decided here alone: the id in the closing line says which assembly it claims to be, the digest of
 # the text whether it is. After a restored backup an id may have been given out twice, or never.
-Messages = Sequence[Mapping[str, Any]]
-
-
 class FirstMessage(NamedTuple):
     """``kind``: "ours", "overwritten", "unknown" or "" (a message like any other).
 
@@ -227,3 +300,243 @@ class FirstMessages:
         assembly = self._dag.latest_assembly(session.conversation_id)
         pinned = self._store.heads_of(assembly.tail_ids[:1]) if assembly is not None else {}
         return any(row.digest == content.canonical_core(messages[0]).digest for row in pinned.values())
+
+
+# -- the list as it was seen last ------------------------------------------------------------------------
+_NEWEST = 256  # of messages that are the very same objects, so many are looked at inside
+_OF_HAND = 8  # of the newest messages of a list: by these it is known again
+_HANDS = 3
+_OF_ONE = 1000  # bytes of a message beside its content
+_AT_ONCE = 256  # messages with what they point at, as the processor's cache holds them
+
+
+class Hand(NamedTuple):
+    """A list of another agent of the same session: its newest messages with their places, and what it showed."""
+
+    newest: tuple[tuple[int, Mapping[str, Any]], ...]
+    entries: Entries
+
+    def holds(self, messages: Messages) -> bool:
+        """Is this list that one, gone on or a little shorter? It has the very same objects in their places."""
+        return any(n < len(messages) and messages[n] is message for n, message in self.newest)
+
+
+@dataclass(slots=True)
+class Window:
+    """A live list as it was seen last, and the expected rows that it did not show (it may have been an old state).
+
+    ``missed``: rows that no list of this process has shown, and that no other process can have written. ``hand``: which of the
+    agents that work at the session has the list that is shown now, where that is not the one of ``transcript``; ``unknown``: its
+    messages are other objects, and no such list was seen before.
+    """
+
+    objects: list[Mapping[str, Any]]
+    columns: Columns
+    transcript: Transcript
+    pending: tuple[Expected, ...]
+    missed: frozenset[int] = frozenset()
+    hand: Hand | None = None
+    hands: tuple[Hand, ...] = ()
+    unknown: bool = False
+    version: int = 0  # of what is known; other objects that say the same are no other version
+    size: int = 0  # bytes that its messages take, about
+
+    @classmethod
+    def of(
+        cls, messages: Messages, transcript: Transcript, pending: tuple[Expected, ...], *, alone: bool = True
+    ) -> Window:
+        """A list that was taken in. ``alone``: no other process works at the session."""
+        missed = frozenset(item.store_id for item in pending) if alone else frozenset[int]()
+        columns = Columns.of(messages)
+        return cls(list(messages), columns, transcript, pending, missed, size=_size(columns.contents))
+
+    def learn(self, messages: Messages, known: int, transcript: Transcript, pending: tuple[Expected, ...]) -> None:
+        """A list was taken in whose first ``known`` messages this window had recognised."""
+        new = Columns.of(messages[known:])
+        self.size += _size(new.contents) - _size(self.columns.contents[known:])
+        self.objects[known:] = messages[known:]
+        self.columns.replace(known, new)
+        self.missed = self.shown_rows().intersection(item.store_id for item in pending) if pending else frozenset()
+        self.transcript, self.pending, self.hand, self.unknown = transcript, pending, None, False
+        self.version += 1
+
+    def shown_rows(self, *, alone: bool = True) -> frozenset[int]:
+        """The rows that this list showed before: what it lacks of them was taken back; of others it says nothing.
+
+        ``alone``: one agent works at the session, so that an unknown list is its own, loaded again.
+        """
+        if self.unknown and not alone:
+            return frozenset()
+        entries = self.hand.entries if self.hand is not None else self.transcript.entries
+        return self.missed.union(store_id for entry in entries for store_id in entry.ids)
+
+    def recognise(self, messages: Messages, *, thorough: bool, known: int = 0) -> int:
+        """Number of leading messages that are as they were; ``known`` of them are so for certain.
+
+        A terminal hands over the same objects at every hook. What the host changes inside them is near the end of the list, so
+        only a thorough look (once a turn) reads the texts of all of them.
+        """
+        size = min(len(self.objects), len(messages))
+        if not known:
+            self._changes_hands(messages, size)
+        at = known or self._familiar(messages, size)
+        if thorough and at > known and not self._says_the_same(messages, at):
+            at = 0
+        while at < size:
+            stop = min(size, at + _AT_ONCE)
+            shown = messages[at:stop]
+            rows = Columns(*(column(shown, name) for name in _COUNTS))
+            alike = self.columns.common(rows, at)
+            # Other objects come again, and those that are held in their place are nobody's any more.
+            self.objects[at:alike] = shown[: alike - at]
+            self.columns.share(at, alike, rows)
+            if alike < stop:
+                return alike
+            at = stop
+        return size
+
+    def _changes_hands(self, messages: Messages, size: int) -> None:
+        """Note whose list comes now. Other objects are those of another agent, or of a gateway that has loaded the list again."""
+        if not size or any(messages[n] is self.objects[n] for n in range(max(0, size - _OF_HAND), size)):
+            return
+        first = max(0, len(self.objects) - _OF_HAND)
+        left = Hand(tuple(enumerate(self.objects[first:], first)), self.transcript.entries)
+        self.hand = next((hand for hand in self.hands if hand.holds(messages)), None)
+        self.unknown = self.hand is None
+        self.hands = (left, *(hand for hand in self.hands if hand.entries is not left.entries))[:_HANDS]
+
+    def _familiar(self, messages: Messages, size: int) -> int:
+        """Number of messages that need no look inside: they are the objects of the list before; never the newest."""
+        if size <= _NEWEST or messages[0] is not self.objects[0] or messages[size - 1] is not self.objects[size - 1]:
+            return 0
+        old = size - _NEWEST
+        return old if _alike(self.objects, messages) or same(self.objects[:old], messages[:old]) else 0
+
+    def _says_the_same(self, messages: Messages, size: int) -> bool:
+        """Have so many messages the roles and contents that they had? Calls are written into while they are new, if at all."""
+        for at in range(0, size, _AT_ONCE):
+            stop = min(size, at + _AT_ONCE)
+            shown = messages[at:stop]
+            if not same(column(shown, "content"), self.columns.contents[at:stop]):
+                return False
+            if not same(column(shown, "role"), self.columns.roles[at:stop]):
+                return False
+        return True
+
+
+def _size(body: Any, depth: int = 3) -> int:
+    """Bytes that a message content takes, or a list of them, with what is kept of each; what lies deeper counts for nothing."""
+    if isinstance(body, str):
+        return sys.getsizeof(body)
+    if not depth or not isinstance(body, list | dict):
+        return 0
+    items = body if isinstance(body, list) else body.values()
+    return sum(_OF_ONE + _size(item, depth - 1) for item in items)
+
+
+def _alike(one: list[Mapping[str, Any]], other: Messages) -> bool:
+    """Is one of two lists the beginning of the other? Objects are compared in C, identity first.
+
+    Not by slices: to make one touches every object in it, which takes several times as long as the comparison.
+    """
+    if not isinstance(other, list):
+        return False
+    try:
+        return one <= other if len(one) <= len(other) else other <= one
+    except (RecursionError, TypeError, ValueError):  # two of them differ, and messages have no order; or see ``same``
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """Number of leading messages of a list that are known, as long as their window is what it was."""
+
+    count: int = 0
+    window: Window | None = None
+    version: int = 0
+
+    def still(self, window: Window) -> int:
+        """Number of messages that are known for certain."""
+        return self.count if window is self.window and window.version == self.version else 0
+
+
+#: Nobody has looked.
+UNSEEN = Recognised()
+_PLAIN = {str, type(None)}
+_DEEP = 4  # levels that are copied: a list of calls, a call, its function, its arguments
+_COUNTS = ("content", "role", "tool_calls", "tool_call_id")
+_NEARLY_ALWAYS = {name: itemgetter(name) for name in ("content", "role")}
+
+
+@dataclass(slots=True)
+class Columns:
+    """Columns of a list's messages, by the keys that count: lists of objects are compared in C."""
+
+    contents: list[Any]
+    roles: list[Any]
+    calls: list[Any]
+    answers: list[Any]
+
+    @classmethod
+    def of(cls, messages: Sequence[Mapping[str, Any]]) -> Columns:
+        """Contents and calls that can change in place are copied."""
+        return cls(
+            _copied(column(messages, "content")),
+            column(messages, "role"),
+            _copied(column(messages, "tool_calls")),
+            column(messages, "tool_call_id"),
+        )
+
+    def columns(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
+        """All of them."""
+        return self.contents, self.roles, self.calls, self.answers
+
+    def common(self, other: Columns, start: int) -> int:
+        """Number of leading rows that are equal, where ``other`` begins at row ``start`` of this one."""
+        size = min(len(self.contents) - start, len(other.contents))
+        for mine, theirs in zip(self.columns(), other.columns(), strict=True):
+            if not same(mine[start : start + size], theirs[:size]):
+                size = next((n for n in range(size) if not same(mine[start + n], theirs[n])), size)
+        return start + size
+
+    def replace(self, start: int, other: Columns) -> None:
+        """From this row on comes the other one."""
+        for mine, theirs in zip(self.columns(), other.columns(), strict=True):
+            mine[start:] = theirs
+
+    def share(self, start: int, stop: int, equal: Columns) -> None:
+        """Hold the texts of a list that says the same: to find them again takes no look inside."""
+        for mine, theirs in ((self.contents, equal.contents), (self.roles, equal.roles)):
+            new = theirs[: stop - start]
+            if set(map(type, new)) <= _PLAIN:
+                mine[start:stop] = new
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equality of two values. False where they go deeper than Python compares, or cannot be compared: digests decide there."""
+    try:
+        return bool(one == other)
+    except (RecursionError, TypeError, ValueError):
+        return False
+
+
+def column(messages: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    """Values of messages under a name, as they are; None where they have nothing."""
+    read = _NEARLY_ALWAYS.get(name)
+    try:  # in C: at every hook, for hundreds of messages
+        return list(map(read, messages)) if read is not None else list(map(dict.get, messages, repeat(name)))  # type: ignore[arg-type]
+    except (KeyError, TypeError):
+        return [message.get(name) for message in messages]
+
+
+def _copied(items: list[Any]) -> list[Any]:
+    """Contents, or calls; those that can change in place as copies."""
+    return items if set(map(type, items)) <= _PLAIN else [_copy(item) for item in items]
+
+
+def _copy(item: Any, deep: int = _DEEP) -> Any:
+    if isinstance(item, list) and deep:
+        return [_copy(part, deep - 1) for part in item]
+    if isinstance(item, dict) and deep:
+        return {name: _copy(part, deep - 1) for name, part in item.items()}
+    return item

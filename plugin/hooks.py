@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import LcmError
 from ..host import facts
 from ..host.offers import CHAT
-from ..records import Transcript
+from ..ingest.transcript import Transcript
 from ..runtime import INGEST, PROCESS, LiveEngine, Runtime
 from ..search.scope import LOCAL_PLATFORMS
 

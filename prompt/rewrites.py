@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Any, Final, Literal, Protocol
 
 from ..ingest.ingestor import Ingest
-from ..records import Transcript
+from ..ingest.transcript import Transcript
 from ..session import Session
 from ..store import MessageStore
 from ..text import content

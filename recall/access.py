@@ -20,9 +20,10 @@ from ..config import Config, mode_of
 from ..dag import SummaryDag
 from ..errors import BadRequest, NotFound
 from ..ingest.filters import WriteFilters
+from ..ingest.transcript import Transcript
 from ..ledger.table import Ledger
 from ..llm.client import Model
-from ..records import Assembly, Flag, Node, Row, Scope, Stored, Transcript
+from ..records import Assembly, Flag, Node, Row, Scope, Stored
 from ..search.index import MessageIndex, NodeIndex
 from ..search.scope import OWN_SESSION, Rights, Scopes, own_scope
 from ..session import Session, Sessions

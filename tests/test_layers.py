@@ -12,12 +12,12 @@ ROOT = Path(__file__).resolve().parents[1]
 # Room: the rooms that it may import. A room is a package, or a module of the root. The order is that of the floors.
 MAY_IMPORT = {
     "__init__": "host plugin",
-    "plugin": "command config engine errors host ops recall records runtime search session storage terminal text",
+    "plugin": "command config engine errors host ingest ops recall records runtime search session storage terminal text",
     "terminal": "command dashboard errors ops recall text",
     "dashboard": "command compaction config errors exam host ledger ops prompt recall records runtime session store "
     "text tools",
-    "engine": "archive compaction config errors host llm records runtime schemas search session tools",
-    "tools": "command errors ops ops.doctor recall records runtime schemas search",
+    "engine": "archive compaction config errors host ingest llm records runtime schemas search session tools",
+    "tools": "command errors ingest ops ops.doctor recall records runtime schemas search",
     "command": "config errors exam fleet host importers ops ops.doctor ops.forget recall runtime search session text",
     "exam": "compaction errors ops prompt recall records session storage store text",
     "runtime": "archive compaction config dag errors fleet host importers ingest ledger llm ops ops.forget prompt recall records "
@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "ops": "archive compaction config dag errors ingest ledger recall records search session storage store text",
     "compaction": "archive config dag errors ingest llm prompt records search session storage store text",
     "recall": "archive config dag errors ingest ledger llm prompt records schemas search session storage store text",
-    "archive": "dag prompt records search session storage store text",
+    "archive": "dag ingest prompt records search session storage store text",
     "prompt": "ingest ledger records session store text",
     "ledger": "records storage store text",
     "ingest": "config dag errors records session storage store text",

@@ -13,8 +13,7 @@ from worlds.process import World, chat
 
 from hermes_lcm.ingest import align as windows
 from hermes_lcm.ingest import ingestor
-from hermes_lcm.ingest.align import UNSEEN, Recognised, Window
-from hermes_lcm.records import Entries, Transcript
+from hermes_lcm.ingest.transcript import UNSEEN, Entries, Recognised, Transcript, Window
 
 Chat = list[dict[str, Any]]
 

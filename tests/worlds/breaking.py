@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from hermes_lcm import command, runtime
-from hermes_lcm.records import Transcript
+from hermes_lcm.ingest.transcript import Transcript
 from hermes_lcm.storage.durable import SharedSync
 from hermes_lcm.text import content, markup
 from worlds.process import Chat, Script, digests

@@ -25,7 +25,8 @@ from hermes_lcm.compaction.compress import Outcome
 from hermes_lcm.config import load
 from hermes_lcm.errors import StoreError, SummaryUnavailable
 from hermes_lcm.host import facts as host
-from hermes_lcm.records import Flag, Summary, SummaryTask, Transcript
+from hermes_lcm.ingest.transcript import Transcript
+from hermes_lcm.records import Flag, Summary, SummaryTask
 from hermes_lcm.runtime import Process, Runtime
 from hermes_lcm.search.scope import Rights
 from hermes_lcm.session import LOCAL, Session

@@ -15,9 +15,10 @@ from hermes_lcm import tools
 from hermes_lcm.archive.costs import TokenCosts
 from hermes_lcm.config import load
 from hermes_lcm.dag import fingerprint
+from hermes_lcm.ingest.transcript import Transcript
 from hermes_lcm.llm.client import Reply
 from hermes_lcm.recall.access import Access, LiveList
-from hermes_lcm.records import NewNode, Node, Transcript
+from hermes_lcm.records import NewNode, Node
 from hermes_lcm.runtime import Process, Runtime
 from hermes_lcm.schemas import TOOLS
 from hermes_lcm.session import Session
