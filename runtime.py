@@ -312,6 +312,7 @@ class Runtime:
             self.sessions,
             state,
             rough=host.rough,
+            computing=self.ladder.computing,
             clean=self.filters.clean,
             stub_chars=config.stub_min_chars,
             policy=lambda: RECALL_POLICY if config.recall_policy and not self.process.offers.section_taken else "",

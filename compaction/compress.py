@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,10 +70,10 @@ class CompressPass:
         state: PresentState,
         *,
         rough: Callable[[Sequence[Mapping[str, Any]]], int],
+        computing: AbstractContextManager[None],
         clean: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]] = list,
         stub_chars: int = 4000,
         policy: Callable[[], str] = str,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._compactor = compactor
         self._store = store
@@ -81,10 +81,10 @@ class CompressPass:
         self._sessions = sessions
         self._state = state
         self._rough = rough
+        self._computing = computing
         self._clean = clean
         self._stub_chars = stub_chars
         self._policy = policy
-        self._clock = clock
         self._lock = threading.Lock()
         self._running: set[str] = set()
 
@@ -255,7 +255,7 @@ class CompressPass:
             self._unchanged(session, roots)
             assembly_id = self._dag.publish(
                 session.conversation_id, session.session_id, [node.node_id for node in roots], tail_ids,
-                last_seq=request.transcript.last_seq, last_pos=last_pos, now=self._clock(),
+                last_seq=request.transcript.last_seq, last_pos=last_pos, now=time.time(),
             )  # fmt: skip
             if assembly_id != expected:  # another process has published meanwhile; the text bears the number
                 text, out, after = built(assembly_id)
@@ -302,7 +302,8 @@ class CompressPass:
     def _present(self, session: Session, tail_ids: Sequence[int], room_tokens: int) -> str:
         """The block of present state, for prompts that cover anything."""
         segments = [Segment(*item) for item in self._sessions.ancestry(session.conversation_id)]
-        return self._state.block(segments, shown=tail_ids, room_tokens=room_tokens)
+        with self._computing:
+            return self._state.block(segments, shown=tail_ids, room_tokens=room_tokens)
 
     def _stubs(
         self,
