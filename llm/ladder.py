@@ -43,7 +43,7 @@ DAILY_LIMIT: Final = "daily token limit reached"
 #: Names of the host's own auxiliary setting within the list of fallbacks.
 _HOST_NAMES: Final = frozenset({"", "auto", "default", "host"})
 #: A thread computes beside another one rather than wait longer.
-_LONGEST_TURN_S: Final = 2.0
+_LONGEST_TURN_S: Final = 1.0
 #: No attempt is started with less time than this left.
 _LEAST_S: Final = 1.0
 #: Below this, splitting a source that overflows is pointless: it is not the source that is too long.
