@@ -35,6 +35,7 @@ STEPS, RATE = 150, 0.05
 DECAY = {"dialogue": 0.001, "work": 0.01, "diary": 0.003}  # few conversations of a kind: weights closer to nothing
 DEPTHS = (10, 20, 40)
 SEMANTIC_MARK = "#: Weight of how far a hit stands out by its meaning"  # from here on benchmarks/semantic.py writes
+ANEW = "A part of it anew:"
 TARGET = kit.ROOT / "search" / "weights.py"
 
 
@@ -192,7 +193,9 @@ def written(weights: Mapping[str, Any], rows: list[list[Any]], questions: list[Q
     figures = "; ".join(f"{row[0]} {row[2]:.3f} of {row[1]} questions" for row in rows)
     first = ["Weights of the ranking's signals, by kind of conversation."]
     if not weights.keys() >= DECAY.keys():
-        first = [*(old.__doc__ or "").strip().splitlines(), "", "A part of it anew:"]
+        whole, *parts = (old.__doc__ or "").strip().split(f"\n\n{ANEW}\n\n")
+        others = [part for part in parts if not any(f"{kind}: " in part for kind in weights)]
+        first = [*f"\n\n{ANEW}\n\n".join([whole, *others]).splitlines(), "", ANEW]
     lines = [
         '"""',
         *first,
