@@ -25,6 +25,7 @@ import plots
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "benchmarks.md"
+TUNING = HERE.parent / "docs" / "tuning.md"
 PLOTS = HERE.parent / "docs" / "plots"
 NO_BENCHMARKS = {"run", "kit", "driving", "material", "plots", "conformance"}
 TITLES = {
@@ -106,6 +107,45 @@ def page() -> str:
     return "\n".join([*out, "", HOW]).rstrip() + "\n"
 
 
+SETTINGS = {
+    "none set": "defaults (balanced)", "0.75": "at the threshold only", "0.5": "threshold 0.5", "0.35": "threshold 0.35",
+    "`economy`": "economy", "`balanced` (the defaults)": "defaults (balanced)", "`memory`": "memory",
+    "`LCM_SUMMARY_MODEL=extractive`": "extractive",
+}  # fmt: skip
+
+
+def tuning(text: str, bill: dict[str, Any]) -> str:
+    """The page with its tables of what a conversation costs, from the raw file of ``bill.py``."""
+    shown: dict[str, list[list[Any]]] = {"threshold": [], "preset": []}
+    for table in bill["tables"][:-1]:
+        found = {row[0]: dict(zip(table["columns"][1:], row[1:], strict=True)) for row in table["rows"]}
+        for name, of in SETTINGS.items():
+            row = found[of]
+            asks = [row[key] for key in ("asks", "asks_mean") if key in row]
+            figures = [
+                row["compactions"],
+                row["dollars"],
+                row["of_defaults_off"],
+                " / ".join(f"{each:.2f}" for each in asks),
+            ]
+            shown["preset" if name[0] == "`" else "threshold"].append(
+                [table["title"].partition(" (")[0], name, *figures]
+            )
+    for kind, rows in shown.items():
+        head = [
+            "conversation, window",
+            kind,
+            "compactions",
+            "dollars",
+            "of those at 0.75",
+            "asks: at the end / on the way",
+        ]
+        marks = f"<!-- {kind}s: benchmarks/run.py -->", f"<!-- {kind}s end -->"
+        before, rest = text.split(marks[0])
+        text = "\n".join([before + marks[0], "", *_table(head, rows), "", marks[1] + rest.split(marks[1])[1]])
+    return text
+
+
 def markdown(report: dict[str, Any]) -> list[str]:
     """Tables and notes of a report."""
     out: list[str] = []
@@ -167,6 +207,8 @@ def main() -> int:
     failed = [] if args.docs else [name for name in wanted if not measure(name, folder, arguments)]
     if not args.quick:
         PAGE.write_text(page(), encoding="utf-8")
+        bill = json.loads((RESULTS / "bill.json").read_text(encoding="utf-8"))
+        TUNING.write_text(tuning(TUNING.read_text(encoding="utf-8"), bill), encoding="utf-8")
         drawn = "" if plots.available() else "; plots are those of the last time (scripts/setup-env plots)"
         print(f"\nwritten: {os.path.relpath(PAGE)}{drawn}")
     if failed:
