@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import or_
 from typing import Any
 
@@ -605,8 +605,8 @@ def _said_by_others(
 ) -> list[_Read]:
     """Copies of our own text are what somebody said.
 
-    A carrier never ends a list but behind the record, and no copy of it that was stored is ours; a stub stands for its message
-    once.
+    A carrier never ends a list but behind the record or in a gap, and no copy of it that was stored is ours; a stub stands for
+    its message once.
     """
     if all(read.own not in ("carrier", "stub") for read in reads):
         return reads
@@ -616,7 +616,8 @@ def _said_by_others(
     for n, read in enumerate(reads):
         said = content.canonical_core(messages[n]) if read.own in ("carrier", "stub") else None
         if said is not None and read.own == "carrier":
-            copied = n + known > 1 and (n == len(reads) - 1 or said.digest in rows)
+            ends = n == len(reads) - 1 and not (n and _joined(reads[n - 1].digest, expected))
+            copied = n + known > 1 and (ends or said.digest in rows)
         else:
             copied = said is not None and read.ids[0] in shown
         if said is not None and copied:
@@ -624,6 +625,11 @@ def _said_by_others(
         shown.update(read.ids)
         out.append(read)
     return out
+
+
+def _joined(digest: bytes, expected: Sequence[Expected]) -> bool:
+    """Is a row followed by one of its role? What stood between such two is in the record, and a carrier in its place."""
+    return any(row.digest == digest and row.role == after.role for row, after in pairwise(expected))
 
 
 def _redacted(core: content.Said) -> bool:

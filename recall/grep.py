@@ -28,7 +28,7 @@ from ..search.scope import Filters
 from ..text import blobs, statements, tokens
 from . import beside, lines
 from .access import Access, Chosen
-from .paging import Answer, Room, iso, node_frame, spoken, time_said
+from .paging import Answer, Room, iso, lost_files, node_frame, spoken, time_said
 from .second_look import LITTLE, Read, second_look
 
 _REGEX_SIGNS = re.compile(r"\\[dwsbDWSB.()\[\]]|\.\*|\.\+|\[[^\]]+\]|\(\?|\^\w|\w\$$|\w\|\w")
@@ -542,8 +542,7 @@ class Search:
             item["summary"] = summaries[head.store_id]
         if head.store_id in self._in_prompt:
             item["in_prompt"] = True
-        if below := beside.of_result(self._caller, row):
-            item["subagents"] = below
+        item.update(self._besides(row))
         text = searchable(row)
         start, stop = ranking.window(text, hit.offset, size, self._stems)
         item["snippet"] = _marked(text, start, stop)
@@ -551,6 +550,12 @@ class Search:
         if head.role == "user" and (closing := self._closing(head)):
             item["closed_by"] = closing
         return item
+
+    def _besides(self, row: Row) -> Answer:
+        """Records of the sub-agents whose result a message is; which of its files cannot be read."""
+        below = beside.of_result(self._caller, row)
+        lost = self._caller.payloads.missing(row) if blobs.MARK in row.text else ()
+        return {**({"subagents": below} if below else {}), **({"notes": lost_files(lost)} if lost else {})}
 
     def _relate(self, item: Answer, row: Row, told: dict[str, int]) -> None:
         """Relate a hit to the others: its words stand there already, or, for the first ones, the rest of a tool's round."""

@@ -88,7 +88,7 @@ def hit(item: Mapping[str, Any], *, day: bool = True) -> str:
         for name, said in _ROUND
         if name in item
     )
-    tail += "".join(f"\n{each}" for each in records_of(item))
+    tail += "".join(f"\n{each}" for each in [*records_of(item), *(f"lcm: {note}" for note in item.get("notes", ()))])
     said = f"the same as {item['same_as']}" if "same_as" in item else quoted(item["snippet"])
     return f"{head}: {said}{tail}"
 

@@ -217,8 +217,7 @@ class Payloads:
 
     # -- upkeep -------------------------------------------------------------------------------------
     def survey(self, *, deep: bool = False, spare: Collection[str] = ()) -> Survey:
-        """Look at every file and every reference; ``deep``: read every file. ``spare``: names in the folder of files that a backup
-        needs."""
+        """Look at every file and every reference; ``deep``: read every file. ``spare``: names of files that a backup needs."""
         present = {path.stem: path for path in self._files()}
         wanted = {str(row[0]) for row in self._db.query(_REFERRED)}
         size = sum(_stat(path)[0] for path in present.values())
@@ -277,10 +276,7 @@ class Payloads:
             yield path, unpacked(path)
 
     def sweep(self, *, spare: Collection[str] = ()) -> int:
-        """Remove files that nothing refers to (a crash, or deleted sessions, left them behind). How many there were.
-
-        ``spare``: names in the folder of files that a backup needs.
-        """
+        """Remove files that nothing refers to (a crash, or deleted sessions, left them behind), but for those to ``spare``."""
         found = self.survey(spare=spare).orphans
         for path in found:
             path.unlink(missing_ok=True)

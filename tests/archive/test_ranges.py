@@ -332,6 +332,28 @@ def test_restored_messages_of_one_role_are_kept_apart(world: World, agent: Agent
     assert alternates(prompt)
 
 
+def test_a_list_that_ends_with_a_carrier_of_ours_says_nothing_more(world: World, agent: Agent) -> None:
+    """An answer was archived, the request behind it undone, and another process sees what is left; then somebody copies it."""
+    live = chat().turns(10, words=250).user("and now?").says("that is all")
+    agent.store(live, 5, 5)
+    kept = world.compact(live, narrow=True, threshold=5000)
+    (at,) = [n for n, each in enumerate(contents(kept)) if n > 1 and markup.read_carrier(each) is not None]
+    world = world.restart()
+    world.take(Chat(kept[: at + 1]))
+    assert not [each for each in contents(world.stored()) if "[lcm:carrier" in each]
+
+    world.take(
+        Chat(
+            [
+                *kept[: at + 1],
+                {"role": "user", "content": "again"},
+                {"role": "assistant", "content": kept[at]["content"]},
+            ]
+        )
+    )
+    assert len([each for each in contents(world.stored()) if "[lcm:carrier" in each]) == 1
+
+
 def test_what_was_restored_is_compacted_like_any_other_message(world: World, agent: Agent) -> None:
     """The next pass covers it once, without its placeholder."""
     live = talk(10)

@@ -95,6 +95,21 @@ def test_no_messages_of_another_chat_are_read_for_a_summary(tmp_path: Path) -> N
     assert world.nodes() == []
 
 
+@pytest.mark.parametrize(
+    ("floor", "least", "most"), [(2000, 4000, 8000), (20_000, 20_000, 40_000), (90_000, 40_000, 60_000)]
+)
+def test_a_leaf_covers_what_its_setting_says(tmp_path: Path, floor: int, least: int, most: int) -> None:
+    """Whoever asks for it, worker or compaction: both take the chunks from here."""
+    world = World(tmp_path, leaf_chunk_tokens=floor, fresh_tail_count=8)
+    messages = chat()
+    for n in range(250):
+        messages.user(f"go on {n}").says(f"step {n} " + "word " * 400)
+    session, request = world.session(), world.request(messages)
+    chunks = world.compactor.chunks(session, world.compactor.view(session, request).backlog)
+
+    assert least < max(chunk.tokens for chunk in chunks) <= most
+
+
 def test_a_prompt_is_not_published_into_another_chats_file(tmp_path: Path) -> None:
     """The file was replaced while the prompt was made: the host goes on with its own list."""
     world = World(tmp_path, fresh_tail_count=8)

@@ -69,6 +69,10 @@ def test_a_file_that_is_gone_is_said_to_be_lost(host: Host) -> None:
 
     assert "notes" not in before
     assert ask(host, "lcm_describe", id="msg_3")["notes"] == after["notes"]
+    hits = {hit["address"]: hit.get("notes") for hit in ask(host, "lcm_grep", query="log", format="json")["results"]}
+    assert hits["msg_3"] == after["notes"]
+    assert [address for address, notes in hits.items() if notes] == ["msg_3"]
+    assert f"\nlcm: {after['notes'][0]}" in host.tool("lcm_grep", query="log", format="text")
     assert [file_of(host) in note and "cannot be read" in note for note in after["notes"]] == [True]
 
 
