@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import Overtaken
 from ..ingest import host_compressor
 from ..ingest.align import Core, Expected, Live, Plan, align, core
+from ..ingest.ingestor import WORKS_AT
 from ..ingest.transcript import Transcripts
 from ..records import Assembly, Flag, Stored
 from ..session import Session
 from ..storage.files import Progress, silent
+from ..storage.leases import Leases
 from ..store import NewRow, Segment
 from ..text import content
 from ..text import markup as own
@@ -265,7 +267,7 @@ class Intake:
         return verdict
 
     def _by_time(self, session: Session, heads: Sequence[Stored], scan: _Scan) -> _Verdict:
-        """Places of rows of another database of ours: by when they were stored, there and here."""
+        """Places of rows of another database of ours: by what its list showed, and by when they were stored, there and here."""
         verdict = _Verdict()
         rows = [n for n in range(len(scan.keys)) if n not in scan.own]
         there = {(scan.raw[n], scan.seen[n].at) for n in rows}
@@ -277,8 +279,11 @@ class Intake:
         mine = {head.store_id: Mark(head.digest, head.stored_at) for head in shown}
         came = {n: self.known[scan.keys[n]] for n in rows if self.known.get(scan.keys[n]) in mine}
         marks = [mine[came[n]] if n in came else Mark(scan.raw[n], scan.seen[n].at or 0.0) for n in rows]
-        woven = interleave(list(mine.values()), marks, self._listed(session, scan, shown))
-        verdict.gone = [shown[n].store_id for n in woven.gone]
+        # What another process said meanwhile is in no list of the other store, and was not taken back for that.
+        alone = not Leases(self._deps.db).has_others(WORKS_AT.format(session.session_id))
+        listed = self._listed(session, scan, shown) if alone or there.isdisjoint(mine.values()) else ()
+        woven = interleave(list(mine.values()), marks, listed)
+        verdict.gone = [shown[n].store_id for n in woven.gone] if alone else []
         verdict.here = {rows[k]: shown[n].store_id for k, n in woven.same.items()}
         positions = [head.pos for head in heads]
         for behind, group in groupby(woven.behind.items(), key=lambda each: each[1]):

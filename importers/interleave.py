@@ -77,10 +77,11 @@ def _gone(here: Sequence[Mark], there: Sequence[Mark], copies: Mapping[int, int]
     """Rows here behind the last one that the list there showed, stored before it went on with other words."""
     last = max(copies, default=-1)
     new = next((n for n in range(last + 1, len(there)) if n in woven.behind), None)
-    if last < 0 or new is None or new != last + 1:
+    if last < 0 or new is None:
         return []
     began, same = min(there[n].at for n in woven.behind), set(woven.same.values())
-    return [n for n in range(copies[last] + 1, woven.behind[new]) if n not in same and here[n].at <= began]
+    between = range(woven.same[new - 1] + 1, woven.behind[new])
+    return [n for n in between if n not in same and here[n].at <= began]
 
 
 def _copies(here: Sequence[Mark], there: Sequence[Mark]) -> dict[int, int]:
@@ -121,7 +122,7 @@ def _anchored(here: _Record, there: _Record, listed: Sequence[int]) -> dict[int,
     times = {n: here.at[twin] for n, twin in copies.items()}
     for n, twin in _put_again(here, there, copies).items():
         copies[n], times[n] = twin, here.at[twin] if there.was_put(n) else there.at[n]
-    for n, twin in _listed(here, there, listed).items() if not copies else ():
+    for n, twin in _listed(here, there, _in_order(copies), listed).items():
         copies[n], times[n] = twin, min(here.at[twin], there.at[n])
     copies = _in_order(copies)
     order = sorted(copies)
@@ -156,16 +157,21 @@ def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict
     return out
 
 
-def _listed(here: _Record, there: _Record, listed: Sequence[int]) -> dict[int, int]:
-    """Rows of the list that a record without copies began with. Rows that were stored alone in both records were said twice."""
-    pairs = takewhile(
-        lambda pair: (
-            here.rows[pair[1]].digest == there.rows[pair[0]].digest
-            and (here.in_a_go(pair[1]) or there.in_a_go(pair[0]))
-        ),
-        enumerate(listed[: len(there.rows)]),
-    )
-    return dict(pairs)
+def _listed(here: _Record, there: _Record, copies: Mapping[int, int], listed: Sequence[int]) -> dict[int, int]:
+    """Rows of the list that a record began with: behind what it has copies of, in the places that the list should show.
+
+    Rows that were stored alone in both records were said twice; behind a copy no list shows what was said later.
+    """
+    last = max(copies, default=-1)
+    places = [n for n in listed if n > copies.get(last, -1)]
+    out: dict[int, int] = {}
+    for n, twin in enumerate(places[: len(there.rows) - last - 1], last + 1):
+        mine, theirs = here.rows[twin], there.rows[n]
+        said_twice = not (here.in_a_go(twin) or there.in_a_go(n)) or (copies and mine.at > theirs.at)
+        if mine.digest != theirs.digest or said_twice:
+            break
+        out[n] = twin
+    return out
 
 
 def _goes(here: _Record, there: _Record) -> Iterator[tuple[list[int], list[int]]]:

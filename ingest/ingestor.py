@@ -46,7 +46,7 @@ from .transcript import (
 
 _RETRIES = 5
 _REDACTED = "[redacted:"  # how every placeholder of ``text.redact`` begins
-_WORKS_AT = "session:{}"  # the claim of a process that writes to a session
+WORKS_AT = "session:{}"  # the claim of a process that writes to a session
 #: Sessions whose lists are remembered, and bytes that all of them take; the others align once when they come back.
 _WINDOWS, _BYTES = 256, 50_000_000
 
@@ -120,7 +120,7 @@ class Ingest:
                     # The same list, or an earlier state of it, which does not replace the later one.
                     return replace(window.transcript, entries=window.transcript.entries.first(known), stored=0, marks=0)
             if window is None:
-                alone = alone and not self._leases.has_others(_WORKS_AT.format(session.session_id))
+                alone = alone and not self._leases.has_others(WORKS_AT.format(session.session_id))
             shown = cache(partial(window.shown_rows, alone=alone)) if window is not None else None
             transcript, pending = self._aligned(
                 session, messages, window, known, source, lambda row: row in shown() if shown is not None else alone
@@ -181,7 +181,7 @@ class Ingest:
                 lock.release()
         if session_id in self._joined:
             self._joined.discard(session_id)
-            self._leases.leave(_WORKS_AT.format(session_id))
+            self._leases.leave(WORKS_AT.format(session_id))
 
     @property
     def busy(self) -> bool:
@@ -510,7 +510,7 @@ class Ingest:
                 retract=changes.plan.retracted, restore=restored, previous_text=self._end_before(first, entries),
             )  # fmt: skip
             if joins:
-                self._leases.join(_WORKS_AT.format(session.session_id))
+                self._leases.join(WORKS_AT.format(session.session_id))
         self._joined.add(session.session_id)
         for (n, before), store_id in zip(owners, ids, strict=True):
             entries[n] = replace(entries[n], ids=(*before, store_id))

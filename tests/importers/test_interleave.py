@@ -120,6 +120,8 @@ def test_what_a_list_that_went_on_does_not_show_any_more_is_gone(rest: str) -> N
 
     assert found.gone == list(range(2, 2 + len(rest.split())))
     assert interleave(first, other[:2], range(len(first))).gone == []
+    copied = [first[0], *marks("b new", 9, each=0), *marks("done", 10)]  # but for the second row
+    assert interleave(first, copied, range(len(first))).gone == list(range(2, 2 + len(rest.split())))
 
 
 @given(data=st.data())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -16,6 +17,8 @@ from hermes_lcm.archive.ranges import ARCHIVED, RESTORED, Archive
 from hermes_lcm.config import Config
 from hermes_lcm.importers import intake
 from hermes_lcm.importers.ledger import Ledger
+from hermes_lcm.ingest.ingestor import WORKS_AT
+from hermes_lcm.storage import leases
 from hermes_lcm.storage.opened import stand_in
 
 SAID = 12
@@ -146,6 +149,27 @@ def test_a_list_goes_past_what_was_taken_back_before_the_outage(tmp_path: Path) 
     thread = [item.store_id for item in pair.one.ingest.expected(pair.one.session("u"), None)]
     shown = digests(row.stored_json for row in pair.one.whole_store.rows(thread))
     assert shown == digests([*first, *rest, *chat().turns(1, first=9)])
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_another_agent_said_meanwhile_is_not_taken_back(
+    tmp_path: Path, beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that the stand-in's list lacks were undone, unless another process works at the session."""
+    pair = Pair(tmp_path)
+    first, rest = chat().turns(1), chat().turns(1, first=9)
+    pair.one.ingest_list("u", [*first, *chat().user("yes").says("done")])
+    pair.other.ingest_list("u", [*first, *rest])
+    pair.other.db.close()
+    if beside:
+        with monkeypatch.context() as patch:
+            patch.setattr(leases, "_process", lambda: leases._named(os.getppid()))
+            pair.one.leases.join(WORKS_AT.format("u"))
+    pair.merge()
+
+    thread = [item.store_id for item in pair.one.ingest.expected(pair.one.session("u"), None)]
+    shown = digests(row.stored_json for row in pair.one.whole_store.rows(thread))
+    assert shown == digests([*first, *(chat().user("yes").says("done") if beside else ()), *rest])
 
 
 def test_what_is_said_again_and_again_is_stored_as_often(tmp_path: Path) -> None:
