@@ -386,7 +386,6 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
             connection.execute("PRAGMA synchronous=NORMAL")
         sealer = seals.Sealer(connection)
         sealer.attach()
-        sealer.attach()
         connection.execute("BEGIN IMMEDIATE")
         try:
             before = connection.total_changes
