@@ -188,6 +188,7 @@ class Runtime:
         self._summarising(config)
         self.fleet = self._joined(config)
         self._compaction(config)
+        self._background(config)
         self._pending: dict[str, Pending] = {}
         self._priced: dict[str, tuple[float, float | None, float] | None] = {}
         self._sessions: dict[str, Session] = {}
@@ -286,7 +287,7 @@ class Runtime:
         return made
 
     def _compaction(self, config: Config) -> None:
-        """Build what makes prompts: the archives' view of requests, the compactor, the compress pass, the worker."""
+        """Build what makes prompts: the archives' view of requests, the compactor, the compress pass."""
         self.archives = Archives(self.db, self.filters.text)
         self.archived = ArchivedRanges(self.archives, self.whole_store, self.dag, self.scopes)
         self.superseded = Superseded(
@@ -317,6 +318,9 @@ class Runtime:
             stub_chars=config.stub_min_chars,
             policy=lambda: RECALL_POLICY if config.recall_policy and not self.process.offers.section_taken else "",
         )
+
+    def _background(self, config: Config) -> None:
+        """Build what works behind the turns: upkeep, retention, the worker that writes summaries ahead of time."""
         self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)
         self.upkeep = Upkeep(
             self.db,
