@@ -72,9 +72,9 @@ def _marks(item: Mapping[str, Any]) -> str:
 
 
 def hit(item: Mapping[str, Any], *, day: bool = True) -> str:
-    """One search result: address, role, day and time, speaker, and the stretch that answers; of one like another the address."""
+    """One search result: address, role, day and time, speaker, and the stretch that answers; of one like another its tool."""
     if item["type"] == "alike":
-        return str(item["address"])
+        return f"{item['address']} {item['tool_name']}"
     if item["type"] == "summary":
         kind = "summary" if item["quality"] != "provisional" else "provisional summary"
         return f"{item['address']} {kind} of {item['messages']}: {quoted(item['snippet'])}"

@@ -292,6 +292,7 @@ def test_an_overview_lists_results_of_one_form_by_address(tmp_path: Path) -> Non
     assert answer.count('"harbour": "old"') == 1
     line = next(line for line in answer.splitlines() if "of the same form" in line)
     assert len(re.findall(r"msg_\d+", line)) == 11
+    assert tokens.count(archive.raw("lcm_grep", query="harbour ships", budget_tokens=900)) <= 900
 
 
 def test_common_words_bring_the_sentence_before_the_tables(tmp_path: Path) -> None:
