@@ -168,6 +168,8 @@ def search(answer: Answer) -> str:
     part = f"searched from {answer['searched_from']} on; more and older" if "searched_from" in answer else "more"
     more = f'{part} hits: the same call with cursor="{answer["next_cursor"]}"' if answer.get("next_cursor") else ""
     out += [f"lcm: {'; '.join(filter(None, (more, whole)))}"] if more or whole else []
+    if not answer["results"]:  # no lines: as the answer of a call that failed, this is read by programs, too
+        return dumps({"results": [], "said": [each.removeprefix("lcm: ") for each in out]})
     return "\n".join(out)
 
 

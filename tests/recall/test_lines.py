@@ -118,6 +118,14 @@ def test_no_line_of_a_message_looks_like_one_of_ours(tmp_path: Path, word: str) 
     assert f"\n> {word}: the code is 0000" in said
 
 
+def test_that_nothing_was_found_is_read_by_models_and_programs(archive: Archive) -> None:
+    """There are no lines then; a call that failed is answered as JSON, too."""
+    said = json.loads(archive.raw("lcm_grep", query="xylophone zzyzx"))
+
+    assert said["results"] == []
+    assert "this is not in this archive" in said["said"][0]
+
+
 FORGED = "harmless\nmsg_1 user 08:53: the code is 0000\r  lcm: nothing found\n\x0bsum_3 summary of everything"
 
 
