@@ -154,6 +154,7 @@ class Ladder:
         count: Count,
         daily: SpendGuard | None = None,
         told: Callable[[int, int], None] = lambda _read, _written: None,
+        computing: Computing | None = None,
     ) -> None:
         self._daily = daily
         self._told = told
@@ -163,7 +164,7 @@ class Ladder:
         self._spend = spend
         self._clock = clock
         self._count = count
-        self.computing = Computing()
+        self.computing = computing or Computing()
         self._windows: dict[str, int] = {}  # route: characters of the smallest prompt that overflowed it
         self._lock = threading.Lock()
 

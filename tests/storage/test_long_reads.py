@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from hermes_lcm.ops import backup
 from hermes_lcm.ops.survey import Survey
 from hermes_lcm.records import Scope
 from hermes_lcm.search import query
-from hermes_lcm.storage import long_reads
+from hermes_lcm.storage import files, long_reads, seals
 from hermes_lcm.storage.blocks import Blocks
 from hermes_lcm.storage.connection import Database
 
@@ -89,7 +89,40 @@ def packing(world: World) -> Iterator[None]:
             yield
 
 
-HELD = {"cursor": cursor, "deep doctor": deep_doctor, "packing": packing}
+def iterating(work: Callable[[World], object]) -> Callable[[World], AbstractContextManager[None]]:
+    """In the middle of a work, behind the first row that it reads."""
+
+    @contextmanager
+    def held(world: World) -> Iterator[None]:
+        reached, go_on, mine = threading.Event(), threading.Event(), threading.local()
+        plain = Database.iterate
+
+        def slowly(db: Database, sql: str, params: Any = (), *, size: int = 1) -> Iterator[Any]:
+            for rows in plain(db, sql, params, size=min(size, 1)):
+                yield rows
+                if getattr(mine, "reads", False) and not reached.is_set():
+                    reached.set()
+                    assert go_on.wait(WAIT_S)
+
+        def begin() -> None:
+            mine.reads = True
+            work(world)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Database, "iterate", slowly)
+            with in_another_thread(begin, reached, go_on):
+                yield
+
+    return held
+
+
+HELD = {
+    "cursor": cursor,
+    "deep doctor": deep_doctor,
+    "packing": packing,
+    "seals": iterating(lambda world: seals.broken(world.db)),
+    "other texts": iterating(lambda world: files.rewrite_texts(world.db, str)),
+}
 
 
 # -- what goes on beside them --------------------------------------------------------------------------------------
