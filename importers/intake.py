@@ -283,7 +283,7 @@ class Intake:
         alone = not Leases(self._deps.db).has_others(WORKS_AT.format(session.session_id))
         listed = self._listed(session, scan, shown) if alone or there.isdisjoint(mine.values()) else ()
         woven = interleave(list(mine.values()), marks, listed)
-        verdict.gone = [shown[n].store_id for n in woven.gone] if alone else []
+        verdict.gone = [shown[n].store_id for n in woven.gone if alone and not shown[n].flags & HIDDEN]
         verdict.here = {rows[k]: shown[n].store_id for k, n in woven.same.items()}
         positions = [head.pos for head in heads]
         for behind, group in groupby(woven.behind.items(), key=lambda each: each[1]):
