@@ -83,7 +83,7 @@ def moves(server: Host, laptop: Host) -> Any:
     heading("The laptop takes it over")
     typed(laptop, "fleet pull", laptop.dsn)
     before = laptop.counts()["messages"]
-    transcript = laptop.ingest_list(reload(live))
+    transcript = laptop.take(reload(live))
     check(laptop.counts()["messages"] == before, "a message was stored twice")
     check(transcript.assembly is not None, "the prompt of the other host was not recognised")
     check(laptop.thread() == server.thread(), "the conversations differ")
@@ -99,7 +99,7 @@ def killed(postgres: Postgres, laptop: Host, live: Any) -> None:
     """The server dies; the laptop does not notice in its turns."""
     heading("The PostgreSQL server is killed (kill -9)")
     postgres.kill()
-    laptop.ingest_list(live.user("is anybody there?").says("I am."))
+    laptop.take(live.user("is anybody there?").says("I am."))
     behind = Background(laptop.member, laptop.health, days=30)
     behind.wake()
     eventually(lambda: bool(behind.state()["error"]))
@@ -114,7 +114,7 @@ def killed(postgres: Postgres, laptop: Host, live: Any) -> None:
 def comes_back(server: Host, laptop: Host, live: Any) -> None:
     heading("Back on the server")
     typed(server, "fleet pull", server.dsn)
-    check(server.ingest_list(reload(live)).stored == 0, "a message was stored twice")
+    check(server.take(reload(live)).stored == 0, "a message was stored twice")
     check(server.thread() == laptop.thread(), "the conversations differ")
     print("  the same thread on both, message by message")
 
