@@ -162,6 +162,8 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:  # `| head` has seen enough; the interpreter must not complain at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:  # the work is done; who stops the printing has seen enough
+        return 130
     return answer.code
 
 

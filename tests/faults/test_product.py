@@ -229,3 +229,18 @@ def test_ctrl_c_ends_with_words(verb: str, source: Path, tmp_path: Path, monkeyp
     assert (code, bool(re.search(r"^Stopped( while .+)?\.", said, re.MULTILINE))) == (130, True), said
     assert "Traceback" not in said
     assert [path.name for path in home.rglob(".*lcm*")] == []
+
+
+def test_ctrl_c_while_a_long_answer_is_printed_is_no_traceback(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`hermes lcm export -o -` goes on for minutes; the code is that of whatever is stopped."""
+    home = Path(shutil.copytree(source, tmp_path / "home"))
+    monkeypatch.setenv("HERMES_HOME", str(home))
+
+    def stopped(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_show", stopped)
+
+    assert typed(home, ["status"], terminal=True) == (130, "")
