@@ -243,8 +243,7 @@ def copy_to(deps: Access, made: Made, folder: Path) -> tuple[Path, tuple[Path, .
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copyfile(made.path, partial)
-        partial.chmod(0o600)
+        shutil.copyfile(made.path, durable.private(partial))
         durable.sync(partial)
         if digest_of(partial) != digest_of(made.path):
             raise StoreError(f"{folder}: the copy is not what was copied; that disk, or the way to it, changes bytes")
@@ -423,8 +422,7 @@ def digest_of(path: Path) -> str | None:
 def _pack(target: Path, copy: Path, folder: Path, facts: Facts) -> None:
     """One archive of a copy and its payload files; first of all what it is."""
     about = json.dumps(asdict(facts)).encode("utf-8")
-    with tarfile.open(target, "w") as archive:
-        target.chmod(0o600)
+    with tarfile.open(durable.private(target), "w") as archive:
         member = tarfile.TarInfo(_ABOUT)
         member.size = len(about)
         archive.addfile(member, io.BytesIO(about))
@@ -450,8 +448,7 @@ def _database_in(path: Path) -> Iterator[Path]:
         return
     copy = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with tarfile.open(path) as archive, copy.open("wb") as out:
-            copy.chmod(0o600)
+        with tarfile.open(path) as archive, durable.private(copy).open("wb") as out:
             found = archive.extractfile(_COPY)
             if found is not None:
                 shutil.copyfileobj(found, out)
@@ -622,8 +619,7 @@ def restore(deps: Access, name: str, progress: Progress = silent) -> Restore:
         progress("copying", 0, 0)
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _database_in(plan.source) as copy:
-            shutil.copyfile(copy, fresh)
-        fresh.chmod(0o600)
+            shutil.copyfile(copy, durable.private(fresh))
         files.upgraded(fresh, beside=(plan.source, database))
         _unpack_files(plan.source, deps.payloads.folder)
         files.exchange(deps.db, fresh, kept if database.exists() and database.stat().st_size else None)

@@ -704,7 +704,7 @@ class Database:
         """A consistent copy through SQLite's backup API, on connections of its own."""
         with Translated(target):
             source = sqlite3.connect(self._reading_uri(), uri=True, isolation_level=None)
-            copy = sqlite3.connect(target)
+            copy = sqlite3.connect(target if target.exists() else durable.private(target))
             end = self._clock() + BACKUP_S
 
             def told(_status: int, left: int, pages: int) -> None:

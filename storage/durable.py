@@ -131,6 +131,13 @@ def second_name(path: Path, other: Path) -> None:
     sync(other.parent)
 
 
+def private(path: Path) -> Path:
+    """An empty file that its owner alone can read, made before anything is written into it."""
+    path.unlink(missing_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    return path
+
+
 def sync(path: Path) -> None:
     """Write a file through to the disk, or the names in a folder."""
     handle = os.open(path, os.O_RDONLY)

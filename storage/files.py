@@ -286,7 +286,7 @@ def copy_raw(path: Path, target: Path) -> list[Path]:
             source = path.with_name(path.name + suffix)
             if suffix != "-shm" and source.exists():  # a shared-memory index is rebuilt, and wrong for a copy
                 copy = target.with_name(target.name + suffix)
-                shutil.copy2(source, copy)
+                shutil.copy2(source, durable.private(copy))
                 copy.chmod(0o600)
                 written.append(copy)
     return written

@@ -54,6 +54,35 @@ def test_a_backup_is_one_private_sound_file(world: Home) -> None:
     assert (made.counts["messages"], made.counts["nodes"], made.counts["sessions"]) == (100, 1, 1)
 
 
+def test_no_copy_is_for_others_to_read_while_it_is_made(
+    world: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the umask: backup, copy on another disk, archive, and what is put back."""
+    seen: dict[str, int] = {}
+    copied = shutil.copyfile
+
+    def look(*_: object) -> None:
+        for path in (each for each in tmp_path.rglob("*") if each.is_file()):
+            seen[path.name] = seen.get(path.name, 0) | stat.S_IMODE(path.stat().st_mode)
+
+    def copyfile(source: Path, target: Path, **facts: bool) -> object:
+        look()
+        assert stat.S_IMODE(Path(target).stat().st_mode) == 0o600
+        return copied(source, target, **facts)
+
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+    before = os.umask(0)
+    try:
+        made = backup.back_up(world.deps(), look)
+        backup.copy_to(world.deps(), made, tmp_path / "elsewhere")
+        backup.restore(world.deps(), "latest", look)
+    finally:
+        os.umask(before)
+
+    assert {mode for mode in seen.values() if mode & 0o077} == set()
+    assert any(name.endswith(".partial") for name in seen)
+
+
 def test_the_newest_ten_are_kept(world: Home) -> None:
     """And of the day before the newest one; and nothing else in the folder is touched."""
     world.deps()
