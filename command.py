@@ -812,7 +812,13 @@ VERBS: tuple[Verb, ...] = (
         example="sum_3",
     ),
     Verb(
-        "search", _search, "find messages", "<words> [--limit N]", quotes=True, own=True, example="port of the gateway"
+        "search",
+        _search,
+        "find messages; at a terminal --session ID looks in one session only",
+        "<words> [--limit N]",
+        quotes=True,
+        own=True,
+        example="port of the gateway",
     ),
     Verb(
         "sessions",

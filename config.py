@@ -719,7 +719,8 @@ def _agreed(config: Config) -> Config:
         tail, prefix = (float(str(KNOBS[name].default)) for name in ("tail_share", "prefix_share"))
         found = f"{config.tail_share} + {config.prefix_share}"
         problem = Problem("LCM_TAIL_SHARE + LCM_PREFIX_SHARE", found, "a sum below 1", f"{tail} + {prefix}")
-        config = replace(config, tail_share=tail, prefix_share=prefix, problems=(*config.problems, problem))
+        config = replace(_without(config, "tail_share", "prefix_share"), tail_share=tail, prefix_share=prefix)
+        config = replace(config, problems=(*config.problems, problem))
     if config.dynamic_leaf_chunk_max < config.leaf_chunk_tokens:
         floor = config.leaf_chunk_tokens
         problem = Problem(
@@ -730,8 +731,14 @@ def _agreed(config: Config) -> Config:
         )
         asked = config.dynamic_leaf_chunk_enabled or config.provenance("dynamic_leaf_chunk_max") != "default"
         noted = (problem,) if asked else ()
-        config = replace(config, dynamic_leaf_chunk_max=floor, problems=(*config.problems, *noted))
+        config = replace(_without(config, "dynamic_leaf_chunk_max"), dynamic_leaf_chunk_max=floor)
+        config = replace(config, problems=(*config.problems, *noted))
     return config
+
+
+def _without(config: Config, *names: str) -> Config:
+    """Settings whose values came from nowhere that counts: what was written is not in effect."""
+    return replace(config, sources=tuple(each for each in config.sources if each[0] not in names))
 
 
 # -- session patterns --------------------------------------------------------------------------------------------------

@@ -49,8 +49,9 @@ def _export(deps: Access, words: Words) -> Answer:
 
 def _inside(folder: Path, session_id: str, kind: str) -> Path:
     """The file of one conversation in a folder of an operator's choice."""
-    if not folder.is_dir():
-        raise BadRequest(f"{folder} is not a folder. An export of all conversations needs a folder")
+    if folder.exists() and not folder.is_dir():
+        raise BadRequest(f"{folder} is a file. An export of all conversations needs a folder")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder / export.file_name(session_id, kind)
 
 

@@ -252,6 +252,8 @@ def search(deps: Access, typed: str, *, session_id: str = "", limit: int = 0) ->
     rows, damaged = deps.store.legible([hit.store_id for hit in found.hits])
     place = {hit.store_id: n for n, hit in enumerate(found.hits)}
     near = {hit.store_id for hit in found.hits if hit.rung == "near"}
+    loose = {hit.store_id for hit in found.hits if hit.rung == "any"}  # the end of the message before counts too
+    near |= {row.store_id for row in rows if row.store_id in loose and not _says_any(row, query)}
     results = [
         {
             "address": f"msg_{row.store_id}",
@@ -272,6 +274,15 @@ def search(deps: Access, typed: str, *, session_id: str = "", limit: int = 0) ->
         at_least = "at least " if found.total_is_bound else ""
         notes.append(f"{at_least}{counted(found.total, 'message')} in all; --limit {5 * limit} shows more")
     return {"query": typed, "results": results, "notes": notes}
+
+
+def _says_any(row: Row, query: words.Query) -> bool:
+    """Does the message itself hold one of the words, in any of their forms? Yes where that cannot be told."""
+    if not all(atom.stems for atom in query.any):
+        return True
+    entry = stored_index_row(row, "")
+    said = set(words.stems(documents.searchable(entry.text, entry.extra)))
+    return not said.isdisjoint(each for atom in query.any for each in (*atom.stems, *atom.forms))
 
 
 def _found(row: Row, query: words.Query) -> str:

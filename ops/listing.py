@@ -36,7 +36,7 @@ def sessions(deps: Access, words: Words) -> Answer:
     rows = [
         (
             each["session_id"], each["platform"] or "unknown", counted(each["messages"], "message"),
-            _summaries(each["summaries"]), f"{moment(each['first_at'])[:16]} to {moment(each['last_at'])[:16]}",
+            _summaries(each["summaries"]), _span(each["first_at"], each["last_at"]),
         )
         for each in data
     ]  # fmt: skip
@@ -51,6 +51,12 @@ def _found(deps: Access, limit: int) -> list[Session]:
     if deps.reads_all or deps.rights.principal is not None:
         return deps.sessions.recent(principal=None if deps.reads_all else deps.rights.principal, limit=limit)
     return [deps.session] if deps.session is not None else []
+
+
+def _span(first: float, last: float) -> str:
+    """From when to when, the day named once where it is one."""
+    begin, end = moment(first)[:16], moment(last)[:16]
+    return f"{begin} to {end.removeprefix(begin[:11])}"
 
 
 def _summaries(count: int) -> str:

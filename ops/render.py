@@ -180,7 +180,8 @@ def _named(data: Mapping[str, Any]) -> str:
     """The session, and which setting keeps it out of the archive."""
     filters = data["session_filters"]
     out = next((mode for mode in MODE_SETTINGS if filters[mode]), "")
-    return f"{data['session_id'] or 'none yet: send a message'}{f', {out} ({MODE_SETTINGS[out]})' if out else ''}"
+    none = "unknown: see Problems" if data["database"]["state"] == "failed" else "none yet: send a message"
+    return f"{data['session_id'] or none}{f', {out} ({MODE_SETTINGS[out]})' if out else ''}"
 
 
 def _next_fold(background: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -382,7 +382,7 @@ def summaries(status: dict[str, Any]) -> tuple[str, str]:
     by_depth: dict[str, dict[str, int]] = status["dag"]["by_depth"]
     check(by_depth, "lcm_status shows no summary after a compaction")
     checked, verbatim = (sum(counts.get(each, 0) for counts in by_depth.values()) for each in ("verified", "verbatim"))
-    short = f"; {verbatim} quote a short message whole" if verbatim else ""
+    short = f"; {verbatim} {'quotes' if verbatim == 1 else 'quote'} a short message whole" if verbatim else ""
     return (
         "summaries written",
         f"{sum(sum(counts.values()) for counts in by_depth.values())}, {checked} of them checked against their messages{short}",

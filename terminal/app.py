@@ -52,7 +52,7 @@ class Browser(App[None]):
 
     def on_mount(self) -> None:
         """Sessions at the first sight."""
-        tree = self.query_one(Tree)
+        tree = self.query_exactly_one(Tree)
         tree.root.expand()
         self._fill(tree.root, self._asked(self._shelf.sessions))
         tree.focus()
@@ -80,15 +80,15 @@ class Browser(App[None]):
         if not words:
             return
         found = self._asked(lambda: self._shelf.search(words))
-        tree = self.query_one(Tree)
-        label = f"search {words!r}: {len(found)} hits"
+        tree = self.query_exactly_one(Tree)
+        label = f"search {words!r}: {len(found)} hit{'' if len(found) == 1 else 's'}"
         branch = tree.root.add(Text(label), Item("found", label), before=0, expand=True)
         self._fill(branch, found)
         self.call_after_refresh(tree.move_cursor, branch.children[0] if found else branch)
 
     def action_search(self) -> None:
         """Open the line for a search."""
-        box = self.query_one(Input)
+        box = self.query_exactly_one(Input)
         box.value = ""
         box.add_class("open")
         box.focus()
@@ -98,8 +98,8 @@ class Browser(App[None]):
         self._close()
 
     def _close(self) -> None:
-        self.query_one(Input).remove_class("open")
-        self.query_one(Tree).focus()
+        self.query_exactly_one(Input).remove_class("open")
+        self.query_exactly_one(Tree).focus()
 
     def _fill(self, node: TreeNode[Item], items: list[Item]) -> None:
         for item in items:
@@ -113,5 +113,5 @@ class Browser(App[None]):
             return []
 
     def _say(self, text: str) -> None:
-        self.query_one("#text", Static).update(text)
-        self.query_one("#right", VerticalScroll).scroll_home(animate=False)
+        self.query_exactly_one("#text", Static).update(text)
+        self.query_exactly_one("#right", VerticalScroll).scroll_home(animate=False)

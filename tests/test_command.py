@@ -428,6 +428,14 @@ def test_a_search_shows_the_words_that_were_found(typed: str, shared: Home) -> N
     assert (found["snippet"][0], found["snippet"][-1]) == ("…", "…")
 
 
+def test_a_message_behind_a_hit_is_beside_it_and_no_hit(shared: Home) -> None:
+    """The index also holds how the message before ended, which finds a short reply; it says none of the words itself."""
+    shared.say("Where does the needle sleep? In the pincushion.", "It goes on.", session="behind")
+    found = answer("search needle pincushion", shared.deps("behind")).data["results"]
+
+    assert [each["near"] for each in found] == [False, True]
+
+
 def test_a_search_shows_the_call_that_was_found(shared: Home) -> None:
     """A message may be nothing but calls of tools."""
     call = {"id": "c1", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "needle.py"}'}}

@@ -207,6 +207,7 @@ def test_shares_that_leave_no_room_are_refused_together() -> None:
     read = load({"LCM_TAIL_SHARE": "0.8", "LCM_PREFIX_SHARE": "0.5"})
 
     assert (read.tail_share, read.prefix_share, len(read.problems)) == (0.03, 0.25, 1)
+    assert read.sources == ()  # what is not in effect is no setting that differs from its default
 
 
 @pytest.mark.parametrize(("enabled", "size"), [("true", "1000"), ("false", "1000")])

@@ -35,7 +35,7 @@ _FULL, _TIGHT = 0.97, 0.9
 
 def problems(deps: Access, _deep: bool) -> Finding:
     """Are there problems that were survived and are not resolved?"""
-    found = [each for each in remembered(deps) if not each.topic.startswith("setting ")]
+    found = [each for each in remembered(deps) if not each.topic.startswith(("setting ", "sensitive pattern "))]
     if not found:
         return ok("nothing unresolved")
     first = found[0]
@@ -295,7 +295,7 @@ def redaction(deps: Access, _deep: bool) -> Finding:
         return warn(
             f"{'on' if said['enabled'] else 'off'}; not a kind of secret: {', '.join(said['unknown'])}",
             meaning=f"these kinds of secrets {'are stored as they are' if said['enabled'] else off}",
-            remedy=f"correct LCM_SENSITIVE_PATTERNS ({said['source']}); there are: {', '.join(sorted(CATALOGUE))}",
+            remedy=f"correct LCM_SENSITIVE_PATTERNS ({said['source']}); there are: {', '.join(CATALOGUE)}",
             **said,
         )
     if not said["enabled"]:

@@ -39,7 +39,7 @@ def database(deps: Access, _deep: bool) -> Finding:
     return fail(
         state["error"],
         meaning="nothing new is stored and nothing is found until this is solved; the host goes on with its own messages",
-        remedy=f"{state['remedy']}; {backup.way_back(deps)}" if command else state["remedy"],
+        remedy=f"run `/lcm doctor repair`, or {backup.way_back(deps)}" if command else state["remedy"],
         command=command,
         path=str(deps.db.path),
         **_header(deps),
@@ -279,7 +279,7 @@ def payload_files(deps: Access, deep: bool) -> Finding:
         return fail(
             "; ".join(told),
             meaning="the messages that show them cannot be read back completely",
-            remedy=f"put them back into {deps.payloads.folder} from a backup of that folder",
+            remedy=f"put what is missing back into {deps.payloads.folder} from a backup of that folder",
             **data,
         )
     if found.orphans:

@@ -558,7 +558,9 @@ def test_sessions_lists_what_is_stored(world: Home, capsys: pytest.CaptureFixtur
     data = json.loads(capsys.readouterr().out)
     assert ([each["session_id"] for each in data["sessions"]], data["more"]) == (["s2"], True)
     assert call(world, "sessions") == 0
-    assert re.search(r"s1 +cli +100 messages +1 summary", capsys.readouterr().out)
+    shown = capsys.readouterr().out
+    assert re.search(r"s1 +cli +100 messages +1 summary", shown)
+    assert re.search(r"s2 .* \d\d:\d\d to \d\d:\d\d$", shown, re.MULTILINE)  # one day is named once
 
 
 @pytest.mark.parametrize("address", ["msg_1", "sum_1"])
@@ -702,10 +704,9 @@ def test_an_unknown_option_is_refused_as_json_where_json_is_asked_for(capsys: py
 
 
 def test_an_export_goes_where_it_is_told(world: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Into a file, to stdout as the same bytes, and all conversations into a folder."""
+    """Into a file, to stdout as the same bytes, and all conversations into a folder, which is made."""
     world.say("another one", session="s2")
-    file, folder = tmp_path / "here it is.jsonl", tmp_path / "all"
-    folder.mkdir()
+    file, folder = tmp_path / "here it is.jsonl", tmp_path / "new" / "all"
     call(world, "export", "s1", "-o", str(file))
     capsys.readouterr()
     call(world, "export", "s1", "-o", "-")

@@ -227,6 +227,7 @@ def test_a_refused_file_is_explained(
 
     assert said["overall"] == "unhealthy"
     assert any(words in each["detail"] for each in failed)
+    assert all(each["remedy"].count("restore a backup") < 2 for each in failed)
     assert command is None or any(each.get("command") == command for each in failed)
     assert digest(world.path) == before
 
@@ -514,6 +515,7 @@ def test_an_unknown_kind_of_secret_is_reported_while_redaction_is_off(tmp_path: 
     assert (said["status"], said["data"]["unknown"]) == ("warn", ["api_kye"])
     assert said["detail"].startswith("off; not a kind of secret")
     assert "sensitive pattern api_kye" in {each["topic"] for each in status(world.deps())["problems"]}
+    assert finding(doctor(world.deps()), "problems")["status"] == "pass"  # one cause, one warning
 
 
 def test_the_release_and_its_commit_are_named(world: Home) -> None:
