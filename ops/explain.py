@@ -278,11 +278,11 @@ def search(deps: Access, typed: str, *, session_id: str = "", limit: int = 0) ->
 
 def _says_any(row: Row, query: words.Query) -> bool:
     """Does the message itself hold one of the words, in any of their forms? Yes where that cannot be told."""
-    if not all(atom.stems for atom in query.any):
+    if not all(atom.stems for atom in query.atoms):
         return True
     entry = stored_index_row(row, "")
     said = set(words.stems(documents.searchable(entry.text, entry.extra)))
-    return not said.isdisjoint(each for atom in query.any for each in (*atom.stems, *atom.forms))
+    return not said.isdisjoint(each for atom in query.atoms for each in (*atom.stems, *atom.forms))
 
 
 def _found(row: Row, query: words.Query) -> str:

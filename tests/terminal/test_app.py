@@ -73,7 +73,7 @@ def test_it_is_used_by_keys(world: Home) -> None:
             assert "ten messages about zebras" in str(app.query_one("#text", Static).render())
             await pilot.press("slash", *"hello", "enter")
             await pilot.pause()
-            assert "search 'hello': 1 hits" in str(tree.root.children[0].label)
+            assert "search 'hello': 1 hit" in str(tree.root.children[0].label)
             assert "hello" in str(app.query_one("#text", Static).render())
             await pilot.press("q")
 
