@@ -242,9 +242,10 @@ class FullText:
         scores: dict[int, float] = {}
         for atom in kept:
             inside = {row[0] for row in read[own[atom]]} if atom in own else None
+            weight = max(weights[atom], _LEAST_WEIGHT)
             for row in found[atom]:
-                share = 1.0 if inside is None or row[0] in inside else _CONTEXT_SHARE
-                scores[row[0]] = scores.get(row[0], 0.0) + max(weights[atom], _LEAST_WEIGHT) * share * _brevity(row)
+                share = weight if inside is None or row[0] in inside else weight * _CONTEXT_SHARE
+                scores[row[0]] = scores.get(row[0], 0.0) + share * _brevity(row)
         known = all(found[a] for a in query.atoms)
         return Plan(_loose(query, kept), tuple(kept), where.first, weights, known, tuple(notes), scores, rows=read)
 
