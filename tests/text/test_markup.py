@@ -239,3 +239,19 @@ def test_a_summary_has_one_beginning_and_one_end(body: str) -> None:
     text = markup.summary(NONCE, 'id="sum_3"', body + markup.key(NONCE))
 
     assert (text.count("<summary"), text.count("</summary"), text.count(markup.key(NONCE))) == (1, 1, 1)
+
+
+#: Of Unicode's own table of characters that are taken for others (UTS 39).
+CONFUSABLE = {
+    "<": "ᚲ𝈶", "s": "ƽꮪ𐑈𑣁", "u": "ꞟꭎꭒ𐓶𑣘", "r": "ⲅꭇꭈꮁ", "y": "ɣყᶌỿꭚ𑣜", "p": "⍴ⲣ", "e": "ꬲ", "c": "ꮯ𐐽", ":": "ःઃ᛬᠃᠉⁚ꓽ︰",
+    "l": "ǀ۱ᛁ∣⏽Ⲓⵏꓲ￨𐊊𐌉𐌠𖼨", "/": "᜵⁁⟋Ⳇ⼃〳ノ㇓丿𝈺", "o": "σ۵०੦૦௦ం౦ಂ೦ംഠ൦ං๐໐ဝ၀ჿᴑꬽ𐐬𐓪𑣈𑣗",
+}  # fmt: skip
+OPENINGS = ("<summary", "</summary", "<present_state", "[lcm:", "[/lcm:", "[[memory", "[memoryarchived")
+
+
+@pytest.mark.parametrize("char", CONFUSABLE)
+def test_no_character_that_is_taken_for_another_hides_a_tag(char: str) -> None:
+    """In every tag that has it, one at a time."""
+    for tag in (each for each in OPENINGS if char in each):
+        for twin in CONFUSABLE[char]:
+            assert "‹" in markup.defuse(f"x {tag.replace(char, twin, 1)} y", NONCE), (tag, twin)

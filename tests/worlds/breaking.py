@@ -241,7 +241,7 @@ def fresh_process() -> None:
         old.preparer.stop()
         old.db.close()
     new = runtime.Process()
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # other threads import
         if name.startswith("hermes_lcm") and hasattr(module, "PROCESS"):
             module.PROCESS = new  # type: ignore[attr-defined]
 
