@@ -574,6 +574,7 @@ def judged(run: Run) -> dict[str, Any]:
     os.environ["HERMES_HOME"] = str(run.home)
     os.environ.pop("LCM_DATA", None)
     from hermes_lcm import command, runtime
+    from hermes_lcm.ingest.filters import SECRETS
     from hermes_lcm.store import Segment
     from hermes_lcm.text import content
 
@@ -594,7 +595,7 @@ def judged(run: Run) -> dict[str, Any]:
     out = {
         "messages": said, "lost": lost, "doubled": doubled, "chats out of order": disordered,
         "doctor": [line for line in deep.text.splitlines() if "FAILED" in line],
-        "problems": [problem.topic for problem in at.health.problems()],
+        "problems": [each.topic for each in at.health.problems() if each.topic != SECRETS],  # which is said of the messages
         "stand-ins left": len(list(run.home.glob("lcm.standby-*.db"))),
     }  # fmt: skip
     at.preparer.stop()
@@ -638,7 +639,8 @@ def main() -> int:
 
 
 def reported(report: kit.Report, run: Run, found: dict[str, Any], ends: Sequence[dict[str, Any]]) -> None:
-    """The faults, and what is there afterwards."""
+    """The faults, and what is there afterwards. Where the time was up, fewer than were asked for."""
+    report.about = f"{run.kinds.total()} faults, seed {run.seed}"
     told = [[name, n, run.met[name], run.invisible[name]] for name, n in sorted(run.kinds.items())]
     note = f"Met: it hurt a process that may tell it. Harmless here, and left out: {', '.join(sorted(HARMLESS))}."
     report.table("Faults", ("fault", "of it", "met", "not shown by any status"), told, note)
