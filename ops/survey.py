@@ -11,6 +11,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from ..errors import StoreBusy, StoreError
@@ -81,7 +82,7 @@ def unsound(db: Database, progress: Progress = silent) -> tuple[str, ...]:
     gaps = survey.gaps() if "ingest_gaps" not in accepted else []
     broken = [f"{count} {name}" for name, count in survey.orphans().items() if count and "links" not in accepted]
     missing = [f"{count} messages of conversation {number} are missing" for number, count in gaps]
-    return found or (*seals.broken(db), *missing, *broken)
+    return found or (*seals.broken(db, progress=partial(progress, "comparing with seals")), *missing, *broken)
 
 
 @dataclass(frozen=True, slots=True)

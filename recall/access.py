@@ -28,6 +28,7 @@ from ..search.index import MessageIndex, NodeIndex
 from ..search.scope import OWN_SESSION, Rights, Scopes, own_scope
 from ..session import Session, Sessions
 from ..storage.connection import Database
+from ..storage.files import Progress, silent
 from ..storage.meta import Health
 from ..storage.payloads import Payloads
 from ..store import MessageStore
@@ -144,6 +145,7 @@ class Access:
     clock: Callable[[], float] = time.time
     #: Before a search of everything: fetches what other hosts have for these stems, of one principal; a note for the answer.
     elsewhere: Callable[[tuple[str, ...], str | None], str] | None = None
+    progress: Progress = silent  # of long work, for who watches
 
     @property
     def principal(self) -> str | None:

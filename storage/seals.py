@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, Protocol
@@ -194,6 +194,9 @@ def _add(connection: sqlite3.Connection, conversation: int, part: str, count: in
 
 
 # -- checking --------------------------------------------------------------------------------------------
+_Progress = Callable[[int, int], object]
+
+
 class Readable(Protocol):
     """Subject of a check: a database, or a file of one."""
 
@@ -210,11 +213,15 @@ def conversations(db: Readable) -> list[int]:
     return [row[0] for row in rows if isinstance(row[0], int)]
 
 
-def broken(db: Readable, conversation: int | None = None) -> list[str]:
-    """Broken seals in words: of one conversation, or of all. Beside writers: looked at again, or left out."""
+def broken(db: Readable, conversation: int | None = None, progress: _Progress = lambda *_: None) -> list[str]:
+    """Broken seals in words: of one conversation, or of all. Beside writers: looked at again, or left out.
+
+    ``progress``: called with how many rows were read, and how many there should be.
+    """
     for _ in range(_TRIES):
         before = _kept(db, conversation)
-        found = _summed(db, conversation, PARTS - {_NOTES} if _state(db) == _ONCE else PARTS)
+        parts = PARTS - {_NOTES} if _state(db) == _ONCE else PARTS
+        found = _summed(db, conversation, parts, progress, sum(count for count, _ in before.values()))
         if _kept(db, conversation) == before:
             return [_told(key, before.get(key), found.get(key)) for key in sorted({*before, *found})
                     if before.get(key) != found.get(key)]  # fmt: skip
@@ -233,9 +240,12 @@ def _kept(db: Readable, conversation: int | None) -> Sums:
     return {(row[0], row[1]): (row[2], _number(row[3])) for row in db.query(f"SELECT * FROM seals{only}")}
 
 
-def _summed(db: Readable, conversation: int | None, parts: Collection[str]) -> Sums:
-    """The sums of what is there."""
+def _summed(
+    db: Readable, conversation: int | None, parts: Collection[str], progress: _Progress = lambda *_: None, due: int = 0
+) -> Sums:
+    """The sums of what is there. ``due``: how many rows there should be."""
     out: Sums = {}
+    done = 0
     there = {row[0] for row in db.query("SELECT name FROM sqlite_master WHERE type = 'table'")}
     for table in TABLES:
         if table.name not in there or table.part not in parts:
@@ -245,6 +255,8 @@ def _summed(db: Readable, conversation: int | None, parts: Collection[str]) -> S
                 key = of if isinstance(of, int) else 0, table.part
                 count, total = out.get(key, (0, 0))
                 out[key] = count + 1, (total + row_hash(*values)) % _MODULUS
+            done += len(rows)
+            progress(done, due)
     return out
 
 

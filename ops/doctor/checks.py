@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import LcmError, StoreBusy, StoreError, worded
@@ -81,7 +81,7 @@ _OVERALL = {PASS: "healthy", WARN: "warnings", FAIL: "unhealthy"}
 
 def doctor(deps: Access, deep: bool = False, progress: Progress = silent) -> dict[str, Any]:
     """Every check and its verdict. ``overall``: healthy, warnings or unhealthy."""
-    deps = deps.for_session_facts()
+    deps = replace(deps.for_session_facts(), progress=progress)
     ready = database_state(deps)["state"] == "ready"
     asked = [check for check in CHECKS if (ready or not check.reads) and (check.own or deps.reads_all)]
     accepted = _accepted(deps) if ready else {}

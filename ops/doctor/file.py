@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,7 @@ def journal(deps: Access, _deep: bool) -> Finding:
 def integrity(deps: Access, deep: bool) -> Finding:
     """Is the content readable? Deep: does SQLite find the whole file sound?"""
     if deep:
-        found = damages(deps.db)
+        found = damages(deps.db, deps.progress)
         return _damaged(found) if found else ok("quick_check: ok; every message is readable", quick_check="ok")
     if not deps.store.newest(None, before=1 << 62, limit=1):
         return ok("nothing to read yet")
@@ -187,7 +188,7 @@ def altered(deps: Access, deep: bool) -> Finding:
     """Is everything that is shown what was written?"""
     if not deep:
         return ok("the worker compares what is stored with its seals, bit by bit; `doctor deep` compares all of it")
-    found = seals.broken(deps.db)
+    found = seals.broken(deps.db, progress=partial(deps.progress, "comparing with seals"))
     if not found:
         return ok("all rows are as they were written")
     return fail(

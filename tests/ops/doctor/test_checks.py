@@ -232,6 +232,20 @@ def test_a_refused_file_is_explained(
     assert digest(world.path) == before
 
 
+def test_the_long_checks_of_a_deep_look_say_how_far_they_are(tmp_path: Path) -> None:
+    """Message by message and row by row, up to the last, not only check by check."""
+    steps: dict[str, list[tuple[int, int]]] = {}
+    doctor(
+        healthy(tmp_path).deps(),
+        deep=True,
+        progress=lambda what, done, total: steps.setdefault(what, []).append((done, total)),
+    )
+
+    for what in ("reading messages", "comparing with seals"):
+        done, total = steps[what][-1]
+        assert done == total > 0, (what, steps[what])
+
+
 def test_a_small_file_is_checked_by_sqlite_each_time(tmp_path: Path) -> None:
     """quick_check takes milliseconds there; it changes nothing."""
     said = finding(doctor(corrupt(tmp_path).deps()), "integrity")
