@@ -433,15 +433,14 @@ class MessageStore:
         found = self.rows([store_id])
         return found[0].text if found else ""
 
-    def page(self, session_id: str, *, after: int, limit: int, roles: Sequence[str] = ()) -> list[Row]:
+    def page(self, session_id: str, *, after: int, limit: int) -> list[Row]:
         """Rows of one host session in the order they were stored."""
-        only = f" AND role IN ({marks(len(roles))})" if roles else ""
         return [
             self._decoded(row)
             for row in self._db.query(
-                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE {_IN_SESSION} AND store_id > ?{only} "
+                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE {_IN_SESSION} AND store_id > ? "
                 "ORDER BY store_id LIMIT ?",
-                (session_id, after, *roles, limit),
+                (session_id, after, limit),
             )
         ]
 
@@ -466,17 +465,14 @@ class MessageStore:
                 return next(iter(self._undamaged(rows)), None)
         return None
 
-    def last_of(
-        self, segments: Sequence[Segment], *, role: str, before: int, limit: int, without: Collection[int] = ()
-    ) -> list[Row]:
-        """The newest messages of a role below a store id, newest first; none of ``without``."""
+    def last_of(self, segments: Sequence[Segment], *, role: str, before: int, limit: int) -> list[Row]:
+        """The newest messages of a role below a store id, newest first."""
         out: list[Row] = []
         for segment in reversed(segments):
             rows = self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? "
-                f"AND store_id < ? AND role = ? AND {_IN_THREAD} AND chars < 100000 "
-                "AND store_id NOT IN (SELECT value FROM json_each(?)) ORDER BY seq DESC LIMIT ?",
-                (segment.conversation_id, *segment.end, before, role, json.dumps(sorted(without)), limit - len(out)),
+                f"AND store_id < ? AND role = ? AND {_IN_THREAD} AND chars < 100000 ORDER BY seq DESC LIMIT ?",
+                (segment.conversation_id, *segment.end, before, role, limit - len(out)),
             )
             out.extend(self._undamaged(rows))
             if len(out) >= limit:

@@ -66,7 +66,6 @@ class Preparer:
         *, upkeep: Callable[[Callable[[], bool]], None] = lambda _: None,
         measured: Callable[[str, Sequence[Mapping[str, Any]], int | None], None] = lambda *_: None,
         give_way: Callable[[], None] = lambda: None,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._leases = leases
         self._compactor = compactor
@@ -76,7 +75,6 @@ class Preparer:
         self._upkeep = upkeep
         self._measured = measured
         self._give_way = give_way
-        self._monotonic = monotonic
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._jobs: dict[str, _Job] = {}  # oldest first: a newer state of a session takes the place of the older one
@@ -85,7 +83,7 @@ class Preparer:
         self._threads = self._waiting = 0
         self._tidying = threading.Lock()
         self._stopped = False
-        self._waits = Backoff[tuple[int, str, int]](monotonic)
+        self._waits = Backoff[tuple[int, str, int]](time.monotonic)
         self._folds: dict[str, tuple[plan.Fold, int]] = {}
 
     # -- from the turn ----------------------------------------------------------------------------------
@@ -126,7 +124,7 @@ class Preparer:
 
     def settled(self, conversation_id: int, deadline: float) -> bool:
         """Wait for what is being written for a conversation, half of the time at most. False: nothing was, or it took longer."""
-        timeout_s = max(0.0, deadline - self._monotonic()) / 2
+        timeout_s = max(0.0, deadline - time.monotonic()) / 2
         with self._wake:
             if conversation_id not in self._working:
                 return False
@@ -212,7 +210,7 @@ class Preparer:
         session = job.session
         SESSION.set(session.session_id)
         request = replace(
-            job.request, deadline=self._monotonic() + _JOB_S, cancelled=lambda: self._between_steps(job), ahead=True
+            job.request, deadline=time.monotonic() + _JOB_S, cancelled=lambda: self._between_steps(job), ahead=True
         )
         if session.session_id not in self._folds:  # until then it would be folded at its threshold only
             self._planned(session, self._compactor.with_settings(request).view(session, request), request)

@@ -109,8 +109,6 @@ class Compactor:
         rough: Callable[[Sequence[Mapping[str, Any]]], int],
         dissolved: Callable[[], frozenset[int]] = frozenset,
         archives: ArchivedRanges | None = None,
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._dag = dag
@@ -120,9 +118,7 @@ class Compactor:
         self._rough = rough
         self._dissolved = dissolved
         self._archives = archives
-        self._clock = clock
-        self._monotonic = monotonic
-        self._refused = Cooldown[tuple[bool, tuple[int, ...]]](_REFUSED_S, monotonic)
+        self._refused = Cooldown[tuple[bool, tuple[int, ...]]](_REFUSED_S, time.monotonic)
 
     def with_settings(self, request: Request) -> Compactor:
         """A copy of this compactor with the settings of a request."""
@@ -257,7 +253,7 @@ class Compactor:
 
     def _digest(self, session: Session, chunk: plan.Chunk, request: Request) -> Node:
         """An extract that covers a chunk which no model summarised in time, marked as such."""
-        late = replace(request, deadline=self._monotonic() - 1.0)
+        late = replace(request, deadline=time.monotonic() - 1.0)
         return self.leaf(session, chunk, late)
 
     def _written(
@@ -292,7 +288,7 @@ class Compactor:
                 conversation_id, depth, summary.quality, summary.text, summary.expand_hint, summary.tokens, size, ids, print_,
                 summary.model, summary.rung, summary.checks, replaces, witness=witness,
             ),
-            now=self._clock(),
+            now=time.time(),
         )  # fmt: skip
 
     def _target(self, source_tokens: int, depth: int) -> int:
@@ -312,7 +308,7 @@ class Compactor:
         """One node per archive; its text is the placeholder."""
         if self._archives is None:
             return []
-        return [self._dag.add(each.node(session.conversation_id), now=self._clock()) for each in view.archived]
+        return [self._dag.add(each.node(session.conversation_id), now=time.time()) for each in view.archived]
 
     # -- roots ----------------------------------------------------------------------------------------
     def roots(self, session: Session, request: Request) -> list[Node]:
@@ -384,7 +380,7 @@ class Compactor:
         """
         config = self.config
         first, refused = True, 0
-        while refused < _MOST_REFUSED and self._monotonic() < request.deadline and not request.cancelled():
+        while refused < _MOST_REFUSED and time.monotonic() < request.deadline and not request.cancelled():
             runs = plan.condensations(
                 [plan.Root(n.node_id, n.depth, n.tokens, self._sound(n)) for n in roots],
                 room_tokens=room if first and not request.critical else int(room * _CONDENSE_SHARE),
@@ -463,9 +459,9 @@ class Compactor:
         A job that is late goes on: its leaf is kept and found ready by the next pass.
         """
         workers = Workers(
-            jobs, skip=lambda: self._monotonic() >= request.deadline or request.cancelled(), quiet=(SummaryError,)
+            jobs, skip=lambda: time.monotonic() >= request.deadline or request.cancelled(), quiet=(SummaryError,)
         )
-        return workers.run(self.config.summary_parallelism, lambda: request.deadline - self._monotonic())
+        return workers.run(self.config.summary_parallelism, lambda: request.deadline - time.monotonic())
 
 
 # -- pure helpers ------------------------------------------------------------------------------------------

@@ -42,11 +42,9 @@ class Background:
         ready: Callable[[], bool] = lambda: True,
         changed: Callable[[], object] = lambda: None,
         give_way: Callable[[], object] = lambda: None,
-        pull_s: float = PULL_S,
     ) -> None:
         self.member, self._health, self._days = member, health, days
         self._ready, self._changed, self._give_way = ready, changed, give_way
-        self._pull_s = pull_s
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopped = threading.Event()
@@ -90,7 +88,7 @@ class Background:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._wake.wait(self._wait_s or self._pull_s)
+            self._wake.wait(self._wait_s or PULL_S)
             if self._wait_s:  # what is stored meanwhile must not shorten it
                 self._stopped.wait(self._wait_s)
             self._wake.clear()

@@ -74,10 +74,8 @@ class Member:
         dsn: str,
         deps: Callable[[], Access],
         health: Health,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._deps, self._health, self._monotonic = deps, health, monotonic
+        self._deps, self._health = deps, health
         self.server = Server(dsn)
         self._busy = threading.Lock()
         self._outbox = Outbox(db)
@@ -194,7 +192,7 @@ class Member:
 
         ``principal``: whose they must be; None: all that this host may see. Takes about ``seconds``, or as long as one takes.
         """
-        end = self._monotonic() + seconds
+        end = time.monotonic() + seconds
         with self.server.session(wait_s=seconds) as cursor:
             sql = (
                 "SELECT f.id, c.nonce FROM lcm.search(%s, %s, %s) f JOIN lcm.messages m USING(id) "
@@ -212,7 +210,7 @@ class Member:
         if left:
             with self.joined(wait_s=seconds) as (connection, state):
                 puller = self._puller(connection, state)
-                while left and came < _CONVERSATIONS and (not came or self._monotonic() < end):
+                while left and came < _CONVERSATIONS and (not came or time.monotonic() < end):
                     puller.conversation(left.pop(0))
                     came += 1
         return came, len(left)
@@ -222,7 +220,7 @@ class Member:
 
         Without a server every host is alone: then, and for a while, nobody is asked.
         """
-        if self._monotonic() < self._alone_until:
+        if time.monotonic() < self._alone_until:
             return True
         nonce = self._deps().db.query_one(
             "SELECT nonce FROM conversations WHERE conversation_id = ?", (conversation_id,)
@@ -234,7 +232,7 @@ class Member:
                 ).fetchone()
                 return found is None or cursor.execute(_LEASE, (*found, seconds)).rowcount == 1
         except FleetError:
-            self._alone_until = self._monotonic() + _ALONE_S
+            self._alone_until = time.monotonic() + _ALONE_S
             return True
 
     def release(self, conversation_id: int) -> None:
@@ -247,7 +245,7 @@ class Member:
             "SELECT nonce FROM conversations WHERE conversation_id = ?", (conversation_id,)
         )
         with suppress(FleetError):
-            if nonce and self._monotonic() >= self._alone_until:
+            if nonce and time.monotonic() >= self._alone_until:
                 with self.server.session(wait_s=_LEASE_WAIT_S) as cursor:
                     cursor.execute(sql, (nonce[0],))
 

@@ -294,9 +294,9 @@ def _replace_by(db: Database, work: Path, done: Adoption) -> None:
         if _opened(opened, None).counts() != done.found:
             raise StoreBusy(f"{done.path} has changed since it was read; end what writes into it and adopt again")
     files.seal(work)
-    verdict = files.verify(work)
-    if not verdict.sound or verdict.counts.get("messages", 0) < done.found["messages"]:
-        raise StoreCorrupt(f"{work} is not sound, so nothing was replaced: {'; '.join(verdict.problems[:3])}")
+    faults = files.faults(work)
+    if faults or files.counts(work)["messages"] < done.found["messages"]:
+        raise StoreCorrupt(f"{work} is not sound, so nothing was replaced: {'; '.join(faults[:3])}")
     try:
         done.kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.exchange(db, work, done.kept)

@@ -74,15 +74,15 @@ def _facts(source: Foreign) -> list[SessionLink]:
 
 
 # -- doing -----------------------------------------------------------------------------------------------
-def plan(deps: Access, session_id: str | None, progress: Progress = silent, path: Path | None = None) -> HostImport:
+def plan(deps: Access, session_id: str | None, progress: Progress = silent) -> HostImport:
     """Plan of the import. Changes nothing."""
-    with _opened(deps, path) as source:
+    with _opened(deps) as source:
         return _Host(deps, source, session_id, progress).plan()
 
 
-def take_in(deps: Access, session_id: str | None, progress: Progress = silent, path: Path | None = None) -> HostImport:
+def take_in(deps: Access, session_id: str | None, progress: Progress = silent) -> HostImport:
     """Add what is not here yet, after a backup."""
-    with _opened(deps, path) as source:
+    with _opened(deps) as source:
         work = _Host(deps, source, session_id, progress)
         planned = work.plan()
         if not planned.taken.added:
@@ -90,10 +90,10 @@ def take_in(deps: Access, session_id: str | None, progress: Progress = silent, p
         return work.import_sessions(backup.back_up(deps, progress).path if deps.db.exists else None)
 
 
-def _opened(deps: Access, path: Path | None) -> Foreign:
+def _opened(deps: Access) -> Foreign:
     if not deps.trusted:
         raise BadRequest("the host's sessions are imported at the terminal: hermes lcm import host")
-    path = path or deps.home / FILE
+    path = deps.home / FILE
     if not path.is_file():
         raise BadRequest(f"Hermes has stored no conversation yet: there is no {path}")
     source = Foreign(path, shared=True)

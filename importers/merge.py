@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ..dag import fingerprint
 from ..records import Assembly, Flag, NewNode, Node, Row, Stored
 from ..session import Session
-from ..storage.files import Progress, silent
 from ..storage.meta import Meta
 from ..store import Segment
 from ..text.markup import context_digest, read_context
@@ -58,14 +57,14 @@ class _Ids:
     nodes: dict[int, int] = field(default_factory=dict)
 
 
-def merge(deps: Access, other: Access, progress: Progress = silent) -> Merged:
+def merge(deps: Access, other: Access) -> Merged:
     """Take everything of ``other`` in. Raises StoreError; then some of it is here, and the next call goes on."""
-    return _Merge(deps, other, progress).run()
+    return _Merge(deps, other).run()
 
 
 class _Merge:
-    def __init__(self, deps: Access, other: Access, progress: Progress) -> None:
-        self._deps, self._other, self._progress = deps, other, progress
+    def __init__(self, deps: Access, other: Access) -> None:
+        self._deps, self._other = deps, other
         self._ledger = Ledger(deps.db)
         self._ids = _Ids()
         self._before: dict[int, dict[int, None]] = {}  # roots of prompts that a list there began with, by conversation
@@ -183,7 +182,7 @@ class _Merge:
                 self._note_records(conversation, rows)
                 yield [_item(row) for row in rows]
 
-        intake = Intake(self._deps, source, keep_copies=True, progress=self._progress, find=find, ours=True)
+        intake = Intake(self._deps, source, keep_copies=True, find=find, ours=True)
         home = next(iter(sessions.values())).conversation_id
         here = self._deps.store.heads_of([head.store_id for head in heads])
         same = {

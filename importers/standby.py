@@ -58,11 +58,8 @@ class Standby:
         health: Health,
         *,
         give_way: Callable[[], object] = lambda: None,
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._db, self._deps, self._health = db, deps, health
-        self._clock, self._monotonic = clock, monotonic
         self._lock = threading.RLock()
         self._looked: object = None  # the same, whether or not all of them could be merged
         self._settled: object = None  # the file whose left-over stand-ins were looked for
@@ -159,7 +156,7 @@ class Standby:
         try:
             left = standby.free(self._db.path, self._db.file)[-1:]
             mine = [standby.claimed(self._db.path, path) for path in left]
-            return [*filter(None, mine), stand_in(self._db.path, self._clock())]
+            return [*filter(None, mine), stand_in(self._db.path, time.time())]
         except OSError:
             return []
 
@@ -173,7 +170,7 @@ class Standby:
             self._db.open()
             known = standby.take_numbers(self._db, source) if fresh else True
             if not known and not self._is(StoreForeign) and source.exists() and source.stat().st_size:
-                standby.give_numbers(self._db, int(self._clock()))
+                standby.give_numbers(self._db, int(time.time()))
         except StoreError:
             if fresh and not is_memory(file):
                 self._db.close()
@@ -205,8 +202,8 @@ class Standby:
         rest = self._rest
         if rest is None:
             rest = self._rest = standby.sessions(self._db, self._source)[::-1]
-        end = self._monotonic() + seconds
-        while rest and self._monotonic() < end:  # another stand-in that is begun meanwhile has a list of its own
+        end = time.monotonic() + seconds
+        while rest and time.monotonic() < end:  # another stand-in that is begun meanwhile has a list of its own
             self.copy(rest.pop())
         return len(rest)
 
@@ -226,7 +223,7 @@ class Standby:
             tried
             and self.engaged
             and not is_memory(self._db.file)
-            and self._monotonic() >= self._not_before
+            and time.monotonic() >= self._not_before
             and is_earlier(self._db.path)
         ):
             self._adopt()
@@ -253,7 +250,7 @@ class Standby:
     def _progress(self, what: str, done: int, total: int) -> None:
         self._left = max(0, total - done)
         self._give_way()
-        now = self._monotonic()
+        now = time.monotonic()
         if now >= self._told_at + _TELL_S:
             self._told_at = now
             said = f"{self._db.path} is taken over from the earlier plugin: {what}, {done:,}" + (
@@ -264,7 +261,7 @@ class Standby:
     # -- giving it back -------------------------------------------------------------------------------
     def settle(self) -> None:
         """Merge what stood in, if the database works (again). Costs nothing where there is nothing to do; never raises."""
-        waits = self._looked == self._db.identity and self._monotonic() < self._not_before
+        waits = self._looked == self._db.identity and time.monotonic() < self._not_before
         idle = self._settled == self._db.identity or waits
         if not self.engaged and self._db.is_current and idle:
             return
@@ -350,20 +347,20 @@ class Standby:
 
     def _leave_memory(self) -> None:
         """Memory goes to a file as soon as one can be written, also while the database cannot be used."""
-        if not is_memory(self._db.file) or self._monotonic() < self._leaves_at:
+        if not is_memory(self._db.file) or time.monotonic() < self._leaves_at:
             return
         memory = self._db.file
         held = Database(memory)
         with self._db.alone():
             try:
                 held.open()
-                self._begin(stand_in(self._db.path, self._clock()), self._db.path)
+                self._begin(stand_in(self._db.path, time.time()), self._db.path)
                 self._merged(memory)
             except _NOT_MERGED as exc:
                 logger.warning("memory stands in still: %s", exc)
                 self._db.use(memory)
                 self._db.open()  # before the last connection to it is closed
-                self._leaves_at = self._monotonic() + _FIRST_WAIT_S
+                self._leaves_at = time.monotonic() + _FIRST_WAIT_S
             finally:
                 held.close()
 
@@ -409,11 +406,11 @@ class Standby:
         if now != self._seen:
             self._seen, self._wait_s, self._not_before = now, _FIRST_WAIT_S, 0.0
             return True
-        return not self._is(*_LASTING) and self._monotonic() >= self._not_before
+        return not self._is(*_LASTING) and time.monotonic() >= self._not_before
 
     def _later(self) -> None:
         """After a merge that failed the next one waits, unless the file changes."""
-        self._not_before = self._monotonic() + self._wait_s
+        self._not_before = time.monotonic() + self._wait_s
         self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
         self._seen = self._look()
 

@@ -79,7 +79,6 @@ class Ingest:
         leases: Leases,
         filters: WriteFilters | None = None,
         named: Callable[[str], str] = str,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._sessions = sessions
@@ -87,7 +86,6 @@ class Ingest:
         self._leases = leases
         self._filters = filters
         self._named = named  # how a name or an id is stored
-        self._clock = clock
         self._lock = threading.Lock()
         self._transcripts = Transcripts(store, sessions)
         self._first_messages = FirstMessages(store, sessions, self._transcripts, dag)
@@ -140,7 +138,7 @@ class Ingest:
             if retract:
                 last = self._store.last_seq(session.conversation_id)
                 self._store.append(
-                    session.conversation_id, session.session_id, last, [], source="", now=self._clock(), retract=retract,
+                    session.conversation_id, session.session_id, last, [], source="", now=time.time(), retract=retract,
                 )  # fmt: skip
             self.forget(session.session_id)
 
@@ -506,7 +504,7 @@ class Ingest:
         joins = session.session_id not in self._joined
         with self._store.writing() if joins else nullcontext():
             ids = self._store.append(
-                session.conversation_id, session.session_id, last_seq, rows, source=source, now=self._clock(),
+                session.conversation_id, session.session_id, last_seq, rows, source=source, now=time.time(),
                 retract=changes.plan.retracted, restore=restored, previous_text=self._end_before(first, entries),
             )  # fmt: skip
             if joins:

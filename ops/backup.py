@@ -582,9 +582,8 @@ def plan_restore(deps: Access, name: str) -> Restore:
 
 
 def _planned(deps: Access, source: Path, copy: Path, notes: tuple[str, ...]) -> Restore:
-    verdict = files.verify(copy)
-    if not verdict.sound:
-        damaged = StoreCorrupt(f"{source} is not a sound backup: {'; '.join(verdict.problems[:3])}")
+    if faults := files.faults(copy):
+        damaged = StoreCorrupt(f"{source} is not a sound backup: {'; '.join(faults[:3])}")
         damaged.remedy = "name another backup: `/lcm restore` lists them; nothing was changed"
         raise damaged
     head = files.header(copy)
@@ -596,8 +595,8 @@ def _planned(deps: Access, source: Path, copy: Path, notes: tuple[str, ...]) -> 
     if mine is not None and mine.messages and not mine.is_of(facts):
         notes = (*notes, "it is of another database than the present one: their conversations have nothing in common")
     newest = _newest(deps)
-    newer = None if newest is None else max(0, newest - verdict.newest)
-    return Restore(source, verdict.counts, newer, _missing_payloads(deps, facts, source), notes)
+    newer = None if newest is None else max(0, newest - facts.newest)
+    return Restore(source, files.counts(copy), newer, _missing_payloads(deps, facts, source), notes)
 
 
 def _newest(deps: Access) -> int | None:

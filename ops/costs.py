@@ -104,22 +104,19 @@ def report(
     *,
     since: str = "",
     session_id: str = "",
-    sessions: Iterable[str] | None = None,
     window: int = 0,
 ) -> dict[str, Any]:
-    """Tokens and money by day and session. ``since``: a date, or a number of days; ``sessions``: those that may be shown."""
+    """Tokens and money by day and session. ``since``: a date, or a number of days."""
     where, params = ["day >= ?"], [_first_day(since)]
     if session_id:
         where.append("session_id = ?")
         params.append(session_id)
     found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    allowed = None if sessions is None else set(sessions)
     for day, session, what, amount in db.query(
         f"SELECT day, session_id, what, amount FROM costs WHERE {' AND '.join(where)} ORDER BY day, session_id",
         tuple(params),
     ):
-        if allowed is None or session in allowed:
-            found[str(day), str(session)][str(what)] = int(amount)
+        found[str(day), str(session)][str(what)] = int(amount)
     rows = [_row(day, session, amounts, prices) for (day, session), amounts in found.items()]
     total = {
         name: sum(row[name] for row in rows) for name in (*_SUMS, "compactions", "uncached", "money", "summary_money")

@@ -50,7 +50,6 @@ class Upkeep:
         *,
         index_waiting: Callable[..., object],
         health: Health | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._db = db
         self._health = health
@@ -59,7 +58,7 @@ class Upkeep:
         self._collector = collector  # None: transcript GC is off
         self._index_waiting = index_waiting
         self._looked_at = 0  # up to here the collector has looked in this process
-        self._monotonic = monotonic
+        self._monotonic = time.monotonic
 
     def between_turns(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Upkeep in the worker, after a turn. Raises StoreError."""

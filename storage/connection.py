@@ -99,14 +99,13 @@ def _folder(folder: Path, *, alone: bool) -> Iterator[None]:
 
 
 class Database:
-    """One SQLite file. Thread-safe; ``clock`` is ``time.monotonic`` unless a test says otherwise."""
+    """One SQLite file. Thread-safe."""
 
     def __init__(
         self,
         path: str | Path,
         *,
         on_open: Callable[[Database], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
         busy_ms: int | None = None,
     ) -> None:
         self.path = Path(path)
@@ -114,7 +113,7 @@ class Database:
         self.file = self.path
         self._busy_ms = BUSY_TIMEOUT_MS if busy_ms is None else busy_ms
         self._on_open = on_open
-        self._clock = clock
+        self._clock = time.monotonic
         self._translated = Translated(self.path, moved=self._has_moved)
         self._translated_or_busy = Translated(self.path, self._saw_busy, moved=self._has_moved)
         self._write_lock = threading.RLock()

@@ -164,48 +164,34 @@ def room(folder: Path) -> tuple[int, ...]:
     return int(4 * math.log2(free + 1)), limit
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Verdict on a file: is it a sound database of ours, and how many rows has it?"""
-
-    sound: bool
-    problems: tuple[str, ...] = ()
-    counts: dict[str, int] = field(default_factory=dict)
-    newest: int = 0  # the last message's address
-
-
-def verify(path: Path, *, most: int = 20) -> Verdict:
-    """Check a whole file: SQLite's quick check, whose it is, and a count of every table. Changes nothing."""
+def faults(path: Path) -> tuple[str, ...]:
+    """Faults of a file that should be ours: SQLite's quick check, whose it is, and its seals. Changes nothing."""
     try:
         with reading(path) as connection:
-            problems = _unsound(connection, most)
+            found, names = _unsound(connection), tables(connection)
             if connection.execute("PRAGMA application_id").fetchone()[0] != migrations.APPLICATION_ID:
-                problems.append("not a database of hermes-lcm")
-            counts = {name: _count(connection, name) for name in tables(connection)}
-            newest = 0
-            if "messages" in counts:
-                newest = int(connection.execute("SELECT coalesce(max(store_id), 0) FROM messages").fetchone()[0])
-            else:
-                problems.append("there is no table of messages")
-            if not problems and "seals" in counts:
-                problems = seals.broken(seals.Plain(connection))
+                found.append("not a database of hermes-lcm")
+            if "messages" not in names:
+                found.append("there is no table of messages")
+            if not found and "seals" in names:
+                found = seals.broken(seals.Plain(connection))
     except StoreError as exc:
-        return Verdict(False, (str(exc),))
-    return Verdict(not problems, tuple(problems), counts, newest)
+        return (str(exc),)
+    return tuple(found)
 
 
-def quick_check(path: Path, *, most: int = 20) -> tuple[str, ...]:
+def quick_check(path: Path) -> tuple[str, ...]:
     """Faults that SQLite finds in a file; () when it is sound. Raises StoreError when it may not look."""
     try:
         with reading(path) as connection:
-            return tuple(_unsound(connection, most))
+            return tuple(_unsound(connection))
     except StoreCorrupt as exc:
         return (str(exc),)
 
 
-def _unsound(connection: sqlite3.Connection, most: int) -> list[str]:
+def _unsound(connection: sqlite3.Connection) -> list[str]:
     """Faults of SQLite's quick check, one each: it puts all of a database's into one text, below a heading."""
-    rows = connection.execute(f"PRAGMA quick_check({most})")
+    rows = connection.execute("PRAGMA quick_check(20)")
     found = [line for (text,) in rows for line in text.splitlines() if not line.startswith("*** in database")]
     return [] if found == ["ok"] else found
 

@@ -27,6 +27,7 @@ _KINDS = (
     (HOST, {"sessions": {"id", "source"}, "messages": {"id", "session_id", "role", "content"}}),
 )  # fmt: skip
 _BUSY_S = 5.0
+_BATCH = 500
 
 Row = dict[str, Any]
 
@@ -81,7 +82,7 @@ class Foreign:
         rows = self.rows(sql, params)
         return next(iter(rows[0].values())) if rows else None
 
-    def walk(self, sql: str, key: str, params: Sequence[Any] = (), *, size: int = 500) -> Iterator[list[Row]]:
+    def walk(self, sql: str, key: str, params: Sequence[Any] = ()) -> Iterator[list[Row]]:
         """All rows in batches, by a key that grows: ``sql`` holds ``{key}`` for the condition and ends before ORDER BY.
 
         No read lock lasts longer than a batch, so a program that writes meanwhile is not held up.
@@ -90,7 +91,7 @@ class Foreign:
         while True:
             where = f"{key} > ?" if last is not None else "1"
             more = (last,) if last is not None else ()
-            rows = self.rows(f"{sql.replace('{key}', where)} ORDER BY {key} LIMIT {int(size)}", (*params, *more))
+            rows = self.rows(f"{sql.replace('{key}', where)} ORDER BY {key} LIMIT {_BATCH}", (*params, *more))
             if not rows:
                 return
             yield rows

@@ -92,11 +92,10 @@ class OwnReader:
 class LongReads:
     """The long reads of one database that are going on, and the readers of single threads."""
 
-    def __init__(self, path: Path, *, most: int = MOST, wait_s: float = WAIT_S) -> None:
+    def __init__(self, path: Path, *, wait_s: float = WAIT_S) -> None:
         self.path = path
-        self._most = most
         self._wait_s = wait_s
-        self._free = threading.BoundedSemaphore(most)
+        self._free = threading.BoundedSemaphore(MOST)
         self._lock = threading.Lock()
         self._going_on: set[LongRead] = set()
         self._own: set[OwnReader] = set()
@@ -110,7 +109,7 @@ class LongReads:
         Raises StoreBusy when there are too many for too long.
         """
         if not self._free.acquire(timeout=self._wait_s):
-            raise StoreBusy(f"{self.path}: {self._most} long reads are going on; the same call works after one of them")
+            raise StoreBusy(f"{self.path}: {MOST} long reads are going on; the same call works after one of them")
         try:
             while (read := self._added(connect)) is None:
                 ready()

@@ -217,8 +217,8 @@ class _Held(NamedTuple):
 class Left:
     """Connections to one file that was left. ``database``: for which a stand-in is made of it where another has its name."""
 
-    def __init__(self, file: Path, database: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._file, self._database, self._clock = file, database, clock
+    def __init__(self, file: Path, database: Path) -> None:
+        self._file, self._database = file, database
         self._held: _Held | None = None
         self._failed_at: float | None = None
 
@@ -257,7 +257,7 @@ class Left:
         try:
             said = self._saved(self._held)
         except (sqlite3.Error, OSError) as exc:
-            now = self._clock()
+            now = time.monotonic()
             self._failed_at = now if self._failed_at is None else self._failed_at
             if getattr(exc, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) and (
                 now < self._failed_at + GIVE_UP_S

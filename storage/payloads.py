@@ -71,11 +71,10 @@ def folder_of(database: Path) -> Path:
 class Payloads:
     """The files of one database."""
 
-    def __init__(self, db: Database, folder: Path, health: Health, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, db: Database, folder: Path, health: Health) -> None:
         self.folder = folder
         self._db = db
         self._health = health
-        self._clock = clock
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, str] = OrderedDict()
 
@@ -104,7 +103,7 @@ class Payloads:
     def refer(self, digest: bytes, found: Iterable[Ref], chars: dict[str, int]) -> None:
         """Note which message (known by its digest) shows which files. Before its row is written: never the other way round."""
         each = list({ref.sha: ref for ref in found}.values())
-        now = self._clock()
+        now = time.time()
         with self._db.transaction():
             self._db.executemany(_NOTE, [(r.sha, r.kind, r.mime, r.bytes, chars.get(r.sha, 0), now) for r in each])
             self._db.executemany(_REFER, [(r.sha, digest) for r in each])
@@ -221,7 +220,7 @@ class Payloads:
         present = {path.stem: path for path in self._files()}
         wanted = {str(row[0]) for row in self._db.query(_REFERRED)}
         size = sum(_stat(path)[0] for path in present.values())
-        before = self._clock() - _YOUNG_S
+        before = time.time() - _YOUNG_S
         lost = [path for sha, path in sorted(present.items()) if sha not in wanted]
         old = [path for path in [*lost, *self._unfinished()] if _stat(path)[1] < before]
         orphans = tuple(path for path in old if path.relative_to(self.folder).as_posix() not in spare)

@@ -80,12 +80,12 @@ def _late(pattern: str) -> Callable[[], re.Pattern[str]]:
     return lru_cache(maxsize=1)(lambda: re.compile(pattern))
 
 
-def _shape(pattern: str, group: int = 0, *, back: int = 0) -> Callable[[str, int], Match | None]:
-    """A secret that is known by its own shape; the anchor stands at its beginning (or ``back`` characters into it)."""
+def _shape(pattern: str, group: int = 0) -> Callable[[str, int], Match | None]:
+    """A secret that is known by its own shape; the anchor stands at its beginning."""
     compiled = _late(pattern)
 
     def find(text: str, at: int) -> Match | None:
-        found = compiled().match(text, max(0, at - back))
+        found = compiled().match(text, at)
         return found.span(group) if found else None
 
     return find

@@ -178,9 +178,9 @@ class Item(NamedTuple):
     weight: float = 0.0
 
 
-def bounded(text: str, limit: int = MAX_CHARS) -> str:
-    """``text``, or its two ends when it is longer than ``limit``."""
-    return text if len(text) <= limit else text[: limit // 2] + "\n" + text[-(limit // 2) :]
+def bounded(text: str) -> str:
+    """``text``, or its two ends when it is longer than ``MAX_CHARS``."""
+    return text if len(text) <= MAX_CHARS else text[: MAX_CHARS // 2] + "\n" + text[-(MAX_CHARS // 2) :]
 
 
 def normal(text: str) -> str:

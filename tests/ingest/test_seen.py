@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.process import World, chat
 
-from hermes_lcm.ingest import align as windows
 from hermes_lcm.ingest import ingestor
+from hermes_lcm.ingest import transcript as windows
 from hermes_lcm.ingest.transcript import UNSEEN, Entries, Recognised, Transcript, Window
 
 Chat = list[dict[str, Any]]

@@ -280,7 +280,7 @@ def test_messages_find_a_home_again(table: str, world: Home, tmp_path: Path) -> 
     notes = repair._relinked(fresh, saved)
 
     assert any("made up" in note for note in notes)
-    assert files.verify(fresh).counts[table] == 1
+    assert files.counts(fresh)[table] == 1
 
 
 def overwrite(world: Home, *names: str) -> None:
@@ -353,7 +353,7 @@ def test_sources_of_a_leaf_are_found_again(world: Home, tmp_path: Path) -> None:
     fresh = tmp_path / "fresh.db"
     repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable))
 
-    assert files.verify(fresh).counts["node_sources"] == 10
+    assert files.counts(fresh)["node_sources"] == 10
 
 
 # -- rotate ----------------------------------------------------------------------------------------------
@@ -443,7 +443,7 @@ def test_cleaning_backs_up_and_removes_exactly_the_junk(noisy: Home) -> None:
 
     assert done.removed_messages == 4
     assert done.backup is not None
-    assert files.verify(done.backup).counts["messages"] == 6
+    assert files.counts(done.backup)["messages"] == 6
     assert noisy.runtime.store.count() == 2
     assert explain.search(noisy.deps(), "cron")["results"] == []
     assert status(noisy.deps())["store"]["total_messages"] == 2
