@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -145,8 +145,6 @@ class Script:
 
     Like the real one it returns an extract at once when the deadline has passed, and raises only when it was cancelled.
     """
-
-    computing = nullcontext()  # it keeps nobody waiting
 
     def __init__(self, *moves: str) -> None:
         self.moves = list(moves) or ["ok"]
