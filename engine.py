@@ -375,7 +375,7 @@ class LCMEngine(ContextEngine):
     # other the request.
     def rewritable(self) -> bool:
         """Can what the model sees be changed for one request alone, on this host and with this provider?"""
-        return hasattr(type(self), _SELECT) or (self.process.offers.middleware.possible and self.api_mode in CHAT)
+        return hasattr(type(self), _SELECT) or (self.process.offers.has_middleware and self.api_mode in CHAT)
 
     def watch(self) -> None:
         """Take up, or leave, the hook through which requests of this session come."""
@@ -384,7 +384,7 @@ class LCMEngine(ContextEngine):
         wanted = session is not None and runtime.rewrites.watch(session)
         if not hasattr(type(self), _SELECT):
             if wanted:
-                self.process.offers.middleware.want()
+                self.process.offers.take_middleware()
         elif wanted:
             self.__dict__[_SELECT] = self._selected  # the host looks whether the engine has one of its own
         else:

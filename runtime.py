@@ -840,7 +840,6 @@ def _ladder_settings(config: Config) -> LadderSettings:
         fallback_models=tuple(config.summary_fallback_models),
         timeout_s=config.summary_timeout_ms / 1000,
         custom_instructions=config.custom_instructions,
-        reasoning_effort=config.summary_reasoning_effort,
     )
 
 

@@ -123,11 +123,10 @@ class Pusher:
         self._json_texts: dict[int, bytes] = {}
         self.out = Pushed()
 
-    def push_all(self, between: Callable[[], object] = lambda: None) -> Pushed:
+    def push_all(self, between: Callable[[], object]) -> None:
         """Push all rows that wait. ``between``: called after each batch."""
         while self.step():
             between()
-        return self.out
 
     def step(self) -> bool:
         """One batch; False: nothing waits."""

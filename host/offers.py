@@ -18,36 +18,27 @@ CHAT: Final = ("", "chat_completions")
 _MOST_CHARS: Final = 600
 
 
-class Late:
-    """One registration, put off."""
-
-    def __init__(self, kind: str, register: Callable[[str, Callback], Any] | None, callback: Callback) -> None:
-        self._kind = kind
-        self._register = register
-        self._callback = callback
-        self._done = False
-
-    @property
-    def possible(self) -> bool:
-        """Does this host have such a place?"""
-        return self._register is not None
-
-    def want(self) -> bool:
-        """Register, if that has not been done; is it registered?"""
-        if self._register is not None and not self._done:
-            self._register(self._kind, self._callback)
-            self._done = True
-        return self._done
-
-
 class Offers:
     """Offers of one host. ``section_taken``: it shows our section of the system prompt."""
 
     def __init__(
-        self, register: Callable[[str, Callback], Any] | None = None, callback: Callback = lambda **_: None
+        self, register: Callable[[str, Callback], Any] | None = None, middleware: Callback = lambda **_: None
     ) -> None:
-        self.middleware = Late("llm_request", register, callback)
+        self._register = register
+        self._middleware = middleware
+        self._registered = False
         self.section_taken = False
+
+    @property
+    def has_middleware(self) -> bool:
+        """Does this host have request middleware?"""
+        return self._register is not None
+
+    def take_middleware(self) -> None:
+        """Register ours, if that has not been done."""
+        if self._register is not None and not self._registered:
+            self._register("llm_request", self._middleware)
+            self._registered = True
 
     def take_section(self, register: Callable[..., Any], text: Callable[[], str]) -> None:
         """Register our section of the system prompt. Raises what a host raises that refuses it."""

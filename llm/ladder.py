@@ -61,7 +61,6 @@ class LadderSettings(NamedTuple):
     fallback_models: tuple[str, ...] = ()
     timeout_s: float = 60.0
     custom_instructions: str = ""
-    reasoning_effort: str = ""
     max_prompt_tokens: int = 48_000
 
 

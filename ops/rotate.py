@@ -16,8 +16,9 @@ from ..config import MODE_SETTINGS
 from ..errors import BadRequest
 from ..storage.files import Progress, silent
 from . import backup
-from .answers import newest
+from .answers import Answer, Verb, Words, newest
 from .orders import Orders, Rotation
+from .render import counted
 
 if TYPE_CHECKING:
     from ..recall.access import Access
@@ -97,3 +98,31 @@ def _outside_the_tail(deps: Access, session: Session, count: int) -> int:
     if assembly.conversation_id != session.conversation_id:
         return newest + len(assembly.tail_ids) - count
     return newest - assembly.last_seq + len(assembly.tail_ids) - count
+
+
+def _rotate(deps: Access, words: Words) -> Answer:
+    done = apply(deps, words.progress) if words.apply else preview(deps)
+    lines = [f"status: {done.status}", done.reason]
+    if done.status != "noop":
+        lines.append(
+            f"out of the prompt: about {counted(done.leaving, 'message')}; at most {done.tail} stay; "
+            "none is deleted, no model is asked"
+        )
+    if done.backup:
+        lines.append(f"backup: {done.backup}")
+    elif done.status == "preview":
+        lines.append("Dry run. `/lcm rotate apply` orders it, after a backup.")
+    data = {"status": done.status, "reason": done.reason, "leaving": done.leaving, "tail": done.tail}
+    return Answer("\n".join(lines), {**data, "backup": str(done.backup) if done.backup else None})
+
+
+VERBS: tuple[Verb, ...] = (
+    Verb(
+        "rotate",
+        _rotate,
+        "take everything before the newest messages out of the prompt",
+        "[apply]",
+        changes=True,
+        own=True,
+    ),
+)

@@ -264,9 +264,8 @@ def seal(path: Path) -> None:
         durable.sync(path)
 
 
-def copy_raw(path: Path, target: Path) -> list[Path]:
-    """The bytes of a file and its side files, for one that SQLite cannot read. Returns what was written."""
-    written = []
+def copy_raw(path: Path, target: Path) -> None:
+    """The bytes of a file and its side files, for one that SQLite cannot read."""
     with _failures(path):
         for suffix in ("", *_SIDE_FILES):
             source = path.with_name(path.name + suffix)
@@ -274,8 +273,6 @@ def copy_raw(path: Path, target: Path) -> list[Path]:
                 copy = target.with_name(target.name + suffix)
                 shutil.copy2(source, durable.private(copy))
                 copy.chmod(0o600)
-                written.append(copy)
-    return written
 
 
 def exchange(db: Database, new: Path, kept: Path | None) -> None:

@@ -104,16 +104,14 @@ def remove(path: Path) -> None:
             path.with_name(path.name + suffix).unlink()
 
 
-def retire(path: Path, folder: Path) -> Path:
+def retire(path: Path, folder: Path) -> None:
     """Keep a stand-in whose messages are in the database among its backups."""
     with suppress(StoreError):  # a damaged one is kept as it is
         files.seal(path)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    kept = folder / f"{path.stem}.sqlite3"
-    os.replace(path, kept)
+    os.replace(path, folder / f"{path.stem}.sqlite3")
     for suffix in _SIDE_FILES:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-    return kept
 
 
 # -- copying ---------------------------------------------------------------------------------------------

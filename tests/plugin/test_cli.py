@@ -23,6 +23,7 @@ from worlds.home import LOCKS_OUT, PAGE_BYTES, ROOT, WRITES, Holder, Home, corru
 
 from hermes_lcm import command
 from hermes_lcm.command import FAILED, FOUND, OK, REFUSED, VERBS, operator_access, run
+from hermes_lcm.ops.doctor import clean
 from hermes_lcm.plugin import cli
 from hermes_lcm.storage import connection
 from hermes_lcm.text.printable import printable
@@ -674,7 +675,7 @@ def test_who_stops_the_work_hears_what_is_kept(
 
     monkeypatch.setattr(command.checks, "doctor", stopped)
     for name in ("clean", "candidates"):
-        monkeypatch.setattr(command.clean, name, stopped)
+        monkeypatch.setattr(clean, name, stopped)
 
     assert call(world, *typed) == 130
     assert shown_by(capsys).strip() == f"Stopped. {said}"

@@ -1,0 +1,160 @@
+"""
+Verbs of the doctor: what is wrong, and what an operator lets it do about that.
+"""
+
+from __future__ import annotations
+
+from ...errors import BadRequest
+from ...recall.access import Access
+from .. import backup, render
+from ..answers import FAILED, FOUND, OK, Answer, Verb, Words
+from . import checks, clean, repair
+
+
+def _doctor(deps: Access, words: Words) -> Answer:
+    data = checks.doctor(deps, deep=words.deep, progress=words.progress)
+    return Answer(
+        render.doctor_text(data, verbose=words.verbose), data, FOUND if data["overall"] == "unhealthy" else OK
+    )
+
+
+def _retention(deps: Access, words: Words) -> Answer:
+    if words.apply:
+        raise BadRequest(
+            "retention is an analysis only; `/lcm doctor clean apply` removes sessions that a pattern names"
+        )
+    rows = clean.retention(deps, words.progress)
+    data = [{"month": row[0], "messages": row[1], "sessions": row[2], "stored_bytes": row[3]} for row in rows]
+    shown = [
+        (month, f"{render.counted(count, 'message')}", f"{render.counted(sessions, 'session')}", render.size(size))
+        for month, count, sessions, size in rows
+    ]
+    head = "What is stored, by month (only `/lcm retention apply` removes anything by age):"
+    return Answer("\n".join([head, *render.table(shown)]) if shown else "Nothing is stored yet.", {"months": data})
+
+
+def _clean(deps: Access, words: Words) -> Answer:
+    found = clean.clean(deps, words.progress) if words.apply else clean.candidates(deps)
+    rows = [
+        (", ".join(each.sessions), f"{render.counted(each.messages, 'message')}", f"matches {each.pattern}")
+        for each in found.junk
+    ]
+    lines = ["Sessions that LCM_IGNORE_SESSION_PATTERNS names:", *(render.table(rows) or ["  none"])]
+    if found.spared:
+        lines.append(f"Kept, because they are in use or other sessions need them: {', '.join(found.spared[:20])}")
+    if found.small:
+        lines.append(
+            f"Ended with two messages or fewer (kept; worth a look): {', '.join(row[0] for row in found.small[:20])}"
+        )
+    if found.backup:
+        lines.append(f"Removed {render.counted(found.removed_messages, 'message')}. Backup: {found.backup}")
+    elif found.junk:
+        lines.append(
+            "Dry run. `/lcm doctor clean apply` backs up and removes them (LCM_DOCTOR_CLEAN_APPLY_ENABLED=true)."
+        )
+    data = {
+        "junk": [
+            {"sessions": list(each.sessions), "messages": each.messages, "pattern": each.pattern} for each in found.junk
+        ],
+        "spared": list(found.spared),
+        "small": [row[0] for row in found.small],
+        "removed_messages": found.removed_messages,
+        "backup": str(found.backup) if found.backup else None,
+    }
+    return Answer("\n".join(lines), data)
+
+
+def _repair(deps: Access, words: Words) -> Answer:
+    done = (
+        repair.repair(deps, words.progress) if words.apply else repair.Repaired(repair.diagnose(deps, words.progress))
+    )
+    found = done.diagnosis
+    data = {
+        "damaged": list(found.damaged),
+        "indexes": list(found.indexes),
+        "owners": [{"session_id": each.session.session_id, "owner": each.owner} for each in found.guesses],
+        "applied": words.apply and not found.well,
+        "kept": str(done.kept) if done.kept else None,
+        "saved": dict(done.saved),
+        "lost": dict(done.lost),
+        "notes": list(done.notes),
+    }
+    if not deps.db.exists:
+        said = "There is no database yet: nothing is stored, so there is nothing to repair."
+        if best := backup.best_backup(deps):
+            said += f" There are backups of one, the best is {best}: `/lcm restore {best.path.name} apply`."
+        return Answer(said, {**data, "notes": [said]})
+    if found.well:
+        return Answer("\n".join(["Nothing to repair: the file and its search indexes are sound.", *done.notes]), data)
+    lines = [f"The file is damaged: {each}" for each in found.damaged[:5]]
+    lines += [f"Search index: {each}" for each in found.indexes[:5]]
+    lines += [f"Owner of {each}" for each in found.guesses]
+    if not words.apply and found.damaged and (hopeless := repair.hopeless(deps)):
+        return Answer("\n".join([*lines, hopeless]), data, FOUND)
+    if not words.apply:
+        what = " and ".join(
+            said
+            for said, needed in (
+                ("saves what is readable into a new file and keeps the damaged one", found.damaged),
+                ("rebuilds the indexes", found.indexes),
+                ("gives conversations to their owners", found.guesses),
+            )
+            if needed
+        )
+        return Answer("\n".join([*lines, f"Dry run. `/lcm doctor repair apply` {what}."]), data, FOUND)
+    lines.append(f"{'The damaged file is kept' if found.damaged else 'Backup'}: {done.kept}")
+    if done.saved:
+        lines.append("Saved: " + ", ".join(f"{count} {name}" for name, count in done.saved.items() if count))
+        lines.append("Unreadable: " + (", ".join(f"{count} {name}" for name, count in done.lost.items()) or "no row"))
+    lines += [f"  {note}" for note in done.notes]
+    lines += ["The search indexes were rebuilt."] if done.indexed or found.damaged else []
+    lines += [f"Given to their owners: {render.counted(len(found.guesses), 'conversation')}."] if found.guesses else []
+    return Answer("\n".join(lines), data)
+
+
+def _accept(deps: Access, words: Words) -> Answer:
+    losses, others = checks.accept(deps, apply=words.apply, progress=words.progress)
+    data = {"losses": losses, "not_losses": others, "applied": words.apply and bool(losses) and not others}
+    if others:
+        first = others[0]
+        said = f"solve this first: {first['check']}: {first['detail']}"
+        return Answer(f"Not done: {said}\nWhat to do: {first.get('remedy')}", {**data, "error": said}, FAILED)
+    if not losses:
+        return Answer("Nothing to accept: `doctor deep` finds no loss.", data)
+    lines = [f"{each['check']}: {each['detail']}" for each in losses]
+    if not words.apply:
+        foot = "Dry run. `/lcm doctor accept apply` notes with its date that this is gone; the doctor is healthy then."
+        return Answer("\n".join([*lines, foot]), data, FOUND)
+    return Answer("\n".join(["Accepted, and noted with the date:", *lines]), data)
+
+
+def _source(deps: Access, words: Words) -> Answer:
+    if not words.apply:
+        count = clean.blank_sources(deps)
+        if not count:
+            return Answer("Nothing to do: every message has a source.", {"blank": 0})
+        hint = "Dry run. `/lcm doctor source apply` makes a backup and sets it to 'unknown'."
+        return Answer(f"{render.counted(count, 'message')} without a source. {hint}", {"blank": count})
+    count, path = clean.fill_sources(deps, words.progress)
+    said = (
+        f"{render.counted(count, 'message')} given the source 'unknown'. Backup: {path}"
+        if count
+        else "No message lacks its source."
+    )
+    return Answer(said, {"filled": count, "backup": str(path) if path else None})
+
+
+VERBS: tuple[Verb, ...] = (
+    Verb(
+        "doctor",
+        _doctor,
+        "find faults and say what to do; deep also reads the whole file",
+        "[deep] [verbose]",
+        own=True,
+    ),
+    Verb("doctor clean", _clean, "remove sessions that your patterns name as junk", "[apply]", changes=True),
+    Verb("doctor repair", _repair, "repair search indexes or a damaged file", "[apply]", changes=True),
+    Verb("doctor accept", _accept, "accept a loss that nothing brings back", "[apply]", changes=True),
+    Verb("doctor source", _source, "set the source of messages that have none", "[apply]", changes=True),
+    Verb("doctor retention", _retention, "how much is stored, by month"),
+)
