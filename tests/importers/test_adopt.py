@@ -30,9 +30,8 @@ from hermes_lcm.ops.status import status
 from hermes_lcm.recall.access import Access
 from hermes_lcm.records import Flag, Row, Scope
 from hermes_lcm.search import query as text_words
-from hermes_lcm.storage import durable
+from hermes_lcm.storage import durable, foreign
 from hermes_lcm.storage.connection import Database
-from hermes_lcm.storage.foreign import Foreign
 from hermes_lcm.storage.payloads import folder_of
 
 
@@ -455,7 +454,7 @@ def killed_everywhere(tmp_path: Path, step: int) -> int:
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seven rows in a transaction, so that there are several."""
-    monkeypatch.setitem(Foreign.walk.__kwdefaults__, "size", 7)  # type: ignore[arg-type]
+    monkeypatch.setattr(foreign, "_BATCH", 7)
 
 
 @pytest.mark.usefixtures("small_batches")

@@ -337,9 +337,9 @@ def test_looking_makes_no_file_and_changes_none(world: Home, there: HostDb, tmp_
 @pytest.mark.parametrize("stop", [1, 2, 3])
 def test_an_interrupted_import_goes_on(stop: int, world: Home, there: HostDb, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is stored stays, the rest follows, nothing comes twice."""
-    from hermes_lcm.storage.foreign import Foreign
+    from hermes_lcm.storage import foreign
 
-    monkeypatch.setitem(Foreign.walk.__kwdefaults__, "size", 7)  # type: ignore[arg-type]
+    monkeypatch.setattr(foreign, "_BATCH", 7)
     there.begin("s1")
     there.say("s1", talk(0, 8))
     there.compact("s1", talk(0, 8)[-6:])
