@@ -184,11 +184,37 @@ def _private_key(text: str, at: int) -> Match | None:
 
 
 _PEM_HEAD = re.compile(r"-----BEGIN[ +][A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----")
+# What stands between its lines: borders, numbers, marks of quotations, comments and differences, quotes of strings.
+_BETWEEN = r"[\s│┃║|>#*:→]++|\\{1,8}+[nrt/\"']|&gt;|<br ?/?>|[\"',+]\s{0,40}+|(?<=\n)-(?!-)"
 _PEM_BODY = re.compile(
-    r"(?:[A-Za-z0-9+/=\s│┃|]++|\\{1,8}+[nrt/]|[\w-]{1,30}+: [^\n\\-]{1,200}+|[\"',+]\s{0,40}+)*+"
-    r"(?:-----END[ +][A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----)?"
+    rf"(?:(?:{_BETWEEN}|\d{{1,6}}+(?=[:→│┃║|\t]|\\{{1,8}}t))*+[A-Z][\w-]{{1,30}}+: [^\n\\]{{1,200}}+){{0,6}}"
+    rf"(?:[A-Za-z0-9+/=]++|{_BETWEEN})*+(?:-{{5,6}}END[ +][A-Z0-9 +]{{0,40}}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----)?"
 )
-_PHRASE = r"(?:password|passwort|passwd|passphrase|passcode|pwd(?!\s{0,8}[=:]\s{0,8}[\"']?[/~]))"
+_PEM_LINE = re.compile(
+    r"(?:[ \t>#*+-]|&gt;|//)*(?:\d{1,6}[ \t]{0,8}(?:[:→│┃║|\t]|\\{1,8}t))?[ \t│┃║|>]*[A-Za-z0-9+/=]{4,128}[ \t│┃║|\\]*"
+)
+_PEM_TAIL = re.compile(r"-----END[ +][A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----")
+
+
+def _end_of_private_key(text: str, at: int) -> Match | None:
+    """The last lines of a PEM block whose beginning stands on another page."""
+    tail = _PEM_TAIL.match(text, at)
+    lines = [*_LINE_END.finditer(text, max(0, at - 8000), at)] if tail else []
+    start = at
+    for before, behind in pairwise(reversed(lines)):
+        if not _PEM_LINE.fullmatch(text, behind.end(), before.start()):
+            break
+        start = behind.end()
+    else:
+        if lines and _PEM_LINE.fullmatch(text, max(0, at - 8000), lines[0].start()):
+            start = max(0, at - 8000)
+    return (start, tail.end()) if tail and start < at else None
+
+
+_PHRASE = (
+    r"(?:password|passwort|passwd|passphrase|passcode|passe|contrase(?:ñ|n)a|senha|wachtwoord"
+    r"|pwd(?!\s{0,8}[=:]\s{0,8}[\"']?[/~]))"
+)
 #: A value that looks like no name and no word of prose: letters and digits; no path, option or variable, and no method.
 _FILLED_IN = (
     r"(?![/$({<-]|(?i:sha|md5|base|bcrypt|argon|pbkdf|utf|aes|rsa|oauth|http))(?=\S{0,128}\d)(?=\S{0,128}[A-Za-z])"
@@ -196,7 +222,10 @@ _FILLED_IN = (
 )
 _OPENED = r"\\{0,4}[\"'`]?"
 _SAID_PASSWORD = _late(
-    rf"(?i:{_PHRASE})(?: (?:is|ist)[: ]{{1,3}}{_OPENED}{_FILLED_IN}|(?<=<password)>\s{{0,8}}([^<>\s]{{3,128}})\s{{0,8}}<)"
+    rf"(?i:{_PHRASE})(?: (?:(?:is|ist|was|now|to|(?:(?:was|is) )?(?:set|reset|changed) to)[: ]{{1,3}}{_OPENED}|[\"'`])"
+    rf"{_FILLED_IN}"
+    rf"|(?<=<password)>\s{{0,8}}(?:<!\[CDATA\[)?([^<>\s\[\]]{{3,128}})(?:\]\]>)?\s{{0,8}}<"
+    rf"|\\{{0,4}}[\"']\s{{1,8}}value=\\{{0,4}}[\"']([^\"'\\]{{3,128}})\\{{0,4}}[\"'])"
     rf"|(?:(?<=--)(?i:{_PHRASE})|(?<=--)pass){_OPENED}(?:,\s{{0,4}}| {{1,4}}){_OPENED}{_FILLED_IN}"
     rf"|(?<=--)password(?:[= ]|,\s{{0,4}}){_OPENED}([A-Za-z]{{5,128}})(?=\s{{1,4}}-|\\{{0,4}}[\"'])"
     rf"|(?<=ssh)pass -p ?{_OPENED}([^\s\"'\\]{{3,128}})|(?i:identified by|(?<=with )password) \\{{0,4}}['\"]([^'\"\\]{{3,128}})"
@@ -210,10 +239,20 @@ def _said_password(text: str, at: int) -> Match | None:
     return found.span(filled) if found and _is_value(found[filled]) else None
 
 
+_SHORT_NAME = r"(?:(?<![a-z])|(?<=\\n))(?:pass|pw)(?==(?!=|>|\d+\b))"
+_SHORT_NAME_APART = (
+    r"(?:(?<![A-Za-z])(?-i:pass|pw)|(?<=\\n)(?:pass|pw)|(?<=[._-])(?:pass|pw))"
+    r"(?=[\"'\\]{0,10}[ \t]{0,8}[=:](?!\s*\d+\b|[=>]))"
+)
 _GAP = r"[ \t\"',\\]{1,8}"
-_ARGUMENTS = rf"(?:{_GAP}(?!-p)[^\s\"',\\|;&<>]{{1,200}}){{0,12}}"
+_ARGUMENTS = rf"(?:{_GAP}(?!OPTION)[^\s\"',\\|;&<>]{{1,200}}){{0,12}}{_GAP}OPTION"
 _OF_COMMAND = r"([^\s\"'`\\|;&<>{$-][^\s\"'`\\|;&<>]{2,127})"
 _BLANKS = r"(?:\s|\\{1,8}[rnt]){1,40}"
+
+
+def _command(programs: str, option: str, gap: str = rf"(?:{_GAP}|=)?") -> Callable[[str, int], Match | None]:
+    """The password that an option of some programs is given."""
+    return _filled(rf"(?i:{programs})(?:\.exe)?{_ARGUMENTS.replace('OPTION', option)}{gap}{_OPENED}{_OF_COMMAND}")
 
 
 def _behind(before: str, pattern: str, chars: int) -> Callable[[str, int], Match | None]:
@@ -229,7 +268,7 @@ def _behind(before: str, pattern: str, chars: int) -> Callable[[str, int], Match
 
 _LOGIN = _behind(
     rf"(?i:docker|podman|nerdctl|buildah|skopeo|registry|oras|crane|az|acr|oc|argocd|cf|ghcr){_GAP}",
-    rf"(?i:login){_ARGUMENTS}{_GAP}-p(?:{_GAP}|=)?{_OPENED}{_OF_COMMAND}", 24,
+    rf"(?i:login){_ARGUMENTS.replace('OPTION', '-p')}(?:{_GAP}|=)?{_OPENED}{_OF_COMMAND}", 24,
 )  # fmt: skip
 _NETRC = _behind(
     rf"(?:machine{_BLANKS}\S{{1,253}}|(?m:^)[ \t]*default){_BLANKS}login{_BLANKS}\S{{1,128}}{_BLANKS}",
@@ -266,6 +305,7 @@ def _last_of_connection(text: str, at: int) -> Match | None:
 
 RULES: tuple[Rule, ...] = (
     Rule("private_key", ("-----begin",), _private_key, size=_ENDS),
+    Rule("private_key", ("-----end",), _end_of_private_key),
     Rule("aws_key", ("aws", "secret"), _assigned(_AWS, least=16), needs=_ASSIGNS),
     Rule(
         "aws_key", ("aws", "secret"), _shape(rf"(?i:{_AWS})\W{{1,8}}([A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+])", 1), size=_ENDS,
@@ -291,24 +331,21 @@ RULES: tuple[Rule, ...] = (
         key=re.compile(r"(?i)(?:[\w.-]{0,40}[_-])?token|[a-z]{1,20}Token|authorization"), needs=_ASSIGNS,
     ),
     Rule(
-        "password_assignment", ("pass", "pwd"), _assigned(_PHRASE, least=3, word_value=True), digest=False,
+        "password_assignment", ("pass", "pwd", "contrase", "senha", "wachtwoord"),
+        _assigned(_PHRASE, least=3, word_value=True), digest=False,
         key=re.compile(rf"(?i)[\w.-]{{0,40}}{_PHRASE}[\w.-]{{0,20}}"), needs=_ASSIGNS,
     ),
     # Without a sign of equality: an option, an item of a list of arguments, a tag, a sentence, SQL.
     Rule("password_assignment", ("pass", "identified by"), _said_password, digest=False),
-    Rule(  # `pass` alone is a word of many other things
-        "password_assignment", ("pass",), _assigned(r"(?:(?<![a-z])|(?<=\\n))pass(?==(?!=|>|\d+\b))", least=3, word_value=True),
-        digest=False, needs="=",
-    ),
-    Rule(
-        "password_assignment", ("pass",),
-        _assigned(
-            r"(?:(?<![A-Za-z])(?-i:pass)|(?<=\\n)pass|(?<=[._-])pass)(?=[\"'\\]{0,10}[ \t]{0,8}[=:](?!\s*\d+\b|[=>]))", least=3
-        ),
-        digest=False, needs=_ASSIGNS,
-    ),
-    Rule("password_assignment", ("mysql", "mariadb"),
-        _filled(rf"(?i:mysql|mariadb)[\w.-]{{0,12}}{_ARGUMENTS}{_GAP}-p{_OPENED}{_OF_COMMAND}"), digest=False),
+    # `pass` and `pw` alone are words of many other things.
+    Rule("password_assignment", ("pass", "pw"), _assigned(_SHORT_NAME, least=3, word_value=True), digest=False, needs="="),
+    Rule("password_assignment", ("pass", "pw"), _assigned(_SHORT_NAME_APART, least=3), digest=False, needs=_ASSIGNS),
+    Rule("password_assignment", ("mysql", "mariadb"), _command(r"(?:mysql|mariadb)[\w-]{0,12}", "-p", ""), digest=False),
+    Rule("password_assignment", ("mongo", "rdesktop", "7z"), _command(r"mongo[a-z]{0,8}|rdesktop|7z[az]?", "-p"), digest=False),
+    Rule("password_assignment", ("redis-cli",), _command("redis-cli", "-a"), digest=False),
+    Rule("password_assignment", ("sqlcmd", "zip"), _command("sqlcmd|zip", "-P"), digest=False),
+    Rule("password_assignment", ("ldap",), _command(r"ldap(?:search|modify|add|delete|passwd|whoami)", "-w"), digest=False),
+    Rule("password_assignment", ("pscp", "plink", "psftp"), _command("pscp|plink|psftp", "-pw", _GAP), digest=False),
     Rule("password_assignment", ("login",), _LOGIN, digest=False),
     Rule("password_assignment", ("password",), _NETRC, digest=False),
     Rule("password_assignment", (":5432:", ":5433:", ":6432:", ":*:"), _PGPASS, digest=False),
@@ -497,25 +534,27 @@ class Redactor:
 
 # What says a character in another way: percent-encoding, escapes of JSON, entities; and what nobody sees: colours, signs without
 # width. Each pattern begins with one literal character: that is what the standard library looks for fastest.
+_UNSEEN: Final = "\xad\u200b\u200c\u200d\u2060\ufeff"
 _COLOUR: Final = r"\[[0-9;]{0,20}[A-Za-z]"
 _ESCAPES: Final = tuple(
     (sign, re.compile(pattern))
     for sign, pattern in (
         ("%", r"%(?:25)?(0[9AaDd]|[2-7][0-9A-Fa-f])"),
-        ("\\", rf"\\(?:\\{{0,7}}(?:u00([2-7][0-9A-Fa-f])|(/)|(?:u001[bB]|x1[bB]|033|e){_COLOUR}))"),
+        ("\\", rf"\\(?:\\{{0,7}}(?:u00([2-7][0-9A-Fa-f])|x([2-7][0-9A-Fa-f])|(/)|(?:u001[bB]|x1[bB]|033|e){_COLOUR}))"),
         ("\x1b", rf"\x1b{_COLOUR}"),
-        *((sign, sign) for sign in "\0\xad\u200b\u200c\u200d\u2060\ufeff"),
+        *((sign, sign) for sign in f"\0{_UNSEEN}"),
     )
 )
 _ENTITY: Final = re.compile(r"&(?:#\d{2,6}|#[xX][0-9a-fA-F]{2,5}|[A-Za-z]{2,9});")
 # Ends of lines within a token, as such or escaped, with what indents, borders and numbers the next one; strings put together.
 _BEGIN = r"(?=[\"'`\\]*[\w./+=~@:-])"
 _NEXT_LINE = r"[ \t]{0,40}+(?:(?:[│┃║|>]|\d{1,6}(?:[ \t]{0,8}[:→│┃║|]|\t|\\{1,8}t))[ \t]{0,40}+)?" + _BEGIN
+_NEXT_STRING = r"[ \t]{0,8}(?:(?:\r?\n|\\{1,8}n)[ \t]{0,40})?(?=\\{0,8}[\"'`])" + _BEGIN
 _BORDER: Final = " \t│┃║|"
 _BREAKS: Final = (
     ("\n", re.compile(rf"\n{_NEXT_LINE}"), _BORDER + "\r\\"),
     ("\\", re.compile(rf"\\(?:\\{{0,7}}(?:r\\{{1,8}})?n|\r?\n){_NEXT_LINE}"), _BORDER),
-    ("+", re.compile(rf"\+[ \t]{{0,8}}(?:(?:\r?\n|\\{{1,8}}n)[ \t]{{0,40}})?(?=\\{{0,8}}[\"'`]){_BEGIN}"), " \t\r\n"),
+    *((sign, re.compile(rf"\{sign}{_NEXT_STRING}"), " \t\r\n") for sign in "+.&"),
 )
 _LINE_END: Final = re.compile(r"\r?\n|(?:\\{1,8}r)?\\{1,8}n")
 _NEAR: Final = 600  # characters in which the lines around a broken one are looked at
@@ -534,8 +573,8 @@ def _escapes(text: str) -> Iterator[Edit]:
             yield found.start(), found.end(), code if code in ("", "/") else chr(int(code, 16))
     for found in _ENTITY.finditer(text) if "&" in text else ():
         said = html.unescape(found[0])
-        if len(said) == 1 and said.isascii():
-            yield found.start(), found.end(), said
+        if len(said) == 1 and (said.isascii() or said in _UNSEEN):
+            yield found.start(), found.end(), said if said.isascii() else ""
 
 
 def _breaks(text: str) -> list[Edit]:
@@ -549,7 +588,8 @@ def _breaks(text: str) -> list[Edit]:
                 out += _break(text, start, stop, borders)
             elif behind not in _QUOTES and (before in _IN_BREAK or before.isalnum()):
                 out.append((start, stop, ""))
-    return sorted(out)
+    out.sort()
+    return [each for n, each in enumerate(out) if not n or each[0] >= out[n - 1][1]]
 
 
 def _break(text: str, start: int, stop: int, borders: str) -> Iterator[Edit]:

@@ -186,6 +186,9 @@ SAID = [
     "db.example.org:5432:prod:app:{}", "*:*:*:app:{}", "machine h.example.org login app password {}",
     "machine h.example.org\n  login app\n  password {}\n", "mysql -u root -p{} prod", "mysqldump -h db -uroot -p'{}' prod > x",
     "docker login -u app -p {} registry.example.org", "echo; helm registry login -u a -p {}", "sshpass -p{} ssh h",
+    "mysql -P 3306 -p{} -h h", "mongosh -u admin -p {} h", "redis-cli -h h -a {} ping", "sqlcmd -S s -U sa -P {}",
+    "unzip -P {} a", "7z x -p{} a.7z", "ldapsearch -D cn=a -w {} -b x", "plink -ssh -pw {} h", '<property name="password" value="{}"/>',
+    "<password><![CDATA[{}]]></password>", "the password was changed to {}", "passphrase '{}'", "Mot de passe : {}", "pw: {}",
     "[db]\nuser=app\npass={}", "smtp_pass: {}", "passwd: {}", "pwd={}", "mongo --password '{}' --host h", "PGPASSWORD={} psql",
 ]  # fmt: skip
 
@@ -232,6 +235,50 @@ def test_what_follows_a_whole_token_on_the_next_line_stays() -> None:
     clean = Redactor().text(f"{token}\nnext7 line")
 
     assert clean.endswith("]\nnext7 line")
+
+
+PGP = "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: GnuPG v2\nComment: mine\n\n{}\n=aB3d\n-----END PGP PRIVATE KEY BLOCK-----"
+LOCKED = (
+    "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00112233445566778899AABBCCDDEEFF\n\n{}\n"
+    "-----END RSA PRIVATE KEY-----"
+)
+OPEN = "-----BEGIN OPENSSH PRIVATE KEY-----\n{}\n-----END OPENSSH PRIVATE KEY-----"
+SHOWN: dict[str, Callable[[list[str]], str]] = {
+    "as it is": "\n".join,
+    "quoted": lambda lines: "\n".join(f"> {each}" for each in lines),
+    "quoted twice": lambda lines: "\n".join(f">> {each}" for each in lines),
+    "quoted in HTML": lambda lines: "\n".join(f"&gt; {each}" for each in lines),
+    "lines of HTML": "<br>\n".join,
+    "numbered": lambda lines: "\n".join(f"{n:6d}|{each}" for n, each in enumerate(lines, 97)),
+    "numbered, in JSON": lambda lines: json.dumps(
+        {"content": "\n".join(f"{n}|{each}" for n, each in enumerate(lines, 97))}
+    ),
+    "numbered by cat, in JSON": lambda lines: json.dumps(
+        {"o": "\n".join(f"{n:6d}\t{each}" for n, each in enumerate(lines, 97))}
+    ),
+    "found by grep": lambda lines: "\n".join(f"{n}:{each}" for n, each in enumerate(lines, 97)),
+    "added": lambda lines: "\n".join(f"+{each}" for each in lines),
+    "removed": lambda lines: "\n".join(f"-{each}" for each in lines),
+    "a comment": lambda lines: "\n".join(f"# {each}" for each in lines),
+    "a box": lambda lines: "\n".join(f"│ {each:<76} │" for each in lines),
+    "strings": lambda lines: " +\n".join(f'"{each}\\n"' for each in lines),
+    "cut off": lambda lines: "\n".join(f"> {each}" for each in lines[:-2]),
+    "the next page": lambda lines: "\n".join(f"{n:6d}|{each}" for n, each in enumerate(lines[-5:], 97)),
+}
+
+
+@pytest.mark.parametrize("key", [PGP, LOCKED, OPEN], ids=["PGP", "locked", "open"])
+@pytest.mark.parametrize("shown", SHOWN)
+def test_no_line_of_a_private_key_is_left(shown: str, key: str) -> None:
+    """However it is shown, with headers or without, and without its beginning or end."""
+    body = [made(random.Random(f"{shown}{n}"), WORD + "+/", 64) for n in range(8)]
+    text = "it is:\n" + SHOWN[shown](key.format("\n".join(body)).split("\n")) + "\n\nThat is all."
+    clean = Redactor().text(text)
+
+    assert all(longest_left(line, clean) < LEFT for line in body), clean
+    assert clean.startswith("it is:")
+    assert clean.rstrip('"} ').endswith("That is all.") or shown == "cut off"
+    assert Redactor().text(clean) == clean
 
 
 # -- connection strings, broken by the width of a terminal -------------------------------------------------------
