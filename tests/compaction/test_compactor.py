@@ -53,9 +53,23 @@ def put_back(world: World) -> None:
     shutil.move(world.folder / "copy.db", world.folder / "lcm.db")
 
 
+def restored(world: World) -> None:
+    """A backup of before is put in its place: it lacks nearly all of what is summarised."""
+    world.db.close()
+    shutil.move(world.folder / "before.db", world.folder / "lcm.db")
+
+
+def ended(world: World) -> None:
+    """The session is over for the host, as that of a sub-agent that has its result."""
+    world.sessions.end("s", now=1.0, reason="subagent")
+    world.ingest.ended("s")
+
+
 def meanwhile(folder: Path, happens: Callable[[World], None]) -> World:
     """While a model writes the first summary of a conversation."""
     world = World(folder, Slow(), leaf_chunk_tokens=2000, fresh_tail_count=8)
+    world.take(chat().turns(5))
+    world.db.backup(folder / "before.db")
     messages = chat().turns(80)
     world.preparer.after_turn(world.session(), world.request(messages))
     assert until(lambda: len(world.model.tasks) == 1)
@@ -66,7 +80,7 @@ def meanwhile(folder: Path, happens: Callable[[World], None]) -> World:
     return world
 
 
-@pytest.mark.parametrize("happens", [replaced_by_another_chats_file, emptied])
+@pytest.mark.parametrize("happens", [replaced_by_another_chats_file, emptied, restored])
 def test_a_summary_that_comes_back_too_late_covers_nothing(tmp_path: Path, happens: Callable[[World], None]) -> None:
     """What lies at its sources' addresses by then is not what it is about; that is no trouble either."""
     world = meanwhile(tmp_path, happens)
@@ -75,11 +89,18 @@ def test_a_summary_that_comes_back_too_late_covers_nothing(tmp_path: Path, happe
     assert [problem.topic for problem in world.health.problems()] == []
 
 
-def test_a_summary_of_a_file_that_was_only_written_anew_is_kept(tmp_path: Path) -> None:
-    """The messages are the same: nobody need pay for it twice."""
-    world = meanwhile(tmp_path, put_back)
+@pytest.mark.parametrize("happens", [put_back, ended])
+def test_a_summary_of_messages_that_are_still_the_same_is_kept(
+    tmp_path: Path, happens: Callable[[World], None]
+) -> None:
+    """Nobody need pay for it twice: the file was only written anew, or the session goes on after all."""
+    world = meanwhile(tmp_path, happens)
 
-    assert len(world.nodes()) == 1
+    (kept,) = world.nodes()
+    assert world.compressed(chat().turns(80), force=True).reason == "compacted"
+    shown = world.dag.latest_assembly(world.session().conversation_id)
+    assert shown is not None
+    assert kept.node_id in shown.roots
 
 
 def test_no_messages_of_another_chat_are_read_for_a_summary(tmp_path: Path) -> None:

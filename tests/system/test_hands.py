@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
+import random
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds.process import Chat, World, chat, texts
 
 from hermes_lcm.records import Flag
+from hermes_lcm.storage import seals
 
 HERE = Path(__file__).resolve().parents[1]
 
@@ -170,3 +175,65 @@ def test_three_processes_that_speak_at_once_are_all_heard(tmp_path: Path) -> Non
     assert [speaker.wait(60) for speaker in speakers] == [0, 0, 0]
     said = [f"{name} {what} {n}" for name in "GTU" for n in range(25) for what in ("asks", "is told")]
     assert_everything_once(tmp_path, [*chat().turns(3), *({"role": "user", "content": text} for text in said)])
+
+
+_RESUME = """
+import fcntl, json, random, sys
+from pathlib import Path
+from worlds.process import Chat, World
+folder, name = Path({folder!r}), sys.argv[1]
+world, rng, kept = World(folder), random.Random(name), folder / "transcript.jsonl"
+
+def resumed():
+    with kept.open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        return Chat(map(json.loads, file))
+
+live = resumed()
+print("ready", flush=True)
+for n in range(15):
+    if rng.random() < 0.35:
+        live = resumed()
+        world.take(live)
+    for what in ("asks", "is told"):
+        live.append({{"role": "user" if what == "asks" else "assistant", "content": f"{{name}} {{what}} {{n}}"}})
+        world.take(live)
+        with kept.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(json.dumps(live[-1]) + "\\n")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_processes_that_resume_at_once_and_are_killed_lose_and_double_nothing(tmp_path: Path, seed: int) -> None:
+    """A gateway and a terminal go on beside a third one that is killed three times, anywhere, and resumed."""
+    rng, said = random.Random(seed), chat().turns(3)
+    World(tmp_path).take(said)
+    kept = tmp_path / "transcript.jsonl"
+    kept.write_text("".join(f"{json.dumps(message)}\n" for message in said), encoding="utf-8")
+    paths = os.pathsep.join([str(HERE), str(HERE.parent / ".lcm-path")])
+
+    def resume(name: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-P", "-c", _RESUME.format(folder=str(tmp_path)), f"{name}{seed}"]
+        environment = {**os.environ, "PYTHONPATH": paths}
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    going_on = [resume("G"), resume("T")]
+    for name in "UVW":
+        third = resume(name)
+        time.sleep(rng.uniform(0.05, 0.6))
+        third.kill()
+        third.wait()
+    assert [process.wait(120) for process in going_on] == [0, 0]
+
+    world = World(tmp_path)
+    stored = Counter(texts(world.stored()))
+    shown = {json.loads(line)["content"] for line in kept.read_text(encoding="utf-8").splitlines()}
+    assert shown <= set(stored)
+    assert max(stored.values()) == 1
+    assert texts(world.flagged(Flag.RETRACTED)) == []
+    assert seals.broken(world.db) == []
