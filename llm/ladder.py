@@ -12,7 +12,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -43,7 +43,7 @@ DAILY_LIMIT: Final = "daily token limit reached"
 #: Names of the host's own auxiliary setting within the list of fallbacks.
 _HOST_NAMES: Final = frozenset({"", "auto", "default", "host"})
 #: A thread computes beside another one rather than wait longer.
-_LONGEST_TURN_S: Final = 1.0
+_LONGEST_TURN_S: Final = 0.3
 #: No attempt is started with less time than this left.
 _LEAST_S: Final = 1.0
 #: Below this, splitting a source that overflows is pointless: it is not the source that is too long.
@@ -125,7 +125,7 @@ class Computing:
         self._mine.taken = self._lock.acquire(timeout=_LONGEST_TURN_S)
 
     def __exit__(self, *_: object) -> None:
-        taken, self._mine.taken = self._mine.taken, False
+        taken, self._mine.taken = getattr(self._mine, "taken", False), False
         if taken:
             self._lock.release()
 
@@ -180,7 +180,7 @@ class Ladder:
 
         The extract is provisional; of records it is verified (``QUOTED``) when every model has answered and none passed.
         """
-        with self.computing:
+        with self.computing if self._clock() < deadline else nullcontext():  # a compaction that is late waits for nobody
             return self._summarised(task, deadline, cancelled)
 
     def _summarised(self, task: SummaryTask, deadline: float, cancelled: Callable[[], bool] | None) -> Summary:
