@@ -628,6 +628,9 @@ def main() -> int:
         run.go(lambda said: print(said, file=sys.stderr, flush=True), began + given.seconds)
         ends = run.end()
         found = judged(run)
+    except TimeoutError:
+        given.keep = True  # the log says where its threads stood
+        raise
     finally:
         for each in run.workers:
             each.kill()
