@@ -187,7 +187,8 @@ SAID = [
     "machine h.example.org\n  login app\n  password {}\n", "mysql -u root -p{} prod", "mysqldump -h db -uroot -p'{}' prod > x",
     "docker login -u app -p {} registry.example.org", "echo; helm registry login -u a -p {}", "sshpass -p{} ssh h",
     "mysql -P 3306 -p{} -h h", "mongosh -u admin -p {} h", "redis-cli -h h -a {} ping", "sqlcmd -S s -U sa -P {}",
-    "unzip -P {} a", "7z x -p{} a.7z", "ldapsearch -D cn=a -w {} -b x", "plink -ssh -pw {} h", '<property name="password" value="{}"/>',
+    "unzip -P {} a", "7z x -p{} a.7z", "ldapsearch -D cn=a -w {} -b x", "plink -ssh -pw {} h",
+    '<property name="password" value="{}"/>',
     "<password><![CDATA[{}]]></password>", "the password was changed to {}", "passphrase '{}'", "Mot de passe : {}", "pw: {}",
     "[db]\nuser=app\npass={}", "smtp_pass: {}", "passwd: {}", "pwd={}", "mongo --password '{}' --host h", "PGPASSWORD={} psql",
 ]  # fmt: skip
