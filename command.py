@@ -522,6 +522,17 @@ def overview() -> Answer:
     return Answer("\n".join(lines), {"verbs": [each.name for each in VERBS]})
 
 
+def _kept_by(verb: Verb) -> str:
+    """What a verb keeps of what it changes, for its help."""
+    if verb.name in _ERASING:
+        return ", and makes no backup: it would hold what goes"
+    if verb.name in _WITHOUT_BACKUP:
+        return ""
+    return ", and keeps the present file" if verb.name == "restore" else ", and makes a backup first"
+
+
+#: Changes that take nothing away from the database.
+_WITHOUT_BACKUP = ("install", "uninstall", "preset use", "doctor accept", "rescue")
 _GROUPS = (
     ("Look", "status top browse sessions search show explain recall cost exam ledger journal"),
     ("Keep it well", "doctor backup restore rotate dissolve"),
@@ -556,13 +567,7 @@ def help_of(name: str) -> Answer:
         lines += [f"/lcm {verb.name} {verb.usage}".rstrip(), f"  {verb.help}"]
         lines += [f"  example: /lcm {verb.name} {verb.example}".rstrip()]
         if verb.changes:
-            first = (
-                ", and makes no backup: it would hold what goes"
-                if verb.name in _ERASING
-                else ", and makes a backup first"
-            )
-            first = "" if verb.name in ("install", "uninstall", "preset use") else first
-            lines.append(f"  It changes nothing without `apply`{first}.")
+            lines.append(f"  It changes nothing without `apply`{_kept_by(verb)}.")
         if verb.at_once:
             lines.append("  It is done at once; `--dry-run` only shows it.")
     return Answer("\n".join(lines), {"verbs": [verb.name for verb in found]})
@@ -605,7 +610,7 @@ VERBS: tuple[Verb, ...] = (
         "[<name>]",
         own=True,
     ),
-    Verb("preset", _preset_show, "what economy, balanced or memory set", "economy|balanced|memory", own=True),
+    Verb("preset", _preset_show, "the list of presets", own=True),
     *(
         Verb(
             f"preset {each.name}", partial(_preset_choice, each.name), each.summary.partition(":")[0].lower(), own=True
@@ -619,6 +624,7 @@ VERBS: tuple[Verb, ...] = (
         "print the settings for the environment; writes nothing",
         "<name> --dry-run",
         own=True,
+        example="codex_gpt_long_context --dry-run",
     ),
     Verb(
         "preset use",

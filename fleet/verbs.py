@@ -135,6 +135,6 @@ VERBS: tuple[Verb, ...] = (
     Verb("fleet push", _push, "send what the server lacks, now"),
     Verb("fleet pull", _pull, "fetch what other hosts wrote, or one session", "[<session>]"),
     Verb("fleet keep", _keep, "a backup, and a sealed copy of it in the fleet's object store"),
-    Verb("fleet fetch", _fetch, "bring a copy of a backup back from there", "[<name>]"),
+    Verb("fleet fetch", _fetch, "bring a copy of a backup back from the object store", "[<name>]"),
     Verb("fleet verify", _verify, "compare this host's rows with the server's"),
 )  # fmt: skip

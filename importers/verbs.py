@@ -295,7 +295,14 @@ VERBS: tuple[Verb, ...] = (
         "[<session>|all] [jsonl|markdown]",
         quotes=True,
     ),
-    Verb("import", _import, "add messages from a file (not in a chat)", "<file> [apply]", changes=True),
+    Verb(
+        "import",
+        _import,
+        "add messages from a file (not in a chat)",
+        "<file> [apply]",
+        changes=True,
+        example="talk.jsonl",
+    ),
     Verb(
         "import host",
         _import_host,

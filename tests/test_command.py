@@ -33,7 +33,19 @@ from worlds.home import (
     wrecked,
 )
 
-from hermes_lcm.command import FAILED, FOUND, OK, REFUSED, VERBS, Answer, answer, flagged, operator_access, parsed, run
+from hermes_lcm.command import (
+    FAILED,
+    FOUND,
+    OK,
+    REFUSED,
+    VERBS,
+    Answer,
+    answer,
+    flagged,
+    operator_access,
+    parsed,
+    run,
+)
 from hermes_lcm.config import load
 from hermes_lcm.plugin import cli, hooks, registration
 from hermes_lcm.storage import connection
@@ -426,6 +438,17 @@ def test_a_search_shows_the_words_that_were_found(typed: str, shared: Home) -> N
 
     assert "the needle of the stack" in found["snippet"]
     assert (found["snippet"][0], found["snippet"][-1]) == ("…", "…")
+
+
+def test_the_example_of_a_verb_has_the_words_that_it_needs() -> None:
+    """Where something must follow, the example shows it, in a form that is taken."""
+    for verb in VERBS:
+        needed = verb.usage
+        while (shorter := re.sub(r"\[[^\[\]]*\]", "", needed)) != needed:
+            needed = shorter
+
+        assert not needed.strip() or verb.example, verb.name
+        assert parsed(f"{verb.name} {verb.example}")[0] is verb
 
 
 def test_a_message_behind_a_hit_is_beside_it_and_no_hit(shared: Home) -> None:
