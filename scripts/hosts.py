@@ -57,7 +57,7 @@ def _spelled_out(text: str) -> Iterator[str]:
 
 def hosts() -> dict[str, str]:
     """The package that each factor stands for: ``{"h0190": "hermes-agent 0.19.0"}``."""
-    found = re.findall(r"^\s*(h\d+): (\S+)==(\S+)", configuration()["testenv"]["deps"], re.MULTILINE)
+    found = re.findall(r"^\s*(h\d+): (hermes\S*)==(\S+)", configuration()["testenv"]["deps"], re.MULTILINE)
     return {factor: f"{name} {version}" for factor, name, version in found}
 
 
