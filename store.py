@@ -80,7 +80,7 @@ class _Prepared:
     @classmethod
     def of(cls, row: NewRow) -> _Prepared:
         message = row.message
-        entry = index_row(0, 0, message, "") if not (message.flags | row.flags) & Flag.FILTERED else None
+        entry = index_row(message) if not (message.flags | row.flags) & Flag.FILTERED else None
         later = entry is not None and len(entry.text) + len(entry.extra) >= LATER_CHARS
         pieces = cut(entry) if entry is not None and not later else None
         if pieces is not None and message.flags & Flag.OWN_TOOL:
@@ -305,7 +305,7 @@ class MessageStore:
         rows = self._rows([store_id])
         if any(self._lacks(row) for row in rows):  # it would never be found by what its payloads say
             raise StoreCorrupt(f"a file of msg_{store_id} cannot be read")
-        return stored_index_row(self._unfolded(rows)[0], "") if rows else None
+        return stored_index_row(self._unfolded(rows)[0]) if rows else None
 
     def fold_index(self) -> None:
         """Make the search index a little smaller."""

@@ -365,6 +365,6 @@ def _words(row: Row) -> str:
     """The stems of a message as the search index has them, each once; "" for what no search finds."""
     if row.head.flags & Flag.FILTERED:
         return ""
-    entry = stored_index_row(row, "")
+    entry = stored_index_row(row)
     found = dict.fromkeys(stems(index_text(searchable(entry.text, entry.extra))))
     return " ".join([word for word in found if len(word) <= _MOST_WORD_CHARS][:_MOST_WORDS])

@@ -280,14 +280,14 @@ def _says_any(row: Row, query: words.Query) -> bool:
     """Does the message itself hold one of the words, in any of their forms? Yes where that cannot be told."""
     if not all(atom.stems for atom in query.atoms):
         return True
-    entry = stored_index_row(row, "")
+    entry = stored_index_row(row)
     said = set(words.stems(documents.searchable(entry.text, entry.extra)))
     return not said.isdisjoint(each for atom in query.atoms for each in (*atom.stems, *atom.forms))
 
 
 def _found(row: Row, query: words.Query) -> str:
     """The piece of what was indexed of a message, calls of tools included, that holds what was looked for."""
-    entry = stored_index_row(row, "")
+    entry = stored_index_row(row)
     text = documents.searchable(entry.text, entry.extra)
     start, stop = ranking.window(text, ranking.first(text, query.literal, query.stems), _EXCERPT_CHARS, query.stems)
     return f"{'…' if start else ''}{' '.join(text[start:stop].split())}{'…' if stop < len(text) else ''}"

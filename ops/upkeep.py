@@ -162,7 +162,7 @@ class Collector:
         refs = [ref for _, _, ref in blobs.refs(text)]
         if not any(ref.kind == blobs.TEXT for ref in refs) or any(self._payloads.text(ref) is None for ref in refs):
             return False
-        before = stored_index_row(self._payloads.view(row), "")
+        before = stored_index_row(self._payloads.view(row))
         with self._db.transaction():
             if not self._store.shrink(row, text):
                 return False  # another process was faster

@@ -634,7 +634,7 @@ class Search:
 # --------------------------------------------------------------------------------------------------------------- pieces
 def searchable(row: Row) -> str:
     """The text of a row that the index holds."""
-    entry = stored_index_row(row, "")
+    entry = stored_index_row(row)
     return documents.searchable(entry.text, entry.extra)
 
 

@@ -58,7 +58,6 @@ class IndexRow(NamedTuple):
     """A message to index; ``extra`` renders its tool calls, ``previous_tail`` is the end of the message before it."""
 
     store_id: int
-    conversation_id: int
     text: str
     extra: str = ""
     previous_tail: str = ""
@@ -70,38 +69,26 @@ def ending(role: str, text: str) -> str:
     return said[-CONTEXT_CHARS:] if said is text else said.rstrip()[-CONTEXT_CHARS:]
 
 
-def index_row(store_id: int, conversation_id: int, message: Message, previous_tail: str) -> IndexRow:
-    """The row of the search index for a message."""
-    return _index_row(
-        store_id, conversation_id, markers.unrecalled(message.role, message.text), message.calls, message.tool_name,
-        message.flags, previous_tail,
-    )  # fmt: skip
+def index_row(message: Message) -> IndexRow:
+    """The row of the search index for a message that has no address yet."""
+    return _index_row(0, message.role, message.text, message.calls, message.tool_name, message.flags)
 
 
-def stored_index_row(row: Row, previous_tail: str) -> IndexRow:
+def stored_index_row(row: Row, previous_tail: str = "") -> IndexRow:
     """Row of the search index from a stored row, for rebuilding the index."""
     head = row.head
-    return _index_row(
-        head.store_id, head.conversation_id, markers.unrecalled(head.role, row.text), row.calls, head.tool_name,
-        head.flags, previous_tail,
-    )  # fmt: skip
+    return _index_row(head.store_id, head.role, row.text, row.calls, head.tool_name, head.flags, previous_tail)
 
 
 def _index_row(
-    store_id: int,
-    conversation_id: int,
-    text: str,
-    calls: Sequence[ToolCall],
-    tool_name: str | None,
-    flags: int,
-    tail: str,
+    store_id: int, role: str, text: str, calls: Sequence[ToolCall], tool_name: str | None, flags: int, tail: str = ""
 ) -> IndexRow:
     if flags & Flag.OWN_TOOL:  # answers of our own tools would only find themselves
-        return IndexRow(store_id, conversation_id, "", tool_name or "")
+        return IndexRow(store_id, "", tool_name or "")
     extra = " ".join(f"{call.name} {call.arguments}" for call in calls)
     if tool_name:
         extra = f"{tool_name} {extra}"
-    return IndexRow(store_id, conversation_id, text, extra, tail)
+    return IndexRow(store_id, markers.unrecalled(role, text), extra, tail)
 
 
 Posting = tuple[int, str, str]

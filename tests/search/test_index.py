@@ -87,7 +87,7 @@ class World:
                         flags,
                     ),
                 )
-                rows.append(IndexRow(store_id, conversation, text, extra))
+                rows.append(IndexRow(store_id, text, extra))
                 self.said[store_id] = documents.searchable(text, extra)
                 ids.append(store_id)
             if not flags & Flag.FILTERED:
@@ -445,7 +445,7 @@ def test_the_index_can_be_made_again(world):
     world.say_all([("user", f"message {n} about {'apples' if n % 2 else 'pears'}") for n in range(50)])
     before = world.find("apples", limit=50)
 
-    world.index.rebuild([[IndexRow(n, 1, text) for n, text in world.said.items()]])
+    world.index.rebuild([[IndexRow(n, text) for n, text in world.said.items()]])
 
     assert world.find("apples", limit=50) == before
 
@@ -477,7 +477,7 @@ def test_an_aborted_append_leaves_no_trace_in_the_index(world):
 
     def append_and_fail():
         with world.db.transaction():
-            world.index.add(postings([IndexRow(77, 1, "a ghost")]))
+            world.index.add(postings([IndexRow(77, "a ghost")]))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
