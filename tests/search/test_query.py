@@ -406,6 +406,6 @@ def test_a_question_in_thai_is_no_name() -> None:
 )
 def test_common_words_are_told_by_a_sentence_and_amounts_by_a_sum(question: str, text: str, tells: bool) -> None:
     """A table that repeats the words says less."""
-    asked = ranking.Asked(question, dict.fromkeys(words.parse(question).any, 1.0))
+    asked = ranking.Asked(question, dict.fromkeys(words.parse(question).atoms, 1.0))
 
     assert (asked.told(asked.see(text)) > 0) == tells
