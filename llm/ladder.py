@@ -180,7 +180,8 @@ class Ladder:
 
         The extract is provisional; of records it is verified (``QUOTED``) when every model has answered and none passed.
         """
-        with self.computing if self._clock() < deadline else nullcontext():  # a compaction that is late waits for nobody
+        # A compaction that is late waits for nobody.
+        with self.computing if self._clock() < deadline else nullcontext():
             return self._summarised(task, deadline, cancelled)
 
     def _summarised(self, task: SummaryTask, deadline: float, cancelled: Callable[[], bool] | None) -> Summary:
