@@ -234,9 +234,11 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     archives = data.get("archives", {})
     if any(archives.values()):
         rows.append(("archives", ", ".join(f"{count} {state}" for state, count in archives.items())))
-    sources = (data.get("source_lineage") or {}).get("sources")
-    if sources:
-        rows.append(("sources", ", ".join(f"{name} {count}" for name, count in sources.items())))
+    lineage = data.get("source_lineage") or {}
+    if lineage.get("sources"):
+        looked = lineage["newest_messages"]
+        of = f" (of the newest {looked:,})" if looked < data["store"]["session_messages"] else ""
+        rows.append(("sources", ", ".join(f"{name} {n:,}" for name, n in lineage["sources"].items()) + of))
     rows.append(("disk", disk_said(data["disk"])))
     if inside := data.get("inside_database"):
         rows.append(("inside the database", disk_said(inside) if isinstance(inside, Mapping) else inside))

@@ -333,7 +333,7 @@ def _bar() -> Iterator[Progress]:
         def show(what: str, done: int, total: int) -> None:
             nonlocal now
             if what != now:
-                bars.reset(task, description=printable(what), total=total or None)
+                bars.reset(task, description=printable(what), total=total or None, completed=done)
                 now = what
                 bars.refresh()
             bars.update(task, completed=done, total=total or None)

@@ -146,6 +146,15 @@ def test_the_status_begins_with_the_archive(world: Home) -> None:
     assert re.fullmatch(r"  1 conversation, 1 session, \d+ messages, \d+ summar(y|ies); since \d{4}-\d\d-\d\d", first)
 
 
+def test_sources_of_a_part_say_so(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the newest messages are looked at; the number beside a source is not that of all."""
+    whole = status_text(status(world.deps()))
+    monkeypatch.setattr(status_module, "_SOURCE_ROWS", 3)
+
+    assert re.search(r"sources +cli \d+$", whole, re.MULTILINE)
+    assert re.search(r"sources +cli 3 \(of the newest 3\)$", status_text(status(world.deps())), re.MULTILINE)
+
+
 def test_asking_creates_no_file(tmp_path: Path) -> None:
     """A status on an empty home leaves it empty."""
     status(Home(tmp_path).idle())
