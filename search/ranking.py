@@ -527,7 +527,7 @@ class Pool:
             hit.weighed = [*map(operator.mul, weights, values)]
             score = sum(hit.weighed) + PHRASE_GAIN * (hit.rung == "phrase") * asked.length
             score += LITERAL_GAIN * sum(sign in seen.lowered for sign in literals) / max(1, len(literals))
-            score -= UNASKED_LOSS * (hit.rung == "near" and not asked.is_question)
+            score -= UNASKED_LOSS * (_nods(hit, seen) or (hit.rung == "near" and not asked.is_question))
             scores.append(score + (TIMELY_GAIN * when.share if when and when.covers(hit.place.at) else 0.0))
             hit.at = asked.window(seen) if seen.places else None
         if cosines is not None and kind in SEMANTIC:
@@ -682,6 +682,11 @@ def by_relevance(pool: Pool) -> list[Found]:
     replies = {hit.place.store_id: pool.reply(hit) for hit in best[:REPLIES]}
     pairs = ((hit, replies.get(hit.place.store_id)) for hit in best)
     return list({hit.place.store_id: hit for pair in pairs for hit in pair if hit is not None}.values())
+
+
+def _nods(hit: Found, seen: Seen) -> bool:
+    """A reply such as "ok": it is found by the end of the message before it, which its index row holds too."""
+    return hit.place.chars < TRIVIAL_CHARS and not seen.places and not any(map(str.isdigit, seen.text))
 
 
 def by_recency(pool: Pool) -> list[Found]:
