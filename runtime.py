@@ -43,7 +43,7 @@ from .ingest.transcript import UNSEEN, Recognised, StoredList, Transcript
 from .ledger.table import Ledger
 from .llm.breaker import Breaker, SpendGuard
 from .llm.client import HostModel
-from .llm.ladder import DAILY_LIMIT, EXTRACTIVE, SESSION, Computing, Ladder, LadderSettings
+from .llm.ladder import DAILY_LIMIT, EXTRACTIVE, SESSION, Ladder, LadderSettings
 from .ops import metrics, pull
 from .ops.costs import Costs
 from .ops.forget.retention import Schedule
@@ -203,11 +203,9 @@ class Runtime:
         self.model = HostModel(reasoning_effort=config.summary_reasoning_effort)
         self.costs = Costs(self.db, clean=self.filters.text)
         self.daily = SpendGuard(max_calls=0, max_tokens=config.summary_daily_tokens, window_s=86_400.0, clock=time.time)
-        self.computing = Computing()
         self.ladder = Ladder(
             self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count,
             daily=self.daily,
-            computing=self.computing,
             told=lambda read, written: self.costs.note(SESSION.get(), summaries=1, summary_in=read, summary_out=written),
         )  # fmt: skip
 
@@ -315,7 +313,6 @@ class Runtime:
             self.sessions,
             state,
             rough=host.rough,
-            computing=self.computing,
             clean=self.filters.clean,
             stub_chars=config.stub_min_chars,
             policy=lambda: RECALL_POLICY if config.recall_policy and not self.process.offers.section_taken else "",

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,7 +70,6 @@ class CompressPass:
         state: PresentState,
         *,
         rough: Callable[[Sequence[Mapping[str, Any]]], int],
-        computing: AbstractContextManager[None],
         clean: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]] = list,
         stub_chars: int = 4000,
         policy: Callable[[], str] = str,
@@ -81,7 +80,6 @@ class CompressPass:
         self._sessions = sessions
         self._state = state
         self._rough = rough
-        self._computing = computing
         self._clean = clean
         self._stub_chars = stub_chars
         self._policy = policy
@@ -302,8 +300,7 @@ class CompressPass:
     def _present(self, session: Session, tail_ids: Sequence[int], room_tokens: int) -> str:
         """The block of present state, for prompts that cover anything."""
         segments = [Segment(*item) for item in self._sessions.ancestry(session.conversation_id)]
-        with self._computing:
-            return self._state.block(segments, shown=tail_ids, room_tokens=room_tokens)
+        return self._state.block(segments, shown=tail_ids, room_tokens=room_tokens)
 
     def _stubs(
         self,

@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -42,8 +41,6 @@ QUOTED: Final = "quoted"
 DAILY_LIMIT: Final = "daily token limit reached"
 #: Names of the host's own auxiliary setting within the list of fallbacks.
 _HOST_NAMES: Final = frozenset({"", "auto", "default", "host"})
-#: A thread computes beside another one rather than wait longer.
-_LONGEST_TURN_S: Final = 0.3
 #: No attempt is started with less time than this left.
 _LEAST_S: Final = 1.0
 #: Below this, splitting a source that overflows is pointless: it is not the source that is too long.
@@ -110,35 +107,6 @@ class _Stop(Exception):  # noqa: N818 - not an error: time or money is over, no 
     """No further model call may be made for this chunk."""
 
 
-class Computing:
-    """Work that computes, of one thread at a time; a model call within it lets the next one in.
-
-    The interpreter runs one thread anyway, and a hook waits 5 ms for it after each of its statements: for every thread that
-    computes. No thread waits longer for its turn than it takes to make up for that.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._mine = threading.local()
-
-    def __enter__(self) -> None:
-        self._mine.taken = self._lock.acquire(timeout=_LONGEST_TURN_S)
-
-    def __exit__(self, *_: object) -> None:
-        taken, self._mine.taken = getattr(self._mine, "taken", False), False
-        if taken:
-            self._lock.release()
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Let others compute meanwhile."""
-        self.__exit__()
-        try:
-            yield
-        finally:
-            self.__enter__()
-
-
 class Ladder:
     """Summarises chunks. ``clock`` is monotonic; ``count`` estimates tokens."""
 
@@ -153,7 +121,6 @@ class Ladder:
         count: Count,
         daily: SpendGuard | None = None,
         told: Callable[[int, int], None] = lambda _read, _written: None,
-        computing: Computing | None = None,
     ) -> None:
         self._daily = daily
         self._told = told
@@ -163,7 +130,6 @@ class Ladder:
         self._spend = spend
         self._clock = clock
         self._count = count
-        self.computing = computing or Computing()
         self._windows: dict[str, int] = {}  # route: characters of the smallest prompt that overflowed it
         self._lock = threading.Lock()
 
@@ -180,11 +146,6 @@ class Ladder:
 
         The extract is provisional; of records it is verified (``QUOTED``) when every model has answered and none passed.
         """
-        # A compaction that is late waits for nobody.
-        with self.computing if self._clock() < deadline else nullcontext():
-            return self._summarised(task, deadline, cancelled)
-
-    def _summarised(self, task: SummaryTask, deadline: float, cancelled: Callable[[], bool] | None) -> Summary:
         run = _Run(Source(task), deadline, cancelled or (lambda: False), self.routes(task))
         try:
             for route in run.routes:
@@ -372,10 +333,9 @@ class Ladder:
             run.note(route, "", DAILY_LIMIT)
             raise _Stop
         try:
-            with self.computing.paused():
-                reply = self._model.complete(
-                    prompt.messages, max_tokens=max_tokens, timeout_s=min(self._settings.timeout_s, left), route=route
-                )
+            reply = self._model.complete(
+                prompt.messages, max_tokens=max_tokens, timeout_s=min(self._settings.timeout_s, left), route=route
+            )
         except SummaryTooLong:
             self._breaker.success(route)
             self._remember_window(route, len(prompt.text))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 from worlds import linear
 
 from hermes_lcm.errors import SummaryTooLong, SummaryUnavailable
-from hermes_lcm.llm import ladder as ladders
 from hermes_lcm.llm import prompts
 from hermes_lcm.llm.breaker import Breaker, SpendGuard
 from hermes_lcm.llm.client import Reply
@@ -629,49 +627,3 @@ def test_tokens_of_a_day_end_in_extracts():
     assert 1 <= len(model.asked) < 4
     assert made[-1].quality == "provisional"
     assert "daily token limit" in made[-1].checks
-
-
-# ------------------------------------------------------------------------------------------------ several threads
-def test_one_thread_computes_at_a_time_and_asks_its_model_beside_another():
-    """Threads of one process share the interpreter: each that computes is one more that a hook waits for."""
-    inside, most, gate = 0, 0, threading.Lock()
-    both = threading.Barrier(2, timeout=20)
-
-    def counted(text: str) -> int:
-        nonlocal inside, most
-        with gate:
-            inside += 1
-            most = max(most, inside)
-        time.sleep(0.002)
-        with gate:
-            inside -= 1
-        return count(text)
-
-    def together(prompt: str) -> Reply:
-        both.wait()  # broken, if the second one may not ask while the first one waits for its model
-        return Reply(honest(prompt), model="scripted")
-
-    guards = Breaker(threshold=2, cooldown_s=300, clock=float), SpendGuard(max_calls=0, window_s=60, clock=float)
-    shared = Ladder(Scripted([together]), LadderSettings(), *guards, float, count=counted)
-    made: list[Summary] = []
-    threads = [threading.Thread(target=lambda: made.append(shared.summarise(task(), deadline=LATER))) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert ([summary.quality for summary in made], most) == (["verified"] * 2, 1)
-
-
-def test_a_thread_computes_beside_one_that_takes_too_long(monkeypatch: pytest.MonkeyPatch):
-    """Taking turns is a courtesy: no compaction waits for long because another one computes."""
-    monkeypatch.setattr(ladders, "_LONGEST_TURN_S", 0.01)
-    shared = ladder(Scripted())
-    done = threading.Event()
-    with shared.computing:
-        thread = threading.Thread(target=lambda: (shared.summarise(task(), deadline=LATER), done.set()))
-        thread.start()
-        assert done.wait(20)
-    thread.join()
-    with shared.computing:
-        pass
