@@ -155,6 +155,8 @@ def _quietly(work: Callable[[], object]) -> str:
             work()
     except SystemExit as exc:
         return (said.getvalue().strip() or "Hermes refused") if exc.code else ""
+    except Exception as exc:  # noqa: BLE001 - the host's boundary: near 0.22 it looks for packages on the network here
+        return " ".join(str(exc).split()) or type(exc).__name__
     return ""
 
 

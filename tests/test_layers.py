@@ -57,6 +57,7 @@ MAY_READ_ENVIRONMENT = {"config", "host.facts"}
 MAY_CATCH_ALL = {
     *(
         "engine",
+        "host.facts",
         "host.sessions",
         "compaction.compactor",
         "plugin.registration",
