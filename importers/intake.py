@@ -103,9 +103,8 @@ class _Verdict:
     flags: dict[int, int] = field(default_factory=dict)
     rest: dict[int, str] = field(default_factory=dict)
     revises: dict[int, int] = field(default_factory=dict)  # the shortened form that is here of what comes whole
-    gone: list[int] = field(
-        default_factory=list
-    )  # rows here that the user had taken back before the other store went on
+    #: Rows here that the user had taken back before the other store went on.
+    gone: list[int] = field(default_factory=list)
 
 
 Batches = Callable[[], Iterable[Sequence[Item]]]

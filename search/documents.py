@@ -110,7 +110,7 @@ class Pieces(NamedTuple):
 
 
 def cut(row: IndexRow) -> Pieces:
-    """The pieces of a row, whatever its number will be: most of the work, and nobody need wait for it."""
+    """Pieces of an index row. They need no row number, so they are cut before the writer's lock is taken."""
     full = searchable(row.text, row.extra)
     escaped, borrows = json_begins(full), len(full) < CONTEXT_BELOW
     pieces = [(0, full)] if borrows else chunks(full)

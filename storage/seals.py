@@ -115,7 +115,7 @@ class Sealer:
         self._attached = False
 
     def attach(self) -> None:
-        """Make the triggers before the first transaction of the connection: whoever only reads needs none."""
+        """Create the seals' triggers. Called before a connection's first transaction; a connection that only reads has none."""
         if self._attached:
             return
         connection, self._attached = self._connection, True
