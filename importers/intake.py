@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import Overtaken
@@ -277,6 +277,9 @@ class Intake:
         ]  # fmt: skip
         mine = {head.store_id: Mark(head.digest, head.stored_at) for head in shown}
         came = {n: self.known[scan.keys[n]] for n in rows if self.known.get(scan.keys[n]) in mine}
+        mine.update(
+            (each, mine[each]._replace(digest=b"came %d" % each)) for each in came.values()
+        )  # and is no other one
         marks = [mine[came[n]] if n in came else Mark(scan.raw[n], scan.seen[n].at or 0.0) for n in rows]
         # What another process said meanwhile is in no list of the other store, and was not taken back for that.
         alone = not Leases(self._deps.db).has_others(WORKS_AT.format(session.session_id))
@@ -284,6 +287,7 @@ class Intake:
         woven = interleave(list(mine.values()), marks, listed)
         verdict.gone = [shown[n].store_id for n in woven.gone if alone and not shown[n].flags & HIDDEN]
         verdict.here = {rows[k]: shown[n].store_id for k, n in woven.same.items()}
+        verdict.flags.update((rows[k], Flag.UNALIGNED) for k in woven.doubtful)
         positions = [head.pos for head in heads]
         for behind, group in groupby(woven.behind.items(), key=lambda each: each[1]):
             if behind < len(shown):
@@ -291,12 +295,17 @@ class Intake:
                 _spread([rows[k] for k, _ in group], low, shown[behind].pos, positions, verdict)
         return verdict
 
-    def _listed(self, session: Session, scan: _Scan, shown: Sequence[Stored]) -> list[int]:
-        """Places of the rows here that the list with which the other store begins should show."""
+    def _listed(self, session: Session, scan: _Scan, shown: Sequence[Stored]) -> list[int] | None:
+        """Places of the rows here that the list with which the other store begins should show; None where nobody knows.
+
+        Up to a row whose own place was not proven: what is missing in front of it may be what the list goes on with.
+        """
         if scan.unknown:
-            return []
+            return None
         at = {head.store_id: n for n, head in enumerate(shown)}
-        return [at[item.store_id] for item in self._transcripts.expected(session, scan.prompt) if item.store_id in at]
+        places = [at[item.store_id] for item in self._transcripts.expected(session, scan.prompt) if item.store_id in at]
+        tail = scan.prompt.tail_ids if scan.prompt is not None else ()
+        return list(takewhile(lambda n: not shown[n].flags & Flag.UNALIGNED or shown[n].store_id in tail, places))
 
     def _pinned(
         self, keys: Sequence[str], lives: Sequence[Live], expected: Sequence[Expected]

@@ -1,23 +1,29 @@
 """
 Two records of one conversation that were kept one after the other, or in turns, as one.
 
-Pure. Equal words prove nothing: people and models repeat themselves. Rows of both that were stored at one moment with the same
-words are one row, copied; one that a copy lacked, and that was put again between the same rows, is one too. A list whose
-beginning is known shows again what the other record holds from there, up to the first difference, whatever the clocks say.
-Otherwise the order of time says how the rows lie, and a list that the host showed again is recognised by where it was stored: in
-one go, behind what the other record ends with just then, and beginning as that ends.
+Pure. The rule: a row there is a row here only where something proves it; whatever is in doubt is kept beside it, and named as
+doubtful where it belongs to a list whose beginning nobody knows. Equal words prove nothing: people and models repeat themselves.
+Proof is, in this order:
+
+1. the same words, stored at the same moment: one row, copied; and a row that a copy lacked, put again between the same rows;
+2. the list that the other record begins with, from a place that is known, up to the first difference, whatever the clocks say;
+3. a run of rows that one record stored in one go, with words among them that each record holds once only.
+
+Everything else lies in the order of time. Nothing is lost so, in whatever order records are merged; what a list of unknown
+beginning repeats in words that are said again and again is there twice.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby, pairwise, takewhile
 from math import inf
 from typing import NamedTuple
 
-#: So many rows in a row are no coincidence in the middle of a list. At its beginning one is none, where more follows.
+#: So many rows in a row are no coincidence in the middle of a list; where it begins, two are none.
 _ENOUGH = 3
 
 
@@ -32,12 +38,13 @@ class Mark(NamedTuple):
 class Woven:
     """``same``: a row there to the row here that it is. ``behind``: any other row there to how many rows here lie before it.
 
-    ``gone``: rows here that the list there did not show any more when it went on.
+    ``gone``: rows here that the list there did not show any more when it went on. ``doubtful``: rows there that may be here too.
     """
 
     same: dict[int, int] = field(default_factory=dict)
     behind: dict[int, int] = field(default_factory=dict)
     gone: list[int] = field(default_factory=list)
+    doubtful: list[int] = field(default_factory=list)
 
 
 class _Row(NamedTuple):
@@ -45,31 +52,27 @@ class _Row(NamedTuple):
     there: int | None
 
 
-def interleave(here: Sequence[Mark], there: Sequence[Mark], listed: Sequence[int] = ()) -> Woven:
+def interleave(here: Sequence[Mark], there: Sequence[Mark], listed: Sequence[int] | None = ()) -> Woven:
     """Place the rows there between the rows here. Both are in their order; so is what comes out.
 
-    ``listed``: the rows here that the list with which the other record begins should show, from its first message on.
+    ``listed``: the rows here that the list with which the other record begins should show, from its first message on; None where
+    nobody knows.
     """
     out = Woven()
     ours, others = _Record(here), _Record(there)
-    copies = _anchored(ours, others, listed)
-    copied = frozenset(copies.values())
-    thread: list[_Row] = []
-    for mine, theirs in _goes(ours, others):
-        new = list(takewhile(lambda n: n not in copied, mine))
-        _weave(thread, new, _repeated(thread, [here[n].digest for n in new], there, of_here=True), of_here=True)
-        added = list(takewhile(lambda n: n not in copies, theirs))
-        _weave(thread, added, _repeated(thread, [there[n].digest for n in added], here, of_here=False), of_here=False)
-        thread.extend(_rest(mine[len(new) :], theirs[len(added) :], copies))
+    copies = _anchored(ours, others, listed or ())
     before = 0
-    for row in thread:
-        if row.here is not None:
-            before += 1
-            if row.there is not None:
+    for mine, theirs in _goes(ours, others):
+        for row in _around(mine, theirs, copies):
+            before += row.here is not None
+            if row.there is not None and row.here is not None:
                 out.same[row.there] = row.here
-        elif row.there is not None:
-            out.behind[row.there] = before
+            elif row.there is not None:
+                out.behind[row.there] = before
     out.gone = _gone(here, there, copies, out)
+    if listed is None:
+        first = takewhile(lambda n: there[n].at == there[0].at, range(min(copies, default=len(there))))
+        out.doubtful = list(first)
     return out
 
 
@@ -106,6 +109,9 @@ class _Record:
         """Was a row stored together with one beside it?"""
         return any(row.at == self.rows[n].at for row in (*self.rows[max(0, n - 1) : n], *self.rows[n + 1 : n + 2]))
 
+    def begins_a_go(self, n: int) -> bool:
+        return self.in_a_go(n) and (n == 0 or self.rows[n - 1].at != self.rows[n].at)
+
     def hold(self, anchors: Mapping[int, float]) -> None:
         """Fixed times for some rows; each other row gets a time between its fixed neighbours."""
         low, rest = -inf, sorted(anchors.items())
@@ -123,6 +129,8 @@ def _anchored(here: _Record, there: _Record, listed: Sequence[int]) -> dict[int,
     for n, twin in _put_again(here, there, copies).items():
         copies[n], times[n] = twin, here.at[twin] if there.was_put(n) else there.at[n]
     for n, twin in _listed(here, there, _in_order(copies), listed).items():
+        copies[n], times[n] = twin, min(here.at[twin], there.at[n])
+    for n, twin in _runs(here, there, _in_order(copies)).items():
         copies[n], times[n] = twin, min(here.at[twin], there.at[n])
     copies = _in_order(copies)
     order = sorted(copies)
@@ -174,6 +182,51 @@ def _listed(here: _Record, there: _Record, copies: Mapping[int, int], listed: Se
     return out
 
 
+def _runs(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict[int, int]:
+    """Runs of equal rows, stored in one go here or there, with words among them that both records hold once only."""
+    free = _free(len(here.rows), len(there.rows), copies)
+
+    def shown(n: int, by: int) -> bool:
+        """May a list have shown this row again? Rows that were stored alone in both records were said twice."""
+        return (
+            0 <= n < len(free) and n + by in free[n] and there.rows[n].digest == here.rows[n + by].digest
+            and (there.in_a_go(n) or here.in_a_go(n + by))
+        )  # fmt: skip
+
+    once = _once(here.rows)
+    out: dict[int, int] = {}
+    for digest, n in _once(there.rows).items():
+        by = once.get(digest, -1) - n
+        if n in out or not shown(n, by):
+            continue
+        first = last = n
+        while shown(first - 1, by):
+            first -= 1
+        while shown(last + 1, by):
+            last += 1
+        begins = first == 0 or here.begins_a_go(first + by)
+        if last - first + 1 >= (_ENOUGH - 1 if begins else _ENOUGH):
+            out.update((k, k + by) for k in range(first, last + 1))
+    return out
+
+
+def _free(here: int, there: int, copies: Mapping[int, int]) -> list[range]:
+    """Rows here that each row there may be, between the copies around it."""
+    out: list[range] = []
+    low = 0
+    for n, twin in [*sorted(copies.items()), (there, here)]:
+        out += [range(low, twin)] * (n - len(out))
+        out += [range(0)]
+        low = twin + 1
+    return out[:there]
+
+
+def _once(rows: Sequence[Mark]) -> dict[bytes, int]:
+    """Words that a record holds once only, and where."""
+    often = Counter(row.digest for row in rows)
+    return {row.digest: n for n, row in enumerate(rows) if often[row.digest] == 1}
+
+
 def _goes(here: _Record, there: _Record) -> Iterator[tuple[list[int], list[int]]]:
     """Rows that were stored at one moment, here and there, in the order of time."""
     every = [(at, mine, n) for mine, record in ((True, here), (False, there)) for n, at in enumerate(record.at)]
@@ -182,8 +235,8 @@ def _goes(here: _Record, there: _Record) -> Iterator[tuple[list[int], list[int]]
         yield [n for _, mine, n in both if mine], [n for _, mine, n in both if not mine]
 
 
-def _rest(mine: Sequence[int], theirs: Sequence[int], copies: Mapping[int, int]) -> Iterator[_Row]:
-    """Rows of one moment from the first that both have: each record keeps its order around those."""
+def _around(mine: Sequence[int], theirs: Sequence[int], copies: Mapping[int, int]) -> Iterator[_Row]:
+    """Rows of one moment: each record keeps its order around those that both have."""
     at = {row: n for n, row in enumerate(mine)}
     done = 0
     for n in theirs:
@@ -225,34 +278,3 @@ def _longest(values: Sequence[float]) -> set[int]:
         kept.add(n)
         n = back[n]
     return kept
-
-
-def _repeated(
-    thread: Sequence[_Row], shown: Sequence[bytes], others: Sequence[Mark], *, of_here: bool
-) -> tuple[int, int]:
-    """(from where on, how many) of rows that were stored in one go repeat the end of what the other record holds alone."""
-    alone: list[bytes] = []  # the last one first
-    for row in reversed(thread):
-        mine, theirs = (row.here, row.there) if of_here else (row.there, row.here)
-        if mine is not None or theirs is None or len(alone) == len(shown):
-            break
-        alone.append(others[theirs].digest)
-    best = (0, 0)
-    for end in (n for n, digest in enumerate(shown) if alone and digest == alone[0]):
-        count = sum(
-            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(alone, reversed(shown[: end + 1]), strict=False))
-        )
-        start = end + 1 - count
-        if count > best[1] and (count >= _ENOUGH or (start == 0 and (len(shown) > 1 or len(thread) == 1))):
-            best = (start, count)
-    return best
-
-
-def _weave(thread: list[_Row], rows: Sequence[int], repeats: tuple[int, int], *, of_here: bool) -> None:
-    """Put rows that were stored in one go behind the others; those that repeat the end are that end."""
-    start, count = repeats
-    made = [_Row(n, None) if of_here else _Row(None, n) for n in rows]
-    end = thread[len(thread) - count :]
-    del thread[len(thread) - count :]
-    one = [_Row(n, row.there) if of_here else _Row(row.here, n) for n, row in zip(rows[start:], end, strict=False)]
-    thread += [*made[:start], *one, *made[start + count :]]

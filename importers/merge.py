@@ -62,6 +62,25 @@ def merge(deps: Access, other: Access) -> Merged:
     return _Merge(deps, other).run()
 
 
+def is_known(deps: Access, other: Access) -> bool:
+    """Is every prompt here whose record a list there began with? Otherwise another stand-in may bring it."""
+    rows = other.db.query("SELECT store_id FROM messages WHERE flags & ?", (Flag.IMPORTED,))
+    records = (row.text for row in other.store.legible([row[0] for row in rows])[0] if read_context(row.text))
+    return all(_prompt_of(deps, text) is not None for text in records)
+
+
+def _prompt_of(deps: Access, text: str) -> Assembly | None:
+    """The prompt here whose record a text is."""
+    context = read_context(text)
+    owner = deps.sessions.nonce_owner(context.nonce) if context is not None else None
+    if context is None or owner is None:
+        return None
+    digest = context_digest(text)
+    prompt = deps.dag.prompt_of(context.assembly_id, digest, [owner])
+    same = prompt is not None and prompt.conversation_id == owner and prompt.digest in (b"", digest)
+    return prompt if same else None
+
+
 class _Merge:
     def __init__(self, deps: Access, other: Access) -> None:
         self._deps, self._other = deps, other
@@ -223,12 +242,8 @@ class _Merge:
     def _note_records(self, conversation: int, rows: Sequence[Row]) -> None:
         """A record of a prompt of ours that was kept there as text: what it covers, the prompts that were built there cover."""
         for row in rows:
-            context = read_context(row.text) if row.head.flags & Flag.IMPORTED else None
-            owner = self._deps.sessions.nonce_owner(context.nonce) if context is not None else None
-            if context is None or owner is None:
-                continue
-            prompt = self._deps.dag.prompt_of(context.assembly_id, context_digest(row.text), [owner])
-            if prompt is not None and prompt.conversation_id == owner:
+            prompt = _prompt_of(self._deps, row.text) if row.head.flags & Flag.IMPORTED else None
+            if prompt is not None:
                 self._before.setdefault(conversation, {}).update(dict.fromkeys(prompt.roots))
 
     # -- summaries ----------------------------------------------------------------------------------

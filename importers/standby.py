@@ -13,7 +13,7 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
@@ -29,7 +29,7 @@ from ..storage.meta import Health
 from ..storage.opened import in_memory, is_memory, stand_in
 from ..storage.upgrade import BACKUPS
 from .adopt import adopt_beside, exchange, is_earlier, parts_on
-from .merge import Merged, merge
+from .merge import Merged, is_known, merge
 
 if TYPE_CHECKING:
     from ..recall.access import Access
@@ -286,20 +286,42 @@ class Standby:
         with suppress(StoreError):  # whoever needs it meets that
             self._db.open()  # another file may have come in its place, and what was in this one beside it
         left = [path for path in standby.free(self._db.path, self._db.file) if path != but]
-        merged = [self._merge_one(path) for path in left]
-        whole = all(merged)
+        mine = [standby.claimed(self._db.path, path) for path in left]
+        gone = all(now or not was.exists() for was, now in zip(left, mine, strict=True))  # else somebody has it again
+        merged = [self._merge_one(path) for path in self._in_turn([*filter(None, mine)], last=but is None)]
+        whole = gone and all(merged)
         if not whole:
             self._later()
         elif left:
             self._health.resolved(TOPIC)
         return whole
 
+    def _in_turn(self, left: Sequence[Path], *, last: bool) -> Iterator[Path]:
+        """Stand-ins, the oldest first; but one that begins with a prompt which is not here waits for that which may bring it.
+
+        ``last``: nothing else is to come, so those that nothing explains come at the end.
+        """
+        waiting = [*left]
+        while waiting:
+            known = next(filter(self._is_known, waiting), None) if len(waiting) > 1 or not last else waiting[0]
+            if known is None and not last:
+                return
+            path = known or waiting[0]
+            waiting.remove(path)
+            yield path
+
+    def _is_known(self, path: Path) -> bool:
+        """Does a stand-in go on from what is here? One that cannot be read waits for nothing."""
+        there = Database(path)
+        try:
+            return is_known(self._deps(), parts_on(self._deps(), there, ready=False))
+        except _NOT_MERGED:
+            return True
+        finally:
+            there.close()
+
     def _merge_one(self, path: Path) -> bool:
-        """Merge a stand-in that nobody has open; False: not now, and status says why."""
-        mine = standby.claimed(self._db.path, path)
-        if mine is None:
-            return not path.exists()  # another process has it now
-        path = mine
+        """Merge a stand-in of this process that nobody has open; False: not now, and status says why."""
         try:
             with self._db.alone():
                 self._keep(path, self._merge(path))
@@ -319,7 +341,7 @@ class Standby:
                 held.open()  # what is in memory lives as long as a connection
                 self._db.use(self._db.path)
                 self._db.open()
-                self._merge_left(but=file)  # first: lists that the stand-in saw go on from what was said before it
+                self._merge_left(but=file)  # first: lists that this one saw go on from what was said before it
                 done = self._merge(file)
             except _NOT_MERGED as exc:
                 logger.warning("%s cannot be merged yet: %s", file, exc)

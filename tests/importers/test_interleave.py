@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
-from itertools import pairwise, permutations
+from itertools import accumulate, pairwise, permutations
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from hermes_lcm.importers.interleave import Mark, interleave
 
 
-def woven(here: Sequence[Mark], there: Sequence[Mark], listed: Sequence[int] = ()) -> list[Mark]:
+def woven(here: Sequence[Mark], there: Sequence[Mark], listed: Sequence[int] | None = ()) -> list[Mark]:
     """The rows of both in their order."""
     found = interleave(here, there, listed)
     new: dict[int, list[Mark]] = {}
@@ -164,22 +163,38 @@ def test_three_stand_ins_are_merged_in_any_order() -> None:
         assert said(out) == b"a b c d e f g h".split()
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_parts_of_a_conversation_are_one_conversation(seed: int) -> None:
-    """Two parts that overlap in any order, or many as they come."""
-    chance = random.Random(seed)
-    often = (b"yes", b"done")  # what a user and an assistant say again and again
-    words = [chance.choice([often[n % 2], b"%d" % n, b"%d" % n]) for n in range(chance.randrange(12, 80))]
-    count = 2 if seed % 2 else chance.randrange(3, 6)
-    cuts = [0, *sorted(chance.sample(range(1, len(words)), count - 1)), len(words)]
-    parts = []
-    for start, end in pairwise(cuts):
-        first = max(0, start - chance.choice([2, 3, 8])) if start else 0
-        parts.append([Mark(words[n], 100.0 + max(n, start)) for n in range(first, end)])
-    if count == 2 and chance.random() < 0.5:
-        parts.reverse()
-    out: list[Mark] = []
-    for part in parts:
-        out = woven(out, part)
+def parts(sizes: Sequence[int], words: Sequence[bytes], overlap: int) -> list[list[Mark]]:
+    """A conversation in parts. Each begins with a list that shows some of what was said before, of which nobody knows where."""
+    out = []
+    for start, end in pairwise(accumulate(sizes, initial=0)):
+        first = max(0, start - overlap) if start else 0
+        out.append([Mark(words[n], float(max(n, start))) for n in range(first, end)])
+    return out
 
-    assert said(out) == words
+
+SIZES = st.lists(st.integers(3, 15), min_size=2, max_size=5)
+
+
+@given(sizes=SIZES, overlap=st.integers(2, 9), data=st.data())
+def test_parts_in_any_order_lose_nothing(sizes: list[int], overlap: int, data: st.DataObject) -> None:
+    """What is said once only tells where a part belongs. A single row proves nothing, so it may be there twice."""
+    words = [b"%d" % n for n in range(sum(sizes))]
+    out: list[Mark] = []
+    for part in data.draw(st.permutations(parts(sizes, words, overlap))):
+        out = woven(out, part, None)
+
+    assert list(dict.fromkeys(said(out))) == words
+    assert len(out) < len(words) + len(sizes)
+
+
+@given(sizes=SIZES, overlap=st.integers(2, 9), data=st.data())
+def test_words_that_are_said_again_and_again_prove_nothing(sizes: list[int], overlap: int, data: st.DataObject) -> None:
+    """In whatever order parts are merged, no row is taken for another one that says the same; such lists are named."""
+    out: list[Mark] = []
+    all_ = [part for part in parts(sizes, [b"yes", b"done"] * sum(sizes), overlap) if len(part) > 3]
+    for part in data.draw(st.permutations(all_)):
+        doubtful = interleave(out, part, None).doubtful
+        assert doubtful == [n for n, row in enumerate(part) if row.at == part[0].at]
+        out = woven(out, part, None)
+
+    assert len(out) == sum(map(len, all_))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from worlds.breaking import Host, lost_or_doubled, valid
 from worlds.earlier import used
-from worlds.process import WAIT_S, Chat, chat, texts, tokens_of
+from worlds.process import WAIT_S, Chat, chat, reload, texts, tokens_of
 
 from hermes_lcm import runtime
 from hermes_lcm.config import Config
@@ -464,6 +464,28 @@ def test_a_file_that_cannot_be_saved_at_once_is_saved_later(
 
 def out_of_room(*_: Any, **__: Any) -> None:
     raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("late", ["20990101", "20000101"])
+def test_stand_ins_that_wait_together_are_merged_as_they_follow_each_other(outage: Outage, late: str) -> None:
+    """By the prompts that their lists begin with, not by what a clock said: the second one goes on from a prompt of the first."""
+    mend = no_header(outage.db)
+    outage.turns(60, first=100)
+    outage.host.close()
+    (first,) = outage.standbys()
+    kept = first.rename(outage.home / "kept")
+    outage.host, outage.live = Host(outage.home), reload(outage.live)
+    outage.turns(3, first=200)
+    outage.host.close()
+    kept.rename(outage.db.with_name(f"lcm.standby-{late}-000000-1-999999.db"))
+    mend()
+    outage.host = Host(outage.home)
+    outage.turns(1, first=300)
+
+    assert outage.standbys() == []
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert [texts([row.stored_json])[0] for row in thread(outage.host)] == texts(outage.said)
+    assert outage.host.gaps(outage.live) == (0, 0)
 
 
 def test_a_stand_in_that_lost_its_sessions_doubles_nothing(outage: Outage) -> None:
