@@ -1,6 +1,6 @@
 // Search: the answers of lcm_grep, with filters, and why each hit stands where it stands.
 
-import { Button, Notice, Panel, ask, h, useState, useWords } from "./sdk.mjs";
+import { Button, Notice, Panel, ask, h, useEffect, useState, useWords } from "./sdk.mjs";
 
 const EMPTY = { query: "", where: "all", role: "", sort: "relevance", mode: "", time_from: "", time_to: "" };
 
@@ -10,7 +10,6 @@ export function Search({ place, go, mode, profile }) {
   const [found, setFound] = useState(null);
   const [error, setError] = useState("");
   const [busy, setBusy] = useState(false);
-  if (mode !== "full") return h(Notice, null, w.say("mode.hidden"));
   const set = (name) => (event) => setForm({ ...form, [name]: event.target.value });
   const search = (cursor) => {
     setBusy(true);
@@ -19,10 +18,12 @@ export function Search({ place, go, mode, profile }) {
       .then((answer) => setFound((before) => (cursor ? { ...answer, results: [...before.results, ...answer.results] } : answer)), (why) => setError(why.message))
       .finally(() => setBusy(false));
   };
+  useEffect(() => { if (mode === "full" && form.query) search(); }, []); // a link, or Back from a hit
+  if (mode !== "full") return h(Notice, null, w.say("mode.hidden"));
   const choice = (name, values) => h("label", null, w.say(`search.${name}`), " ",
     h("select", { value: form[name], onChange: set(name) }, values.map((value) => h("option", { key: value, value }, w.say(`search.${name}.${value || "any"}`)))));
   return h(Panel, { title: w.say("view.search") },
-    h("form", { role: "search", onSubmit: (event) => { event.preventDefault(); search(); } },
+    h("form", { role: "search", onSubmit: (event) => { event.preventDefault(); go({ q: form.query }); search(); } },
       h("div", { className: "lcm-row" },
         h("input", { type: "search", "aria-label": w.say("search.words"), placeholder: w.say("search.words"), value: form.query, onChange: set("query") }),
         h("button", { type: "submit", className: "lcm-button strong", disabled: busy || !form.query.trim() }, w.say("search.go"))),

@@ -129,6 +129,15 @@ def test_a_search_tells_why(page: Browser) -> None:
     assert page.sees("What is known about it")
     assert "8042" in page.text()
 
+    page.js("history.back()")
+    page.sees("Why here:")
+
+
+def test_a_link_with_words_searches(page: Browser) -> None:
+    """Nobody presses a button for what the address already says."""
+    go(page, view="search", session="hostile", q="nginx_proxy 8042")
+    assert page.sees("Why here:")
+
 
 def test_two_prompts_are_compared(page: Browser) -> None:
     """What the model saw at the first, and what changed to the second."""
