@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import FleetError, NotFound
 from ..ops import backup
 from ..ops.retention import HOUR_S
-from ..storage import durable, files
+from ..storage import disk, files
 from ..storage.files import Progress, silent
 from ..storage.meta import Meta
 from .objects import Objects, cipher, objects_of
@@ -89,7 +89,7 @@ def fetch(member: Member, deps: Access, name: str = "", progress: Progress = sil
         _store(deps).get_file(found.object, sealed)
         if not _unseal(sealed, opened, bytes.fromhex(found.key)) or _sha256(opened) != found.sha256:
             raise FleetError(f"the copy {found.name} is not what was stored", "fetch an older one by its name")
-        durable.sync(opened)
+        disk.sync(opened)
         opened.replace(target)
     return target
 

@@ -23,7 +23,7 @@ from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most
 from ..ops.render import counted, few
 from ..records import Flag
 from ..session import LOST_ID, Session
-from ..storage import durable, files
+from ..storage import disk, files
 from ..storage.files import Progress, silent
 from ..storage.foreign import HOST, Foreign
 from ..text import content
@@ -100,7 +100,7 @@ def apply(deps: Access, named: str = "", progress: Progress = silent) -> Rescue:
     fresh = done.path.with_name(f".{done.path.name}.{os.getpid()}.rescued")
     files.discard(fresh)
     try:
-        _write(deps, done, durable.private(fresh), progress)
+        _write(deps, done, disk.private(fresh), progress)
         files.seal(fresh)
         if done.state == _DAMAGED:
             files.refuse_shared(done.path)

@@ -25,8 +25,8 @@ from ..ops.backup import prune_stand_ins
 from ..ops.survey import readable
 from ..storage import files, standby
 from ..storage.connection import Database
+from ..storage.disk import in_memory, is_memory, stand_in
 from ..storage.meta import Health
-from ..storage.opened import in_memory, is_memory, stand_in
 from ..storage.upgrade import BACKUPS
 from .adopt import adopt_beside, exchange, is_earlier, parts_on
 from .merge import Merged, is_known, merge

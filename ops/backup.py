@@ -27,7 +27,7 @@ from typing import Any
 from ..errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError, StoreTooNew, StoreTooOld
 from ..recall.access import Access
 from ..records import Flag
-from ..storage import durable, files
+from ..storage import disk, files
 from ..storage.connection import Database
 from ..storage.files import Facts, Progress, silent
 from ..storage.foreign import HOST, Foreign
@@ -243,12 +243,12 @@ def copy_to(deps: Access, made: Made, folder: Path) -> tuple[Path, tuple[Path, .
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copyfile(made.path, durable.private(partial))
-        durable.sync(partial)
+        shutil.copyfile(made.path, disk.private(partial))
+        disk.sync(partial)
         if digest_of(partial) != digest_of(made.path):
             raise StoreError(f"{folder}: the copy is not what was copied; that disk, or the way to it, changes bytes")
         partial.replace(target)
-        durable.sync(folder)
+        disk.sync(folder)
     except OSError as exc:
         raise StoreError(f"{target}: {exc.strerror or exc}; the backup itself is {made.path}") from exc
     finally:
@@ -354,9 +354,9 @@ def _copied(deps: Access, target: Path, progress: Progress, *, with_files: bool 
             packed.replace(partial)
         if problems:
             target = target.with_name(target.name.replace(target.suffix, f".unsound{target.suffix}"))
-        durable.sync(partial)
+        disk.sync(partial)
         partial.replace(target)
-        durable.sync(target.parent)
+        disk.sync(target.parent)
     except (StoreError, OSError) as exc:
         raise _not_written(exc, target) from exc
     finally:
@@ -367,10 +367,10 @@ def _copied(deps: Access, target: Path, progress: Progress, *, with_files: bool 
 
 def _not_written(exc: StoreError | OSError, target: Path) -> StoreError:
     """Why there is no backup; nothing else was changed."""
-    if isinstance(exc, StoreError) and not durable.no_room(target.parent):
+    if isinstance(exc, StoreError) and not disk.no_room(target.parent):
         return exc
     said = StoreError(
-        f"{target}: the copy could not be written: {durable.no_room(target.parent) or exc}; nothing was changed"
+        f"{target}: the copy could not be written: {disk.no_room(target.parent) or exc}; nothing was changed"
     )
     said.remedy = f"make room where {target.parent} is (or raise the limit), then run the command again"
     return said
@@ -422,7 +422,7 @@ def digest_of(path: Path) -> str | None:
 def _pack(target: Path, copy: Path, folder: Path, facts: Facts) -> None:
     """One archive of a copy and its payload files; first of all what it is."""
     about = json.dumps(asdict(facts)).encode("utf-8")
-    with tarfile.open(durable.private(target), "w") as archive:
+    with tarfile.open(disk.private(target), "w") as archive:
         member = tarfile.TarInfo(_ABOUT)
         member.size = len(about)
         archive.addfile(member, io.BytesIO(about))
@@ -448,7 +448,7 @@ def _database_in(path: Path) -> Iterator[Path]:
         return
     copy = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with tarfile.open(path) as archive, durable.private(copy).open("wb") as out:
+        with tarfile.open(path) as archive, disk.private(copy).open("wb") as out:
             found = archive.extractfile(_COPY)
             if found is not None:
                 shutil.copyfileobj(found, out)
@@ -473,7 +473,7 @@ def _unpack_files(path: Path, folder: Path) -> None:
                 continue
             data = archive.extractfile(member)
             if data is not None:
-                durable.write(target, data.read(), within=folder)
+                disk.write(target, data.read(), within=folder)
 
 
 def _missing_payloads(deps: Access, facts: Facts, source: Path) -> tuple[str, ...]:
@@ -618,7 +618,7 @@ def restore(deps: Access, name: str, progress: Progress = silent) -> Restore:
         progress("copying", 0, 0)
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _database_in(plan.source) as copy:
-            shutil.copyfile(copy, durable.private(fresh))
+            shutil.copyfile(copy, disk.private(fresh))
         files.upgraded(fresh, beside=(plan.source, database))
         _unpack_files(plan.source, deps.payloads.folder)
         files.exchange(deps.db, fresh, kept if database.exists() and database.stat().st_size else None)

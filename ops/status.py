@@ -23,7 +23,7 @@ from ..config import KNOBS, MODE_SETTINGS, Config, setting_text
 from ..errors import LcmError, StoreCorrupt, StoreError, worded
 from ..recall import mapping
 from ..recall.access import Access
-from ..storage import durable
+from ..storage.disk import full_disk
 from ..storage.meta import Meta
 from ..text.redact import CATALOGUE
 from . import costs, presets
@@ -514,7 +514,7 @@ def problems(deps: Access, database: Mapping[str, Any]) -> list[dict[str, Any]]:
             {"topic": "database", "severity": "error", "message": database["error"], "remedy": database["remedy"]}
         )
     folder = deps.db.path.parent
-    if full := deps.db.only_read or (deps.db.exists and durable.full_disk(folder)):
+    if full := deps.db.only_read or (deps.db.exists and full_disk(folder)):
         message = f"{folder}: {full}; what is stored can be read, nothing new is stored in the file"
         out.append({"topic": "disk", "severity": "error", "message": message, "remedy": deps.db.way_to_write})
     note = context_note(deps)

@@ -29,22 +29,11 @@ from ..errors import (
     StoreTooNew,
     StoreTooOld,
 )
-from . import changes, durable, schema, seals, upgrade
+from . import changes, disk, schema, seals, upgrade
+from .disk import Identity, Translated, identity_of, is_memory, memory_uri, translate, without_room
 from .foreign import refuse_foreign
 from .long_reads import LongReads, OwnReader
-from .opened import (
-    Identity,
-    Left,
-    Translated,
-    drop_index,
-    has_lost_log,
-    has_removed_index,
-    identity_of,
-    is_memory,
-    memory_uri,
-    translate,
-    without_room,
-)  # fmt: skip
+from .opened import Left, drop_index, has_lost_log, has_removed_index
 
 try:
     import fcntl
@@ -123,7 +112,7 @@ class Database:
         self._sealer: seals.Sealer | None = None
         self._long_reads = LongReads(self.path)
         self._opened: Identity | None = None
-        self._log = durable.SharedSync(self._log_name)
+        self._log = disk.SharedSync(self._log_name)
         self._left = Left(self.path, self.path)
         #: What was found wrong with the file when it was opened again, in words; for whoever is told that it was opened.
         self.notice = ""
@@ -325,7 +314,7 @@ class Database:
                 drop_index(self.file)
             writer, reader, opened = self._connections(wait_ms)
         self._writer, self._reader, self._opened = writer, reader, opened
-        self._log = durable.SharedSync(self._log_name)
+        self._log = disk.SharedSync(self._log_name)
         self._known = True
         if self.file == self.path:
             self._left.forget()
@@ -703,7 +692,7 @@ class Database:
         """A consistent copy through SQLite's backup API, on connections of its own."""
         with Translated(target):
             source = sqlite3.connect(self._reading_uri(), uri=True, isolation_level=None)
-            copy = sqlite3.connect(target if target.exists() else durable.private(target))
+            copy = sqlite3.connect(target if target.exists() else disk.private(target))
             end = self._clock() + BACKUP_S
 
             def told(_status: int, left: int, pages: int) -> None:

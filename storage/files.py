@@ -25,10 +25,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
-from . import durable, leaves, seals, upgrade
+from . import disk, leaves, seals, upgrade
 from . import schema as migrations
 from .connection import Database, Params, refuse_other_kinds
-from .opened import translate, without_room
+from .disk import translate, without_room
 from .packing import unpack, unpack_block
 from .schema import TABLES
 
@@ -261,7 +261,7 @@ def seal(path: Path) -> None:
         with closing(_connect(path, "mode=rw")) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")
         path.chmod(0o600)
-        durable.sync(path)
+        disk.sync(path)
 
 
 def copy_raw(path: Path, target: Path) -> None:
@@ -271,7 +271,7 @@ def copy_raw(path: Path, target: Path) -> None:
             source = path.with_name(path.name + suffix)
             if suffix != "-shm" and source.exists():  # a shared-memory index is rebuilt, and wrong for a copy
                 copy = target.with_name(target.name + suffix)
-                shutil.copy2(source, durable.private(copy))
+                shutil.copy2(source, disk.private(copy))
                 copy.chmod(0o600)
 
 
@@ -290,12 +290,12 @@ def exchange(db: Database, new: Path, kept: Path | None) -> None:
             if kept is not None and damaged:
                 copy_raw(path, kept)
             elif kept is not None:
-                durable.second_name(path, kept)
-        durable.sync(new)
+                disk.second_name(path, kept)
+        disk.sync(new)
         for suffix in _SIDE_FILES:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         new.replace(path)
-        durable.sync(path.parent)
+        disk.sync(path.parent)
 
 
 def _alone(path: Path) -> bool:
@@ -384,7 +384,7 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
                 connection.execute("ROLLBACK")
             raise
         if logged and changed:
-            durable.sync(path.with_name(path.name + "-wal"))
+            disk.sync(path.with_name(path.name + "-wal"))
         return changed
 
 

@@ -1,128 +1,21 @@
 """
-File behind a connection: its name, which file that is, its errors, and what becomes of one that was left.
+File that was left: a connection shows still what was deleted or replaced, or lost its log, while it was in use.
 
-A file that was deleted or replaced, or that lost its log, while it was in use is shown by an open connection still: this module
-owns that connection until what only it shows is saved, under the file's own name where that is free, else as a stand-in, which is
-merged like any other. Errors of SQLite, and of the file, become ours by result code: what SQLite says is for people.
+Owns that connection until what only it shows is saved, under the file's own name where that is free, else as a stand-in, which is
+merged like any other.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing, suppress
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
-from ..errors import Exchanged, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
-from . import durable
-
-_MEMORY: Final = ":memory:"
-_MEMORIES: Final = itertools.count(1)
-_STAND_INS: Final = itertools.count(1)
-
-
-def in_memory() -> Path:
-    """A name that no other database of this process has: what is stored under it lives as long as a connection to it."""
-    return Path(f"{_MEMORY}{os.getpid()}-{next(_MEMORIES)}")
-
-
-def is_memory(file: Path) -> bool:
-    """Is this no file, but memory of this process?"""
-    return str(file).startswith(_MEMORY)
-
-
-def memory_uri(file: Path) -> str:
-    """Name under which SQLite opens such memory."""
-    return f"file:lcm-{file.name.removeprefix(_MEMORY)}?mode=memory&cache=shared"
-
-
-def without_room(file: Path) -> str:
-    """Options of SQLite to read a file whose disk is full: no side file grows, and what its log holds is read, too."""
-    log = file.with_name(file.name + "-wal")
-    if not (log.exists() and log.stat().st_size):
-        return "mode=ro&immutable=1"
-    file.with_name(file.name + "-shm").touch(0o600)  # its index is made in memory, and only the name must be there
-    return "mode=ro&readonly_shm=1"
-
-
-def stand_in(database: Path, now: float) -> Path:
-    """A name for a file that stands in for a database, in the order of time; it says which process it is of.
-
-    None is given out twice: what was merged of a file is noted under its name.
-    """
-    stem = f"{database.stem}.standby-{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}"
-    names = (database.with_name(f"{stem}-{n}-{os.getpid()}.db") for n in _STAND_INS)
-    return next(path for path in names if not os.path.lexists(path))  # SQLite would follow a link that leads nowhere
-
-
-class Translated:
-    """Errors of SQLite and of the file become ours. Without state: one serves all statements of a database, nested ones too."""
-
-    __slots__ = ("_moved", "_on_busy", "_path")
-
-    def __init__(
-        self, path: Path, on_busy: Callable[[], None] | None = None, *, moved: Callable[[], bool] = lambda: False
-    ) -> None:
-        self._path = path
-        self._on_busy = on_busy
-        self._moved = moved
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, _: object) -> None:
-        if exc is None:
-            return
-        if isinstance(exc, sqlite3.Error) and self._moved():
-            raise Exchanged(
-                f"{self._path} or its log was exchanged while it was in use ({exc}); it is read again"
-            ) from exc
-        if isinstance(exc, sqlite3.Error):
-            error = translate(exc, self._path)
-            if self._on_busy is not None and isinstance(error, StoreBusy):
-                self._on_busy()
-            raise error from exc
-        if isinstance(exc, UnicodeDecodeError):  # of the list of tables, or of a row
-            raise StoreCorrupt(
-                f"{self._path}: text in it is not UTF-8 ({exc.reason} {exc.object[exc.start]:#x})"
-            ) from exc
-        if isinstance(exc, (UnicodeEncodeError, OverflowError)):
-            raise StoreError(f"{self._path}: a value that SQLite cannot hold ({exc})") from exc
-        if isinstance(exc, OSError):
-            of = StoreFull if exc.errno == 28 else StoreReadOnly if exc.errno in (13, 30, 1) else StoreError
-            raise of(f"{self._path}: {exc.strerror or exc}") from exc
-
-
-def translate(exc: sqlite3.Error, path: Path) -> StoreError:
-    """SQLite's error as one of ours, by result code (the text is for people)."""
-    code = getattr(exc, "sqlite_errorcode", None)
-    primary = code & 0xFF if isinstance(code, int) else -1
-    said = f"{path}: {exc}"
-    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreBusy(said)
-    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
-        return StoreReadOnly(said)
-    if primary == sqlite3.SQLITE_CANTOPEN:
-        return StoreReadOnly(said)
-    if primary == sqlite3.SQLITE_FULL:
-        return StoreFull(said)
-    if primary == sqlite3.SQLITE_NOTADB:
-        return StoreCorrupt(f"{said} (is LCM_DATABASE_PATH right? Otherwise its first bytes are damaged)")
-    if primary == sqlite3.SQLITE_CORRUPT or "Could not decode to UTF-8" in said:
-        return StoreCorrupt(said)  # Python has no code for a text that is none
-    if primary == sqlite3.SQLITE_IOERR:
-        full = durable.no_room(path.parent)
-        return (
-            StoreFull(f"{said}: {full}") if full else StoreError(f"{said} ({getattr(exc, 'sqlite_errorname', code)})")
-        )
-    return StoreError(said)
-
+from .disk import Identity, identity_of, stand_in
 
 #: What cannot be saved for so long is given up: the file that has its name now works.
 GIVE_UP_S = 60.0
@@ -132,35 +25,6 @@ _TABLES = (
     "SELECT node_id, text FROM nodes",
     "SELECT assembly_id FROM assemblies",
 )
-
-
-class Identity(NamedTuple):
-    """Identity of an open file, its write-ahead log and its index; 0: none."""
-
-    process: int
-    device: int
-    file: int
-    log: int
-    shared: int
-
-
-def identity_of(file: Path) -> Identity | None:
-    """The file and the log that have these names now; None without a file."""
-    name = str(file)
-    if name.startswith(_MEMORY):
-        return Identity(os.getpid(), 0, int(name.rpartition("-")[2]), 1, 1)
-    try:
-        found = os.stat(name)
-    except OSError:
-        return None
-    return Identity(os.getpid(), found.st_dev, found.st_ino, _number(f"{name}-wal"), _number(f"{name}-shm"))
-
-
-def _number(file: str) -> int:
-    try:
-        return os.stat(file).st_ino
-    except OSError:
-        return 0
 
 
 def has_lost_log(file: Path) -> bool:

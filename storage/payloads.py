@@ -24,7 +24,7 @@ from typing import Final
 from ..records import Flag, Row
 from ..text import blobs, content
 from ..text.blobs import Ref
-from . import durable
+from . import disk
 from .connection import Database
 from .meta import Health
 from .packing import counted, deflated
@@ -88,13 +88,13 @@ class Payloads:
         path = self.path(ref.sha)
         try:
             if not path.exists():
-                durable.write(path, _deflated(raw, kind), within=self.folder)
+                disk.write(path, _deflated(raw, kind), within=self.folder)
         except OSError as exc:
             self._health.degraded(
                 TOPIC,
                 f"{path.parent}: {exc.strerror or exc}; payloads stay in the database",
                 severity="warning",
-                remedy=durable.remedy(exc),
+                remedy=disk.remedy(exc),
             )
             return None
         self._health.resolved(TOPIC)
@@ -265,7 +265,7 @@ class Payloads:
         with self._lock:
             for sha in gone:
                 self._cache.pop(sha, None)
-                durable.erase(self.path(sha))
+                disk.erase(self.path(sha))
         with self._db.transaction():
             self._db.executemany("DELETE FROM payloads WHERE sha = ?", [(sha,) for sha in gone])
 

@@ -20,7 +20,8 @@ from urllib.parse import quote
 from ..errors import StoreError
 from . import files, schema
 from .connection import Database
-from .opened import has_removed_index, stand_in
+from .disk import stand_in
+from .opened import has_removed_index
 
 #: Tables of one conversation, those first to which others refer, with the column that says whose a row is.
 _OWNED: Final = (

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from ..errors import StoreBusy, StoreCorrupt
-from . import durable, schema
-from .opened import translate
+from . import disk, schema
+from .disk import translate
 from .packing import LARGE_BYTES, pack
 
 logger = logging.getLogger("hermes_lcm")
@@ -217,9 +217,9 @@ def _backed_up(connection: sqlite3.Connection, path: Path, folders: Sequence[Pat
             bring_home(copy, folders)
             copy.execute("COMMIT")
             _verify(connection, copy, path)
-        durable.sync(partial)
+        disk.sync(partial)
         partial.replace(target)
-        durable.sync(folder)
+        disk.sync(folder)
     finally:
         for left in (partial, journal):
             left.unlink(missing_ok=True)

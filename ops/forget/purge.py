@@ -22,7 +22,7 @@ from ...llm.extract import digest, target_tokens
 from ...llm.source import Source
 from ...records import ARCHIVE_RUNG, Flag, Message, Node, Row, SourceLine, Stored, SummaryTask
 from ...search.documents import STORE_ID_SQL
-from ...storage import durable, files
+from ...storage import disk, files
 from ...storage.files import Progress, silent
 from ...storage.foreign import HOST, Foreign
 from ...store import MessageStore
@@ -230,7 +230,7 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent, others: O
     done.conversations = sweep(deps, progress)
     for path in planned.copies:
         done.removed.append((path.name, backup.digest_of(path) or ""))
-        durable.erase(path)
+        disk.erase(path)
     deps.health.resolved(TOPIC)
     deps.health.save()
     done.backup = backup.back_up(deps, progress).path
@@ -250,7 +250,7 @@ def follow(deps: Access, rows: Sequence[int], nodes: Sequence[int]) -> Plan:
     if planned.rows or late:
         empty(deps, [store_id for store_id in rows if store_id not in planned.held] if late else planned.rows)
     for path in planned.copies:
-        durable.erase(path)
+        disk.erase(path)
     return planned
 
 

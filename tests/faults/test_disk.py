@@ -10,7 +10,7 @@ from faults.test_sweeps import ALL, BASE, FIRST, healed
 from worlds.breaking import Host, with_new
 from worlds.process import Chat, Script
 
-from hermes_lcm.storage import durable
+from hermes_lcm.storage import disk
 
 WAYS = [(1, errno.EIO, False), (1, errno.ENOSPC, True)]
 CASES = [
@@ -24,7 +24,7 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.at, self.code, self.lasting, self.seen = 0, 0, False, 0
-        monkeypatch.setattr(durable, "sync", self.sync)
+        monkeypatch.setattr(disk, "sync", self.sync)
 
     def arm(self, at: int, code: int, lasting: bool) -> None:
         self.at, self.code, self.lasting, self.seen = at, code, lasting, 0

@@ -30,7 +30,7 @@ from hermes_lcm.ops.status import status
 from hermes_lcm.recall.access import Access
 from hermes_lcm.records import Flag, Row, Scope
 from hermes_lcm.search import query as text_words
-from hermes_lcm.storage import durable, foreign
+from hermes_lcm.storage import disk, foreign
 from hermes_lcm.storage.connection import Database
 from hermes_lcm.storage.payloads import folder_of
 
@@ -504,7 +504,7 @@ def test_killed_around_the_swap_one_of_the_two_is_there(
     plugin.close()
 
     def work() -> None:
-        where = durable if step in ("second_name", "sync") else adopt.files
+        where = disk if step in ("second_name", "sync") else adopt.files
         monkeypatch.setattr(where, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         adopt.adopt(terminal(tmp_path), None, None)
 

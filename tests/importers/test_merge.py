@@ -20,7 +20,7 @@ from hermes_lcm.importers import intake
 from hermes_lcm.importers.ledger import Ledger
 from hermes_lcm.ingest.ingestor import WORKS_AT
 from hermes_lcm.storage import leases
-from hermes_lcm.storage.opened import stand_in
+from hermes_lcm.storage.disk import stand_in
 
 SAID = 12
 ALL = "SELECT store_id FROM messages ORDER BY pos, seq"

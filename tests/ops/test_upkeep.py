@@ -14,7 +14,7 @@ from worlds.process import WAIT_S, World, chat
 
 from hermes_lcm.errors import StoreError
 from hermes_lcm.runtime import Process
-from hermes_lcm.storage import connection, durable
+from hermes_lcm.storage import connection, disk
 from hermes_lcm.storage.connection import WORTH_LOG_BYTES, Database
 
 OTHER = """
@@ -181,13 +181,13 @@ def test_commits_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """Before and after folding, once others see them (``World`` switches that off, so it is not used here)."""
     db = Database(tmp_path / "lcm.db")
     db.open()
-    plain, synced = durable.sync, list[tuple[str, int]]()
+    plain, synced = disk.sync, list[tuple[str, int]]()
 
     def sync(path: Path) -> None:
         plain(path)
         synced.append((path.name, len(db.query("SELECT 1 FROM meta WHERE key LIKE 'told%'"))))
 
-    monkeypatch.setattr(durable, "sync", sync)
+    monkeypatch.setattr(disk, "sync", sync)
     for n in range(2):
         with db.transaction():
             db.execute("INSERT INTO meta(key, value) VALUES (?, '1')", (f"told{n}",))

@@ -24,10 +24,10 @@ from worlds.process import WAIT_S, World, chat, run, texts
 
 from hermes_lcm import errors
 from hermes_lcm.storage import connection as connection_module
-from hermes_lcm.storage import durable, files, schema, seals
+from hermes_lcm.storage import disk, files, schema, seals
 from hermes_lcm.storage.connection import Database, Databases
+from hermes_lcm.storage.disk import in_memory
 from hermes_lcm.storage.meta import Health
-from hermes_lcm.storage.opened import in_memory
 from hermes_lcm.storage.schema import APPLICATION_ID, VERSION
 
 HERE = Path(__file__).resolve().parents[1]
@@ -194,7 +194,7 @@ def test_others_write_while_a_rewrite_waits_for_the_disk(db: Database, monkeypat
             synced.append(path.name)
             note(db, "b")
 
-    monkeypatch.setattr(durable, "sync", sync)
+    monkeypatch.setattr(disk, "sync", sync)
     changed = files.rewrite(db.path, [("UPDATE meta SET value = ? WHERE key = 'a'", ("y",))])
     found = notes(db)
     db.close()
@@ -223,7 +223,7 @@ def test_a_transaction_reads_what_it_has_written(db: Database) -> None:
 def test_others_write_while_a_transaction_waits_for_the_disk(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """And those who were done before the disk was asked share one wait."""
     db.open()
-    plain, asked, go_on, syncs = durable.sync, threading.Event(), threading.Event(), list[Path]()
+    plain, asked, go_on, syncs = disk.sync, threading.Event(), threading.Event(), list[Path]()
 
     def sync(path: Path) -> None:
         syncs.append(path)
@@ -231,7 +231,7 @@ def test_others_write_while_a_transaction_waits_for_the_disk(db: Database, monke
         assert go_on.wait(WAIT_S)
         plain(path)
 
-    monkeypatch.setattr(durable, "sync", sync)
+    monkeypatch.setattr(disk, "sync", sync)
     threads = [threading.Thread(target=note, args=(db, f"k{n}"), daemon=True) for n in range(6)]
     threads[0].start()
     assert asked.wait(WAIT_S)
@@ -250,9 +250,9 @@ def test_others_write_while_a_transaction_waits_for_the_disk(db: Database, monke
 
 def test_a_disk_that_refuses_is_told_to_all_who_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system tells it once only: the next call would succeed."""
-    log = durable.SharedSync(tmp_path / "log")
+    log = disk.SharedSync(tmp_path / "log")
     numbers = [log.wrote() for _ in range(3)]
-    monkeypatch.setattr(durable, "sync", broken := Mock(side_effect=[OSError(5, "Input/output error"), None]))
+    monkeypatch.setattr(disk, "sync", broken := Mock(side_effect=[OSError(5, "Input/output error"), None]))
     told = [suppressed(lambda n=n: log.wait(n)) for n in numbers]  # type: ignore[misc]
     after = suppressed(lambda: log.wait(log.wrote()))
 
@@ -263,16 +263,16 @@ def test_a_thread_that_is_interrupted_while_it_waits_for_the_disk_keeps_no_other
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has settled nothing: whoever comes next asks the disk, for both."""
-    log = durable.SharedSync(tmp_path / "log")
+    log = disk.SharedSync(tmp_path / "log")
     first, second = log.wrote(), log.wrote()
     monkeypatch.setattr(
-        durable, "sync", disk := Mock(side_effect=[KeyboardInterrupt, OSError(5, "Input/output error")])
+        disk, "sync", refuses := Mock(side_effect=[KeyboardInterrupt, OSError(5, "Input/output error")])
     )
     with pytest.raises(KeyboardInterrupt):
         log.wait(first)
     told = run(lambda: suppressed(lambda: log.wait(second)), lambda: suppressed(lambda: log.wait(first)))
 
-    assert (told, disk.call_count) == ([5, 5], 2)
+    assert (told, refuses.call_count) == ([5, 5], 2)
 
 
 def test_a_process_that_may_open_no_file_more_goes_on(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,12 +299,12 @@ def test_a_process_that_may_open_no_file_more_goes_on(db: Database, monkeypatch:
 def test_a_database_in_memory_waits_for_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor for the folder that the process happens to be in."""
     memory = Database(in_memory())
-    monkeypatch.setattr(durable, "sync", disk := Mock(side_effect=OSError(5, "Input/output error")))
+    monkeypatch.setattr(disk, "sync", refuses := Mock(side_effect=OSError(5, "Input/output error")))
     note(memory, "a")
     found = notes(memory)
     memory.close()
 
-    assert (found, disk.call_count) == (["a"], 0)
+    assert (found, refuses.call_count) == (["a"], 0)
 
 
 def suppressed(does: Callable[[], object]) -> int | None:

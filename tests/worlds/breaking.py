@@ -22,7 +22,7 @@ from typing import Any
 
 from hermes_lcm import command, runtime
 from hermes_lcm.ingest.transcript import Transcript
-from hermes_lcm.storage.durable import SharedSync
+from hermes_lcm.storage.disk import SharedSync
 from hermes_lcm.text import content, markup
 from worlds.process import Chat, Script, digests
 from worlds.recall import as_json

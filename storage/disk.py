@@ -1,0 +1,292 @@
+"""
+Files on the disk: their names, which file has a name now, its errors, and how one is whole once it was written.
+
+Errors of SQLite, and of the file, become ours by result code: what SQLite says is for people. Nothing of what is in a file.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ..errors import Exchanged, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+
+try:
+    import resource
+except ImportError:  # no such limits there
+    resource = None  # type: ignore[assignment]
+
+_FULL_BYTES = 1_000_000
+_ZEROS = 1 << 20
+_MEMORY: Final = ":memory:"
+_MEMORIES: Final = itertools.count(1)
+_STAND_INS: Final = itertools.count(1)
+
+
+def in_memory() -> Path:
+    """A name that no other database of this process has: what is stored under it lives as long as a connection to it."""
+    return Path(f"{_MEMORY}{os.getpid()}-{next(_MEMORIES)}")
+
+
+def is_memory(file: Path) -> bool:
+    """Is this no file, but memory of this process?"""
+    return str(file).startswith(_MEMORY)
+
+
+def memory_uri(file: Path) -> str:
+    """Name under which SQLite opens such memory."""
+    return f"file:lcm-{file.name.removeprefix(_MEMORY)}?mode=memory&cache=shared"
+
+
+def without_room(file: Path) -> str:
+    """Options of SQLite to read a file whose disk is full: no side file grows, and what its log holds is read, too."""
+    log = file.with_name(file.name + "-wal")
+    if not (log.exists() and log.stat().st_size):
+        return "mode=ro&immutable=1"
+    file.with_name(file.name + "-shm").touch(0o600)  # its index is made in memory, and only the name must be there
+    return "mode=ro&readonly_shm=1"
+
+
+def stand_in(database: Path, now: float) -> Path:
+    """A name for a file that stands in for a database, in the order of time; it says which process it is of.
+
+    None is given out twice: what was merged of a file is noted under its name.
+    """
+    stem = f"{database.stem}.standby-{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}"
+    names = (database.with_name(f"{stem}-{n}-{os.getpid()}.db") for n in _STAND_INS)
+    return next(path for path in names if not os.path.lexists(path))  # SQLite would follow a link that leads nowhere
+
+
+class Identity(NamedTuple):
+    """Identity of an open file, its write-ahead log and its index; 0: none."""
+
+    process: int
+    device: int
+    file: int
+    log: int
+    shared: int
+
+
+def identity_of(file: Path) -> Identity | None:
+    """The file and the log that have these names now; None without a file."""
+    name = str(file)
+    if name.startswith(_MEMORY):
+        return Identity(os.getpid(), 0, int(name.rpartition("-")[2]), 1, 1)
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    return Identity(os.getpid(), found.st_dev, found.st_ino, _number(f"{name}-wal"), _number(f"{name}-shm"))
+
+
+def _number(file: str) -> int:
+    try:
+        return os.stat(file).st_ino
+    except OSError:
+        return 0
+
+
+class Translated:
+    """Errors of SQLite and of the file become ours. Without state: one serves all statements of a database, nested ones too."""
+
+    __slots__ = ("_moved", "_on_busy", "_path")
+
+    def __init__(
+        self, path: Path, on_busy: Callable[[], None] | None = None, *, moved: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._path = path
+        self._on_busy = on_busy
+        self._moved = moved
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, _: object) -> None:
+        if exc is None:
+            return
+        if isinstance(exc, sqlite3.Error) and self._moved():
+            raise Exchanged(
+                f"{self._path} or its log was exchanged while it was in use ({exc}); it is read again"
+            ) from exc
+        if isinstance(exc, sqlite3.Error):
+            error = translate(exc, self._path)
+            if self._on_busy is not None and isinstance(error, StoreBusy):
+                self._on_busy()
+            raise error from exc
+        if isinstance(exc, UnicodeDecodeError):  # of the list of tables, or of a row
+            raise StoreCorrupt(
+                f"{self._path}: text in it is not UTF-8 ({exc.reason} {exc.object[exc.start]:#x})"
+            ) from exc
+        if isinstance(exc, (UnicodeEncodeError, OverflowError)):
+            raise StoreError(f"{self._path}: a value that SQLite cannot hold ({exc})") from exc
+        if isinstance(exc, OSError):
+            of = StoreFull if exc.errno == 28 else StoreReadOnly if exc.errno in (13, 30, 1) else StoreError
+            raise of(f"{self._path}: {exc.strerror or exc}") from exc
+
+
+def translate(exc: sqlite3.Error, path: Path) -> StoreError:
+    """SQLite's error as one of ours, by result code (the text is for people)."""
+    code = getattr(exc, "sqlite_errorcode", None)
+    primary = code & 0xFF if isinstance(code, int) else -1
+    said = f"{path}: {exc}"
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreBusy(said)
+    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        return StoreReadOnly(said)
+    if primary == sqlite3.SQLITE_CANTOPEN:
+        return StoreReadOnly(said)
+    if primary == sqlite3.SQLITE_FULL:
+        return StoreFull(said)
+    if primary == sqlite3.SQLITE_NOTADB:
+        return StoreCorrupt(f"{said} (is LCM_DATABASE_PATH right? Otherwise its first bytes are damaged)")
+    if primary == sqlite3.SQLITE_CORRUPT or "Could not decode to UTF-8" in said:
+        return StoreCorrupt(said)  # Python has no code for a text that is none
+    if primary == sqlite3.SQLITE_IOERR:
+        full = no_room(path.parent)
+        return (
+            StoreFull(f"{said}: {full}") if full else StoreError(f"{said} ({getattr(exc, 'sqlite_errorname', code)})")
+        )
+    return StoreError(said)
+
+
+class SharedSync:
+    """Disk waits of threads that write to one file in turns: one of them waits for all that were done before it began."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._turn = threading.Condition()
+        self._written = self._settled = self._failed = 0
+        self._error: tuple[int | None, str | None] = (None, None)
+        self._syncing = False
+
+    def wrote(self) -> int:
+        """Number of a write that is done; the caller lets nobody else write meanwhile."""
+        self._written += 1
+        return self._written
+
+    def wait(self, number: int) -> None:
+        """Until this write is on the disk. Raises OSError where the disk refused it."""
+        with self._turn:
+            while self._settled < number and self._syncing:
+                self._turn.wait()
+            if number <= self._settled:
+                if number <= self._failed:
+                    raise OSError(*self._error)
+                return
+            self._syncing, until = True, self._written
+        settled, error = 0, None
+        try:
+            error, settled = self._refused(), until
+        finally:  # a thread that is interrupted settles nothing: the next one asks the disk
+            with self._turn:
+                self._syncing, self._settled = False, max(self._settled, settled)
+                if error is not None:
+                    self._failed, self._error = settled, (error.errno, error.strerror)
+                self._turn.notify_all()
+        if error is not None:
+            raise error
+
+    def _refused(self) -> OSError | None:
+        try:
+            sync(self._path)
+        except FileNotFoundError:  # SQLite has removed it: what it held is in the database by now, on the disk
+            return None
+        except OSError as exc:
+            if exc.errno not in (errno.EMFILE, errno.ENFILE) or not hasattr(os, "sync"):
+                return exc
+            os.sync()  # a process that may open nothing more writes on over what it has open
+        return None
+
+
+def write(path: Path, data: bytes, *, within: Path) -> None:
+    """Write a file under another name, then let it take its place: nobody sees half of it. ``within``: the outermost folder."""
+    _make(path.parent, within)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def remedy(exc: OSError) -> str:
+    """Advice about a file that could not be written."""
+    return "free disk space" if exc.errno in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable for this user"
+
+
+def no_room(folder: Path) -> str:
+    """Why nothing more can be written there: a full disk or a limit of this process; "" where neither is known."""
+    if resource is not None and (limit := resource.getrlimit(resource.RLIMIT_FSIZE)[0]) != resource.RLIM_INFINITY:
+        return f"this process may write no file of more than {limit:,} bytes (file size limit)"
+    return full_disk(folder)
+
+
+def full_disk(folder: Path) -> str:
+    """Room on the disk of a folder, in words, where it is little; "" where it is enough, or not known."""
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return ""
+    return f"the disk is full ({free:,} bytes are free)" if free < _FULL_BYTES else ""
+
+
+def erase(path: Path) -> None:
+    """Fill a file with zeros, then remove it; one that is not there is no error."""
+    try:
+        with path.open("r+b") as file:
+            size = os.fstat(file.fileno()).st_size
+            for at in range(0, size, _ZEROS):
+                file.write(bytes(min(_ZEROS, size - at)))
+            file.flush()
+            os.fsync(file.fileno())
+    except FileNotFoundError:
+        return
+    path.unlink()
+
+
+def second_name(path: Path, other: Path) -> None:
+    """Give a file another name that stays when the first one goes, even if the machine stops then."""
+    try:
+        os.link(path, other)
+    except OSError:  # a file system without hard links
+        shutil.copy2(path, other)
+        sync(other)
+    sync(other.parent)
+
+
+def private(path: Path) -> Path:
+    """An empty file that its owner alone can read, made before anything is written into it."""
+    path.unlink(missing_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    return path
+
+
+def sync(path: Path) -> None:
+    """Write a file through to the disk, or the names in a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        getattr(os, "fdatasync", os.fsync)(handle)  # without the time of the last change, where there is such a call
+    finally:
+        os.close(handle)
+
+
+def _make(folder: Path, within: Path) -> None:
+    """A folder for its owner alone, and those above it up to ``within``."""
+    missing = [each for each in (folder, *folder.parents) if each.is_relative_to(within) and not each.is_dir()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        each.chmod(0o700)
+        sync(each.parent)
