@@ -223,7 +223,7 @@ class Runtime:
             return None
         member = Member(self.db, config.fleet_dsn, self._parts, self.health)
         return Background(
-            member, self.health, days=config.fleet_pull_days, ready=lambda: self.db.path.exists() and not self.standby.engaged,
+            member, self.health, days=config.fleet_pull_days, ready=lambda: self.db.path.exists() and not self.db.stands_in,
             changed=self._others_wrote, give_way=self.foreground.give_way,
         )  # fmt: skip
 
@@ -352,7 +352,7 @@ class Runtime:
             db.notice = ""
         self._sessions.clear()
         self.ingest.forget_all()
-        if self.standby.engaged:
+        if self.db.stands_in:
             return  # what breaker and calibration know is true of any file
         self.breaker.load(self.health.kept_state(_BREAKER))
         self.spend.load(self.health.kept_state(_SPEND))
@@ -411,7 +411,9 @@ class Runtime:
 
     def _index_waiting(self, *, seconds: float = SEARCH_WAITS_S) -> int:
         """Index what waits for it, for so many seconds; how many messages wait still."""
-        left = self.standby.copy_more(seconds=seconds) + self.view_store.index_waiting(seconds=seconds)
+        left = (self.standby.copy_more(seconds=seconds) if self.db.stands_in else 0) + self.view_store.index_waiting(
+            seconds=seconds
+        )
         if not left:
             self.health.resolved(_UNREAD)
         return left
@@ -432,7 +434,7 @@ class Runtime:
         if known is not None:
             return known
         was = self.db.identity
-        self.standby.copy(session_id)
+        self._bring(session_id)
         found = self.sessions.find(session_id) or self._open(session_id)
         if was is None or was == self.db.identity:  # or it is of a file that another thread has just left
             self._sessions[session_id] = found
@@ -440,8 +442,13 @@ class Runtime:
 
     def find_session(self, session_id: str) -> Session | None:
         """The session if anything of it is stored."""
-        self.standby.copy(session_id)
+        self._bring(session_id)
         return self._sessions.get(session_id) or self.sessions.find(session_id)
+
+    def _bring(self, session_id: str) -> None:
+        """Bring a conversation over into what stands in for the database."""
+        if self.db.stands_in:
+            self.standby.copy(session_id)
 
     def stored(self, session_id: str) -> Session | None:
         """The session, if anything of it is stored and the database can be read."""
@@ -480,7 +487,7 @@ class Runtime:
     def _open(self, session_id: str) -> Session:
         facts = self._pending.get(session_id) or Pending()
         for other in filter(None, (facts.parent, facts.carry_from)):
-            self.standby.copy(other)
+            self._bring(other)
         parent = self.sessions.find(facts.parent) if facts.parent else None
         opened = self.sessions.open(
             session_id,
@@ -693,8 +700,9 @@ class Runtime:
     def outlasting(self, work: Callable[[], T]) -> T:
         """Work with the database, done again with a stand-in where it cannot be used, or with memory."""
         for _ in range(_TRIES):
-            self.standby.settle()
-            was = self.standby.file
+            if (done := self.standby.settled) is None or done != self.db.identity or not self.db.is_current:
+                self.standby.settle()
+            was = self.db.in_use
             try:
                 return work()
             except StoreError as exc:
@@ -707,7 +715,7 @@ class Runtime:
         self._note_past(session_id, messages)
         began = time.perf_counter()
         with self.db.steady():  # what is read, and what is written then, is of one file
-            if not self.standby.looked:
+            if self.standby.settled != self.db.identity and not self.standby.looked:
                 raise Overtaken(f"{self.path} was exchanged just now")
             session = self.session(session_id)
             source = source or session.platform or UNKNOWN_SOURCE

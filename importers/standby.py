@@ -62,7 +62,8 @@ class Standby:
         self._db, self._deps, self._health = db, deps, health
         self._lock = threading.RLock()
         self._looked: object = None  # the same, whether or not all of them could be merged
-        self._settled: object = None  # the file whose left-over stand-ins were looked for
+        #: Identity of the file whose left-over stand-ins are merged.
+        self.settled: object = None
         self._reason: type[StoreError] | None = None
         self._seen: object = None  # what the file looked like when it failed
         self._wait_s, self._not_before = _FIRST_WAIT_S, 0.0
@@ -75,14 +76,9 @@ class Standby:
         self._left, self._told_at = 0, 0.0
         self._told: dict[str, str] = {}  # sessions whose user knows of the stand-in
 
-    @property
-    def engaged(self) -> bool:
-        """Is something else than the database in use?"""
-        return self._db.file is not self._db.path
-
     def of_database(self, deps: Access) -> Access:
         """Access to the database itself, not to its stand-in."""
-        if not self.engaged:
+        if not self._db.stands_in:
             return deps
         database = Database(self._db.path)
         database.reads_when_full = True
@@ -94,34 +90,29 @@ class Standby:
 
     def news(self, session_id: str) -> str:
         """One line for the user of a session, once: that something stands in for the database, or does no longer."""
-        if self.engaged and session_id not in self._told:
+        if self._db.stands_in and session_id not in self._told:
             where = "memory" if is_memory(self._db.file) else self._db.file.name
             way_out = (self._reason or StoreError).remedy
             self._told[session_id] = where
             said = (
                 f"its database {self._db.path.name} cannot be used: {way_out}; everything is kept in {where} meanwhile"
             )
-        elif not self.engaged and session_id in self._told:
+        elif not self._db.stands_in and session_id in self._told:
             said = f"its database works again, and what was kept in {self._told.pop(session_id)} is in it"
         else:
             return ""
         return f"[The conversation archive asks you to begin your answer with one line for the user: {said}.]"
 
     # -- taking it ------------------------------------------------------------------------------------
-    @property
-    def file(self) -> object:
-        """The file in use; another one with the same name is another one."""
-        return self._db.file, self._db.identity
-
     def takes_over(self, error: StoreError, was: object) -> bool:
-        """Is it worth while to do again what failed? ``was``: the ``file`` that was in use when it began.
+        """Is it worth while to do again what failed? ``was``: what was ``in_use`` when it began.
 
         A stand-in is taken where the file in use cannot be used; where it stood in already, what is left is memory.
         """
         if isinstance(error, Overtaken) or isinstance(error.__cause__, _OF_A_VALUE):
             return False
         with self._lock, self._db.alone():
-            if self.file != was and self._db.is_open:
+            if self._db.in_use != was and self._db.is_open:
                 return True  # another thread was faster, or somebody exchanged the file
             return not is_memory(self._db.file) and self._take(error)
 
@@ -130,7 +121,7 @@ class Standby:
         if source == self._db.path:
             self._reason, self._seen = type(error), self._look()  # not the error: it holds on to whatever met it
             self._wait_s, self._not_before = _FIRST_WAIT_S, 0.0
-        chosen = [] if self.engaged else self._files()
+        chosen = [] if self._db.stands_in else self._files()
         for file in (*chosen, in_memory()):
             try:
                 self._begin(file, source)
@@ -179,7 +170,7 @@ class Standby:
 
     def copy(self, session_id: str) -> None:
         """Bring the conversation of a session over from the file that cannot be used, as far as it can be read; once."""
-        if not self.engaged or session_id in self._copied:
+        if session_id in self._copied:
             return
         with self._lock:
             self._copied.add(session_id)
@@ -194,8 +185,6 @@ class Standby:
 
     def copy_more(self, *, seconds: float) -> int:
         """Bring other sessions over, the newest first, for so many seconds; how many are left."""
-        if not self.engaged:
-            return 0
         if self._adopting is not None and self._adopting.is_alive():
             self._adopting.join(seconds)
             return self._left
@@ -221,7 +210,7 @@ class Standby:
         tried = self._adopting is not None and not self._adopting.is_alive()
         if (
             tried
-            and self.engaged
+            and self._db.stands_in
             and not is_memory(self._db.file)
             and time.monotonic() >= self._not_before
             and is_earlier(self._db.path)
@@ -234,10 +223,10 @@ class Standby:
             with self._db.steady():
                 done = adopt_beside(deps, self._progress)
             with self._lock, self._db.alone():
-                if self.engaged:
+                if self._db.stands_in:
                     exchange(deps, done)
         except (LcmError, OSError) as exc:
-            if self.engaged:
+            if self._db.stands_in:
                 self._health.degraded(ADOPTION, exc, severity="warning")
                 self._later()
             return
@@ -260,26 +249,24 @@ class Standby:
 
     # -- giving it back -------------------------------------------------------------------------------
     def settle(self) -> None:
-        """Merge what stood in, if the database works (again). Costs nothing where there is nothing to do; never raises."""
-        waits = self._looked == self._db.identity and time.monotonic() < self._not_before
-        idle = self._settled == self._db.identity or waits
-        if not self.engaged and self._db.is_current and idle:
+        """Merge what stood in, if the database works (again). Never raises. Not needed for a current file that is ``settled``."""
+        if self._looked == self._db.identity and time.monotonic() < self._not_before and self._db.is_current:
             return
         with self._lock:  # while another thread merges: what this one is to store belongs behind that
-            if self.engaged:
+            if self._db.stands_in:
                 self._come_back()
                 self._adopt_again()
-            elif self._settled == self._db.identity and self._db.is_current:
+            elif self.settled == self._db.identity and self._db.is_current:
                 return
-            if not self.engaged:
+            if not self._db.stands_in:
                 whole = self._merge_left()
                 self._looked = self._db.identity
-                self._settled = self._looked if whole else None
+                self.settled = self._looked if whole else None
 
     @property
     def looked(self) -> bool:
         """Was it looked for stand-ins of the file that is open now?"""
-        return self.engaged or self._looked == self._db.identity
+        return self._db.stands_in or self._looked == self._db.identity
 
     def _merge_left(self, *, but: Path | None = None) -> bool:
         """Merge the stand-ins that ended processes left beside the database, and what was saved of files that were replaced."""

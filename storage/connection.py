@@ -241,6 +241,16 @@ class Database:
         return self._opened
 
     @property
+    def stands_in(self) -> bool:
+        """Is something else in use than the file of ``path``?"""
+        return self.file is not self.path
+
+    @property
+    def in_use(self) -> tuple[Path, Identity | None]:
+        """The file in use; another one with the same name is another one."""
+        return self.file, self._opened
+
+    @property
     def is_current(self) -> bool:
         """Is the open file still the one with its name?"""
         return self._opened is not None and self._opened == self._identity()

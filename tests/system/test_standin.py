@@ -389,7 +389,7 @@ def test_two_profiles_in_memory_see_nothing_of_each_other(
     for profile in profiles:
         profile.path.rmdir()
         profile.ingest_list("s", said[profiles.index(profile)])
-        assert not profile.standby.engaged
+        assert not profile.db.stands_in
     assert [profile.store.count() for profile in profiles] == [len(messages) for messages in said]
 
 
@@ -572,7 +572,7 @@ def count(db: sqlite3.Connection, *tables: str) -> tuple[int, ...]:
 
 
 def adopted(host: Host) -> bool:
-    return not host.runtime.standby.engaged
+    return not host.runtime.db.stands_in
 
 
 def wait(until: Callable[[], bool]) -> None:
