@@ -177,8 +177,8 @@ class MessageStore:
                 elif ready.later:
                     later.append(store_id)
                 tail = ready.end
-            self._index.add(sorted(entries, key=itemgetter(0)))
-            self._index.waiting.add(later)
+            self._index.documents.add(sorted(entries, key=itemgetter(0)))
+            self._index.documents.postpone(later)
             self._flag(retract, add=Flag.RETRACTED)
             self._flag(restore, remove=Flag.RETRACTED)
             self._keep_end(conversation_id, ids, rows)
@@ -298,7 +298,7 @@ class MessageStore:
     # -- behind the turn ------------------------------------------------------------------------------
     def index_waiting(self, *, seconds: float = SEARCH_WAITS_S) -> int:
         """Index large messages of the last turns for so many seconds; how many wait still. Raises StoreError."""
-        return self._index.catch_up(self.late_entry, seconds=seconds)
+        return self._index.documents.catch_up(self.late_entry, seconds=seconds)
 
     def late_entry(self, store_id: int) -> IndexRow | None:
         """The index entry of a message that waits; None when it is gone. Raises StoreCorrupt when it cannot be read."""
@@ -310,7 +310,7 @@ class MessageStore:
     def fold_index(self) -> None:
         """Make the search index a little smaller."""
         with self._db.transaction():
-            self._index.fold()
+            self._index.documents.fold()
 
     # -- reading ------------------------------------------------------------------------------------
     def last_seq(self, conversation_id: int) -> int:
@@ -556,8 +556,8 @@ class MessageStore:
                 last = rows[-1].store_id if rows else last
             if more:
                 yield []
-        self._index.waiting.remove(None)
-        self._index.waiting.add(damaged)
+        self._index.documents.stop_waiting(None)
+        self._index.documents.postpone(damaged)
 
     def _index_row(self, row: Row, ends: dict[int, str]) -> IndexRow:
         entry = stored_index_row(row, ends.get(row.head.conversation_id, ""))

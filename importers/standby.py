@@ -179,7 +179,7 @@ class Standby:
                 return
             deps = self._deps()
             with self._db.transaction():
-                deps.index.waiting.add(found.messages)
+                deps.index.documents.postpone(found.messages)
                 for node_id, conversation_id, text in found.nodes:
                     deps.node_index.add(node_id, conversation_id, text)
 

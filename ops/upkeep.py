@@ -150,7 +150,9 @@ class Collector:
     def collect(self, *, after: int = 0) -> tuple[int, int]:
         """Shrink some rows behind a store id: (how many, the last one that was looked at; 0 when there are no more)."""
         ids = self._store.collectable(after=after, limit=_ROWS)
-        summarised = self._dag.summarised(ids) - {*self._index.waiting.ids()}  # not indexed yet: nothing to exchange
+        summarised = self._dag.summarised(ids) - {
+            *self._index.documents.waiting()
+        }  # not indexed yet: nothing to exchange
         rows, _ = self._store.legible([n for n in ids if n in summarised])  # a damaged one is never collected
         count = sum(self._shrink(row) for row in rows)
         return count, ids[-1] if len(ids) == _ROWS else 0
@@ -166,8 +168,8 @@ class Collector:
         with self._db.transaction():
             if not self._store.shrink(row, text):
                 return False  # another process was faster
-            if self._index.holds(before):  # a rebuild without its file has indexed the placeholder already
-                self._index.exchange(before, before._replace(text=blobs.names(text)))
+            if self._index.documents.holds(before):  # a rebuild without its file has indexed the placeholder already
+                self._index.documents.exchange(before, before._replace(text=blobs.names(text)))
         return True
 
 

@@ -1,8 +1,8 @@
 """
 Documents of the search index: the words and pieces that it gets of a message, and which messages it gets later.
 
-Pure but for ``Waiting``, which keeps the list of messages that are not indexed yet as a fact of the database. Large ones are
-stored in their turn and indexed behind it.
+Pure but for ``Documents``, which writes them; the list of messages that are not indexed yet is a fact of the database. Large
+ones are stored in their turn and indexed behind it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from ..errors import StoreCorrupt
 from ..records import Flag, Message, Row, ToolCall
-from ..storage.connection import Database
+from ..storage.connection import Database, marks, padded
 from ..storage.meta import Meta
 from ..text import markers
-
-T = TypeVar("T")
 
 CONTEXT_CHARS = 150
 CONTEXT_BELOW = 200  # longer messages speak for themselves; their context would only make the index larger
 
 _WAITING = "index_waiting"
+_FOLDED_PAGES = 300  # some milliseconds
 _LIST = "SELECT value FROM meta WHERE key = ?"
 
 #: Pieces of one message in the search index, at most.
@@ -128,27 +127,51 @@ def _read(piece: str, escaped: int) -> str:
     return piece if escaped >= len(piece) else piece[:escaped] + unescaped(piece[escaped:])
 
 
-class Waiting:
-    """Messages that are stored and not indexed yet."""
+class Documents:
+    """The documents of the message index, as they are written; and the messages that are stored and not indexed yet."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._meta = Meta(db)
 
-    def ids(self) -> list[int]:
-        """Their store ids."""
+    def add(self, entries: Sequence[Posting]) -> None:
+        """Index messages, inside the caller's transaction."""
+        self._db.executemany("INSERT INTO message_index(rowid, text, context) VALUES (?, ?, ?)", entries)
+
+    def exchange(self, before: IndexRow, after: IndexRow) -> None:
+        """Index other words for a message, inside the caller's transaction. ``before``: exactly what was indexed."""
+        self._db.executemany(
+            "INSERT INTO message_index(message_index, rowid, text, context) VALUES ('delete', ?, ?, ?)",
+            postings([before]),
+        )
+        self.add(postings([after]))
+
+    def holds(self, row: IndexRow) -> bool:
+        """Does the index hold as many pieces of a message as it has, inside the caller's transaction?"""
+        numbers = padded([number for number, _, _ in postings([row])])
+        sql = f"SELECT count(*) FROM message_index_docsize WHERE id IN ({marks(len(numbers))})"
+        return bool(self._db.fetch(sql, numbers)[0][0] == len({*numbers} - {None}))
+
+    def fold(self) -> None:
+        """Fold newer pieces of the index into older ones, a bounded part of it; inside the caller's transaction."""
+        self._db.execute("INSERT INTO message_index(message_index, rank) VALUES ('usermerge', 2)")
+        self._db.execute("INSERT INTO message_index(message_index, rank) VALUES ('merge', ?)", (_FOLDED_PAGES,))
+
+    # -- later --------------------------------------------------------------------------------------------
+    def waiting(self) -> list[int]:
+        """Store ids of messages that are not indexed yet."""
         return _ids(self._db.query(_LIST, (_WAITING,)))
 
-    def count(self) -> int:
+    def count_waiting(self) -> int:
         """Number of waiting messages, inside the caller's transaction."""
         return len(self._now())
 
-    def add(self, store_ids: Sequence[int]) -> None:
-        """These too, inside the caller's transaction."""
+    def postpone(self, store_ids: Sequence[int]) -> None:
+        """Let these wait, too, inside the caller's transaction."""
         if store_ids:
             self._meta.note(_WAITING, sorted({*self._now(), *store_ids}))
 
-    def remove(self, store_ids: Sequence[int] | None) -> set[int]:
+    def stop_waiting(self, store_ids: Sequence[int] | None) -> set[int]:
         """Messages among these (None: all) that still wait; they do no longer. Inside the caller's transaction."""
         waiting = set(self._now())
         taken = waiting if store_ids is None else waiting & {*store_ids}
@@ -158,26 +181,27 @@ class Waiting:
             self._meta.forget(_WAITING)
         return taken
 
-    def work_off(self, read: Callable[[int], T | None], add: Callable[[T], None], *, seconds: float) -> int:
-        """Index them, the newest first, for so many seconds but one at least; how many wait still.
+    def catch_up(self, entry: Callable[[int], IndexRow | None], *, seconds: float) -> int:
+        """Index what waits, the newest first, for so many seconds but one at least; how many wait still. Raises StoreError.
 
-        ``read`` makes of a message what ``add`` writes (None: it is gone). One that it cannot read (StoreCorrupt) goes on
-        waiting. Each is a transaction of its own that does nothing but write: meanwhile others have a turn to store.
+        ``entry`` gives a message as it is indexed (None: it is gone). One that it cannot read (StoreCorrupt) goes on waiting.
+        Each is a transaction of its own that does nothing but write: meanwhile others have a turn to store.
         """
         end = time.monotonic() + seconds
-        ids = self.ids()[::-1]
+        ids = self.waiting()[::-1]
         unreadable = 0
         for done, store_id in enumerate(ids):
             if done and time.monotonic() >= end:
                 return unreadable + len(ids) - done
             try:
-                entry = read(store_id)
+                row = entry(store_id)
             except StoreCorrupt:
                 unreadable += 1
                 continue
+            written = postings([row]) if row is not None else []
             with self._db.transaction():
-                if self.remove([store_id]) and entry is not None:
-                    add(entry)
+                if self.stop_waiting([store_id]):
+                    self.add(written)
         return unreadable
 
     def _now(self) -> list[int]:

@@ -26,7 +26,7 @@ from ..storage.meta import INDEXED_STILL, Meta
 from . import documents
 from . import query as words
 from .dates import When
-from .documents import IndexRow, Posting, Waiting, postings
+from .documents import IndexRow, postings
 from .fts import FullText, Plan, Where
 from .pattern import compile_pattern
 from .query import Atom, Query
@@ -136,7 +136,6 @@ Texts = Callable[[Sequence[int]], Mapping[int, str]]
 ALL_BONUS = 0.2  # shares of the best score
 PHRASE_BONUS = 0.5
 RANKED_WORDS = 24  # the rarest of a question, which are looked for in texts
-_FOLDED_PAGES = 300  # some milliseconds
 CANDIDATES = 200  # chunks read per search
 DATED = 100  # and so many more of the times that the query names
 SCAN_S = 0.06
@@ -276,46 +275,13 @@ class MessageIndex:
         """``behind``: indexes what waits and says how many messages wait still. ``cosines``: of an encoder, if there is one."""
         self._db = db
         self._meta = Meta(db)
-        self.waiting = Waiting(db)
+        self.documents = documents.Documents(db)
         self._zones = Zones(db)
         self._behind, self._cosines = behind, cosines
         join = "messages AS m ON m.store_id = " + documents.STORE_ID_SQL.format("f.rowid")
         self._fts = FullText(
             db, "message_index", SCHEMA, columns=_COLUMNS, join=join, own="{text} : ", group=documents.GROUP
         )
-
-    # -- writing ------------------------------------------------------------------------------------
-    def add(self, entries: Sequence[Posting]) -> None:
-        """Index messages, inside the caller's transaction."""
-        self._db.executemany("INSERT INTO message_index(rowid, text, context) VALUES (?, ?, ?)", entries)
-
-    def catch_up(self, entry: Callable[[int], IndexRow | None], *, seconds: float) -> int:
-        """Index what waits, as ``entry`` gives it, for so many seconds; how many wait still. Raises StoreError."""
-
-        def read(store_id: int) -> list[Posting] | None:
-            row = entry(store_id)
-            return None if row is None else postings([row])
-
-        return self.waiting.work_off(read, self.add, seconds=seconds)
-
-    def fold(self) -> None:
-        """Fold newer pieces of the index into older ones, a bounded part of it; inside the caller's transaction."""
-        self._db.execute("INSERT INTO message_index(message_index, rank) VALUES ('usermerge', 2)")
-        self._db.execute("INSERT INTO message_index(message_index, rank) VALUES ('merge', ?)", (_FOLDED_PAGES,))
-
-    def holds(self, row: IndexRow) -> bool:
-        """Does the index hold as many pieces of a message as it has, inside the caller's transaction?"""
-        numbers = padded([number for number, _, _ in postings([row])])
-        sql = f"SELECT count(*) FROM message_index_docsize WHERE id IN ({marks(len(numbers))})"
-        return bool(self._db.fetch(sql, numbers)[0][0] == len({*numbers} - {None}))
-
-    def exchange(self, before: IndexRow, after: IndexRow) -> None:
-        """Index other words for a message, inside the caller's transaction. ``before``: exactly what was indexed."""
-        self._db.executemany(
-            "INSERT INTO message_index(message_index, rowid, text, context) VALUES ('delete', ?, ?, ?)",
-            postings([before]),
-        )
-        self.add(postings([after]))
 
     def rebuild(self, batches: Iterable[Sequence[IndexRow]]) -> int:
         """Make the index again from all messages, beside the old one. How many wait, as they cannot be read."""
@@ -324,11 +290,11 @@ class MessageIndex:
         with self._db.transaction():
             if removed is not None and removed == self._meta.value(INDEXED_STILL):
                 self._meta.forget(INDEXED_STILL)
-            return self.waiting.count()
+            return self.documents.count_waiting()
 
     def check(self, *, deep: bool = False) -> list[str]:
         """Faults of the index in words; empty when all is well. ``deep`` reads the whole index."""
-        waiting = ",".join(str(int(store_id)) for store_id in self.waiting.ids())
+        waiting = ",".join(str(int(store_id)) for store_id in self.documents.waiting())
         readable = f"m.flags & {int(Flag.FILTERED)} = 0 AND m.store_id NOT IN ({waiting})"
         order = "" if deep else " ORDER BY m.store_id DESC LIMIT 200"
         missing = self._db.query(
@@ -422,7 +388,7 @@ class MessageIndex:
     def _late(self, scope: Scope) -> int:
         """Number of messages of a scope that are not indexed yet."""
         late = self._behind()
-        return len(Scopes(self._db).messages(self.waiting.ids(), scope)) if late and scope.apart else late
+        return len(Scopes(self._db).messages(self.documents.waiting(), scope)) if late and scope.apart else late
 
     def _climb(self, pool: Pool, query: Query, plan: Plan, where: Where, *, newest: bool) -> None:
         """Any, all, phrase: from loose to strict, so that each row ends with the strictest rung that it matches.

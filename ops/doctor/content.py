@@ -53,7 +53,7 @@ def left_words(deps: Access, *, deep: bool) -> list[str]:
 def _unreadable(deps: Access) -> list[str]:
     """Messages that are not indexed, as nobody can read them."""
     count = 0
-    for store_id in deps.index.waiting.ids():
+    for store_id in deps.index.documents.waiting():
         try:
             deps.store.late_entry(store_id)
         except StoreCorrupt:

@@ -51,7 +51,7 @@ def stored(tmp_path: Path, **settings: Any) -> World:
 def test_a_large_message_waits_and_its_neighbours_do_not(tmp_path: Path) -> None:
     """What a turn waits for is that it is on disk."""
     world = stored(tmp_path)
-    assert world.runtime.index.waiting.ids() == [5]
+    assert world.runtime.index.documents.waiting() == [5]
     assert indexed(world, NEEDLE) == 0
     assert indexed(world, "see") == 1
 
@@ -60,14 +60,14 @@ def test_the_first_search_finds_it(tmp_path: Path) -> None:
     """Whatever the worker has done until then."""
     world = stored(tmp_path)
     assert search(world, NEEDLE)[0] == 5
-    assert world.runtime.index.waiting.ids() == []
+    assert world.runtime.index.documents.waiting() == []
 
 
 def test_the_worker_indexes_it_behind_the_turn(tmp_path: Path) -> None:
     """Nobody need search for that."""
     world = stored(tmp_path)
     world.runtime.upkeep.between_turns()
-    assert (indexed(world, NEEDLE), world.runtime.index.waiting.ids()) == (1, [])
+    assert (indexed(world, NEEDLE), world.runtime.index.documents.waiting()) == (1, [])
 
 
 def test_the_next_process_indexes_what_one_that_was_killed_has_left(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_it_is_indexed_once_whoever_does_it(tmp_path: Path) -> None:
         World(tmp_path).runtime.view_store.index_waiting()  # the other one is faster
         return world.runtime.view_store.late_entry(store_id)
 
-    index.catch_up(entry, seconds=60)
+    index.documents.catch_up(entry, seconds=60)
     assert (len(rows), indexed(world, NEEDLE)) == (1, 1)
     assert index.check(deep=True) == []
 
@@ -130,10 +130,10 @@ def test_others_can_write_between_two_of_them(tmp_path: Path) -> None:
 
     def entry(store_id: int) -> Any:
         other.take([{"role": "user", "content": f"a turn of another process, when {store_id} was due"}])
-        left.append(len(other.runtime.index.waiting.ids()))
+        left.append(len(other.runtime.index.documents.waiting()))
         return world.runtime.view_store.late_entry(store_id)
 
-    assert world.runtime.index.catch_up(entry, seconds=60) == 0
+    assert world.runtime.index.documents.catch_up(entry, seconds=60) == 0
     assert left == [3, 2, 1]
 
 
@@ -144,7 +144,7 @@ def test_a_search_waits_for_some_of_them_only_and_says_so(tmp_path: Path) -> Non
     index = MessageIndex(world.db, behind=lambda: store.index_waiting(seconds=0))
 
     found = index.search(words.parse("numbat-0"), scope=Scope(), limit=10)
-    assert index.waiting.ids() == [1, 2]
+    assert index.documents.waiting() == [1, 2]
     assert any("not searched: 2 large" in note for note in found.notes)
     assert search(world, "numbat-2")[0] == 3
     assert search(world, "numbat-0")[0] == 1
@@ -157,7 +157,7 @@ def test_one_that_is_gone_is_waited_for_no_longer(tmp_path: Path) -> None:
         world.db.execute("DELETE FROM messages WHERE store_id = 2")
 
     assert world.runtime.view_store.index_waiting() == 0
-    assert world.runtime.index.waiting.ids() == []
+    assert world.runtime.index.documents.waiting() == []
     assert world.runtime.index.check(deep=True) == []
 
 

@@ -91,7 +91,7 @@ class World:
                 self.said[store_id] = documents.searchable(text, extra)
                 ids.append(store_id)
             if not flags & Flag.FILTERED:
-                self.index.add(postings(rows))
+                self.index.documents.add(postings(rows))
         return ids
 
     def texts(self, ids):
@@ -477,7 +477,7 @@ def test_an_aborted_append_leaves_no_trace_in_the_index(world):
 
     def append_and_fail():
         with world.db.transaction():
-            world.index.add(postings([IndexRow(77, "a ghost")]))
+            world.index.documents.add(postings([IndexRow(77, "a ghost")]))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

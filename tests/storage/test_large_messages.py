@@ -159,7 +159,7 @@ def test_one_that_cannot_be_read_keeps_no_other_waiting(tmp_path: Path, monkeypa
     home.say(huge(3, 300_000), session="s3")
     home.runtime.ended()
 
-    assert home.runtime.index.waiting.ids() == [1]
+    assert home.runtime.index.documents.waiting() == [1]
 
 
 def test_a_backup_holds_it(tmp_path: Path) -> None:

@@ -206,14 +206,14 @@ def test_an_upgraded_file_is_made_like_a_new_one(name: str, templates: dict[str,
 def test_what_was_not_indexed_yet_is_indexed_by_the_next_search(old: Old) -> None:
     """The index that was there is kept as it was."""
     world = World(old.home)
-    waiting = world.runtime.index.waiting.ids()
+    waiting = world.runtime.index.documents.waiting()
     found = world.runtime.index.search(words.parse("quokka"), scope=Scope(), limit=5)
     known = world.runtime.index.search(words.parse("deflated large"), scope=Scope(), limit=5)
 
     assert waiting == old.expected["waiting"] != []
     assert found.hits[0].store_id in old.laid_aside()
     assert known.hits
-    assert (world.runtime.index.waiting.ids(), world.runtime.index.check(deep=True)) == ([], [])
+    assert (world.runtime.index.documents.waiting(), world.runtime.index.check(deep=True)) == ([], [])
 
 
 def test_a_conversation_goes_on_where_it_was(old: Old) -> None:
