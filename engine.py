@@ -399,7 +399,7 @@ class LCMEngine(ContextEngine):
     ) -> list[dict[str, Any]] | None:
         """``select_context`` of newer hosts: what they send instead of a request."""
         runtime = self.runtime
-        if not runtime.rewrites.watched(self.session_id):
+        if self.session_id not in runtime.rewrites.states:
             return None
         with self._guard("request rewrite"):
             session = runtime.session(self.session_id)
@@ -425,7 +425,7 @@ class LCMEngine(ContextEngine):
     def _handed(self, messages: Sequence[Mapping[str, Any]] | None) -> None:
         """The host goes on with the list of the last compaction, perhaps under another session id: know it before it is sent."""
         self.watch()
-        if self.runtime.rewrites.watched(self.session_id):
+        if self.session_id in self.runtime.rewrites.states:
             self.runtime.observe(self.session_id, messages, thorough=False)
 
     # -- compaction -----------------------------------------------------------------------------------
@@ -506,7 +506,7 @@ class LCMEngine(ContextEngine):
         runtime.preparer.give_up(session.conversation_id)
         with runtime.db.steady():
             outcome = runtime.compress_pass.compact(session, request)
-        if runtime.rewrites.watched(self.session_id):
+        if self.session_id in runtime.rewrites.states:
             runtime.rewrites.compacted(session, *seen, progress=outcome.messages is not None)
         if rotation:
             runtime.orders.rotated(self.session_id)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from .errors import Overtaken
 from .storage.connection import Database
 from .storage.meta import Meta
 
@@ -98,20 +97,6 @@ def alone(session_id: str) -> str:
 def unclaimed(session: Session) -> bool:
     """Is nobody known to own this session?"""
     return session.principal.startswith(_ALONE)
-
-
-def key_of(db: Database, session_id: str, conversation_id: int) -> int:
-    """The number by which new messages name a session, asked for in their transaction: a restored file has other numbers.
-
-    Raises Overtaken where the session is not of this conversation: another file came in place of the one it was found in.
-    """
-    found = db.fetch("SELECT session_key, conversation_id FROM sessions WHERE session_id = ?", (session_id,))
-    if not found or found[0][1] != conversation_id:
-        raise Overtaken(
-            f"{db.path} has no session {session_id!r} in conversation {conversation_id} (any more): nothing was stored; "
-            "the host's next call looks it up again"
-        )
-    return int(found[0][0])
 
 
 class Sessions:

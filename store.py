@@ -29,7 +29,7 @@ from .search.documents import (
     stored_index_row,
 )
 from .search.index import MessageIndex
-from .session import ID_OF, KEY_OF, Cut, key_of
+from .session import ID_OF, KEY_OF, Cut
 from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, Packer, unreadable
 from .storage.blocks import Stored as Packed
 from .storage.connection import Database, marks, padded
@@ -156,7 +156,7 @@ class MessageStore:
             last, newest = self._newest(conversation_id)
             if last != expected_seq:
                 raise Overtaken(f"conversation {conversation_id} is at {last}, not at {expected_seq}")
-            session_key = key_of(self._db, session_id, conversation_id)
+            session_key = self._session_key(session_id, conversation_id)
             ids: list[int] = []
             entries, later = list[Posting](), list[int]()
             tail = (self._end_of(conversation_id, newest) if previous_text is None else previous_text)[-CONTEXT_CHARS:]
@@ -183,6 +183,19 @@ class MessageStore:
             self._flag(restore, remove=Flag.RETRACTED)
             self._keep_end(conversation_id, ids, rows)
         return ids
+
+    def _session_key(self, session_id: str, conversation_id: int) -> int:
+        """The number by which new messages name a session, asked for in their transaction: a restored file has other numbers.
+
+        Raises Overtaken where the session is not of this conversation: another file came in place of the one it was found in.
+        """
+        found = self._db.fetch("SELECT session_key, conversation_id FROM sessions WHERE session_id = ?", (session_id,))
+        if not found or found[0][1] != conversation_id:
+            raise Overtaken(
+                f"{self._db.path} has no session {session_id!r} in conversation {conversation_id} (any more): "
+                "nothing was stored; the host's next call looks it up again"
+            )
+        return int(found[0][0])
 
     def _newest(self, conversation_id: int) -> tuple[int, tuple[int, bytes, int] | None]:
         """(the newest sequence number, which message has it; None where the conversation has none of its own), as the writer."""

@@ -122,11 +122,11 @@ class WriteFilters:
         """The message with payloads in files; unchanged when it has none, or they could not be written."""
         if read.flags & Flag.OWN_TOOL:
             return read  # what our tools read back from files must not go there again
-        known = read.value
-        if not self._is_large(read.stored_json) and not blobs.suspicious(read.stored_json):
+        known, raw = read.value, read.stored_json
+        if not self._is_large(raw) and (len(raw) < blobs.MIN_CHARS or not blobs.suspicious(raw)):
             return read
         try:
-            data = known if known is not None else json.loads(read.stored_json)
+            data = known if known is not None else json.loads(raw)
             fold = _Folding(self._payloads, self._threshold)
             view, stored = fold.message(data)
         except (LiteralLostError, RecursionError):

@@ -115,12 +115,13 @@ def pre_api_request(
         sent(runtime, session_id, *seen)
         engine = PROCESS.engines.of(session_id)
         if engine is not None:
-            engine.sending = len(seen.messages), runtime.rewrites.shape(session_id)
+            watched = runtime.rewrites.states.get(session_id)
+            engine.sending = len(seen.messages), watched.saving if watched is not None else 0
 
 
 def rewritten(runtime: Runtime, session_id: str, request: Any, api_mode: str) -> dict[str, Any] | None:
     """The request that hosts with middleware send instead of ``request``."""
-    if not runtime.rewrites.watched(session_id) or api_mode not in CHAT or not isinstance(request, Mapping):
+    if session_id not in runtime.rewrites.states or api_mode not in CHAT or not isinstance(request, Mapping):
         return None
     wire = request.get("messages")
     if not isinstance(wire, list) or not all(isinstance(message, Mapping) for message in wire):
@@ -131,7 +132,7 @@ def rewritten(runtime: Runtime, session_id: str, request: Any, api_mode: str) ->
 
 def sent(runtime: Runtime, session_id: str, messages: Messages, transcript: Transcript) -> None:
     """A request has left: note whether it showed what it should."""
-    if not runtime.rewrites.watched(session_id):
+    if session_id not in runtime.rewrites.states:
         return
     why = runtime.rewrites.sent(runtime.session(session_id), messages, transcript)
     runtime.health.tell(

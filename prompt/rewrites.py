@@ -40,8 +40,12 @@ class Source(Protocol):
 
 
 @dataclass(slots=True)
-class _State:
-    """One session's requests. ``done``: what became of the one that is being sent; ``unshown``: a list that was sent as it is."""
+class Watched:
+    """One session's requests.
+
+    ``saving``: tokens by which replacements made the last one smaller. ``done``: what became of the one that is being sent;
+    ``unshown``: a list that was sent as it is.
+    """
 
     done: Shown | None = None
     saving: int = 0
@@ -59,30 +63,27 @@ class RequestRewrites:
         self._ingest = ingest
         self._sources = tuple(sources)
         self._rough = rough
-        self._states: dict[str, _State] = {}
+        #: Sessions of whose requests something is wanted.
+        self.states: dict[str, Watched] = {}
 
     # -- what is wanted ---------------------------------------------------------------------------------
     def watch(self, session: Session) -> bool:
         """Decide, once a turn and after each change, whether this session's requests must be looked at."""
         wanted = any(source.waits(session) for source in self._sources)
         if not wanted:
-            self._states.pop(session.session_id, None)
+            self.states.pop(session.session_id, None)
         else:
-            self._states.setdefault(session.session_id, _State()).done = None
+            self.states.setdefault(session.session_id, Watched()).done = None
         return wanted
 
     def expect(self, session: Session, messages: Messages, transcript: Transcript) -> None:
         """Note a change that the next request will show: the host measures its list before that."""
-        state = self._states.get(session.session_id)
+        state = self.states.get(session.session_id)
         if state is not None:
             state.saving, state.selected = (
                 self.saving(messages, self.replacements(session, messages, transcript)),
                 False,
             )
-
-    def watched(self, session_id: str) -> bool:
-        """Does anybody want anything of this session's requests?"""
-        return session_id in self._states
 
     def replacements(self, session: Session, messages: Messages, transcript: Transcript) -> tuple[Replacement, ...]:
         """All that the sources want of a list."""
@@ -102,7 +103,7 @@ class RequestRewrites:
         ``seen``: the live list and its transcript, by default as the last hook saw it. ``selected``: the host asked before it
         measured the request, so that its estimate is one of what is sent.
         """
-        state = self._states.get(session.session_id)
+        state = self.states.get(session.session_id)
         known = seen or self._ingest.last_seen(session.session_id)
         if state is None or known is None:
             return None
@@ -136,7 +137,7 @@ class RequestRewrites:
     # -- what came of it --------------------------------------------------------------------------------
     def sent(self, session: Session, messages: Messages, transcript: Transcript) -> str:
         """A request leaves, of this list (perhaps once more). Why it does not show what it should, or ""."""
-        state = self._states.get(session.session_id)
+        state = self.states.get(session.session_id)
         if state is None:
             return ""
         done = state.done
@@ -152,18 +153,18 @@ class RequestRewrites:
 
     def unshown(self, session_id: str) -> str:
         """Why requests of this session go out as they are although something is to be replaced; "" if they do not."""
-        state = self._states.get(session_id)
+        state = self.states.get(session_id)
         return state.unshown if state is not None else ""
 
     def must_compact(self, session_id: str, reason: str) -> None:
         """Replacements that only a compaction can make: requests cannot be rewritten."""
-        state = self._states.get(session_id)
+        state = self.states.get(session_id)
         if state is not None:
             state.unshown, state.gave_up = reason, ()
 
     def compacted(self, session: Session, messages: Messages, transcript: Transcript, *, progress: bool) -> None:
         """A compaction was tried with this list. Without progress it is not asked for again until something changes."""
-        state = self._states.get(session.session_id)
+        state = self.states.get(session.session_id)
         if state is None:
             return
         state.unshown, state.saving, state.done = "", 0, None
@@ -171,17 +172,12 @@ class RequestRewrites:
 
     def spared(self, session_id: str) -> int:
         """Tokens that the host counts when it measures the list, but that are not sent."""
-        state = self._states.get(session_id)
+        state = self.states.get(session_id)
         return state.saving if state is not None and not state.selected else 0
-
-    def shape(self, session_id: str) -> object:
-        """Replacements that the last request showed, as something to compare."""
-        state = self._states.get(session_id)
-        return state.saving if state is not None else 0
 
     def answered(self, session_id: str) -> None:
         """The request was answered: the next estimate is one of the list again."""
-        state = self._states.get(session_id)
+        state = self.states.get(session_id)
         if state is not None:
             state.selected, state.done = False, None
 

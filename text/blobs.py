@@ -82,8 +82,6 @@ def names(text: str) -> str:
 # ------------------------------------------------------------------------------------------------ finding
 def suspicious(text: str | bytes) -> bool:
     """May there be a run in a text (or its UTF-8)? Cheap: for texts of any kind, JSON included. False means no."""
-    if len(text) < MIN_CHARS:
-        return False
     said = text if isinstance(text, str) else text.decode("utf-8")
     return len(said) >= MIN_CHARS and _sample(said, 0)[1]
 

@@ -115,7 +115,7 @@ def test_another_process_takes_up_what_is_archived(make: Callable[..., Host]) ->
     """The first turn of a resumed session looks."""
     first, live = make(), talk()
     first.archive(live)
-    first.runtime.rewrites._states.clear()
+    first.runtime.rewrites.states.clear()
     second = make()
 
     second.turn(live)
@@ -234,7 +234,7 @@ def test_a_resumed_session_is_measured_without_what_it_hides(make: Callable[...,
     """Hosts measure a resumed list before anything else: no compaction for what no request will show."""
     first, live = make(), talk()
     first.archive(live, start_index=2, end_index=9)
-    first.runtime.rewrites._states.clear()
+    first.runtime.rewrites.states.clear()
     first.runtime.ingest.forget_all()
     second = make()
 
