@@ -31,10 +31,10 @@ from .search.documents import (
 from .search.index import MessageIndex
 from .session import ID_OF, KEY_OF, Cut
 from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, Packer, unreadable
-from .storage.blocks import Stored as Packed
 from .storage.connection import Database, marks, padded
 from .storage.meta import FORGET_ANSWERS
-from .storage.packing import pack
+from .storage.packing import Stored as Packed
+from .storage.packing import pack, read_json
 from .text import blobs, content
 
 #: A row but for its stored JSON, as it is read: with the host's id of its session.
@@ -304,7 +304,7 @@ class MessageStore:
             )
             self._db.executemany(
                 "UPDATE messages SET envelope = ? WHERE store_id = ?",
-                [(pack(self.blocks.stored_json(store_id, block)), store_id) for (store_id,) in rows],
+                [(pack(read_json(store_id, block, self.blocks.block)), store_id) for (store_id,) in rows],
             )
             self._db.execute("DELETE FROM blocks WHERE block_id = ?", (block,))
 
@@ -613,7 +613,7 @@ class MessageStore:
     def _decoded(self, row: Sequence[Any]) -> Row:
         """A row of ``HEAD_COLUMNS, stored JSON``. Raises StoreCorrupt when it is none."""
         try:
-            stored_json = content.decode(self.blocks.stored_json(row[0], row[16]))
+            stored_json = content.decode(read_json(row[0], row[16], self.blocks.block))
         except UNREADABLE as exc:
             raise unreadable(row[0], exc) from exc
         return Row(head(row), content.text_of(stored_json.get("content")), content.calls_of(stored_json), stored_json)

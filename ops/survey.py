@@ -22,7 +22,7 @@ from ..storage.blocks import UNREADABLE, Blocks
 from ..storage.connection import Database
 from ..storage.files import Progress, quick_check, silent
 from ..storage.meta import Meta
-from ..storage.packing import unpack, unpack_block
+from ..storage.packing import read_json, unpack, unpack_block
 from ..storage.schema import TABLES
 from ..storage.upgrade import Reference
 from ..text import content
@@ -222,7 +222,7 @@ class Survey:
         if not isinstance(stored_json, int | bytes):
             return False
         try:
-            return isinstance(content.decode(self._blocks.stored_json(store_id, stored_json)), dict)
+            return isinstance(content.decode(read_json(store_id, stored_json, self._blocks.block)), dict)
         except UNREADABLE:
             return False
 

@@ -17,15 +17,12 @@ from typing import Final
 from ..errors import StoreCorrupt
 from .connection import Database, marks, padded
 from .meta import Meta
-from .packing import BLOCK_BYTES, LARGE_BYTES, pack_block, unpack, unpack_block
+from .packing import BLOCK_BYTES, LARGE_BYTES, Stored, pack_block, read_json, unpack_block
 
 _CACHED_BYTES = 4_000_000
-#: What ``Blocks.stored_json`` and reading what it gives may raise.
+#: What ``read_json`` and reading what it gives may raise.
 UNREADABLE: Final = (zlib.error, ValueError, KeyError, IndexError, TypeError)
 _INSERT = "INSERT INTO blocks(conversation_id, data) VALUES (?,?)"
-
-Stored = bytes | int
-"""The column ``envelope`` of a row: stored JSON by itself, or the number of its block."""
 
 
 class Blocks:
@@ -39,25 +36,15 @@ class Blocks:
         self._bytes = 0
 
     # -- reading ------------------------------------------------------------------------------------
-    def stored_json(self, store_id: int, stored: Stored) -> str:
-        """The stored JSON of a message. Raises zlib.error, ValueError or KeyError where it cannot be read."""
-        if isinstance(stored, bytes):
-            return unpack(stored)
-        if not isinstance(stored, int):
-            raise ValueError(f"stored JSON of type {type(stored).__name__}")
-        known = self._block(stored)
-        if store_id not in known:
-            raise KeyError(f"block {stored} does not hold it")
-        return known[store_id].decode("utf-8")
-
     def legible(self, store_id: int, stored: Stored) -> str:
         """The stored JSON of a message. Raises StoreCorrupt where it cannot be read."""
         try:
-            return self.stored_json(store_id, stored)
+            return read_json(store_id, stored, self.block)
         except UNREADABLE as exc:
             raise unreadable(store_id, exc) from exc
 
-    def _block(self, number: int) -> Mapping[int, bytes]:
+    def block(self, number: int) -> Mapping[int, bytes]:
+        """Stored JSON as UTF-8 by store id; of an unknown block nothing."""
         with self._lock:
             if self._of != self._db.identity:
                 self._of, self._bytes = self._db.identity, 0
@@ -220,7 +207,7 @@ class Packer:
         for rows in self._db.iterate(sql, params, size=50):
             for store_id, conversation, stored in rows:
                 try:
-                    text = self._blocks.stored_json(store_id, stored)
+                    text = read_json(store_id, stored, self._blocks.block)
                 except UNREADABLE:
                     text = ""  # the doctor tells of it; as it cannot be read it stays where it is
                 window.append((store_id, conversation, stored, text))

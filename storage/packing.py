@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -91,6 +91,22 @@ def _inflated(inflate: zlib._Decompress, body: bytes, most: int) -> bytes:
     if not inflate.eof:
         raise zlib.error("the deflated JSON is cut short")
     return raw
+
+
+Stored = bytes | int
+"""The column ``envelope`` of a row: stored JSON by itself, or the number of its block."""
+
+
+def read_json(store_id: int, stored: Stored, block: Callable[[int], Mapping[int, bytes]]) -> str:
+    """The stored JSON of a message. Raises zlib.error, ValueError or KeyError where it cannot be read."""
+    if isinstance(stored, bytes):
+        return unpack(stored)
+    if not isinstance(stored, int):
+        raise ValueError(f"stored JSON of type {type(stored).__name__}")
+    known = block(stored)
+    if store_id not in known:
+        raise KeyError(f"block {stored} does not hold it")
+    return known[store_id].decode("utf-8")
 
 
 def pack_block(json_texts: Sequence[tuple[int, str]]) -> bytes:
