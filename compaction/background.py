@@ -212,8 +212,9 @@ class Preparer:
         request = replace(
             job.request, deadline=time.monotonic() + _JOB_S, cancelled=lambda: self._between_steps(job), ahead=True
         )
+        compactor = self._compactor.with_settings(request)
         if session.session_id not in self._folds:  # until then it would be folded at its threshold only
-            self._planned(session, self._compactor.with_settings(request).view(session, request), request)
+            self._planned(session, compactor.view(session, request), request)
         if request.cancelled():
             return False
         if job.look is not None:
@@ -221,11 +222,11 @@ class Preparer:
             if request.cancelled():
                 return False
         self._measured(session.session_id, request.messages, request.current_tokens)
-        view = self._compactor.with_settings(request).view(session, request)
+        view = compactor.view(session, request)
         fold = self._planned(session, view, request)
         if fold.due < request.threshold:
             request = replace(request, due=fold.due)
-            view = self._compactor.with_settings(request).view(session, request)
+            view = compactor.view(session, request)
         asked = view.units[view.tail.request].index if view.tail.request is not None else None
         view = replace(view, backlog=plan.settled(view.backlog, asked, self._floor(view, request)))
         # One lease for the conversation, not one a leaf: another process would cut what is left differently.
@@ -261,19 +262,14 @@ class Preparer:
 
     def _prepare(self, session: Session, view: View, request: Request, lease: str) -> bool:
         """The work itself, while this process has the conversation's lease. False: its share is used up before its end."""
+        compactor = self._compactor.with_settings(request)
         state = self._leaves(session, view, request, lease)
         if state != "done":
             return state == "refused"
-        roots = self._compactor.with_settings(request).roots(session, request)
-        ready = self._dag.nodes(
-            [
-                c.node_id
-                for c in self._compactor.with_settings(request).chunks(session, view.backlog)
-                if c.node_id is not None
-            ]
-        )
+        roots = compactor.roots(session, request)
+        ready = self._dag.nodes([c.node_id for c in compactor.chunks(session, view.backlog) if c.node_id is not None])
         shown = in_order([*roots, *ready])
-        self._compactor.with_settings(request).condense(session, shown, view.budget.prefix, request)
+        compactor.condense(session, shown, view.budget.prefix, request)
         self._repairs(roots, request, lease)
         return True
 
@@ -281,8 +277,9 @@ class Preparer:
         self, session: Session, view: View, request: Request, lease: str
     ) -> Literal["done", "refused", "share"]:
         """Leaves for the backlog if it is worth it, as many as there are while no other chat waits."""
+        compactor = self._compactor.with_settings(request)
         made = 0
-        chunks = self._compactor.with_settings(request).chunks(session, view.backlog)
+        chunks = compactor.chunks(session, view.backlog)
         waiting = sum(chunk.tokens for chunk in chunks if chunk.node_id is None)
         if waiting < self._floor(view, request) and not (request.critical and waiting):
             return "done"
@@ -297,7 +294,7 @@ class Preparer:
                 return "share"
             if not self._leases.claim(lease, _LEASE_S):
                 return "refused"
-            if self._compactor.with_settings(request).leaf_ahead(session, chunk, request) is None:
+            if compactor.leaf_ahead(session, chunk, request) is None:
                 if not request.cancelled():
                     self._waits.failed(begins)
                 return "refused"  # perhaps no model answers now: one refusal a turn is enough
@@ -308,15 +305,14 @@ class Preparer:
 
     def _repairs(self, roots: Sequence[Node], request: Request, lease: str) -> None:
         """Better nodes for provisional ones; the next compaction shows them."""
-        poor = [
-            root for root in roots if repairable(root) and self._compactor.with_settings(request).better(root) is None
-        ]
+        compactor = self._compactor.with_settings(request)
+        poor = [root for root in roots if repairable(root) and compactor.better(root) is None]
         # What was refused most often comes last: one that no model can write must not keep the others from being asked about.
         for root in sorted(poor, key=lambda root: self._waits.failures(_place(root))):
             place = _place(root)
             if not self._waits.due(place) or request.cancelled() or not self._leases.claim(lease, _LEASE_S):
                 continue
-            if self._compactor.with_settings(request).repair(root, request).quality == "provisional":
+            if compactor.repair(root, request).quality == "provisional":
                 if not request.cancelled():
                     # While no model has any answer that passes, each turn asks once: the first after that mends it.
                     self._waits.failed(place, if_others_succeed=True)
@@ -326,14 +322,11 @@ class Preparer:
 
     def _planned(self, session: Session, view: View, request: Request) -> plan.Fold:
         """The next fold: when it is due, and what for."""
-        roots = self._compactor.with_settings(request).roots(session, request)
+        compactor = self._compactor.with_settings(request)
+        roots = compactor.roots(session, request)
         used = max(view.before_tokens, request.current_tokens or 0)
         backlog = sum(unit.tokens for unit in view.backlog)
-        ready = sum(
-            c.tokens
-            for c in self._compactor.with_settings(request).chunks(session, view.backlog)
-            if c.node_id is not None
-        )
+        ready = sum(c.tokens for c in compactor.chunks(session, view.backlog) if c.node_id is not None)
         asked = sum(unit.role == "assistant" for unit in view.units)
         config = request.config or self._config
         tail = min(view.tail.tokens, int(config.tail_share * used))
@@ -341,10 +334,7 @@ class Preparer:
             used,
             request.threshold,
             request.window or request.threshold,
-            max(0, used - view.before_tokens)
-            + prefix_tokens(roots)
-            + self._compactor.with_settings(request).leaf_tokens(backlog)
-            + tail,
+            max(0, used - view.before_tokens) + prefix_tokens(roots) + compactor.leaf_tokens(backlog) + tail,
             _growth(view),
             config.threshold_is_exact(),
         )

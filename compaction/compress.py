@@ -102,13 +102,14 @@ class CompressPass:
         """A new prompt for the session, or none when that would not make it smaller. Raises StoreError."""
         SESSION.set(session.session_id)
         request = self._without_context(request)
-        view = self._compactor.with_settings(request).view(session, request)
+        compactor = self._compactor.with_settings(request)
+        view = compactor.view(session, request)
         if not view.units:
             return Outcome(None, "nothing to compact", view.before_tokens)
         try:
             roots = [
-                *self._compactor.with_settings(request).roots(session, request),
-                *self._compactor.with_settings(request).archive_nodes(session, view),
+                *compactor.roots(session, request),
+                *compactor.archive_nodes(session, view),
             ]
             prepared = self._prepared(session, view, roots, request)
             # What a model is writing already comes sooner than what it would be asked for now, and costs nothing more.
@@ -118,13 +119,9 @@ class CompressPass:
                 view, fresh = prepared
             else:
                 view = self._chunkwise(session, view, roots, request)
-                fresh = self._compactor.with_settings(request).cover(session, view.backlog, request)
-            roots = in_order(
-                [*self._compactor.with_settings(request).repaired(roots, request, ask=prepared is None), *fresh]
-            )
-            roots = self._compactor.with_settings(request).condense(
-                session, roots, view.budget.prefix, request, ask=prepared is None
-            )
+                fresh = compactor.cover(session, view.backlog, request)
+            roots = in_order([*compactor.repaired(roots, request, ask=prepared is None), *fresh])
+            roots = compactor.condense(session, roots, view.budget.prefix, request, ask=prepared is None)
         except SummaryUnavailable:
             if not request.cancelled():
                 raise
@@ -143,14 +140,15 @@ class CompressPass:
         What is not prepared yet stays raw in front of the tail, and is covered next time. More than a little of it is carried
         along by hundreds of requests, and the next fold is due so much earlier.
         """
+        compactor = self._compactor.with_settings(request)
         if request.force or request.focus or request.narrow or request.critical:
             return None
         ready: list[Node] = []
         taken: set[int] = set()
-        for chunk in self._compactor.with_settings(request).chunks(session, view.backlog):
+        for chunk in compactor.chunks(session, view.backlog):
             node = self._dag.node(chunk.node_id) if chunk.node_id is not None else None
             if node is None and chunk.tokens <= TINY_TOKENS:  # it stands for itself
-                node = self._compactor.with_settings(request).leaf(session, chunk, request)
+                node = compactor.leaf(session, chunk, request)
             if node is None:
                 break
             ready.append(node)
@@ -165,19 +163,14 @@ class CompressPass:
 
     def _chunkwise(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> View:
         """The view of a pass that covers no more of the oldest chunks than it takes to get down to the low-water mark."""
-        if (
-            not self._compactor.with_settings(request).in_chunks
-            or request.force
-            or request.focus
-            or request.narrow
-            or request.critical
-        ):
+        compactor = self._compactor.with_settings(request)
+        if not compactor.in_chunks or request.force or request.focus or request.narrow or request.critical:
             return view
         taken: set[int] = set()
         prefix = context_message.prefix_tokens(roots)
-        for chunk in self._compactor.with_settings(request).chunks(session, view.backlog):
+        for chunk in compactor.chunks(session, view.backlog):
             taken.update(chunk.ids)
-            prefix += self._compactor.with_settings(request).leaf_tokens(chunk.tokens)
+            prefix += compactor.leaf_tokens(chunk.tokens)
             kept = _keeping(view, taken)
             if kept is not None and kept.tail.tokens + min(prefix, view.budget.prefix) <= view.budget.limit:
                 return replace(kept, backlog=tuple(u for u in view.backlog if taken.issuperset(u.ids)))
