@@ -338,6 +338,7 @@ class Window:
     hand: Hand | None = None
     hands: tuple[Hand, ...] = ()
     unknown: bool = False
+    read: bool = False  # all of it, since the last thorough look
     version: int = 0  # of what is known; other objects that say the same are no other version
     size: int = 0  # bytes that its messages take, about
 
@@ -374,25 +375,31 @@ class Window:
         """Number of leading messages that are as they were; ``known`` of them are so for certain.
 
         A terminal hands over the same objects at every hook. What the host changes inside them is near the end of the list, so
-        only a thorough look (once a turn) reads the texts of all of them.
+        only a thorough look (once a turn) reads the texts of all of them; where they came as other objects they were read then.
         """
         size = min(len(self.objects), len(messages))
         if not known:
             self._changes_hands(messages, size)
         at = known or self._familiar(messages, size)
-        if thorough and at > known and not self._says_the_same(messages, at):
+        if thorough and at > known and not self.read and not self._says_the_same(messages, at):
             at = 0
+        whole = not at and size == len(self.objects)
+        read, self.read = not thorough and (self.read or whole), False
         while at < size:
             stop = min(size, at + _AT_ONCE)
             shown = messages[at:stop]
             rows = Columns(*(column(shown, name) for name in _COUNTS))
             alike = self.columns.common(rows, at)
-            # Other objects come again, and those that are held in their place are nobody's any more.
-            self.objects[at:alike] = shown[: alike - at]
-            self.columns.share(at, alike, rows)
+            if alike > at and (
+                shown[0] is not self.objects[at] or shown[alike - at - 1] is not self.objects[alike - 1]
+            ):
+                # Other objects come again, and those that are held in their place are nobody's any more.
+                self.objects[at:alike] = shown[: alike - at]
+                self.columns.share(at, alike, rows)
             if alike < stop:
                 return alike
             at = stop
+        self.read = read
         return size
 
     def _changes_hands(self, messages: Messages, size: int) -> None:

@@ -90,6 +90,18 @@ def test_a_part_of_a_content_that_changes_in_place_changes_the_message(live: Cha
     assert held.recognise(live, thorough=True) == at
 
 
+@given(st.lists(MESSAGES, min_size=5, max_size=12))
+def test_other_objects_are_read_when_they_come_and_at_the_end_of_the_next_turn(live: Chat) -> None:
+    """A list that a gateway loads anew was read whole in that turn; what is changed in it later is noticed by the next look."""
+    held, loaded = window(live), copy.deepcopy(live)
+    assert held.recognise(loaded, thorough=False) == len(live)
+
+    loaded[0]["content"] = "something else"
+    known = [held.recognise(loaded, thorough=True) for _ in range(2)]
+
+    assert known == [len(live), 0]
+
+
 @given(st.lists(MESSAGES, max_size=9), st.lists(MESSAGES, max_size=4), st.lists(MESSAGES, max_size=4), st.booleans())
 def test_what_was_learned_is_known(old: Chat, new: Chat, newer: Chat, same_objects: bool) -> None:
     """A window that learns lists one after the other knows the last one as if it had seen nothing else."""
