@@ -193,7 +193,8 @@ def altered(deps: Access, deep: bool) -> Finding:
         return ok("all rows are as they were written")
     return fail(
         few(found, 5, "; "),
-        meaning="rows were changed or removed by something that is not this plugin, or by a fault of the disk",
+        meaning="rows were written, changed or removed by something that is not this release of the plugin (an older one counts "
+        "none of what it writes), or by a fault of the disk",
         remedy=f"{backup.way_back(deps)}; or accept what is there: `/lcm doctor accept`",
         command="/lcm doctor accept",
         altered=found,

@@ -644,3 +644,43 @@ def test_whoever_is_killed_leaves_none_of_the_newest_tables_or_both(step: int, u
 
     assert left == {frozenset(), frozenset({"costs", "ledger"})}
     assert at > 20
+
+
+# -- files whose notes have no seals -----------------------------------------------------------------------------
+def sealed(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as raw:
+        return str(raw.execute("SELECT value FROM meta WHERE key = 'sealed'").fetchone()[0])
+
+
+#: What an older release left: seals of all but the notes, or none.
+BEFORE = {
+    "notes": ("DELETE FROM seals WHERE part = 'notes'", "UPDATE meta SET value = 'true' WHERE key = 'sealed'"),
+    "all": ("DROP TABLE seals", "DELETE FROM meta WHERE key = 'sealed'"),
+}
+
+
+@pytest.mark.parametrize("missing", BEFORE)
+def test_whoever_is_killed_while_a_file_is_sealed_leaves_it_sound(missing: str, unsealed: Old, tmp_path: Path) -> None:
+    """At every statement of opening it: with the seals that it had, or with all; the next process makes the rest."""
+    World(unsealed.home).db.open()
+    with closing(sqlite3.connect(unsealed.path, isolation_level=None)) as raw:
+        for statement in ("INSERT INTO meta VALUES ('hold:s', '{}')", *BEFORE[missing]):
+            raw.execute(statement)
+        before = states(raw)
+    left = set()
+    at = 1
+    while opened_and_killed((old := unsealed.copy(tmp_path / "other")).path, at):
+        with closing(sqlite3.connect(old.path)) as raw:
+            left.add(states(raw))
+        world = World(old.home)
+        assert (at, seals.broken(world.db), wrong(world, old)) == (at, [], [])
+        world.db.close()
+        at += 1
+
+    assert left == {before, "2"}
+    assert at > 20
+
+
+def states(raw: sqlite3.Connection) -> str:
+    """What the file says of its seals."""
+    return next((row[0] for row in raw.execute("SELECT value FROM meta WHERE key = 'sealed'")), "")

@@ -129,6 +129,7 @@ LOSSES: dict[str, Callable[[Home], None]] = {
     "a session": lambda world: world.raw("DELETE FROM sessions"),
     "changed words": lambda world: world.raw("UPDATE messages SET role = 'tool' WHERE store_id = 50"),
     "edges": lambda world: world.raw("DELETE FROM node_sources"),
+    "what an older release wrote": lambda world: world.raw("INSERT INTO meta VALUES ('hold:s', '{}')"),
 }
 
 
