@@ -494,17 +494,22 @@ class MessageStore:
 
     def closing(self, asked: Stored) -> int | None:
         """The last answer to a user's message before the user spoke again; None while they have not."""
-        sql = (
-            f"SELECT min(seq) FROM messages WHERE conversation_id = ? AND seq > ? AND seq <= ? AND role = 'user' "
-            f"AND flags & {Flag.RETRACTED | Flag.HOST_NOTE | Flag.IMPORTED} = 0"
-        )
-        (until,) = self._db.query(sql, (asked.conversation_id, asked.seq, asked.seq + _LONGEST_TURN))[0]
+        return self.closings([asked]).get(asked.store_id)
+
+    def closings(self, asked: Sequence[Stored]) -> dict[int, int]:
+        """By user's message: the last answer to it before the user spoke again, where they have."""
+        places = padded([(head.store_id, head.conversation_id, head.seq) for head in asked], (None, None, None))
         rows = self._db.query(
-            f"SELECT store_id FROM messages WHERE conversation_id = ? AND seq > ? AND seq < ? AND role = 'assistant' "
-            f"AND {_IN_THREAD} ORDER BY seq DESC LIMIT 1",
-            (asked.conversation_id, asked.seq, until or 0),
-        )
-        return int(rows[0][0]) if rows else None
+            f"WITH asked(id, conversation, seq) AS (VALUES {marks(len(places), '(?,?,?)')}) "
+            "SELECT a.id, (SELECT m.store_id FROM messages AS m WHERE m.conversation_id = a.conversation AND m.seq > a.seq "
+            "AND m.seq < (SELECT min(u.seq) FROM messages AS u WHERE u.conversation_id = a.conversation AND u.seq > a.seq "
+            f"AND u.seq <= a.seq + {_LONGEST_TURN} AND u.role = 'user' "
+            f"AND u.flags & {Flag.RETRACTED | Flag.HOST_NOTE | Flag.IMPORTED} = 0) "
+            f"AND m.role = 'assistant' AND {_IN_THREAD} ORDER BY m.seq DESC LIMIT 1) AS answer FROM asked AS a "
+            "WHERE answer IS NOT NULL",
+            [x for place in places for x in place],
+        ) if places else []  # fmt: skip
+        return dict(rows)
 
     def last_told(self, segments: Sequence[Segment], *, tool: str, within: int) -> list[Row]:
         """Results of one tool and notes of the host among the newest ``within`` rows of a thread, newest first; a few of them."""

@@ -146,6 +146,7 @@ class Access:
     #: Before a search of everything: fetches what other hosts have for these stems, of one principal; a note for the answer.
     elsewhere: Callable[[tuple[str, ...], str | None], str] | None = None
     progress: Progress = silent  # of long work, for who watches
+    _threads: dict[int, Scope] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def principal(self) -> str | None:
@@ -207,6 +208,11 @@ class Access:
 
     def thread(self, conversation_id: int) -> Scope:
         """A conversation and what it inherits: a branch knows nothing of what its parents say later."""
+        if conversation_id not in self._threads:
+            self._threads[conversation_id] = self._thread_now(conversation_id)
+        return self._threads[conversation_id]
+
+    def _thread_now(self, conversation_id: int) -> Scope:
         mine = self.session is not None and conversation_id == self.session.conversation_id
         if self.rights.own and not (mine or self.trusted):
             return replace(self.everything(), conversations=(conversation_id,))

@@ -41,7 +41,7 @@ def _call_of(caller: Access, row: Row, shown: Collection[int]) -> Answer:
     asking = [at for at in before if heads[at].role == "assistant"][-1:]
     if not asking or asking[0] in shown:
         return {}
-    made = next((call for each in caller.rows(asking) for call in each.calls if call.id == head.answers), None)
+    made = next((call for each in caller.load_rows(asking) for call in each.calls if call.id == head.answers), None)
     said = _said(made, row.text) if made is not None else ""
     return {"called_by": {"address": f"msg_{asking[0]}", "snippet": said}} if said else {}
 
@@ -51,7 +51,7 @@ def _failure_of(caller: Access, row: Row, shown: Collection[int]) -> Answer:
     after = caller.scopes.readable_stretch(head.conversation_id, head.seq + 1, head.seq + _WITHIN, caller.everything())
     heads = caller.store.heads_of(after)
     results = [at for at in after if heads[at].role == "tool" and heads[at].answers in calls and at not in shown]
-    for each in caller.rows(results):
+    for each in caller.load_rows(results):
         text, failed = work_log.result(each.text)
         if failed and (line := work_log.error_line(text)):
             return {"failed": {"address": f"msg_{each.store_id}", "snippet": line}}
@@ -111,7 +111,7 @@ def _asked(caller: Access, row: Row) -> str:
     before = caller.scopes.readable_stretch(
         head.conversation_id, head.seq - _CALL_WITHIN, head.seq - 1, caller.everything()
     )
-    calls = (each for made in caller.rows(before) for each in made.calls if each.id == head.answers)
+    calls = (each for made in caller.load_rows(before) for each in made.calls if each.id == head.answers)
     return "\n".join(_flat(goal) for each in calls for goal in _goals(each.arguments))
 
 

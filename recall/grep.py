@@ -139,6 +139,7 @@ class Search:
         self._degraded = ""
         self._elsewhere: tuple[str, ...] = ()  # a note
         self._damaged: set[int] = set()
+        self._closed: dict[int, Row] = {}  # by user's message: the last answer to it
         self._carried = self._carried_nodes()
         self._until = time.thread_time() + SCAN_S
         self._stems = self._query.stems
@@ -324,7 +325,7 @@ class Search:
             hits = self._without_own(
                 self.messages(at.messages + ask.limit + 1, at.last_store or None if cursor else None)
             )
-        if wanted != "messages" and not omitted:
+        if wanted != "messages" and not omitted and at.last_node:
             most = (
                 ask.limit if wanted == "summaries" else max(1, min(ask.limit // 5, _SUMMARIES if ask.as_lines else 200))
             )
@@ -434,6 +435,9 @@ class Search:
         found_nodes = {
             n.node_id: n for n in self._caller.nodes([h.node_id for h in queue if isinstance(h, NodeHit)], Scope())
         }
+        ends = self._caller.store.closings([row.head for row in rows.values() if row.head.role == "user"])
+        closing = {row.store_id: row for row in self._caller.rows([*ends.values()])} if ends else {}
+        self._closed = {asked: closing[end] for asked, end in ends.items() if end in closing}
         told: dict[str, int] = {}
         for place, hit in enumerate(queue):
             item = self._item(hit, rows, found_nodes, sizes[place], summaries, told)
@@ -568,19 +572,16 @@ class Search:
 
     def _closing(self, asked: Stored) -> Answer | None:
         """End of the work that a user asked for, where tools came in between: who asks about a request asks about this."""
-        closing = self._caller.store.closing(asked)
-        if closing is None:
+        row = self._closed.get(asked.store_id)
+        if row is None or row.head.seq <= asked.seq + 1 or row.calls or not row.text.strip():
             return None
-        rows = [row for row in self._caller.rows([closing]) if row.head.seq > asked.seq + 1 and not row.calls]
-        if not rows or not rows[0].text.strip():
-            return None
-        text, outcome = " ".join(rows[0].text.split()), " ".join(statements.outcome(rows[0].text).split())
+        text, outcome = " ".join(row.text.split()), " ".join(statements.outcome(row.text).split())
         at = text.find(outcome)
         if at + len(outcome) <= _CLOSING_CHARS:
             shown = _marked(text, 0, min(len(text), _CLOSING_CHARS))
         else:  # what was done, even where a long reply says it late
             shown = f"{_marked(text, 0, _CLOSING_CHARS // 2)} {_marked(text, at, at + len(outcome))}"
-        return {"address": f"msg_{closing}", "snippet": shown}
+        return {"address": f"msg_{row.store_id}", "snippet": shown}
 
     def _summary(self, hit: NodeHit, node: Node, size: int) -> Answer:
         start, stop = ranking.window(

@@ -228,18 +228,19 @@ _NEAR_BITS = 2  # chunks of a message that lie at the end of its group
 
 #: Numbers of one group: within it, rows are not in the order of their messages.
 GROUP: Final = MAX_CHUNKS << _MESSAGES_BITS
-_MESSAGES = 1 << _MESSAGES_BITS
+#: Messages of one group.
+MESSAGES: Final = 1 << _MESSAGES_BITS
 _NEAR = 1 << _NEAR_BITS
 _FAR = MAX_CHUNKS - _NEAR
-_NEAR_FROM = _MESSAGES * _FAR
-_NEAR_MASK = _MESSAGES * _NEAR - 1  # _NEAR_FROM is a multiple of the numbers behind it
+_NEAR_FROM = MESSAGES * _FAR
+_NEAR_MASK = MESSAGES * _NEAR - 1  # _NEAR_FROM is a multiple of the numbers behind it
 
 #: The greatest store id that has numbers.
 LAST_STORE_ID: Final = (1 << (62 - MAX_CHUNKS.bit_length() + 1)) - 1
 
 #: SQL: the number of a message's first chunk, of ``{}`` its store id.
 FIRST_SQL: Final = (
-    f"(({{0}} >> {_MESSAGES_BITS}) * {GROUP} + {_NEAR_FROM} + (({{0}} & {_MESSAGES - 1}) << {_NEAR_BITS}))"
+    f"(({{0}} >> {_MESSAGES_BITS}) * {GROUP} + {_NEAR_FROM} + (({{0}} & {MESSAGES - 1}) << {_NEAR_BITS}))"
 )
 #: SQL: the store id of the message that a row belongs to, of ``{}`` its number.
 STORE_ID_SQL: Final = (
@@ -250,7 +251,7 @@ STORE_ID_SQL: Final = (
 
 def chunk_id(store_id: int, chunk: int) -> int:
     """The number of a message's chunk, counted from 0."""
-    base, place = (store_id >> _MESSAGES_BITS) * GROUP, store_id & (_MESSAGES - 1)
+    base, place = (store_id >> _MESSAGES_BITS) * GROUP, store_id & (MESSAGES - 1)
     if chunk < _NEAR:
         return base + _NEAR_FROM + (place << _NEAR_BITS) + chunk
     return base + place * _FAR + chunk - _NEAR

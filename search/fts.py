@@ -18,13 +18,16 @@ from typing import Any, NamedTuple
 from ..errors import StoreError
 from ..storage.connection import Database, marks, padded
 from . import forms
-from .query import Atom, Query
+from .query import Atom, Query, needed
 
 #: What one search may score; common words beyond that are left out, or old rows are.
 MAX_POSTINGS = 4_000
+_CROWD = 2_000  # matching rows that take as long to be read one by one as all of few messages
 _ID = 2  # the id of what a row of the index belongs to, the first of the columns asked for
 _CHARS = 6  # where there are more: how long it is
 _PIECE_CHARS, _USUAL_CHARS = 600, 300
+#: Weight of a match by the length of its piece of a message, as bm25 has it for one occurrence.
+_BREVITY = [2.2 / (1.3 + 0.9 * chars / _USUAL_CHARS) for chars in range(_PIECE_CHARS + 1)]
 _CONTEXT_SHARE = 0.3  # of a word that stands in front of a message, as the table's rank has it
 _PARTS = ("data", "idx", "docsize", "config")  # the tables in which FTS5 keeps a contentless one
 _HEADS = 10  # the last of the records without which FTS5 cannot open a table, not even to drop it
@@ -48,7 +51,7 @@ class Where(NamedTuple):
     apart: bool = False  # statistics of these rows alone: what others say may show in nothing
     size: int = 0  # about how many messages these are, where they are apart
     spans: tuple[tuple[int, int], ...] = ()  # the only rowids between first and last that matter; (): all
-    whole: bool = False  # so few that every one of them is read
+    few: Mapping[int, int] | None = None  # characters by message, where they are so few that all rows of them are read
 
 
 class Plan(NamedTuple):
@@ -62,22 +65,33 @@ class Plan(NamedTuple):
     notes: tuple[str, ...]
     scores: dict[int, float] | None = None  # by rowid, where rows are ranked apart
     postings: int = 0  # of its words in the whole archive, which bm25 counts whatever the bounds are
-    rows: Mapping[str, list[tuple[Any, ...]]] = MappingProxyType({})  # by expression, where rows are ranked apart
+    rows: Mapping[str, list[Matched]] = MappingProxyType({})  # by expression, where rows are ranked apart
+
+
+Matched = tuple[int, int, int]
+"""A matching row of the index: its number, the id of what it belongs to, and how many characters that has."""
 
 
 class FullText:
     """One FTS5 table with its vocabulary, joined to the table whose rows it indexes."""
 
     def __init__(
-        self, db: Database, name: str, schema: Sequence[str], *, columns: str, join: str, own: str = "", group: int = 1
-    ) -> None:
+        self, db: Database, name: str, schema: Sequence[str], *, columns: str, table: str, of: str, own: str = "",
+        group: int = 1,
+    ) -> None:  # fmt: skip
+        """``columns`` of ``table`` are asked for, the first of them its key, which ``of`` makes of a rowid."""
         self._db = db
         self._name = name
         self._schema = schema
         self._own = own  # column filter: the row's own text, not its context
+        key = columns.partition(",")[0]
+        join = f"{table} ON {key} = {of}"
+        self._rows_of = f"SELECT {columns} FROM {table} WHERE {key}"
+        self._numbers = f"SELECT f.rowid, {of} FROM {name} AS f WHERE {name} MATCH ? AND f.rowid BETWEEN ? AND ?"
         self._group = group  # so many rowids are in no order among themselves
         self._terms = name.replace("_index", "_terms")
         self._common: dict[str, tuple[int, int]] = {}  # stem: its rows, of how many
+        self._end = 0  # the newest row, when a search began
         self._select = f"SELECT f.rowid, -f.rank, {columns} FROM {name} AS f CROSS JOIN {join} WHERE {name} MATCH ?"
         self._newest = f"SELECT f.rowid, 0.0, {columns} FROM {name} AS f CROSS JOIN {join} WHERE {name} MATCH ?"
 
@@ -92,13 +106,11 @@ class FullText:
         plan: Plan | None = None,
     ) -> list[tuple[Any, ...]]:
         """Matching rows, best (or newest) first: rowid, score, and the columns that were asked for."""
-        expression = f"{self._own}({expression})" if own else expression
-        if where.apart and not newest:
-            scores = (plan.scores if plan else None) or {}
-            known = plan.rows.get(expression) if plan else None
-            found = self._read(expression, where, where.first) if known is None else known
-            ranked = [(row[0], scores.get(row[0], 0.0), *row[2:]) for row in found]
-            return sorted(ranked, key=lambda row: (-row[1], -row[0]))[:limit]
+        if where.few is not None or (where.apart and not newest):
+            known = plan.rows.get(self._in_own(expression) if own else expression) if plan else None
+            found = self._read(expression, where, own=own) if known is None else known
+            return self._best(found, {} if newest else (plan.scores if plan else None) or {}, where, limit, newest)
+        expression = self._in_own(expression) if own else expression
         sql = f"{self._select} AND f.rowid BETWEEN ? AND ? AND {where.sql} ORDER BY f.rank LIMIT ?"
 
         first = max(plan.first if plan else 0, where.first)
@@ -113,18 +125,54 @@ class FullText:
             found += self._newest_first(expression, rest, max(first, oldest - oldest % self._group), self._group)
         return sorted(found, key=lambda row: -row[_ID])[:limit]
 
-    def _read(self, expression: str, where: Where, first: int) -> list[tuple[Any, ...]]:
-        """The newest matching rows, as many as are ranked, without a score; of few messages all."""
-        most = -1 if where.whole else MAX_POSTINGS
-        return self._newest_first(expression, where, first, most)
+    def _in_own(self, expression: str) -> str:
+        return f"{self._own}({expression})"
+
+    def _best(
+        self, found: Sequence[Matched], scores: Mapping[int, float], where: Where, limit: int, newest: bool
+    ) -> list[tuple[Any, ...]]:
+        """The best of matching rows, or the newest, with their columns."""
+        ranked = sorted(found, key=lambda m: (-m[1] if newest else -scores.get(m[0], 0.0), -m[0]))
+        out: list[tuple[Any, ...]] = []
+        while ranked and len(out) < limit:
+            part, ranked = ranked[:limit], ranked[limit:]
+            ids = padded(sorted({of for _, of, _ in part}))
+            sql = f"{self._rows_of} IN ({marks(len(ids))}) AND {where.sql}"
+            rows = {row[0]: row for row in self._db.query(sql, (*ids, *where.params))}
+            out += [(number, scores.get(number, 0.0), *rows[of]) for number, of, _ in part if of in rows]
+        return out[:limit]
+
+    def _read(
+        self, expression: str, where: Where, *, own: bool = False, most: int = MAX_POSTINGS
+    ) -> list[Matched]:  # fmt: skip
+        """The newest matching rows, as many as are ranked; of few messages all."""
+        if (few := where.few) is not None:
+            return [(number, of, few[of]) for number, of in self._all(expression, where, own) if of in few]
+        rows = self._newest_first(self._in_own(expression) if own else expression, where, where.first, most)
+        return [(row[0], row[_ID], row[_CHARS] if len(row) > _CHARS else _USUAL_CHARS) for row in rows]
+
+    def _all(self, expression: str, where: Where, own: bool) -> list[tuple[int, int]]:
+        """Matching rows of spans.
+
+        FTS5 goes on behind the end of a range until the next match, through all of the index for a phrase of common words. So
+        it is asked for the rows with a word that every match holds, and for those of them that do not match: it meets the
+        word again soon.
+        """
+        word = needed(expression)
+        asked = [word, f"{word} NOT ({expression})"] if word else [expression]
+        sql = " EXCEPT ".join([self._numbers] * len(asked))
+        out: list[tuple[int, int]] = []
+        for low, high in where.spans:
+            span = max(low, where.first), min(high, where.last)
+            out += self._db.query(sql, [x for each in asked for x in (self._in_own(each) if own else each, *span)])
+        return out
 
     def _newest_first(self, expression: str, where: Where, first: int, most: int) -> list[tuple[Any, ...]]:
         """Matching rows by falling number, read in the spans only."""
         out: list[tuple[Any, ...]] = []
         for low, high in reversed(where.spans or ((where.first, where.last),)):
-            if most < 0 or len(out) < most:
-                left = most if most < 0 else most - len(out)
-                out += self._within(expression, where, max(first, low), min(high, where.last), left)
+            if len(out) < most:
+                out += self._within(expression, where, max(first, low), min(high, where.last), most - len(out))
         return out
 
     def _within(self, expression: str, where: Where, low: int, high: int, most: int) -> list[tuple[Any, ...]]:
@@ -135,9 +183,9 @@ class FullText:
         """
         params = (expression, low, high, *where.params)
         sql = f"{self._newest} AND f.rowid BETWEEN ? AND ? AND {where.sql} ORDER BY f.rowid"
-        if self._last() - high <= low:
-            rows = self._db.query(f"{sql} LIMIT ?", (*params, most + 1 if most >= 0 else -1))
-            if most < 0 or len(rows) <= most:
+        if self._end - high <= low:
+            rows = self._db.query(f"{sql} LIMIT ?", (*params, most + 1))
+            if len(rows) <= most:
                 return rows[::-1]
         return self._db.query(f"{sql} DESC LIMIT ?", (*params, most))
 
@@ -145,8 +193,10 @@ class FullText:
         """The number of the newest row."""
         return int(self._db.query(f"SELECT coalesce(max(id), 0) FROM {self._name}_docsize")[0][0])
 
-    def _occurs(self, expression: str, where: Where) -> bool:
-        return bool(self._newest_first(expression, where, where.first, 1))
+    def _occurs(self, expression: str, where: Where, *, own: bool = False) -> bool:
+        if where.few is not None:
+            return bool(self._read(expression, where, own=own))
+        return bool(self._newest_first(self._in_own(expression) if own else expression, where, where.first, 1))
 
     def rarest(self, expressions: Sequence[tuple[str, str]]) -> tuple[str, int]:
         """The rarest of expressions, each with a word that it needs, and about how many rows can match it."""
@@ -203,15 +253,15 @@ class FullText:
 
     def plan(self, query: Query, where: Where) -> Plan:
         """The rarest words first, until the budget of postings is used up."""
+        self._end = self._last()
         if where.apart:
-            return self._plan_apart(query, where)
+            return self._plan_apart(query, where, {a: self._read(a.match, where) for a in query.atoms})
         frequency = self.frequencies(query.atoms)
         total = max(self.rows(), 1)
-        newest = self._last()
-        last = min(where.last, newest)
+        last = min(where.last, self._end)
         # Of the addresses of the whole archive: an old scope is not charged with what others said since.
         inside = sum(min(high, last) - low + 1 for low, high in where.spans or ((where.first, last),) if low <= last)
-        share = min(1.0, inside / max(newest, 1))
+        share = min(1.0, inside / max(self._end, 1))
 
         def cost(atom: Atom) -> float:
             if atom.match.endswith("*"):
@@ -229,25 +279,43 @@ class FullText:
         postings = sum(a.rows(frequency) for a in kept)
         return Plan(_loose(query, kept), tuple(kept), first, weights, known, tuple(notes), postings=postings)
 
-    def _plan_apart(self, query: Query, where: Where) -> Plan:
+    def sparse(self, query: Query, where: Where) -> Plan | None:
+        """The plan of a query that not many readable rows match; else None, and for a phrase, which FTS5 looks for in all of the
+        index: all rows of few messages are read sooner."""
+        self._end = self._last()
+        found: dict[Atom, list[Matched]] = {}
+        if any(needed(atom.match) for atom in query.atoms):
+            return None
+        left = _CROWD
+        for atom in query.atoms:
+            found[atom] = self._read(atom.match, where, most=left)
+            left -= len(found[atom])
+            if left <= 0:
+                return None
+        return self._plan_apart(query, where, found)
+
+    def _plan_apart(self, query: Query, where: Where, found: Mapping[Atom, list[Matched]]) -> Plan:
         """Plan from readable rows alone: how common a word is among them, and how far each of them is about it."""
-        found = {a: self._read(a.match, where, where.first) for a in query.atoms}
-        most = math.inf if where.whole else MAX_POSTINGS
+        most = MAX_POSTINGS if where.few is None else math.inf
         kept, _, notes = _affordable(query, {a: len(found[a]) for a in query.atoms}, most)
-        if not where.whole and any(len(found[a]) == MAX_POSTINGS for a in kept):
+        if where.few is None and any(len(found[a]) == MAX_POSTINGS for a in kept):
             notes.append(f"very common words: only the newest {MAX_POSTINGS:,} places were searched")
-        weights = {a: _rarity(max(where.size, 1), len({row[_ID] for row in found[a]})) for a in kept}
-        own = {a: f"{self._own}({a.match})" for a in kept if found[a]} if self._own else {}
-        read = {expression: self._read(expression, where, where.first) for expression in own.values()}
+        weights = {a: _rarity(max(where.size, 1), len({of for _, of, _ in found[a]})) for a in kept}
+        telling = [a for a in kept if found[a] and weights[a] > _LEAST_WEIGHT]
+        own = {a: self._read(a.match, where, own=True) for a in telling} if self._own else {}
         scores: dict[int, float] = {}
         for atom in kept:
-            inside = {row[0] for row in read[own[atom]]} if atom in own else None
+            inside = {number for number, *_ in own[atom]} if atom in own else None
             weight = max(weights[atom], _LEAST_WEIGHT)
-            for row in found[atom]:
-                share = weight if inside is None or row[0] in inside else weight * _CONTEXT_SHARE
-                scores[row[0]] = scores.get(row[0], 0.0) + share * _brevity(row)
+            for number, _, chars in found[atom]:
+                share = weight if inside is None or number in inside else weight * _CONTEXT_SHARE
+                scores[number] = scores.get(number, 0.0) + share * _BREVITY[min(chars, _PIECE_CHARS)]
+        loose = _loose(query, kept)
+        rows = {self._in_own(a.match): matched for a, matched in own.items()}
+        if not query.required:
+            rows[loose] = [*{number: row for a in kept for row in found[a] for number in row[:1]}.values()]
         known = all(found[a] for a in query.atoms)
-        return Plan(_loose(query, kept), tuple(kept), where.first, weights, known, tuple(notes), scores, rows=read)
+        return Plan(loose, tuple(kept), where.first, weights, known, tuple(notes), scores, rows=rows)
 
     def terms(self, prefix: str, limit: int) -> list[tuple[str, int]]:
         """Indexed terms that begin like this, with their rows."""
@@ -264,7 +332,7 @@ class FullText:
             begin = stem[: max(1, min(3, len(stem) - 1))]
             candidates = [t for t, _ in self.terms(begin, 800) if len(t) > 2]
             for term in difflib.get_close_matches(stem, candidates, 3, 0.7):
-                if term not in found and self._occurs(f'{self._own}("{term}")', where):
+                if term not in found and self._occurs(f'"{term}"', where, own=True):
                     found.append(term)
         return tuple(found[:6])
 
@@ -277,7 +345,7 @@ class FullText:
             begin = stem[: max(1, min(3, len(stem) - 1))]
             near = [term for term, _ in self.terms(begin, -1) if len(term) > 2 and term != stem]
             ranked = difflib.get_close_matches(stem, near, max(len(near), 1), 0.7)
-            mine = (term for term in ranked if term not in found and self._occurs(f'{self._own}("{term}")', where))
+            mine = (term for term in ranked if term not in found and self._occurs(f'"{term}"', where, own=True))
             found.extend(itertools.islice(mine, 3))
         return tuple(found[:6])
 
@@ -360,12 +428,6 @@ def _loose(query: Query, kept: Sequence[Atom]) -> str:
     loose = " OR ".join(a.match for a in kept)
     required = " AND ".join(a.match for a in query.required)
     return f"({required}) AND ({loose})" if required and loose else loose
-
-
-def _brevity(row: Sequence[Any]) -> float:
-    """Weight of a match by the length of its piece of a message, as bm25 has it for one occurrence."""
-    chars = min(row[_CHARS], _PIECE_CHARS) if len(row) > _CHARS else _USUAL_CHARS
-    return 2.2 / (1.3 + 0.9 * chars / _USUAL_CHARS)
 
 
 def _rarity(total: int, frequency: int) -> float:

@@ -278,9 +278,9 @@ class MessageIndex:
         self.documents = documents.Documents(db)
         self._zones = Zones(db)
         self._behind, self._cosines = behind, cosines
-        join = "messages AS m ON m.store_id = " + documents.STORE_ID_SQL.format("f.rowid")
+        of = documents.STORE_ID_SQL.format("f.rowid")
         self._fts = FullText(
-            db, "message_index", SCHEMA, columns=_COLUMNS, join=join, own="{text} : ", group=documents.GROUP
+            db, MESSAGES, SCHEMA, columns=_COLUMNS, table="messages AS m", of=of, own="{text} : ", group=documents.GROUP
         )
 
     def rebuild(self, batches: Iterable[Sequence[IndexRow]]) -> int:
@@ -364,26 +364,29 @@ class MessageIndex:
 
     def _affordable(self, query: Query, where: Where) -> tuple[Plan, Where]:
         """The part of a query that can be searched. Few messages are read whole, however common their words are elsewhere."""
-        plan = self._fts.plan(query, where)
-        if plan.first == where.first and not plan.notes and plan.postings < COSTLY:
+        short = where.apart and where.size <= FEW
+        plan = self._fts.sparse(query, where) if short else self._fts.plan(query, where)
+        if plan is not None and plan.first == where.first and not plan.notes and plan.postings < COSTLY:
             return plan, where
         small = self._few(where)
-        return (self._fts.plan(query, small), small) if small is not None else (plan, where)
+        return (self._fts.plan(query, small), small) if small else (plan or self._fts.plan(query, where), where)
 
     def _few(self, where: Where) -> Where | None:
         """Rows as places of few messages; None when there are more."""
         sql = (
-            f"SELECT m.store_id FROM messages AS m WHERE m.store_id BETWEEN ? AND ? AND {where.sql} "
+            f"SELECT m.store_id, m.chars FROM messages AS m WHERE m.store_id BETWEEN ? AND ? AND {where.sql} "
             "ORDER BY m.store_id LIMIT ?"
         )
         first, last = documents.messages_of(where.first, where.last)
         if not (where.spans or where.near_params or "conversation_id" in where.sql):
             return None
-        ids = [row[0] for row in self._db.query(sql, (first, last, *where.params, FEW + 1))]
-        if len(ids) > FEW:
+        rows = self._db.query(sql, (first, last, *where.params, FEW + 1))
+        if len(rows) > FEW:
             return None
-        spans = few([documents.rows_of(store_id, store_id) for store_id in ids]) if ids else [(1, 0)]
-        return where._replace(apart=True, whole=True, size=len(ids), spans=tuple(spans))
+        chars = dict(rows)
+        groups = dict.fromkeys(map((-documents.MESSAGES).__and__, chars))
+        spans = few([documents.rows_of(first, first) for first in groups]) if chars else [(1, 0)]
+        return where._replace(apart=True, few=chars, size=len(chars), spans=tuple(spans))
 
     def _late(self, scope: Scope) -> int:
         """Number of messages of a scope that are not indexed yet."""
@@ -522,6 +525,7 @@ class MessageIndex:
         expression, rows = self._fts.rarest(narrow) if narrow else ("", SCANNED_BY_WORD)
         end = time.monotonic() + timeout_s
         sequence = words.sequence(compiled.spaced) if rows >= SCANNED_BY_WORD else ""
+        where = (self._few(where) if sequence or narrow else None) or where
         # Several words in a row: FTS5 may need most of the time to find them, and all that is found then is worth reading.
         known = (
             self._scan(compiled.find, self._holding(sequence, where), texts, timeout_s, limit)[0] if sequence else []
@@ -621,8 +625,7 @@ class NodeIndex:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        join = "nodes AS n ON n.node_id = f.rowid"
-        self._fts = FullText(db, "node_index", NODE_SCHEMA, columns="n.node_id", join=join)
+        self._fts = FullText(db, NODES, NODE_SCHEMA, columns="n.node_id", table="nodes AS n", of="f.rowid")
 
     def add(self, node_id: int, conversation_id: int, text: str) -> None:  # noqa: ARG002 - the node's row knows it
         """Index a node, inside the caller's transaction."""

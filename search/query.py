@@ -48,6 +48,7 @@ _ASKED = re.compile(r"[?？][\"'”’」』）)]*$")
 _MOST_QUESTIONS, _SPEECH = 3, 4  # questions that are answered apart; sentences that only lead to the last one
 
 _WORD = re.compile(r"[^\W_]+")
+_ALL_OF = re.compile(r'"[\x21\x23-\x7e ]+"(?: AND "[\x21\x23-\x7e ]+")*')
 _ITEM = re.compile(r'"([^"]*)"|“([^”]*)”|([()])|([^\s"“”()]+)')
 _EDGES = " \t\r\n.,;:!?؟،؛¿¡'’‘`´()[]{}<>«»…。，、；：！？（）【】「」『』《》"
 _ENGLISH_TAIL = re.compile(r"['’](?:s|re|ve|ll|d|m|S)$")
@@ -226,6 +227,12 @@ def whole(literal: str) -> list[tuple[str, str]]:
         if inside:
             out.append((f'"{" ".join(inside)}"', stem(max(inside, key=len).lower())))
     return out
+
+
+def needed(expression: str) -> str:
+    """FTS5 expression of a word that every match holds: of a phrase, or of several that are all asked for; "" when unknown."""
+    tokens = _WORD.findall(expression.replace('" AND "', " ")) if _ALL_OF.fullmatch(expression) else []
+    return f'"{max(tokens, key=len)}"' if len(tokens) > 1 else ""
 
 
 def sequence(literal: str) -> str:

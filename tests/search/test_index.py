@@ -603,6 +603,26 @@ def test_a_phrase_of_common_words_is_found_wherever_it_stands(crowded, query):
     assert crowded.ids(query)[0] == crowded.phrase
 
 
+def test_what_a_chat_reads_of_itself_is_the_same_whether_its_rows_are_read_one_by_one_or_all(crowded, monkeypatch):
+    """Which of the two is the faster way must not show: neither in what is found nor in how it is ranked."""
+    for n in range(40):  # in turns with another chat
+        crowded.say(
+            ["schema deploy", "deploy the schema", "src/deploy/schema.py", "cache"][n % 4] + " x" * n, conversation=4
+        )
+        crowded.say("schema deploy, said elsewhere", conversation=2)
+    scope = Scope(conversations=(4,), apart=True)
+    asked = ['"schema deploy"', "schema deploy fail", "cache", "deploy AND schema", "src/deploy/schema.py", "unsaid"]
+
+    def answers(crowd, needed):
+        monkeypatch.setattr(fts, "_CROWD", crowd)
+        monkeypatch.setattr(fts, "needed", needed)
+        return [[(h.store_id, h.rung, h.score) for h in crowded.find(q, scope=scope, limit=400).hits] for q in asked]
+
+    one_by_one = answers(10**9, lambda _: "")
+    assert answers(1, words.needed) == one_by_one
+    assert [len(found) > 9 for found in one_by_one] == [True] * 5 + [False]
+
+
 def test_what_was_not_searched_is_named(crowded):
     """How far the search came, and that it was not all."""
     found = crowded.find("deploy fail schema")

@@ -409,3 +409,20 @@ def test_common_words_are_told_by_a_sentence_and_amounts_by_a_sum(question: str,
     asked = ranking.Asked(question, dict.fromkeys(words.parse(question).atoms, 1.0))
 
     assert (asked.told(asked.see(text)) > 0) == tells
+
+
+@pytest.mark.parametrize(
+    ("expression", "word"),
+    [
+        ('"the schema of"', '"schema"'),
+        ('"src/deploy/a.py"', '"deploy"'),
+        ('"one" AND "other AND same"', '"other"'),
+        ('"single"', ""),
+        ('"a b" OR "c d"', ""),
+        ('"beginning of wor"*', ""),
+        ('("camel" OR "camel case")', ""),
+        ('"数据 据库"', ""),
+    ],
+)
+def test_a_word_that_every_match_of_an_expression_holds(expression, word):
+    assert words.needed(expression) == word
