@@ -406,8 +406,8 @@ class SummaryDag:
                 yield []
 
 
-def coverage(thread: Iterable[int], below: Sequence[int], raw: Iterable[int]) -> tuple[set[int], set[int]]:
-    """P4: (messages that nothing covers, messages that are covered twice) of a thread.
+def coverage(transcript: Iterable[int], below: Sequence[int], raw: Iterable[int]) -> tuple[set[int], set[int]]:
+    """P4: (messages that nothing covers, messages that are covered twice) of a transcript.
 
     ``below`` are the messages under the prompt's nodes (with repetitions), ``raw`` those it shows as they are.
     """
@@ -415,7 +415,7 @@ def coverage(thread: Iterable[int], below: Sequence[int], raw: Iterable[int]) ->
     twice: set[int] = set()
     for store_id in [*below, *raw]:
         (twice if store_id in seen else seen).add(store_id)
-    return set(thread) - seen, twice
+    return set(transcript) - seen, twice
 
 
 def _node(row: Sequence[object]) -> Node:

@@ -29,7 +29,7 @@ class Flag:
     """
 
     NONE = 0
-    RETRACTED = 1  # undone by the user (/undo, /retry); kept, searchable, no longer part of the live thread
+    RETRACTED = 1  # undone by the user (/undo, /retry); kept, searchable, no longer part of the transcript
     HOST_NOTE = 2  # written by the host in the user's name (todo snapshot, model-switch note)
     FILTERED = 4  # matched LCM_IGNORE_MESSAGE_PATTERNS at a place where it could not be left out
     UNALIGNED = 8  # stored although its place in the conversation could not be proven
@@ -39,7 +39,7 @@ class Flag:
     REDACTED = 128  # secrets were taken out; the digest is still that of what the host showed
     EXTERNALISED = 256  # the stored JSON holds placeholders of payload files
     IMPORTED = 512  # a record in our own grammar that belongs to no prompt we know: kept as text, nobody's words
-    DUPLICATE = 1024  # another engine stored the same message again: kept, not in the thread, not found by a search
+    DUPLICATE = 1024  # another engine stored the same message again: kept, not in the transcript, not found by a search
     COLLECTED = 2048  # transcript GC left the placeholders only, in the row and in the search index
     PRUNED = 4096  # the host's own compressor left only this of it, before it came here
     PURGED = 8192  # an operator removed what it said; the row keeps its place

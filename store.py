@@ -467,7 +467,7 @@ class MessageStore:
         return self._undamaged(rows)
 
     def first_of(self, segments: Sequence[Segment], *, role: str) -> Row | None:
-        """The oldest message of a role in a thread that was said there: no note of the host, no context message of ours."""
+        """The oldest message of a role in a transcript that was said there: no note of the host, no context message of ours."""
         for segment in segments:
             rows = self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? "
@@ -512,7 +512,7 @@ class MessageStore:
         return dict(rows)
 
     def last_told(self, segments: Sequence[Segment], *, tool: str, within: int) -> list[Row]:
-        """Results of one tool and notes of the host among the newest ``within`` rows of a thread, newest first; a few of them."""
+        """Results of one tool and notes of the host among the newest ``within`` rows, newest first; a few of them."""
         out: list[Row] = []
         for segment in reversed(segments):
             last = min(segment.end.seq, self.last_seq(segment.conversation_id))

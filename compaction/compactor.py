@@ -166,7 +166,7 @@ class Compactor:
 
     # -- units ----------------------------------------------------------------------------------------
     def _units(self, session: Session, request: Request) -> list[Unit]:
-        """Groups of the live list, and between them stored rows of the thread that the list lacks."""
+        """Groups of the live list, and between them stored rows of the transcript that the list lacks."""
         messages, entries = request.messages, request.transcript.entries
         expected = self._expected(session, request.transcript.assembly)
         shown = {store_id for entry in entries for store_id in entry.ids}
@@ -487,7 +487,7 @@ def _fingerprint(chunk: plan.Chunk, request: Request) -> bytes:
 
 
 def _absent_before(expected: Sequence[Expected], shown: set[int]) -> dict[int, list[Expected]]:
-    """Rows of the thread that the live list lacks, by the shown row they stand in front of."""
+    """Rows of the transcript that the live list lacks, by the shown row they stand in front of."""
     out: dict[int, list[Expected]] = {}
     waiting: list[Expected] = []
     for item in expected:

@@ -76,7 +76,7 @@ def finished_requests(rows: Sequence[Row]) -> list[str]:
 
 
 def probes(rows: Sequence[Row]) -> list[Probe]:
-    """All probes of a thread; rows in its order, without what the host took out of it."""
+    """All probes of a transcript; rows in its order, without what the host took out of it."""
     said = [row for row in rows if not row.head.flags & _NOT_SAID]
     seen = Counter(word for row in said for word in set(words_of(row.text)))
     prose = _prose(said)

@@ -251,9 +251,9 @@ def _jsonl(deps: Access, session: Session, file: IO[str], progress: Progress, lo
 
 # -- for people ------------------------------------------------------------------------------------------
 def _markdown(deps: Access, session: Session, file: IO[str], progress: Progress, lost: frozenset[int]) -> int:
-    """The thread as a reader wants it: in order, without what was taken back."""
-    thread = Transcripts(deps.store, deps.sessions).expected(session, None)
-    ids = [each.store_id for each in thread if each.store_id not in lost]
+    """The transcript as a reader wants it: in order, without what was taken back."""
+    transcript = Transcripts(deps.store, deps.sessions).expected(session, None)
+    ids = [each.store_id for each in transcript if each.store_id not in lost]
     file.write(f"# {one_line(session.session_id)}\n\n{counted(len(ids), 'message')}, {moment(session.started_at)}\n")
     if gaps := incomplete(deps, session, lost):
         file.write(f"\nA payload file is missing in {', '.join(f'msg_{each}' for each in gaps)}.\n")

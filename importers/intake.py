@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _BATCH: Final = 500
 _RETRIES: Final = 5
-#: A row that is kept, but is no part of the thread and not found by a search.
+#: A row that is kept, but is no part of the transcript and not found by a search.
 HIDDEN: Final = Flag.DUPLICATE | Flag.RETRACTED | Flag.FILTERED
 
 
@@ -494,7 +494,7 @@ class _Writer:
 
 # -- pure ------------------------------------------------------------------------------------------------
 def _thread_order(scan: _Scan, found: Replays) -> list[int]:
-    """Rows that are no copies, as the thread reads."""
+    """Rows that are no copies, as the transcript reads."""
     before: dict[int, list[int]] = {}
     for n, anchor in found.before.items():
         before.setdefault(anchor, []).append(n)
@@ -516,7 +516,7 @@ def _live(scan: _Scan, n: int, alias: Mapping[bytes, bytes], message: Mapping[st
 
 
 def _aliases(heads: Iterable[Stored], expected: Sequence[Expected]) -> dict[bytes, bytes]:
-    """Digests of rows that were edited since: the thread has the edit, the other store may have the first version."""
+    """Digests of rows that were edited since: the transcript has the edit, the other store may have the first version."""
     by_id = {head.store_id: head for head in heads}
     shown = {item.store_id: item.digest for item in expected}
     known = {item.digest for item in expected}

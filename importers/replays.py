@@ -25,7 +25,7 @@ _WRITTEN_S = 1.0
 _LEAST_TAIL = 3
 #: Rows of summary at the head of a list: the host's, or this plugin's record and carrier.
 _HEADS = 2
-_NEAR_END = 8  # rows at the end of the thread that a replay may lack
+_NEAR_END = 8  # rows at the end of the transcript that a replay may lack
 _TRIES = 64
 
 
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
     """One stored row: what it says, when it was stored, and what else speaks for it.
 
     ``named``: it has the id of a tool call. ``summary``: it looks like a summary that an engine put in front of a list.
-    ``apart``: taken back, or no message, so no part of the thread. ``ids``: of its tool calls, or of the one it answers.
+    ``apart``: taken back, or no message, so no part of the transcript. ``ids``: of its tool calls, or of the one it answers.
     ``digest`` of a rewritten row is that of what it was before. ``more``: a summary is glued to it.
     ``uid``: the lasting id of the message, which its copies share. ``of``: the row whose shortened form this is.
     ``opens``: it is the first of a session that goes on behind a compaction.
@@ -72,13 +72,13 @@ def find(rows: Sequence[Seen], *, burst_s: float = BURST_S, enough: int = ENOUGH
 
 
 class _Search:
-    """``thread``: rows that are no copies, in order; ``known``: the newest of them by digest."""
+    """``transcript``: rows that are no copies, in order; ``known``: the newest of them by digest."""
 
     def __init__(self, rows: Sequence[Seen], burst_s: float, enough: int) -> None:
         self.rows = rows
         self.enough = enough
         self.out = Replays()
-        self.thread: list[int] = []
+        self.transcript: list[int] = []
         self.known: dict[bytes, int] = {}
         self.stamped: dict[tuple[bytes, float | None], int] = {}
         self.go = _goes(rows, burst_s)  # which go each row was stored in
@@ -125,13 +125,13 @@ class _Search:
     def _opening(self, start: int) -> int | None:
         """The row behind the list that a session begins with; None when it begins with none.
 
-        Head, summary and tail, nothing else: behind the summary come the last rows of the thread, all of them.
+        Head, summary and tail, nothing else: behind the summary come the last rows of the transcript, all of them.
         """
         stop = start + 1
         while stop < len(self.rows) and not self.rows[stop].opens and self._same_writing(stop):
             stop += 1
         for last in range(stop - 1, start - 1, -1):
-            pairs = self._backwards(last, len(self.thread) - 1, start)
+            pairs = self._backwards(last, len(self.transcript) - 1, start)
             if not pairs or min(pairs.values()) >= start:
                 continue
             first = min(pairs)
@@ -165,12 +165,12 @@ class _Search:
         return 0 <= row - above <= _WRITTEN_S or row < above or (self.rows[n].digest, row) in self.stamped
 
     def _is_head(self, n: int, k: int) -> bool:
-        """Is this the k-th row of the thread, which the compressor protects?"""
+        """Is this the k-th row of the transcript, which the compressor protects?"""
         if n in self.proven:
             return True
-        if k >= len(self.thread):
+        if k >= len(self.transcript):
             return False
-        row, there = self.rows[n], self.rows[self.thread[k]]
+        row, there = self.rows[n], self.rows[self.transcript[k]]
         return row.digest == there.digest or _same_calls(row, there)
 
     def _take(self, pairs: Mapping[int, int]) -> None:
@@ -202,7 +202,7 @@ class _Search:
             self.out.doubtful += 1
         self._stamp(n)
         self.known[row.digest] = n
-        self.thread.append(n)
+        self.transcript.append(n)
 
     def _stamp(self, n: int) -> None:
         """Note the time of a row. Of a copy too: the next process shows its list with the times that the copies got."""
@@ -220,7 +220,7 @@ class _Search:
         return True
 
     def _head(self, at: int, first: int, anchor: int, start: int) -> None:
-        """The head of a replayed list, in front of the tail: the first rows of the thread again, and a summary."""
+        """The head of a replayed list, in front of the tail: the first rows of the transcript again, and a summary."""
         for n in range(at, first):
             row, k = self.rows[n], n - at
             if n in self.proven:
@@ -229,10 +229,18 @@ class _Search:
                 continue
             if row.apart:
                 continue
-            if k < len(self.thread) and row.digest == self.rows[self.thread[k]].digest and self.thread[k] < anchor:
-                self._repeat(n, self.thread[k])
-            elif k < len(self.thread) and self.thread[k] < anchor and _same_calls(row, self.rows[self.thread[k]]):
-                self.out.edits[n] = self.thread[k]
+            if (
+                k < len(self.transcript)
+                and row.digest == self.rows[self.transcript[k]].digest
+                and self.transcript[k] < anchor
+            ):
+                self._repeat(n, self.transcript[k])
+            elif (
+                k < len(self.transcript)
+                and self.transcript[k] < anchor
+                and _same_calls(row, self.rows[self.transcript[k]])
+            ):
+                self.out.edits[n] = self.transcript[k]
             elif self._twin(n):
                 continue
             elif (
@@ -245,20 +253,20 @@ class _Search:
             self._stamp(n)
 
     def _insert(self, n: int, anchor: int) -> None:
-        """A new row in front of one that is near the end of the thread."""
+        """A new row in front of one that is near the end of the transcript."""
         self.known[self.rows[n].digest] = n
-        for place in range(len(self.thread) - 1, -1, -1):
-            if self.thread[place] == anchor:
-                self.thread.insert(place, n)
+        for place in range(len(self.transcript) - 1, -1, -1):
+            if self.transcript[place] == anchor:
+                self.transcript.insert(place, n)
                 return
 
     # -- replays ------------------------------------------------------------------------------------
     def _replay(self, at: int, where: dict[bytes, list[int]], start: int) -> tuple[int, int, dict[int, int]] | None:
         """(first row, last row, what each repeats) of the longest believable replay from ``at`` on. ``start``: of its go."""
         best: tuple[int, int, dict[int, int]] | None = None
-        for missing in range(min(_NEAR_END, len(self.thread)) if where else 0):
-            end = len(self.thread) - 1 - missing
-            places = where.get(self.rows[self.thread[end]].digest, [])
+        for missing in range(min(_NEAR_END, len(self.transcript)) if where else 0):
+            end = len(self.transcript) - 1 - missing
+            places = where.get(self.rows[self.transcript[end]].digest, [])
             first = bisect_left(places, at)
             for n in places[first : first + _TRIES]:
                 pairs = self._backwards(n, end, at)
@@ -274,18 +282,20 @@ class _Search:
         """Pairs from (n, end) backwards while both agree; one row that differs between two that agree is an edited copy."""
         pairs: dict[int, int] = {}
         while n >= at and end >= 0:
-            mine, theirs = self.rows[n], self.rows[self.thread[end]]
+            mine, theirs = self.rows[n], self.rows[self.transcript[end]]
             if mine.apart and n not in self.proven:
                 n -= 1
                 continue
             proven = self.proven.get(n)
-            if proven is not None and proven != self.thread[end]:
+            if proven is not None and proven != self.transcript[end]:
                 break
             if proven is None and mine.digest != theirs.digest and not _same_calls(mine, theirs):
-                above = n - 1 >= at and end >= 1 and self.rows[n - 1].digest == self.rows[self.thread[end - 1]].digest
+                above = (
+                    n - 1 >= at and end >= 1 and self.rows[n - 1].digest == self.rows[self.transcript[end - 1]].digest
+                )
                 if not above or mine.role != theirs.role or mine.summary:
                     break
-            pairs[n] = self.thread[end]
+            pairs[n] = self.transcript[end]
             n, end = n - 1, end - 1
         return pairs
 

@@ -159,7 +159,7 @@ def _facts(session: Session) -> dict[str, Any]:
 
 
 def _messages(deps: Access, session: Session) -> Iterator[Mapping[str, Any]]:
-    """The newest session of a conversation shows its whole thread; earlier ones, which rotations ended, what was said in them.
+    """The newest session of a conversation shows its whole transcript; those that rotations ended, what was said in them.
 
     What the user took back is not shown: it stays in our record.
     """

@@ -111,7 +111,7 @@ class _Nodes:
         self.out.added += 1
 
     def _stand_in(self, item: NodeItem) -> int:
-        """A row for a summary whose messages are all gone: every node is about something. No part of the thread."""
+        """A row for a summary whose messages are all gone: every node is about something. No part of the transcript."""
         session = self._deps.sessions.find(item.session_id) or self._deps.sessions.open(
             item.session_id or f"import:{self._source.source_id}", now=item.created_at, platform="unknown"
         )

@@ -169,8 +169,8 @@ def stub_text(nonce: str, store_id: int, name: str, text: str, keep_chars: int) 
     left_out = len(text) - len(head) - len(tail)
     lines = text.count("\n") + 1
     note = f"{len(text):,} characters, {lines:,} lines, from {name or 'a tool'}; all of it: lcm_expand(store_id={store_id})"
-    excerpt = f"{head}\n[... {left_out:,} characters left out ...]\n{tail}"
-    return Stub(store_id, markup.stub(nonce, store_id, note, excerpt))
+    snippet = f"{head}\n[... {left_out:,} characters left out ...]\n{tail}"
+    return Stub(store_id, markup.stub(nonce, store_id, note, snippet))
 
 
 # -- messages of our own between others ----------------------------------------------------------------------

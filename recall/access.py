@@ -204,9 +204,11 @@ class Access:
 
     def current(self) -> Scope:
         """The current conversation and what it inherits of those it branched from."""
-        return self.thread(self.session.conversation_id) if self.session is not None else Scope(self.principal, ())
+        return (
+            self.conversation(self.session.conversation_id) if self.session is not None else Scope(self.principal, ())
+        )
 
-    def thread(self, conversation_id: int) -> Scope:
+    def conversation(self, conversation_id: int) -> Scope:
         """A conversation and what it inherits: a branch knows nothing of what its parents say later."""
         if conversation_id not in self._threads:
             self._threads[conversation_id] = self._thread_now(conversation_id)

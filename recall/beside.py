@@ -86,7 +86,7 @@ def of_result(caller: Access, row: Row) -> list[Answer]:
         goal = _flat(first.text) if first is not None else ""
         if first is None or child.conversation_id not in readable or first.store_id > row.store_id or goal not in asked:
             continue
-        last = caller.scopes.last(caller.thread(child.conversation_id))
+        last = caller.scopes.last(caller.conversation(child.conversation_id))
         address = {"store_id": f"msg_{first.store_id}..msg_{last}", "conversation_id": child.conversation_id}
         newest[goal] = {
             "task": goal[:_GOAL_CHARS],

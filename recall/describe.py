@@ -68,7 +68,7 @@ def overview(caller: Access, session: Session | None, room: Room, others_from: i
             "notes": ["nothing is stored of this session yet"],
             **_others(caller, None, room, others_from),
         }
-    counts = caller.scopes.counts(caller.thread(session.conversation_id))
+    counts = caller.scopes.counts(caller.conversation(session.conversation_id))
     out.update(
         session_id=session.session_id, conversation_id=session.conversation_id, origin=session.origin,
         messages=counts.messages, compactions=session.compactions,

@@ -127,8 +127,8 @@ def _before(caller: Access, session: Session) -> Answer | None:
         return None
     out: Answer = {"session_id": parent, "as": session.origin}
     if session.origin == "branch":
-        thread = caller.thread(session.conversation_id)
-        last = caller.scopes.last(replace(thread, conversations=tuple(c for c, *_ in thread.cuts)))
+        scope = caller.conversation(session.conversation_id)
+        last = caller.scopes.last(replace(scope, conversations=tuple(c for c, *_ in scope.cuts)))
         out["up_to"] = f"msg_{last}" if last else None
     return out
 

@@ -124,10 +124,10 @@ def glued(text: str) -> str:
     return context.rest if context is not None else carried[1] if carried is not None else text
 
 
-def stub(nonce: str, store_id: int, note: str, excerpt: str) -> str:
+def stub(nonce: str, store_id: int, note: str, snippet: str) -> str:
     """Stub in the prompt for the text of message ``store_id``."""
     fact = defuse(note, nonce).replace("]", ")").replace("\n", " ")
-    return f"[lcm:stub {nonce} msg_{store_id} {fact}]\n{defuse(excerpt, nonce)}\n[/lcm:stub]"
+    return f"[lcm:stub {nonce} msg_{store_id} {fact}]\n{defuse(snippet, nonce)}\n[/lcm:stub]"
 
 
 def read_stub(text: str) -> tuple[str, int] | None:

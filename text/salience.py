@@ -311,7 +311,7 @@ def _put(out: dict[str, Item], kind: str, text: str) -> None:
         out[key] = Item(kind, text, key)
 
 
-# ----------------------------------------------------------------------------------------------------- wider views
+# ----------------------------------------------------------------------------------------------------- beyond a sentence
 def without_syntax(text: str) -> str:
     """``text`` without the calls and the fenced code in it."""
     return _SYNTAX.sub("\n", bounded(text))

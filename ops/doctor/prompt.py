@@ -109,7 +109,7 @@ def _measured(deps: Access, session: Session, *, deep: bool) -> tuple[set[int], 
 
 
 def _uncovered(deps: Access, session: Session, assembly: Assembly) -> tuple[set[int], set[int], int]:
-    """(messages that the prompt lacks, messages that it has twice, messages of the thread); each by its first version.
+    """(messages that the prompt lacks, messages that it has twice, messages of the transcript); each by its first version.
 
     A revision stands where the row it revises stood, so a summary over the one covers the other.
     """
@@ -118,12 +118,12 @@ def _uncovered(deps: Access, session: Session, assembly: Assembly) -> tuple[set[
     for row in heads:
         first[row.store_id] = first.get(row.revises, row.revises) if row.revises is not None else row.store_id
     transcripts = Transcripts(deps.store, deps.sessions)
-    thread = {first.get(item.store_id, item.store_id) for item in transcripts.expected(session, None)}
+    transcript = {first.get(item.store_id, item.store_id) for item in transcripts.expected(session, None)}
     raw = {first.get(item.store_id, item.store_id) for item in transcripts.expected(session, assembly)}
     below = [first.get(each, each) for each in deps.dag.messages_below(assembly.roots)]
     tail = {first.get(each, each) for each in assembly.tail_ids}
-    missing, twice = covered(thread, below, raw - set(below))
-    return missing, twice | (tail & set(below)), len(thread)
+    missing, twice = covered(transcript, below, raw - set(below))
+    return missing, twice | (tail & set(below)), len(transcript)
 
 
 # -- the beginning of the prompt -------------------------------------------------------------------------
