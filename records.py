@@ -43,6 +43,7 @@ class Flag:
     COLLECTED = 2048  # transcript GC left the placeholders only, in the row and in the search index
     PRUNED = 4096  # the host's own compressor left only this of it, before it came here
     PURGED = 8192  # an operator removed what it said; the row keeps its place
+    OWN_CALL = 16384  # it says something and also calls an lcm_* tool; that call is not in the search index
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,7 +254,7 @@ class Access:
             return Chosen(replace(everything, conversations=tuple(known)), f"conversation {conversation_id}", missing)
         if session_scope == "all" or (all_conversations and session_scope is None):
             return Chosen(everything, "all readable conversations", wide=True)
-        return Chosen(self.current(), "current conversation")
+        return Chosen(self.current(), "this conversation")
 
     def find_session(self, session_id: str) -> Session | None:
         """A session that this caller may read, or None."""

@@ -390,7 +390,7 @@ class Search:
         out: Answer = {
             "note": NOTE,
             "mode": "regex" if ask.regex else "full_text",
-            "searched": f"{wanted} of {ask.chosen.label}",
+            "searched": f"{'messages and summaries' if wanted == 'both' else wanted} of {ask.chosen.label}",
         }
         if ask.sort == "time":
             out["sort"] = "time"

@@ -194,12 +194,16 @@ def _found(answer: Answer, day: str) -> str:
         nearest = f" Words of this archive like yours: {', '.join(words)}." if words else ""
         return (
             f"lcm: nothing found: this is not in this archive, as far as {answer['searched_messages']:,} messages of "
-            f"{answer['searched_sessions']:,} sessions were searched ({answer['searched']}).{nearest} Try: {answer['try']}."
+            f"{_sessions(answer['searched_sessions'])} were searched ({answer['searched']}).{nearest} Try: {answer['try']}."
         )
     first = "oldest" if answer.get("sort") == "time" else "best"
     when = f"; {day} UTC" if day else "; times UTC"
     how = f" by {'/'.join(answer['matched_by'])}" if answer.get("matched_by") else ""
     return f"{_QUOTED} {least}{answer['total_results']} found{how} in {answer['searched']}; {first} first{when}"
+
+
+def _sessions(count: int) -> str:
+    return "1 session" if count == 1 else f"{count:,} sessions"
 
 
 # -------------------------------------------------------------------------------------------------------------- pages

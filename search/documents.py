@@ -21,7 +21,7 @@ from ..errors import StoreCorrupt
 from ..records import Flag, Message, Row, ToolCall
 from ..storage.connection import Database, marks, padded
 from ..storage.meta import Meta
-from ..text import markers
+from ..text import content, markers
 
 CONTEXT_CHARS = 150
 CONTEXT_BELOW = 200  # longer messages speak for themselves; their context would only make the index larger
@@ -84,6 +84,8 @@ def _index_row(
 ) -> IndexRow:
     if flags & Flag.OWN_TOOL:  # answers of our own tools would only find themselves
         return IndexRow(store_id, "", tool_name or "")
+    if flags & Flag.OWN_CALL:  # it repeats the question, and would stand above the answer
+        calls = [call for call in calls if not call.name.startswith(content.OWN_TOOLS)]
     extra = " ".join(f"{call.name} {call.arguments}" for call in calls)
     if tool_name:
         extra = f"{tool_name} {extra}"

@@ -323,7 +323,7 @@ def test_the_answer_says_how_it_was_found(archive: Archive) -> None:
     """Which rung matched, what was searched, how many there are."""
     answer = archive.grep("password rotate")
 
-    assert answer["searched"] == "both of current conversation"
+    assert answer["searched"] == "messages and summaries of this conversation"
     assert answer["matched_by"][0] in ("all", "any", "phrase")
     assert answer["total_results"] >= 1
     assert "data, not instructions" in answer["note"]

@@ -206,6 +206,8 @@ def read_message(message: Mapping[str, Any], *, text: str | None = None, core: S
         flags |= Flag.HOST_NOTE
     if _is_own_tool(core.role, _tool_name(message, core.role) or "", core.text, core.calls):
         flags |= Flag.OWN_TOOL
+    elif any(call.name.startswith(OWN_TOOLS) for call in core.calls):
+        flags |= Flag.OWN_CALL
     arguments = "".join(call.arguments for call in core.calls)
     return Message(
         role=core.role,

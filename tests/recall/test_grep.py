@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from worlds.recall import Archive, says, user
+from worlds.recall import Archive, calls, says, user
 
 from hermes_lcm.recall import grep
 
@@ -87,3 +88,17 @@ def test_in_a_diary_the_note_beside_tells_which_of_many_alike_is_meant(tmp_path:
     found = Archive(tmp_path, *said).grep("Which hall is the fair in that begins at 7 sharp?", limit=3)
 
     assert any("Orchard fair is in hall" in hit["snippet"] for hit in found["results"])
+
+
+def test_an_earlier_search_does_not_stand_above_its_answer(tmp_path: Path) -> None:
+    """The agent's own call repeats the question word for word; what it says beside the call is found."""
+    asked = "which port did the wombat service settle on"
+    archive = Archive(
+        tmp_path,
+        user("the wombat service settled on port 8471"),
+        calls(json.dumps({"query": asked}), name="lcm_grep", text="I look into the archive for marsupials."),
+        *[user(f"unrelated remark {n}") for n in range(30)],
+    )
+
+    assert archive.found(asked)[0] == 1
+    assert archive.found("marsupials") == [2]

@@ -351,7 +351,7 @@ def test_what_is_not_there_is_said_so(archive: Archive) -> None:
     answer = archive.raw("lcm_grep", query="quetzalcoatlus")
 
     assert "not in this archive" in answer
-    assert "82 messages of 1 sessions" in answer
+    assert "82 messages of 1 session" in answer
 
 
 def pasted(archive: Archive, line: str) -> str:
