@@ -74,17 +74,37 @@ SMALL_FILE_BYTES = 2_000_000
 
 @contextmanager
 def _folder(folder: Path, *, alone: bool) -> Iterator[None]:
-    """Beside other processes that open files there, or ``alone``: none opens one meanwhile. Where the system has such locks."""
+    """Beside other processes that open files there, or ``alone``: none opens one meanwhile. Where the system has such locks.
+
+    Raises StoreBusy where another keeps it for too long: whoever waits here keeps the threads of a process waiting.
+    """
     handle = None
     try:
         with suppress(OSError):
             handle = os.open(folder, os.O_RDONLY)
-            if fcntl is not None:
-                fcntl.flock(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        if handle is not None and fcntl is not None:
+            end = time.monotonic() + _PATIENCE_S
+            while not _locked(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
+                if time.monotonic() > end:
+                    raise StoreBusy(
+                        f"{folder}: another process has been opening a database there for {_PATIENCE_S:.0f} s"
+                    )
+                time.sleep(_PAUSE_S)
         yield
     finally:
         if handle is not None:
             os.close(handle)
+
+
+def _locked(handle: int, how: int) -> bool:
+    """False: another has a lock that excludes this one. A file system without such locks excludes nobody."""
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 class Database:

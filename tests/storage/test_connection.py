@@ -656,6 +656,26 @@ def test_what_is_still_in_the_list_is_stored_later(
     assert texts(world.stored()) == texts(messages)
 
 
+def test_a_folder_that_another_process_keeps_is_no_wait_without_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that stopped while it opened a database there: whoever waits would keep all threads of this process waiting."""
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(connection_module, "_PATIENCE_S", 0.05)
+    db = Database(tmp_path / "lcm.db")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with pytest.raises(errors.StoreBusy, match="another process has been opening a database there"):
+            db.open()
+        with pytest.raises(errors.StoreBusy):
+            db.rescue()
+    finally:
+        os.close(folder)
+    db.open()
+    db.close()
+
+
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     """The path leads through a file: said as what it is, and no other kind of exception."""
     (tmp_path / "file").write_text("x")
