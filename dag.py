@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Any, TypeVar
 
 from .errors import SourcesChanged
-from .records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, NewNode, Node
+from .records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, Flag, NewNode, Node
 from .search.index import NodeIndex
 from .storage.connection import Database, marks, padded
 from .text.content import storable
@@ -61,8 +61,11 @@ WITH RECURSIVE above(conversation_id) AS (
 SELECT {}, s.conversation_id IN above, c.nonce, (SELECT nonce FROM conversations WHERE conversation_id = :own)
   FROM {} s LEFT JOIN conversations c USING(conversation_id) WHERE {} IN (SELECT value FROM json_each(:sources)) ORDER BY 1
 """
-_WITNESS_OF_MESSAGES = _ABOVE.format("store_id, digest", "messages", "store_id")
-_WITNESS_OF_NODES = _ABOVE.format("node_id, fingerprint", "nodes", "node_id")
+# Also what an operator took out of a message: its digest stays that of what the host shows.
+_WITNESS_OF_MESSAGES = _ABOVE.format(
+    f"store_id, hex(digest) || chars || '.' || (flags & {int(Flag.REDACTED | Flag.PURGED)})", "messages", "store_id"
+)
+_WITNESS_OF_NODES = _ABOVE.format("node_id, text", "nodes", "node_id")
 _LEAVES_BELOW = """
 WITH RECURSIVE below(node_id) AS (
   SELECT value FROM json_each(:roots)

@@ -436,6 +436,8 @@ class Compactor:
         depth = children[0].depth + 1
         print_ = fingerprint(depth, ids)
         witness = self._witness(session, depth, ids)
+        if self._dag.nodes(ids) != [*children]:
+            raise SourcesChanged(f"summaries of conversation {session.conversation_id} have other words than they had")
         lines = tuple(
             SourceLine(
                 f"part_{place}", "summary", f"{n.text}\nExpand for details about: {n.expand_hint}", n.earliest_at, None, n.tokens,

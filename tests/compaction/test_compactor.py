@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ from test_background import until
 from worlds.process import WAIT_S, Script, World, chat
 
 from hermes_lcm.errors import SourcesChanged
+from hermes_lcm.ops import redaction
+from hermes_lcm.ops.forget import purge
 from hermes_lcm.records import Summary, SummaryTask
+from hermes_lcm.search.scope import Rights
+from hermes_lcm.storage.files import silent
 
 
 class Slow(Script):
@@ -46,6 +51,16 @@ def emptied(world: World) -> None:
         world.db.execute("DELETE FROM messages")
 
 
+def purged(world: World) -> None:
+    """An operator takes out what some of it says, for good."""
+    purge.empty(world.runtime.access(world.session(), Rights(), trusted=True, home=world.folder), [3, 4])
+
+
+def without_secrets(world: World) -> None:
+    """An operator takes out the secrets of it."""
+    redaction.apply(world.runtime.access(world.session(), Rights(), trusted=True, home=world.folder), [], silent)
+
+
 def put_back(world: World) -> None:
     """A repair writes the same file anew."""
     world.db.backup(world.folder / "copy.db")
@@ -65,12 +80,17 @@ def ended(world: World) -> None:
     world.ingest.ended("s")
 
 
+def told() -> Any:
+    """A conversation that begins with a password."""
+    return chat().user("the login: password = Xk9_7qZ7w7v, keep it in mind").says("It is in mind.")
+
+
 def meanwhile(folder: Path, happens: Callable[[World], None]) -> World:
     """While a model writes the first summary of a conversation."""
     world = World(folder, Slow(), leaf_chunk_tokens=2000, fresh_tail_count=8)
-    world.take(chat().turns(5))
+    world.take(told().turns(5))
     world.db.backup(folder / "before.db")
-    messages = chat().turns(80)
+    messages = told().turns(80)
     world.preparer.after_turn(world.session(), world.request(messages))
     assert until(lambda: len(world.model.tasks) == 1)
     happens(world)
@@ -80,13 +100,13 @@ def meanwhile(folder: Path, happens: Callable[[World], None]) -> World:
     return world
 
 
-@pytest.mark.parametrize("happens", [replaced_by_another_chats_file, emptied, restored])
+@pytest.mark.parametrize("happens", [replaced_by_another_chats_file, emptied, restored, purged, without_secrets])
 def test_a_summary_that_comes_back_too_late_covers_nothing(tmp_path: Path, happens: Callable[[World], None]) -> None:
     """What lies at its sources' addresses by then is not what it is about; that is no trouble either."""
     world = meanwhile(tmp_path, happens)
 
     assert world.nodes() == []
-    assert [problem.topic for problem in world.health.problems()] == []
+    assert {problem.topic for problem in world.health.problems()} <= {"secrets in messages"}
 
 
 @pytest.mark.parametrize("happens", [put_back, ended])
@@ -97,10 +117,35 @@ def test_a_summary_of_messages_that_are_still_the_same_is_kept(
     world = meanwhile(tmp_path, happens)
 
     (kept,) = world.nodes()
-    assert world.compressed(chat().turns(80), force=True).reason == "compacted"
+    assert world.compressed(told().turns(80), force=True).reason == "compacted"
     shown = world.dag.latest_assembly(world.session().conversation_id)
     assert shown is not None
     assert kept.node_id in shown.roots
+
+
+def test_a_summary_of_summaries_is_one_of_their_words(tmp_path: Path) -> None:
+    """A file that is put in place may give their addresses, and those of their messages, to others."""
+    world = World(tmp_path, Script("ok"), leaf_chunk_tokens=2000, fresh_tail_count=8)
+    world.compact(chat().turns(80))
+    session, ids = world.session(), [node.node_id for node in world.nodes()[:2]]
+    before = world.dag.witness(session.conversation_id, 1, ids, nonce=session.nonce)
+    assert world.dag.witness(session.conversation_id, 1, ids) == before
+    with world.db.transaction():
+        world.db.execute("UPDATE nodes SET text = 'of other messages' WHERE node_id = ?", (ids[0],))
+
+    assert world.dag.witness(session.conversation_id, 1, ids) != before
+
+
+def test_words_that_an_operator_took_out_of_a_summary_are_not_condensed(tmp_path: Path) -> None:
+    """They were read for the compaction before that."""
+    world = World(tmp_path, Script("ok"), leaf_chunk_tokens=2000, fresh_tail_count=8)
+    world.compact(chat().turns(80))
+    read, asked = world.nodes()[:2], len(world.model.tasks)
+    world.dag.overwrite(replace(read[0], text="taken out"))
+    with pytest.raises(SourcesChanged):
+        world.compactor.parent(world.session(), read, world.request(chat().turns(80)))
+
+    assert len(world.model.tasks) == asked
 
 
 def test_no_messages_of_another_chat_are_read_for_a_summary(tmp_path: Path) -> None:
