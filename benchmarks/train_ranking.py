@@ -209,17 +209,21 @@ def written(weights: Mapping[str, Any], rows: list[list[Any]], questions: list[Q
         "",
         "from typing import Final",
         "",
-        "#: In the order of ``signals.NAMES``.",
-        "WEIGHTS: Final[dict[str, tuple[float, ...]]] = {",
     ]
-    for kind, values in {**old.WEIGHTS, **weights}.items():
-        lines += [
-            f'    "{kind}": (',
-            *(f"        {v:.4f},  # {name}" for v, name in zip(values, NAMES, strict=True)),
-            "    ),",
-        ]
+    fitted = {**old.WEIGHTS, **weights}
+    kinds = ", ".join(f'"{kind}"' for kind in fitted)
+    lines += [
+        f"_KINDS: Final = ({kinds})",
+        "#: By signal, in the order of ``ranking.NAMES``: a weight for each of these kinds.",
+        "_TABLE: Final = {",
+        *(f'    "{name}": ({", ".join(f"{v:.4f}" for v in row)}),'
+          for name, row in zip(NAMES, zip(*fitted.values(), strict=True), strict=True)),
+        "}",
+        "#: By kind, in the order of the signals.",
+        "WEIGHTS: Final[dict[str, tuple[float, ...]]] = dict(zip(_KINDS, zip(*_TABLE.values(), strict=True), strict=True))",
+    ]  # fmt: skip
     _, mark, rest = TARGET.read_text(encoding="utf-8").partition(SEMANTIC_MARK)  # fit it anew after this
-    return "\n".join([*lines, "}", "", mark + rest])
+    return "\n".join([*lines, "", mark + rest])
 
 
 if __name__ == "__main__":

@@ -18,129 +18,50 @@ memdaily 0.522 of 915 questions.
 
 from typing import Final
 
-#: In the order of ``signals.NAMES``.
-WEIGHTS: Final[dict[str, tuple[float, ...]]] = {
-    "dialogue": (
-        0.9524,  # raw
-        2.0598,  # base
-        -1.7475,  # logrank
-        0.2691,  # near
-        0.2157,  # prev
-        -1.1900,  # next
-        0.8006,  # around
-        6.0135,  # local
-        -0.6925,  # cov
-        -0.1813,  # cov2
-        1.5347,  # cov3
-        2.6874,  # covp
-        -3.5787,  # prevcov
-        -0.0354,  # nextcov
-        -0.5706,  # win
-        -0.4296,  # wide
-        1.1288,  # pairs
-        1.2740,  # tf
-        -0.7774,  # density
-        -0.0733,  # names
-        1.0779,  # speaker
-        -0.8451,  # numbers
-        -0.6797,  # user
-        3.4389,  # loglen
-        -0.5828,  # endq
-        3.5095,  # prevqcov
-        0.3177,  # first
-        0.1743,  # firstuser
-        0.1867,  # kind
-        1.4043,  # when
-        1.2987,  # many
-        2.8641,  # where
-        0.2365,  # who
-        0.0000,  # dup
-        0.0000,  # completed
-        0.0000,  # tied
-        0.0000,  # tiedcov
-        0.0000,  # tiedcompleted
-    ),
-    "work": (
-        -0.3236,  # raw
-        2.4421,  # base
-        0.1099,  # logrank
-        0.2610,  # near
-        -0.7238,  # prev
-        0.1270,  # next
-        -0.4638,  # around
-        1.8297,  # local
-        3.8634,  # cov
-        -3.0695,  # cov2
-        0.0581,  # cov3
-        -0.3328,  # covp
-        -0.0589,  # prevcov
-        0.5354,  # nextcov
-        2.1420,  # win
-        -1.1103,  # wide
-        2.0769,  # pairs
-        1.7263,  # tf
-        9.1383,  # density
-        0.6409,  # names
-        0.0000,  # speaker
-        1.5244,  # numbers
-        0.2831,  # user
-        -8.8046,  # loglen
-        -1.1899,  # endq
-        -0.5729,  # prevqcov
-        0.3077,  # first
-        0.2172,  # firstuser
-        -0.1260,  # kind
-        1.7090,  # when
-        0.1330,  # many
-        1.1084,  # where
-        2.2269,  # who
-        -3.1548,  # dup
-        0.0000,  # completed
-        0.0000,  # tied
-        0.0000,  # tiedcov
-        0.0000,  # tiedcompleted
-    ),
-    "diary": (
-        0.4802,  # raw
-        0.1402,  # base
-        -0.5984,  # logrank
-        -0.6384,  # near
-        -0.0597,  # prev
-        -0.3759,  # next
-        0.0659,  # around
-        5.4728,  # local
-        0.5401,  # cov
-        1.7594,  # cov2
-        0.3789,  # cov3
-        0.5777,  # covp
-        -0.7941,  # prevcov
-        0.0670,  # nextcov
-        1.0138,  # win
-        0.5097,  # wide
-        -1.0152,  # pairs
-        1.0022,  # tf
-        7.2929,  # density
-        0.0000,  # names
-        0.0000,  # speaker
-        1.3867,  # numbers
-        -0.0000,  # user
-        -1.1376,  # loglen
-        0.0000,  # endq
-        0.0000,  # prevqcov
-        0.0121,  # first
-        0.0121,  # firstuser
-        0.3593,  # kind
-        0.9383,  # when
-        -0.2275,  # many
-        0.1679,  # where
-        0.0000,  # who
-        0.0237,  # dup
-        3.1416,  # completed
-        2.4127,  # tied
-        -5.7094,  # tiedcov
-        7.6385,  # tiedcompleted
-    ),
+_KINDS: Final = ("dialogue", "work", "diary")
+#: By signal, in the order of ``ranking.NAMES``: a weight for each of these kinds.
+_TABLE: Final = {
+    "raw": (0.9524, -0.3236, 0.4802),
+    "base": (2.0598, 2.4421, 0.1402),
+    "logrank": (-1.7475, 0.1099, -0.5984),
+    "near": (0.2691, 0.2610, -0.6384),
+    "prev": (0.2157, -0.7238, -0.0597),
+    "next": (-1.1900, 0.1270, -0.3759),
+    "around": (0.8006, -0.4638, 0.0659),
+    "local": (6.0135, 1.8297, 5.4728),
+    "cov": (-0.6925, 3.8634, 0.5401),
+    "cov2": (-0.1813, -3.0695, 1.7594),
+    "cov3": (1.5347, 0.0581, 0.3789),
+    "covp": (2.6874, -0.3328, 0.5777),
+    "prevcov": (-3.5787, -0.0589, -0.7941),
+    "nextcov": (-0.0354, 0.5354, 0.0670),
+    "win": (-0.5706, 2.1420, 1.0138),
+    "wide": (-0.4296, -1.1103, 0.5097),
+    "pairs": (1.1288, 2.0769, -1.0152),
+    "tf": (1.2740, 1.7263, 1.0022),
+    "density": (-0.7774, 9.1383, 7.2929),
+    "names": (-0.0733, 0.6409, 0.0000),
+    "speaker": (1.0779, 0.0000, 0.0000),
+    "numbers": (-0.8451, 1.5244, 1.3867),
+    "user": (-0.6797, 0.2831, -0.0000),
+    "loglen": (3.4389, -8.8046, -1.1376),
+    "endq": (-0.5828, -1.1899, 0.0000),
+    "prevqcov": (3.5095, -0.5729, 0.0000),
+    "first": (0.3177, 0.3077, 0.0121),
+    "firstuser": (0.1743, 0.2172, 0.0121),
+    "kind": (0.1867, -0.1260, 0.3593),
+    "when": (1.4043, 1.7090, 0.9383),
+    "many": (1.2987, 0.1330, -0.2275),
+    "where": (2.8641, 1.1084, 0.1679),
+    "who": (0.2365, 2.2269, 0.0000),
+    "dup": (0.0000, -3.1548, 0.0237),
+    "completed": (0.0000, 0.0000, 3.1416),
+    "tied": (0.0000, 0.0000, 2.4127),
+    "tiedcov": (0.0000, 0.0000, -5.7094),
+    "tiedcompleted": (0.0000, 0.0000, 7.6385),
 }
+#: By kind, in the order of the signals.
+WEIGHTS: Final[dict[str, tuple[float, ...]]] = dict(zip(_KINDS, zip(*_TABLE.values(), strict=True), strict=True))
 
 #: Weight of how far a hit stands out by its meaning, in standard deviations (`LCM_SEMANTIC`).
 #: Written by benchmarks/semantic.py on 2026-11-24, over the weights above; kinds that gain less
