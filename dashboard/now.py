@@ -16,7 +16,7 @@ from ..compaction import plan
 from ..compaction.compress import state_tokens
 from ..config import MODE_SETTINGS
 from ..host import facts
-from ..host.sessions import system_prompt
+from ..host.facts import system_prompt
 from ..ops.status import status, unquoted, version
 from ..prompt.context_message import prefix_tokens
 from ..prompt.present_state import PresentState

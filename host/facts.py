@@ -10,6 +10,7 @@ import inspect
 import io
 import ipaddress
 import json
+import logging
 import os
 import re
 import shlex
@@ -23,8 +24,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TypeVar
 
-from ..errors import NotFound
+from ..errors import BadRequest, NotFound
 from ..text import tokens
+
+logger = logging.getLogger("hermes_lcm")
 
 #: How the host's three review prompts begin, and what each of them says further down.
 _REVIEW_PREFIXES = (
@@ -434,3 +437,62 @@ def session_transcript(session_db: Any, session_id: str) -> list[dict[str, Any]]
         return []
     found = reader(session_id)
     return list(without_notes(found)) if isinstance(found, list) else []
+
+
+@contextmanager
+def session_database(path: Path) -> Iterator[Any]:
+    """The host's session database at a path, made if it is not there. Raises BadRequest where the host is not installed."""
+    try:
+        from hermes_state import SessionDB
+    except ImportError as exc:
+        raise BadRequest(f"the host's own class for {path.name} is needed, and cannot be loaded: {exc}") from exc
+    database = SessionDB(db_path=path)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def create_session(database: Any, row: Mapping[str, Any]) -> None:
+    """Make a session. What this version of the host does not know of it is left out."""
+    inner = getattr(database, "_insert_session_row", None)  # ``create_session`` hands on whatever it is given
+    known = inspect.signature(inner).parameters if callable(inner) else row
+    database.create_session(**{key: value for key, value in row.items() if key in known and value is not None})
+
+
+def append_message(database: Any, session_id: str, message: Mapping[str, Any]) -> None:
+    """Append one message, with all of its keys that this version of the host keeps."""
+    known = inspect.signature(database.append_message).parameters
+    said = {**message, "tool_name": message.get("tool_name") or message.get("name")}
+    said["platform_message_id"] = message.get("message_id")
+    fields = {key: value for key, value in said.items() if key in known and key != "session_id" and value is not None}
+    database.append_message(session_id, **{"content": None, **fields})
+
+
+def date_session(database: Any, session_id: str, began: float, ended: float | None, reason: str) -> None:
+    """The times of a session that was written again: the host notes the present one."""
+    if ended is not None:
+        database.end_session(session_id, reason or "ended")
+    write = getattr(database, "_execute_write", None)
+    if callable(write):
+        sql = "UPDATE sessions SET started_at = ?, ended_at = ? WHERE id = ?"
+        write(lambda connection: connection.execute(sql, (began, ended, session_id)))
+
+
+def system_prompt(home: Path, session_id: str) -> str:
+    """The host's copy of a session's system prompt; "" where it keeps none or cannot be asked. Takes no lock."""
+    path = home / "state.db"
+    if not path.is_file():
+        return ""
+    try:
+        from hermes_state import SessionDB
+
+        database = SessionDB(db_path=path, read_only=True)
+        try:
+            row = session_row(database, session_id)
+        finally:
+            database.close()
+    except Exception as exc:  # noqa: BLE001 - a file of the host's that is damaged raises whatever its driver raises
+        logger.debug("no system prompt of %s: %s", session_id, exc)
+        return ""
+    return str(row.get("system_prompt") or "") if isinstance(row, Mapping) else ""

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BadRequest, LcmError, NotFound, StoreBusy
 from ..host import facts
-from ..host import sessions as host
 from ..ingest.transcript import Transcripts
 from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most
 from ..ops.render import counted, few
@@ -120,14 +119,14 @@ def _kept_as(path: Path, now: float) -> Path:
 def _write(deps: Access, done: Rescue, path: Path, progress: Progress) -> None:
     """Sessions, parents first, and their messages; then all of it is read back by the host's class and compared."""
     wrote: dict[str, list[bytes]] = {}
-    with host.opened(path) as database:
+    with facts.session_database(path) as database:
         for n, name in enumerate(done.sessions):
             session = deps.sessions.find(name)
             assert session is not None
             wrote[name] = _session(deps, database, session)
             done.written += len(wrote[name])
             progress("writing sessions", n + 1, len(done.sessions))
-    with host.opened(path) as database:
+    with facts.session_database(path) as database:
         for name, digests in wrote.items():
             read = [content.canonical_core(message).digest for message in facts.session_transcript(database, name)]
             if read != digests:
@@ -136,12 +135,12 @@ def _write(deps: Access, done: Rescue, path: Path, progress: Progress) -> None:
 
 def _session(deps: Access, database: Any, session: Session) -> list[bytes]:
     """One session as the host would hand it over on resume; the digests of its messages."""
-    host.create(database, _facts(session))
+    facts.create_session(database, _facts(session))
     digests = []
     for message in _messages(deps, session):
-        host.append(database, session.session_id, message)
+        facts.append_message(database, session.session_id, message)
         digests.append(content.canonical_core(message).digest)
-    host.dated(database, session.session_id, session.started_at, session.ended_at, session.end_reason or "")
+    facts.date_session(database, session.session_id, session.started_at, session.ended_at, session.end_reason or "")
     return digests
 
 

@@ -58,7 +58,6 @@ MAY_CATCH_ALL = {
     *(
         "engine",
         "host.facts",
-        "host.sessions",
         "compaction.compactor",
         "plugin.registration",
         "plugin.hooks",
