@@ -480,17 +480,17 @@ class LCMEngine(ContextEngine):
     def _compact(
         self, messages: list[dict[str, Any]], current: int | None, focus: str, force: bool, memory: str, began: float
     ) -> Outcome:
-        runtime = self.runtime
+        runtime, config = self.runtime, self.config
         factor = self._factor(runtime)
         runtime.calibration.measure(self.session_id, messages, self.pressure.estimate_of(current))
         # From here on everything is in the host's own estimates.
-        limit = self.threshold_tokens or self.config.threshold_tokens(self.context_length)
+        limit = self.threshold_tokens or config.threshold_tokens(self.context_length)
         critical = runtime.config.is_critical(self.pressure.calibrated(current or 0, factor), self.context_length)
         threshold, current = self.pressure.size(limit, current, factor)
         keep_progress()
         seen = runtime.observe(self.session_id, messages)
         rotation = seen is not None and runtime.orders.rotation(self.session_id) is not None
-        until = deadline(began, self.config.foreground_budget_ms, rotation=rotation)
+        until = deadline(began, config.foreground_budget_ms, rotation=rotation)
         if seen is None:
             return self._unstored(messages, threshold, current, focus, force=force, until=until)
         # Has the host (0.20 and newer) stopped waiting for this pass? It asks about the next pass in the same place.
@@ -501,7 +501,7 @@ class LCMEngine(ContextEngine):
         session = runtime.session(self.session_id)
         request = Request(
             *seen, threshold, current, force, focus, memory, until, given_up, narrow=narrow, critical=critical, due=due,
-            settled=lambda: runtime.preparer.settled(session.conversation_id, until), config=self.config,
+            settled=lambda: runtime.preparer.settled(session.conversation_id, until), config=config,
         )  # fmt: skip
         runtime.preparer.give_up(session.conversation_id)
         with runtime.db.steady():
