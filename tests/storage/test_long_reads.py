@@ -19,8 +19,7 @@ from hermes_lcm.ops import backup
 from hermes_lcm.ops.survey import Survey
 from hermes_lcm.records import Scope
 from hermes_lcm.search import query
-from hermes_lcm.storage import files, long_reads, seals
-from hermes_lcm.storage.blocks import Blocks
+from hermes_lcm.storage import blocks, files, long_reads, seals
 from hermes_lcm.storage.connection import Database
 
 ALL = "SELECT store_id, envelope FROM messages ORDER BY store_id"
@@ -70,21 +69,21 @@ def deep_doctor(world: World) -> Iterator[None]:
 def packing(world: World) -> Iterator[None]:
     """In the middle of looking for what is to be packed."""
     reached, go_on = threading.Event(), threading.Event()
-    plain = Blocks.stored_json
+    plain = blocks.read_json
     packer = threading.local()
 
-    def slowly(blocks: Blocks, store_id: int, stored: Any) -> str:
+    def slowly(*row: Any) -> str:
         if getattr(packer, "packs", False) and not reached.is_set():
             reached.set()
             assert go_on.wait(WAIT_S)
-        return plain(blocks, store_id, stored)
+        return plain(*row)
 
     def pack() -> None:
         packer.packs = True
         world.store.packer.pack(newest=0, least_bytes=1)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Blocks, "stored_json", slowly)
+        patch.setattr(blocks, "read_json", slowly)
         with in_another_thread(pack, reached, go_on):
             yield
 
