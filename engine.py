@@ -326,6 +326,7 @@ class LCMEngine(ContextEngine):
         seen = self.runtime.observe(self.session_id, facts.session_transcript(self.session_db, self.session_id))
         if seen is not None:
             self._resumed(*seen)
+            self.runtime.ingest.only_read(self.session_id)
 
     def on_session_end(self, session_id: str, messages: Sequence[Mapping[str, Any]] | None = None, **_: Any) -> None:
         """A boundary (also inside every compaction). A list is a list; an empty one says nothing."""

@@ -169,6 +169,12 @@ class Ingest:
         with self._lock:
             self._windows.pop(session_id, None)
 
+    def only_read(self, session_id: str) -> None:
+        """The last list was read in the host's file, and may hold what another process has said since the agent's own was loaded:
+        where one works at the session, it does not count as shown."""
+        if self._leases.has_others(WORKS_AT.format(session_id)):
+            self.forget(session_id)
+
     def ended(self, session_id: str) -> None:
         """A session is over for the host: its list is let go. One that goes on after all is aligned against the store."""
         self.forget(session_id)

@@ -561,3 +561,24 @@ def test_a_platform_has_its_own_threshold_and_summaries(hermes_home: Path, monke
     assert len(out) < len(live)
     assert not asked
     assert state.threshold_source == 'lcm.overrides "@telegram"'
+
+
+def test_what_another_process_said_since_the_list_was_loaded_is_not_taken_back(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal that is resumed beside a gateway: the host's file holds a reply that the terminal's list lacks."""
+    loaded = chat().turns(3).user("the gateway asks")
+    host.says(loaded)
+    host.runtime.ingest.forget_all()
+    monkeypatch.setattr(host.runtime.leases, "has_others", lambda _: True)
+
+    class Transcript:
+        def get_messages_as_conversation(self, session_id: str) -> list[dict[str, Any]]:
+            return list(Chat(loaded.copy()).says("the gateway is told")) if session_id == "s" else []
+
+    host.engine.bind_session_state(session_db=Transcript(), session_id="s")
+    host.engine.on_session_start("s", platform="cli")
+    host.says(Chat(loaded.copy()).user("the terminal asks"))
+
+    assert host.runtime.store.retracted(1) == []
+    assert texts(host.stored())[-2:] == ["the gateway is told", "the terminal asks"]
