@@ -66,7 +66,7 @@ from .search.index import prepare as prepare_indexes
 from .search.ranking import Cosines
 from .search.scope import OWN_SESSION, Evidence, HostRow, Rights, Scopes
 from .search.semantic import Semantic
-from .session import CLIENTS, Session, Sessions, alone, unclaimed
+from .session import CLIENTS, Session, Sessions, alone
 from .storage.connection import Database, Databases
 from .storage.leases import Leases
 from .storage.meta import Health
@@ -480,7 +480,7 @@ class Runtime:
         stored = self._sessions.pop(session_id, None)
         with self._lock:
             facts = self._pending.get(session_id)
-            if stored is not None and facts is not None and (facts.owner is None or not unclaimed(stored)):
+            if stored is not None and facts is not None and (facts.owner is None or not stored.unclaimed):
                 del self._pending[session_id]
         self.ingest.ended(session_id)
 
@@ -566,7 +566,7 @@ class Runtime:
     def undecided(self, session_id: str) -> bool:
         """Is it open whom a session belongs to?"""
         if session_id in self._sessions:
-            return unclaimed(self._sessions[session_id])
+            return self._sessions[session_id].unclaimed
         facts = self._pending.get(session_id)
         return facts is None or facts.owner is None
 

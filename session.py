@@ -25,7 +25,8 @@ _LOCAL_PLATFORMS = frozenset({"cli", "tui", "acp", "local"})
 _ALONE = "session:"
 _COLUMNS = (
     "s.session_id, s.conversation_id, s.parent_session_id, s.origin, s.platform, s.host_key, s.principal, s.mode, s.model, "
-    "s.started_at, s.ended_at, s.end_reason, s.compactions, c.nonce, c.parent_id, c.fork_seq"
+    "s.started_at, s.ended_at, s.end_reason, s.compactions, c.nonce, c.parent_id, c.fork_seq, "
+    f"substr(s.principal, 1, {len(_ALONE)}) = '{_ALONE}'"
 )
 #: SQL, with one parameter: the number by which messages name a session. Of an unknown session nothing is stored.
 KEY_OF = "(SELECT session_key FROM sessions WHERE session_id = {})"
@@ -59,6 +60,7 @@ class Session:
     nonce: str
     parent_id: int | None
     fork_seq: int | None
+    unclaimed: bool  # nobody is known to own it
 
 
 class Cut(NamedTuple):
@@ -92,11 +94,6 @@ def principal_of(platform: str, host_key: str | None, session_id: str = "") -> s
 def alone(session_id: str) -> str:
     """The principal of a session of which nobody could be shown to be the owner."""
     return f"{_ALONE}{session_id}"
-
-
-def unclaimed(session: Session) -> bool:
-    """Is nobody known to own this session?"""
-    return session.principal.startswith(_ALONE)
 
 
 class Sessions:

@@ -23,7 +23,7 @@ from typing import Any
 from ..dag import SummaryDag
 from ..errors import Overtaken
 from ..records import CONTEXT_ROLE, Assembly, Flag, Message, Stored, ToolCall
-from ..session import CLIENTS, Session, Sessions, unclaimed
+from ..session import CLIENTS, Session, Sessions
 from ..storage.leases import Leases
 from ..store import MessageStore, NewRow
 from ..text import content
@@ -243,7 +243,7 @@ class Ingest:
         reads = [self._read(message, n + known, ancestry, first_message) for n, message in enumerate(messages[known:])]
         reads = self._as_stored(_said_by_others(reads, messages[known:], known, head, expected), expected)
         theirs = [(n, read) for n, read in enumerate(reads) if read.core is not None or read.ids]
-        shared = session.platform.lower() == CLIENTS and unclaimed(session)
+        shared = session.platform.lower() == CLIENTS and session.unclaimed
         plan = self._placed([read for _, read in theirs], expected, first_message, before, seen, shared=shared)
         if window is not None and expected and any(place.new for place in plan.places):
             # The window lacks what the host left out before; what looks new may be that, shown by somebody with an older list.

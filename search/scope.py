@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..records import Flag, Scope
-from ..session import CLIENTS, KEY_OF, LOCAL, Session, Sessions, principal_of, unclaimed
+from ..session import CLIENTS, KEY_OF, LOCAL, Session, Sessions, principal_of
 from ..storage.connection import Database
 from . import documents
 from .dates import When
@@ -133,12 +133,12 @@ def rights(seen: Evidence, session: Session | None) -> Rights:
 
 def claims(session: Session, owner: str | None) -> bool:
     """May this owner have a session that nobody could be shown to own so far?"""
-    return owner is not None and unclaimed(session) and (owner != LOCAL or session.platform.lower() in LOCAL_PLATFORMS)
+    return owner is not None and session.unclaimed and (owner != LOCAL or session.platform.lower() in LOCAL_PLATFORMS)
 
 
 def contradicts(session: Session, owner: str | None) -> bool:
     """Does positive evidence name another owner than earlier evidence did?"""
-    return owner is not None and owner != session.principal and not unclaimed(session)
+    return owner is not None and owner != session.principal and not session.unclaimed
 
 
 def own_scope(sessions: Sessions, conversation_id: int) -> Scope:
