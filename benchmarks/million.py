@@ -241,7 +241,7 @@ def main() -> int:
     report.table("Time", head, rows)
     raw = home / f"raw-{sessions * SESSION}.json"
     raw.write_text(json.dumps({"at": datetime.now(UTC).isoformat(), "asked": asker.raw}, ensure_ascii=False, indent=1))
-    report.note(f"raw output: {raw}")
+    report.note(f"raw output: {raw.name}")
     return report.finish(args.json)
 
 
