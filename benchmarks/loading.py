@@ -102,7 +102,7 @@ def main() -> int:
     last: dict[str, Any] = {}
     for n in range(5 if args.quick else 30):
         with tempfile.TemporaryDirectory(prefix="lcm-bench-") as folder:
-            code = CHILD.format(folder=str(args.plugin), copies=100 if args.quick else 200, packer=False)
+            code = CHILD.format(folder=str(args.plugin), copies=100 if args.quick else 200, cold=False)
             found = child(code, Path(folder))
         if "error" in found:
             report.note(f"skipped: the plugin does not load: {found['error']}")
