@@ -180,6 +180,7 @@ SELECT m.store_id FROM messages m JOIN conversations c USING(conversation_id)
 _NEWEST = """
 SELECT max((SELECT m.store_id FROM messages m WHERE m.conversation_id = c.conversation_id ORDER BY m.seq DESC LIMIT 1))
   FROM conversations c WHERE 1"""
+_NEWEST_OF_ALL = "SELECT max(store_id) FROM messages"
 _NEWEST_OF_SESSION = f"""
 SELECT max(m.store_id) FROM messages m JOIN conversations c USING(conversation_id)
  WHERE m.session_key = {KEY_OF.format(":session")}"""
@@ -295,7 +296,8 @@ class Scopes:
 
     def newest(self, scope: Scope) -> int:
         """The newest store id of a scope, 0 if it is empty."""
-        sql = _NEWEST if scope.session_id is None else _NEWEST_OF_SESSION
+        everybodys = scope.principal is None and scope.conversations is None
+        sql = _NEWEST_OF_SESSION if scope.session_id is not None else _NEWEST_OF_ALL if everybodys else _NEWEST
         return self._ids(sql, scope)[0] or 0
 
     def last(self, scope: Scope) -> int:
