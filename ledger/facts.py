@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 
 from ..text import markers, salience
-from ..text.salience import lazy
+from ..text.salience import MONTHS, lazy
 from ..text.statements import own_words
 
 RULE, DECISION, NAME, VALUE, DATE = "rule", "decision", "name", "value", "date"
@@ -23,13 +23,9 @@ _OF_A_MESSAGE: Final = 12
 _SENTENCE_CHARS: Final = 900
 _RULE_CHARS: Final = 300
 _BEFORE, _QUOTE_CHARS = 90, 240  # of a long sentence, around what was found
-_MONTH: Final = (
-    "(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?|"
-    "Nov(?:ember)?|Dec(?:ember)?)"
-)
 _DAY: Final = (
-    rf"(?P<value>{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}})?|"
-    rf"\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}\b(?:,? \d{{4}})?|\d{{4}}-\d\d-\d\d)"
+    rf"(?P<value>{MONTHS}\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}})?|"
+    rf"\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTHS}\b(?:,? \d{{4}})?|\d{{4}}-\d\d-\d\d)"
 )
 _UNITS: Final = (
     "percent|ms|seconds?|minutes?|hours?|days?|weeks?|months?|years?|words?|pages?|km|kg|miles?|[KMG]B|"

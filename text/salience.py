@@ -79,13 +79,14 @@ _UNITS: Final = (
 _NUMBER = lazy(rf"[$€£¥]?[+-]?\d[\d,]*(?:\.\d+)?(?P<unit>{_UNITS})?")
 _VERSION = lazy(r"v?\d+\.\d+\.\d+[\w.+-]*")
 _UNIT_AFTER = lazy(rf"(?<![\w.,/-])[$€£]?\d{{1,9}}(?:[.,]\d{{1,6}})? (?:{_UNITS})(?!\w)")
-_MONTHS: Final = (
+#: English names of months, short ones too, in a pattern.
+MONTHS: Final = (
     "(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?|"
     "Nov(?:ember)?|Dec(?:ember)?)"
 )
 _LONG_DATE = lazy(
-    rf"\b{_MONTHS}\.?[ -]\d{{1,2}}(?:st|nd|rd|th)?(?:,?[ -](?:19|20)\d\d)?\b|"
-    rf"\b\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTHS}\b(?:,? (?:19|20)\d\d)?|"
+    rf"\b{MONTHS}\.?[ -]\d{{1,2}}(?:st|nd|rd|th)?(?:,?[ -](?:19|20)\d\d)?\b|"
+    rf"\b\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTHS}\b(?:,? (?:19|20)\d\d)?|"
     r"(?:19|20)?\d\d年\d{1,2}月(?:\d{1,2}日)?|\d{1,2}月\d{1,2}日"
 )
 _QUOTED = lazy(r"\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”|「([^」\n]{1,60})」|『([^』\n]{1,60})』|`([^`\n]{2,80})`")
