@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,7 +90,7 @@ def probes(rows: Sequence[Row]) -> list[Probe]:
         *(_failed(each) for each in work_log.unmended(done)[-_FAILED:]),
         *_spread(list(_finished(closed, by_id, done, seen)), _FINISHED),
         *(_open(row, seen) for row in work_log.unfinished(users, closed)[-_OPEN - 1 : -1]),
-        *_spread(list(_values(work_log.values(prose), seen)), _VALUES),
+        *_spread(list(_values(prose, seen)), _VALUES),
     ]
 
 
@@ -146,13 +146,14 @@ def _open(row: Row, seen: Counter[str]) -> Probe:
     return verbatim("open", f"What did the user ask about {_rare(text, seen)}?", row.store_id, text)
 
 
-def _values(entries: Iterable[work_log.Entry], seen: Counter[str]) -> Iterator[Probe]:
-    for entry in entries:
+def _values(prose: Sequence[Row], seen: Counter[str]) -> Iterator[Probe]:
+    """Questions that one sentence answers: of a label that stands before several values nobody could tell which is meant."""
+    said = [frozenset(words_of(sentence)) for row in prose for sentence, *_ in work_log.value_sentences(row.text)]
+    for entry in work_log.values(prose):
         sentence = entry.text[1:-1].rstrip("…")
         value = work_log.value_in(sentence)
-        near = _rare(sentence.replace(value, " "), seen, 4)
-        if value and len(near.split()) > 1:
-            groups = tuple(frozenset([word]) for word in [*words_of(value), *near.split()[:2]])
-            yield Probe(
-                "values", f"Which value was named with {near}?", entry.store_id, sentence, groups, len(groups), _STRETCH
-            )
+        near, named = _rare(sentence.replace(value, " "), seen, 4).split(), words_of(value)
+        if value and len(near) > 1 and all(words.issuperset(named) for words in said if words.issuperset(near)):
+            groups = tuple(frozenset([word]) for word in [*named, *near[:2]])
+            question = f"Which value was named with {' '.join(near)}?"
+            yield Probe("values", question, entry.store_id, sentence, groups, len(groups), _STRETCH)

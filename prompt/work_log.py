@@ -392,8 +392,8 @@ def values(rows: Sequence[Row]) -> list[Entry]:
     spans: dict[tuple[int, str], tuple[int, int]] = {}
     users = {row.store_id for row in rows if row.head.role == "user"}
     for row in rows:
-        named = _named(row.text)
-        for sentence, changes, found in named:
+        told = value_sentences(row.text)
+        for sentence, changes, found in told:
             for value, first, stop in found:
                 if value in last and last[value][0] in users and row.store_id not in users and not changes:
                     continue
@@ -401,13 +401,13 @@ def values(rows: Sequence[Row]) -> list[Entry]:
                 key = last[value] = (row.store_id, sentence)
                 known = spans.get(key, (first, stop))
                 spans[key] = min(known[0], first), max(known[1], stop)
-        times.update({value for _, _, found in named for value, _, _ in found})
+        times.update({value for _, _, found in told for value, _, _ in found})
     kept = dict.fromkeys(key for value, key in last.items() if times[value] > 1)
     return [Entry(at, quoted(_around(sentence, *spans[at, sentence]), 260)) for at, sentence in kept]
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _named(text: str) -> tuple[tuple[str, bool, tuple[tuple[str, int, int], ...]], ...]:
+def value_sentences(text: str) -> tuple[tuple[str, bool, tuple[tuple[str, int, int], ...]], ...]:
     """Sentences with values: (sentence, does it tell of a change, the values and where they stand)."""
     head = text[:8000]
     if not _MAY_NAME.search(head):

@@ -48,7 +48,7 @@ _BROAD_CHARS = 260  # of each
 _ALIKE_CHARS = 200  # of a result whose form is compared
 _FEW_CHARS = 60  # words that are said again
 _ROUNDS = 8  # hits beside which the other half of a tool's round is told
-_CLOSING_CHARS = 360  # of the reply that closed a request
+_CLOSING_CHARS, _BROAD_CLOSING_CHARS = 360, 160  # of the reply that closed a request
 _MOST_OF_SPEAKER = 600  # messages with a speaker's name that one search looks at
 #: A question for what somebody said; the name, and what it was about.
 _WHAT_THEY_SAID = re.compile(
@@ -144,6 +144,7 @@ class Search:
         self._until = time.thread_time() + SCAN_S
         self._stems = self._query.stems
         self._meaning = True  # the encoder is asked
+        self._closing_chars = _CLOSING_CHARS
 
     # -- finding ------------------------------------------------------------------------------------
     def texts(self, store_ids: Sequence[int]) -> Mapping[int, str]:
@@ -490,7 +491,9 @@ class Search:
         first = self._first_chars()
         lengths = [len(row.text) if row is not None else _STRETCH for row in found]
         places = list(itertools.accumulate(row is not None for row in found))  # of messages; summaries have no place
-        base = _overview(found) if self._is_broad(queue) else [
+        broad = self._is_broad(queue)
+        self._closing_chars = _BROAD_CLOSING_CHARS if broad else _CLOSING_CHARS
+        base = _overview(found) if broad else [
             _STRETCH if row is None
             else _user_stretch(size, place <= _FIRST_SNIPPETS) if row.head.role == "user"
             else first if place <= _FIRST_SNIPPETS
@@ -577,10 +580,10 @@ class Search:
             return None
         text, outcome = " ".join(row.text.split()), " ".join(statements.outcome(row.text).split())
         at = text.find(outcome)
-        if at + len(outcome) <= _CLOSING_CHARS:
-            shown = _marked(text, 0, min(len(text), _CLOSING_CHARS))
+        if at + len(outcome) <= self._closing_chars:
+            shown = _marked(text, 0, min(len(text), self._closing_chars))
         else:  # what was done, even where a long reply says it late
-            shown = f"{_marked(text, 0, _CLOSING_CHARS // 2)} {_marked(text, at, at + len(outcome))}"
+            shown = f"{_marked(text, 0, self._closing_chars // 2)} {_marked(text, at, at + len(outcome))}"
         return {"address": f"msg_{row.store_id}", "snippet": shown}
 
     def _summary(self, hit: NodeHit, node: Node, size: int) -> Answer:

@@ -220,8 +220,8 @@ class Asked:
         """The rarity-weighted share of the question's words."""
         return sum(self._words[number][1] for number in words) / self._total
 
-    def densest(self, seen: Seen, size: int) -> tuple[float, int]:
-        """(share of the words in the best window of so many characters, where it begins)."""
+    def densest(self, seen: Seen, size: int, fits: Callable[[str], bool] = bool) -> tuple[float, int]:
+        """(share of the words in the best window of so many characters that fits, where it begins)."""
         best, begin, chosen = 0.0, 0, 0
         count = [0] * len(self._words)
         now = 0.0
@@ -233,8 +233,8 @@ class Asked:
                 count[left] -= 1
                 now -= self._words[left][1] * (not count[left])
                 begin += 1
-            if now > best + 1e-9:
-                best, chosen = now, seen.places[begin][0]
+            if now > best + 1e-9 and fits(seen.lowered[(start := seen.places[begin][0]) : start + size]):
+                best, chosen = now, start
         return best / self._total, chosen
 
     def missing(self, seen: Iterable[Seen]) -> tuple[float, tuple[str, ...]]:
@@ -255,12 +255,16 @@ class Asked:
         at = self.window(seen)
         return seen.text[max(0, at - _PIECE_BEFORE) : at + _PIECE_AFTER]
 
-    def told(self, seen: Seen) -> float:
-        """Share of the words in the best sentence, if it is one or names the sum that is asked for: no list, no JSON."""
-        share, at = self.densest(seen, self._windows[1])
-        stretch = seen.lowered[at : at + self._windows[1]]
-        prose = sum(sign.isalpha() or sign == " " for sign in stretch) >= PROSE_SHARE * len(stretch)
-        return share * bool(_MONEY.search(stretch) if self.of_money else prose)
+    def told(self, seen: Seen) -> tuple[float, int]:
+        """(share of the words in the best stretch that tells it, where it begins in the text)."""
+        share, at = self.densest(seen, self._windows[1], self._tells)
+        return share, seen.begin + at
+
+    def _tells(self, stretch: str) -> bool:
+        """Is it a sentence, no list and no JSON; or does it name the sum that is asked for?"""
+        if self.of_money:
+            return _MONEY.search(stretch) is not None
+        return sum(sign.isalpha() or sign == " " for sign in stretch) >= PROSE_SHARE * len(stretch)
 
     def _pairs(self, seen: Seen) -> float:
         """Share of neighbours of the question that stand close together in their order."""
@@ -345,7 +349,8 @@ LOCAL = 10  # messages on both sides that are the same stretch of talk
 USER_WEIGHT = 1.3
 TOOL_WEIGHT = 0.7  # of work with tools: what people said of it answers more questions than a program's output
 EXACT = 30  # messages that say all of the words; where more do, the words are common
-PROSE_GAIN, PROSE_SHARE = 1.0, 0.85  # what says common words close together; letters and blanks of such a stretch
+PROSE_GAIN, PROSE_SHARE = 2.0, 0.85  # what says common words close together; letters and blanks of such a stretch
+TOLD = 0.6  # of the words in one stretch: that one is shown
 LONG_PENALTY = 0.2  # the best of many chunks is a bit lucky
 TIMELY = 2.0  # said when the query says: three times the score
 RERANKED = 120
@@ -545,7 +550,10 @@ class Pool:
         for hit in best:
             if text := known.get(hit.place.store_id, ""):
                 begin = _part(text, hit.chunk if hit.place.chars > READ_CHARS else 0)
-                hit.score *= 1 + PROSE_GAIN * asked.told(asked.see(text, begin))
+                share, at = asked.told(asked.see(text, begin))
+                hit.score *= 1 + PROSE_GAIN * share**2
+                if share > TOLD:
+                    hit.at = at
 
     def reasons(self, hit: Found) -> tuple[tuple[str, float], ...]:
         """Signals that raised a hit above the mean of the candidates, strongest first; where no model ranked them, what of its

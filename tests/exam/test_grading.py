@@ -57,6 +57,18 @@ def test_each_probe_quotes_the_message_that_answers_it(world: World) -> None:
     assert (rule.store_id, rule.answer) == (3, "Never touch the file secrets.env in this repository.")
 
 
+def test_no_question_is_asked_that_several_values_answer(world: World) -> None:
+    """A label before many values; words that one of them has for itself make a question."""
+    said = ["The total price is $120.", "The total price is $340.", "The total price of the Lisbon ferry is $95."]
+    live = chat()
+    for n in range(2):
+        live.user(f"and what does it cost on day {n}?").says(" ".join(said))
+    world.take(live)
+    rows = [row for rows in world.store.row_batches() for row in rows]
+
+    assert [probe.answer for probe in probes(rows) if probe.kind == "values"] == [said[2]]
+
+
 def test_what_is_raw_or_in_the_present_state_is_in_the_prompt(world: World) -> None:
     """After a compaction that folded all of it away."""
     world.compact(talk())

@@ -315,6 +315,20 @@ def test_common_words_bring_the_sentence_before_the_tables(tmp_path: Path) -> No
     assert HIT.findall(archive.raw("lcm_grep", query="harbour ships fee"))[0][0] == "82"
 
 
+def test_common_words_show_the_sentence_that_says_them_and_the_end_of_a_request_in_one(tmp_path: Path) -> None:
+    """A list before it has the same words, and a long reply is read on request."""
+    words = "Ships of our own line do not pay the harbour the usual fee."
+    told = says(f"Fee: ships 1, 2, 3; harbour: 4, 5, 6; {'7, 8, 9; ' * 40}{words} {'The sea was calm there. ' * 8}")
+    asked = [user("What fee do ships pay in the harbour?"), calls({"port": "Ostia"}), result("{}")]
+    closing = says(f"The fee is paid. {'Nobody asked for more of it than the usual sum. ' * 9}")
+    said = [says(f"Ships in the harbour pay a fee on day {n}.") for n in range(45)]
+    archive = Archive(tmp_path, *asked, closing, user("and we?"), told, *said)
+    answer = archive.raw("lcm_grep", query="harbour ships fee")
+
+    assert words in answer
+    assert 0 < len(re.findall(r"closed by msg_4: (.*)", answer)[0]) < 200
+
+
 LISTED = (
     "\n".join(f"{n}. idea number {n}: {'a sentence of its own. ' * 5}" for n in range(1, 15)) + "\n15. transcriptionist"
 )
