@@ -401,6 +401,7 @@ def test_a_question_in_thai_is_no_name() -> None:
         ("cabin economy", "The cabin of economy class is full, they said to all of us at the gate.", True),
         ("cabin economy", '{"cabin": "economy", "amount": 130}', False),
         ("cabin economy", "The cabin is small.", True),
+        ("cabin economy", f"economy: 1, cabin: 2 {'3, 4; ' * 60} The cabin of economy class is full, they said.", True),
         ("cabin economy", "Nothing of this.", False),
     ],
 )
@@ -408,7 +409,7 @@ def test_common_words_are_told_by_a_sentence_and_amounts_by_a_sum(question: str,
     """A table that repeats the words says less."""
     asked = ranking.Asked(question, dict.fromkeys(words.parse(question).atoms, 1.0))
 
-    assert (asked.told(asked.see(text)) > 0) == tells
+    assert (asked.told(asked.see(text))[0] > 0) == tells
 
 
 @pytest.mark.parametrize(
