@@ -76,14 +76,14 @@ class FullText:
     """One FTS5 table with its vocabulary, joined to the table whose rows it indexes."""
 
     def __init__(
-        self, db: Database, name: str, schema: Sequence[str], *, columns: str, table: str, of: str, own: str = "",
-        group: int = 1,
+        self, db: Database, name: str, schema: Sequence[str], *, columns: str, table: str, of: str,
+        own: str = "", context: str = "", group: int = 1,
     ) -> None:  # fmt: skip
         """``columns`` of ``table`` are asked for, the first of them its key, which ``of`` makes of a rowid."""
         self._db = db
         self._name = name
         self._schema = schema
-        self._own = own  # column filter: the row's own text, not its context
+        self._own, self._context = own, context  # column filters: the row's own text, and what stands in front of it
         key = columns.partition(",")[0]
         join = f"{table} ON {key} = {of}"
         self._rows_of = f"SELECT {columns} FROM {table} WHERE {key}"
@@ -107,10 +107,11 @@ class FullText:
     ) -> list[tuple[Any, ...]]:
         """Matching rows, best (or newest) first: rowid, score, and the columns that were asked for."""
         if where.few is not None or (where.apart and not newest):
-            known = plan.rows.get(self._in_own(expression) if own else expression) if plan else None
-            found = self._read(expression, where, own=own) if known is None else known
+            column = self._own if own else ""
+            known = plan.rows.get(_in_column(column, expression)) if plan else None
+            found = self._read(expression, where, column) if known is None else known
             return self._best(found, {} if newest else (plan.scores if plan else None) or {}, where, limit, newest)
-        expression = self._in_own(expression) if own else expression
+        expression = _in_column(self._own, expression) if own else expression
         sql = f"{self._select} AND f.rowid BETWEEN ? AND ? AND {where.sql} ORDER BY f.rank LIMIT ?"
 
         first = max(plan.first if plan else 0, where.first)
@@ -124,9 +125,6 @@ class FullText:
             rest = where._replace(last=oldest - 1)
             found += self._newest_first(expression, rest, max(first, oldest - oldest % self._group), self._group)
         return sorted(found, key=lambda row: -row[_ID])[:limit]
-
-    def _in_own(self, expression: str) -> str:
-        return f"{self._own}({expression})"
 
     def _best(
         self, found: Sequence[Matched], scores: Mapping[int, float], where: Where, limit: int, newest: bool
@@ -142,16 +140,14 @@ class FullText:
             out += [(number, scores.get(number, 0.0), *rows[of]) for number, of, _ in part if of in rows]
         return out[:limit]
 
-    def _read(
-        self, expression: str, where: Where, *, own: bool = False, most: int = MAX_POSTINGS
-    ) -> list[Matched]:  # fmt: skip
+    def _read(self, expression: str, where: Where, column: str = "", most: int = MAX_POSTINGS) -> list[Matched]:
         """The newest matching rows, as many as are ranked; of few messages all."""
         if (few := where.few) is not None:
-            return [(number, of, few[of]) for number, of in self._all(expression, where, own) if of in few]
-        rows = self._newest_first(self._in_own(expression) if own else expression, where, where.first, most)
+            return [(number, of, few[of]) for number, of in self._all(expression, where, column) if of in few]
+        rows = self._newest_first(_in_column(column, expression), where, where.first, most)
         return [(row[0], row[_ID], row[_CHARS] if len(row) > _CHARS else _USUAL_CHARS) for row in rows]
 
-    def _all(self, expression: str, where: Where, own: bool) -> list[tuple[int, int]]:
+    def _all(self, expression: str, where: Where, column: str) -> list[tuple[int, int]]:
         """Matching rows of spans.
 
         FTS5 goes on behind the end of a range until the next match, through all of the index for a phrase of common words. So
@@ -164,7 +160,7 @@ class FullText:
         out: list[tuple[int, int]] = []
         for low, high in where.spans:
             span = max(low, where.first), min(high, where.last)
-            out += self._db.query(sql, [x for each in asked for x in (self._in_own(each) if own else each, *span)])
+            out += self._db.query(sql, [x for each in asked for x in (_in_column(column, each), *span)])
         return out
 
     def _newest_first(self, expression: str, where: Where, first: int, most: int) -> list[tuple[Any, ...]]:
@@ -194,9 +190,10 @@ class FullText:
         return int(self._db.query(f"SELECT coalesce(max(id), 0) FROM {self._name}_docsize")[0][0])
 
     def _occurs(self, expression: str, where: Where, *, own: bool = False) -> bool:
+        column = self._own if own else ""
         if where.few is not None:
-            return bool(self._read(expression, where, own=own))
-        return bool(self._newest_first(self._in_own(expression) if own else expression, where, where.first, 1))
+            return bool(self._read(expression, where, column))
+        return bool(self._newest_first(_in_column(column, expression), where, where.first, 1))
 
     def rarest(self, expressions: Sequence[tuple[str, str]]) -> tuple[str, int]:
         """The rarest of expressions, each with a word that it needs, and about how many rows can match it."""
@@ -255,7 +252,7 @@ class FullText:
         """The rarest words first, until the budget of postings is used up."""
         self._end = self._last()
         if where.apart:
-            return self._plan_apart(query, where, {a: self._read(a.match, where) for a in query.atoms})
+            return self._plan_apart(query, where, {a: self._both(a.match, where) for a in query.atoms})
         frequency = self.frequencies(query.atoms)
         total = max(self.rows(), 1)
         last = min(where.last, self._end)
@@ -283,39 +280,48 @@ class FullText:
         """The plan of a query that not many readable rows match; else None, and for a phrase, which FTS5 looks for in all of the
         index: all rows of few messages are read sooner."""
         self._end = self._last()
-        found: dict[Atom, list[Matched]] = {}
+        found: dict[Atom, tuple[list[Matched], list[Matched]]] = {}
         if any(needed(atom.match) for atom in query.atoms):
             return None
         left = _CROWD
         for atom in query.atoms:
-            found[atom] = self._read(atom.match, where, most=left)
-            left -= len(found[atom])
+            found[atom] = self._both(atom.match, where, left)
+            left -= sum(map(len, found[atom]))
             if left <= 0:
                 return None
         return self._plan_apart(query, where, found)
 
-    def _plan_apart(self, query: Query, where: Where, found: Mapping[Atom, list[Matched]]) -> Plan:
+    def _both(
+        self, expression: str, where: Where, most: int = MAX_POSTINGS
+    ) -> tuple[list[Matched], list[Matched]]:  # fmt: skip
+        """Rows whose own text matches, and those where only what stands in front of it does."""
+        own = self._read(expression, where, self._own, most)
+        inside = {number for number, *_ in own}
+        beside = self._read(expression, where, self._context, most) if self._context else []
+        return own, [row for row in beside if row[0] not in inside]
+
+    def _plan_apart(
+        self, query: Query, where: Where, found: Mapping[Atom, tuple[list[Matched], list[Matched]]]
+    ) -> Plan:  # fmt: skip
         """Plan from readable rows alone: how common a word is among them, and how far each of them is about it."""
         most = MAX_POSTINGS if where.few is None else math.inf
-        kept, _, notes = _affordable(query, {a: len(found[a]) for a in query.atoms}, most)
-        if where.few is None and any(len(found[a]) == MAX_POSTINGS for a in kept):
+        counts = {a: sum(map(len, found[a])) for a in query.atoms}
+        kept, _, notes = _affordable(query, counts, most)
+        if any(counts[a] >= most for a in kept):
             notes.append(f"very common words: only the newest {MAX_POSTINGS:,} places were searched")
-        weights = {a: _rarity(max(where.size, 1), len({of for _, of, _ in found[a]})) for a in kept}
-        telling = [a for a in kept if found[a] and weights[a] > _LEAST_WEIGHT]
-        own = {a: self._read(a.match, where, own=True) for a in telling} if self._own else {}
+        size = max(where.size, 1)
+        weights = {a: _rarity(size, len({of for rows in found[a] for _, of, _ in rows})) for a in kept}
         scores: dict[int, float] = {}
         for atom in kept:
-            inside = {number for number, *_ in own[atom]} if atom in own else None
             weight = max(weights[atom], _LEAST_WEIGHT)
-            for number, _, chars in found[atom]:
-                share = weight if inside is None or number in inside else weight * _CONTEXT_SHARE
-                scores[number] = scores.get(number, 0.0) + share * _BREVITY[min(chars, _PIECE_CHARS)]
+            for rows, share in zip(found[atom], (weight, weight * _CONTEXT_SHARE), strict=True):
+                for number, _, chars in rows:
+                    scores[number] = scores.get(number, 0.0) + share * _BREVITY[min(chars, _PIECE_CHARS)]
         loose = _loose(query, kept)
-        rows = {self._in_own(a.match): matched for a, matched in own.items()}
+        ready = {_in_column(self._own, a.match): found[a][0] for a in kept}
         if not query.required:
-            rows[loose] = [*{number: row for a in kept for row in found[a] for number in row[:1]}.values()]
-        known = all(found[a] for a in query.atoms)
-        return Plan(loose, tuple(kept), where.first, weights, known, tuple(notes), scores, rows=rows)
+            ready[loose] = [*{row[0]: row for a in kept for rows in found[a] for row in rows}.values()]
+        return Plan(loose, tuple(kept), where.first, weights, all(counts.values()), tuple(notes), scores, rows=ready)
 
     def terms(self, prefix: str, limit: int) -> list[tuple[str, int]]:
         """Indexed terms that begin like this, with their rows."""
@@ -408,6 +414,10 @@ class FullText:
         except StoreError as exc:
             return [f"{self._name} is damaged: {exc}"]
         return []
+
+
+def _in_column(column: str, expression: str) -> str:
+    return f"{column}({expression})" if column else expression
 
 
 def _affordable(query: Query, costs: Mapping[Atom, float], most: float) -> tuple[list[Atom], float, list[str]]:

@@ -280,7 +280,15 @@ class MessageIndex:
         self._behind, self._cosines = behind, cosines
         of = documents.STORE_ID_SQL.format("f.rowid")
         self._fts = FullText(
-            db, MESSAGES, SCHEMA, columns=_COLUMNS, table="messages AS m", of=of, own="{text} : ", group=documents.GROUP
+            db,
+            MESSAGES,
+            SCHEMA,
+            columns=_COLUMNS,
+            table="messages AS m",
+            of=of,
+            own="{text} : ",
+            context="{context} : ",
+            group=documents.GROUP,
         )
 
     def rebuild(self, batches: Iterable[Sequence[IndexRow]]) -> int:
