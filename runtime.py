@@ -735,7 +735,7 @@ class Runtime:
             self.health.written()
             if self.fleet is not None:
                 self.fleet.wake()
-            self.health.keep(_WINDOWS, self.windows)
+            self.health.keep({_WINDOWS: self.windows})
         if transcript.marks & Flag.UNALIGNED:
             self.health.degraded(
                 "unaligned list",
@@ -803,13 +803,13 @@ class Runtime:
         self.schedule.between_turns()
 
     def save_states(self) -> None:
-        """Keep breaker and spend for the next process."""
-        self.health.keep(_BREAKER, self.breaker.dump())
-        self.health.keep(_SPEND, self.spend.dump())
-        self.health.keep(_DAILY, self.daily.dump())
+        """Keep breaker, spend and calibration for the next process."""
+        self.health.keep({
+            _BREAKER: self.breaker.dump(), _SPEND: self.spend.dump(), _DAILY: self.daily.dump(),
+            _CALIBRATION: self.calibration.dump(),
+        })  # fmt: skip
         with self.health.watched(_COSTS):
             self.costs.save()
-        self.health.keep(_CALIBRATION, self.calibration.dump())
         self.health.save()
         with self.health.watched("write-ahead log"):
             self.db.optimise()

@@ -216,17 +216,20 @@ class Health:
         with self._lock:
             self._unsaved -= {topic for topic, problem in topics.items() if self._problems.get(topic) == problem}
 
-    def keep(self, key: str, state: Mapping[str, Any]) -> None:
-        """Write a small state (breaker, spend) if it changed. Never raises: it is kept again at the next change."""
-        text = json.dumps(state, sort_keys=True)
-        if self._db is None or self._kept.get(key) == text:
+    def keep(self, states: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write small states (breaker, spend) that changed, in one go. Never raises: they are kept again at the next call."""
+        texts = {key: json.dumps(state, sort_keys=True) for key, state in states.items()}
+        changed = [key for key, text in texts.items() if self._kept.get(key) != text]
+        if self._db is None or not changed:
             return
         try:
-            Meta(self._db).note(key, state)
+            with self._db.transaction():
+                for key in changed:
+                    Meta(self._db).note(key, states[key])
         except StoreError as exc:
-            logger.debug("%s not saved: %s", key, exc)
+            logger.debug("%s not saved: %s", ", ".join(changed), exc)
         else:
-            self._kept[key] = text
+            self._kept.update(texts)
 
     def kept_state(self, key: str) -> dict[str, Any]:
         """The state that was kept, {} if there is none or it cannot be read."""

@@ -969,10 +969,23 @@ def test_health_never_raises(tmp_path: Path) -> None:
     health = Health(Database(tmp_path / "file" / "lcm.db"))
     health.degraded("a", ValueError("x" * 10_000))
     health.save()
-    health.keep("k", {"a": 1})
+    health.keep({"k": {"a": 1}})
     health.resolved("b")
 
     assert (health.kept_state("k"), [problem.topic for problem in health.problems()]) == ({}, ["a"])
+
+
+def test_states_that_are_kept_together_wait_for_the_disk_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not at all where none of them has changed."""
+    health = Health(db := Database(tmp_path / "lcm.db"))
+    db.open()
+    monkeypatch.setattr(disk, "sync", synced := Mock())
+    for state in ({"at": 1}, {"at": 1}, {"at": 2}):
+        health.keep({"one": state, "other": {"at": 1}})
+    found = Health(db).kept_state("one"), Health(db).kept_state("other")
+    db.close()
+
+    assert (found, synced.call_count) == (({"at": 2}, {"at": 1}), 2)
 
 
 def test_a_problem_with_odd_characters_is_saved(tmp_path: Path) -> None:
