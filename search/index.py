@@ -585,16 +585,17 @@ class MessageIndex:
 
     def _holding(self, expression: str, where: Where) -> Iterator[list[Place]]:
         """Messages with such a word, from the newest on."""
-        size, done = PAGE // 8, 0
+        size, page = PAGE // 8, where
         while True:
-            rows = self._fts.match(expression, where, size, own=True, newest=True)
-            places = {row[2]: Place(*row) for row in rows if not done or row[2] < done}
+            rows = self._fts.match(expression, page, size, own=True, newest=True)
+            places = {row[2]: Place(*row) for row in rows}
             if places:
                 yield [places[store_id] for store_id in sorted(places, reverse=True)]
-                done = min(places)
-            if len(rows) < size or not places:
+            if len(rows) < size:
                 return
-            where = where._replace(last=documents.rows_of(done - 1, done - 1)[1])
+            done = min(places)  # its group holds older ones behind it, and newer ones of more rows than a page has
+            last = documents.rows_of(done - 1, done - 1)[1]
+            page = where._replace(last=last, sql=f"{where.sql} AND m.store_id < ?", params=(*where.params, done))
             size = PAGE
 
     def _newest_first(self, where: Where) -> Iterator[list[Place]]:

@@ -440,6 +440,17 @@ def test_a_scan_ends_when_its_time_is_over(world):
 # ---------------------------------------------------------------------------------------------- a cache
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_scan_finds_old_messages_behind_newer_ones_of_many_pieces(world, monkeypatch, apart):
+    """Messages whose addresses lie close together have more pieces with the word than a page of the scan has rows."""
+    monkeypatch.setattr(search_module, "PAGE", 16)
+    ids = [world.say(f"the pump of hall {n} failed\n" * 500) for n in range(9)]
+
+    found = world.scan(r"pump of hall \d failed", scope=Scope(conversations=(1,), apart=apart), timeout_s=WAIT_S)
+
+    assert sorted(hit.store_id for hit in found.hits) == ids
+
+
 def test_the_index_can_be_made_again(world):
     """It holds nothing that the messages do not."""
     world.say_all([("user", f"message {n} about {'apples' if n % 2 else 'pears'}") for n in range(50)])
