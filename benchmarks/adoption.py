@@ -30,7 +30,7 @@ import argparse, json, sys
 sys.path.insert(0, {here!r})
 import kit
 kit.importable()
-from hermes_lcm import cli
+from hermes_lcm.plugin import cli
 parser = argparse.ArgumentParser()
 cli.setup(parser)
 sys.exit(cli.main(parser.parse_args({words!r})))
