@@ -374,10 +374,15 @@ class SummaryDag:
             (conversation_id, depth),
         )
         out: list[Node] = []
+        below: set[int] = set()
         for node in map(_node, rows):
-            free = all(node.last_pos < other.first_pos or node.first_pos > other.last_pos for other in out)
-            if free and node.node_id not in without:
+            if node.node_id in below or node.node_id in without:
+                continue
+            # Two that stand for each other cover the same messages; neighbours may only reach into each other's range.
+            rivals = [n.node_id for n in out if node.first_pos <= n.last_pos and n.first_pos <= node.last_pos]
+            if set(self.messages_below([node.node_id])).isdisjoint(self.messages_below(rivals)):
                 out.append(node)
+                below.update(self.nodes_below([node.node_id]))
         return sorted(out, key=lambda node: node.first_pos)
 
     def by_depth(self, conversation_id: int | None = None) -> dict[tuple[int, str], int]:

@@ -181,10 +181,8 @@ class Access:
         return assembly.roots if assembly is not None else ()
 
     def carried(self) -> Sequence[int]:
-        """Summaries of an earlier conversation that the prompts of this one show."""
-        if self.session is None or self.assembly() is None:
-            return ()
-        return self.sessions.carried(self.session.conversation_id)
+        """Summaries of the conversation before that the prompts show: beside the first message, later in the record."""
+        return self.sessions.carried(self.session.conversation_id) if self.session is not None else ()
 
     def assembly(self) -> Assembly | None:
         """The newest prompt that was built in this conversation."""

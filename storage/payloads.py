@@ -228,6 +228,10 @@ class Payloads:
         read = sorted(wanted & present.keys() & known.keys())
         damaged = tuple(sha for sha in read if self._read(sha, known[sha])[1])
         missing = tuple(sorted(wanted - set(present)))
+        short = {_UNREADABLE + sha[:16] for sha in wanted}
+        for each in self._health.problems():
+            if each.topic.startswith(_UNREADABLE) and each.topic not in short:  # no message shows it any more
+                self._health.resolved(each.topic)
         return Survey(len(present), size, orphans, missing, damaged, len(old) - len(orphans))
 
     def forget(self, digest: bytes) -> list[str]:

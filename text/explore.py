@@ -41,7 +41,7 @@ def explore(text: str) -> tuple[str, str]:
     kind, found = next(((kind, found) for kind, found in told if found), ("text", []))
     body = "\n".join(found or _plain(lines))
     total = text.count("\n") + 1
-    head = f"{kind}, {len(text):,} characters, {total:,} lines"
+    head = f"{kind}, {len(text):,} characters, {total:,} {'line' if total == 1 else 'lines'}"
     if left_out and kind != "json":
         head += f", looked at but for {left_out:,} characters in the middle"
     return kind, f"{head}\n{body}"[:MOST_CHARS]

@@ -51,6 +51,15 @@ def test_the_topmost_summaries_of_the_depth_come_over(host: Host) -> None:
     assert host.runtime.sessions.carried(session.conversation_id) == sorted([host.three, host.rest])
 
 
+def test_neighbours_that_reach_into_each_others_range_both_come_over(host: Host) -> None:
+    """A request that stayed raw is covered by a later summary than the messages around it."""
+    first, second = node(host, 4, 1, 2, 4, 5), node(host, 4, 3, 6, 7)
+    renewed(host).says(chat().user("hello again"))
+    session = host.runtime.find_session("s2")
+
+    assert {first, second} <= set(host.runtime.sessions.carried(session.conversation_id))
+
+
 @pytest.mark.parametrize(("depth", "count"), [("0", 0), ("-1", 2), ("3", 1), ("4", 0)])
 def test_the_setting_says_from_which_depth_on(
     host: Host, monkeypatch: pytest.MonkeyPatch, depth: str, count: int
@@ -81,8 +90,8 @@ def test_the_first_request_and_the_overview_show_them(host: Host) -> None:
     assert carried == {host.three, host.rest}
 
 
-def test_what_is_carried_is_in_the_prompt_after_a_compaction(host: Host) -> None:
-    """The record shows it, and lcm_describe says so."""
+def test_what_is_carried_is_in_the_prompt_before_a_compaction_and_after(host: Host) -> None:
+    """Beside the first message, which the host sends again with it; then in the record. lcm_describe says so."""
     renewed(host).says(chat().turns(40, first=500)[:1])
     live = chat().turns(40, first=500)
     host.says(live)
@@ -90,7 +99,7 @@ def test_what_is_carried_is_in_the_prompt_after_a_compaction(host: Host) -> None
     live = host.compress(live, force=True)
     after = json.loads(host.tool("lcm_describe", id=f"sum_{host.three}"))["in_prompt"]
 
-    assert (before, after) == (False, True)
+    assert (before, after) == (True, True)
     assert f'<summary id="sum_{host.three}"' in live[0]["content"]
 
 

@@ -192,6 +192,22 @@ def test_every_damaged_file_is_named(world: World) -> None:
     assert {each.topic for each in world.health.problems()} == {f"payload file_{lost[1].stem[:16]}"}
 
 
+def test_a_lost_file_that_no_message_shows_is_no_problem_any_more(world: World) -> None:
+    """Its session was removed: nobody could ever read it again."""
+    world.take(chat().user(URI))
+    (file,) = files(world)
+    kept = file.read_bytes()
+    file.unlink()
+    whole(world)
+    assert [each.topic for each in world.health.problems()] == [f"payload file_{file.stem[:16]}"]
+    file.write_bytes(kept)
+    with world.runtime.db.transaction():
+        world.runtime.db.execute("DELETE FROM payload_refs")
+    world.runtime.payloads.survey()
+
+    assert not world.health.problems()
+
+
 def test_a_file_that_was_being_written_at_a_crash_is_swept(world: World) -> None:
     """Once it is old enough."""
     world.take(chat().user(URI))
