@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import product
 from typing import Final
 
 from .content import canonical_text
@@ -150,6 +151,8 @@ _TWINS: Final = {
     "<": "❬❰˂⦑⧼≺⋖ᐸ❮⟨〈〈«《⟪≪ᚲ𝈶", "[": "⟦【〚❲⁅〔",
 }  # fmt: skip
 _OF_TWIN: Final = {twin: char for char, twins in _TWINS.items() for twin in twins}
+#: Letters for which two others are taken, side by side.
+_PAIRS: Final = {"m": ("m", "rn", "nn"), "d": ("d", "cl")}
 #: Alphabets of letters in circles, in squares and of flags.
 _PICTURES: Final = tuple(range(start, start + 26) for start in (0x1F150, 0x1F170, 0x1F1E6))
 _UNSEEN: Final = frozenset("\u3164\u115f\u1160\uffa0\u2800\\")
@@ -223,7 +226,8 @@ def _seen(text: str, at: int) -> Iterator[str]:
 
 @lru_cache
 def _as_seen(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple("".join(map(_looks, word)) for word in words)
+    spelled = ("".join(parts) for word in words for parts in product(*(_PAIRS.get(char, char) for char in word)))
+    return tuple("".join(map(_looks, each)) for each in spelled)
 
 
 def begins(text: str, at: int, words: tuple[str, ...]) -> bool:

@@ -12,14 +12,16 @@ import base64
 import binascii
 import hashlib
 import html
+import json
 import logging
 import re
+import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
-from typing import Final
+from itertools import accumulate, pairwise
+from typing import AnyStr, Final
 
 DEFAULT: Final = ("api_key", "bearer_token", "password_assignment", "private_key", "aws_key", "github_token")
 _DEPTH = 2  # base64 inside base64 is opened this deep
@@ -57,22 +59,27 @@ class Rule:
     find: Callable[[str, int], Match | None]
     digest: bool = True
     key: re.Pattern[str] | None = None  # names of JSON keys whose whole value is the secret
-    needs: str = ""  # characters of which every match has one
+    needs: tuple[str, ...] = ()  # signs and options, exactly as written, of which a text with a match has one
     token: bool = False  # each literal begins, exactly as written, a word of ``_LONG`` characters at least
     #: How long one is, where it may go on behind the end of a line (0: nobody knows, ``_ENDS``: its form says where it ends,
-    #: ``_LAST``: a word like any other, that goes on where the width of a terminal broke the line).
+    #: ``_LAST``: a word like any other, that goes on where the width of a terminal broke the line; ``_WIDE``: it goes on there
+    #: where the next word is as odd as it, too).
     size: int | None = None
+    #: Literals in other letters, looked for where a text has any.
+    foreign: tuple[str, ...] = ()
 
 
 _ENDS: Final = -1
 _LAST: Final = -2
+_WIDE: Final = -3
+_TERMINAL: Final = 40  # columns of the narrowest one whose width breaks a value of ``_WIDE``
 _LONG: Final = 15
 # With the sign that stands for what is not ASCII.
-_IN_LONG = bytes(0x31 if (chr(n).isalnum() and n < 128) or chr(n) in "+/_-.?" else 0x20 for n in range(256))
+_IN_LONG = bytes(0x31 if (chr(n).isalnum() and n < 128) or chr(n) in "_-.?" else 0x20 for n in range(256))
 _SHORT: Final = 4000  # a text of so many characters is searched as it is
 _ANCHOR: Final = 17  # characters of the longest literal
 #: What every match of ``_assigned`` has one of.
-_ASSIGNS = "=:%"
+_ASSIGNS = ("=", ":", "%")
 
 
 def _late(pattern: str) -> Callable[[], re.Pattern[str]]:
@@ -239,6 +246,28 @@ def _said_password(text: str, at: int) -> Match | None:
     return found.span(filled) if found and _is_value(found[filled]) else None
 
 
+#: A password in languages without Latin letters, and the value behind it.
+_ABROAD: Final = (
+    "парол",
+    "Парол",
+    "密码",
+    "密碼",
+    "口令",
+    "パスワード",
+    "비밀번호",
+    "암호",
+    "סיסמ",
+    "كلمة المرور",
+    "κωδικ",
+    "Κωδικ",
+)
+_ABROAD_IN_JSON: Final = tuple(json.dumps(name)[1:-1] for name in _ABROAD)
+_SAID_ABROAD = _filled(
+    rf"(?:{'|'.join(map(re.escape, _ABROAD + _ABROAD_IN_JSON))})(?:\w|\\u[0-9a-f]{{4}}){{0,6}}?"
+    r"(?:[^\S\n]{0,3}(?:[:=：＝—-]|是|为|為|は|이|\\u(?:ff1a|ff1d|662f|4e3a|70ba|306f|c774))){0,2}[^\S\n]{0,3}"
+    rf"{_OPENED}(?![/$({{<-]|\\)(?=[!-~]{{0,128}}\d)(?=[!-~]{{0,128}}[A-Za-z])"
+    r"([!#-&(-;=?-\[\]-_a-~]{5,127}[A-Za-z0-9!#-&*+@^_~-])"
+)
 _SHORT_NAME = r"(?:(?<![a-z])|(?<=\\n))(?:pass|pw)(?==(?!=|>|\d+\b))"
 _SHORT_NAME_APART = (
     r"(?:(?<![A-Za-z])(?-i:pass|pw)|(?<=\\n)(?:pass|pw)|(?<=[._-])(?:pass|pw))"
@@ -266,9 +295,52 @@ def _behind(before: str, pattern: str, chars: int) -> Callable[[str, int], Match
     return find
 
 
+def _before(pattern: str, chars: int) -> Callable[[str, int], Match | None]:
+    """The first group of a shape that ends where the literal begins."""
+    shape = _late(rf"(?:{pattern})\Z")
+
+    def find(text: str, at: int) -> Match | None:
+        first = max(0, at - chars)
+        found = shape().search(text[first:at])
+        return (first + found.start(1), first + found.end(1)) if found and _is_value(found[1]) else None
+
+    return find
+
+
+def _around(before: str, pattern: str, chars: int) -> Callable[[str, int], Match | None]:
+    """A shape that is known by a literal in its middle: what stands before that, and the rest of it."""
+    front, shape = _late(rf"{_BEGINS}(?:{before})\Z"), _shape(pattern)
+
+    def find(text: str, at: int) -> Match | None:
+        found = shape(text, at)
+        begin = front().search(text[max(0, at - chars - 2) : at]) if found else None
+        return (at - len(begin[0]), found[1]) if found and begin else None
+
+    return find
+
+
 _LOGIN = _behind(
     rf"(?i:docker|podman|nerdctl|buildah|skopeo|registry|oras|crane|az|acr|oc|argocd|cf|ghcr){_GAP}",
     rf"(?i:login){_ARGUMENTS.replace('OPTION', '-p')}(?:{_GAP}|=)?{_OPENED}{_OF_COMMAND}", 24,
+)  # fmt: skip
+_USER = rf"{_OPENED}[\w.@+\\-]{{1,64}}:"
+_USER_OF_CURL = _command("curl", "(?:-u|-U|--user|--proxy-user)", rf"(?:{_GAP}|=)?{_USER}(?!\d{{1,9}}\b|//)")
+_USER_OF_SMB = _command(
+    r"smb(?:client|get|cacls|map|spool)|rpcclient",
+    "(?:-U|--user)",
+    rf"(?:{_GAP}|=)?{_OPENED}[\w.@+/\\-]{{1,64}}%",
+)
+_ORACLE = _filled(
+    rf"(?i:sqlplus)(?:{_GAP}-[\w-]{{1,20}}(?:{_GAP}\d\S{{0,8}})?){{0,6}}{_GAP}{_OPENED}"
+    r"[\w$#]{1,30}/([^\s@\"'/\\]{3,128})"
+)
+_IMPACKET = _filled(
+    rf"(?:exec|dump)\.py{_ARGUMENTS.replace('OPTION', '')}[\w.-]{{1,64}}/[\w.-]{{1,64}}:([^\s@\"'\\]{{3,128}})@"
+)
+_PIPED = r"[\"'\\]{0,4}[ ]{0,4}\|[ ]{0,4}(?:sudo )?"
+_IN_HEADER = _behind(
+    r"(?i:authorization)[\"'\\]{0,8}\s{0,4}[:=,]\s{0,4}[\"'\\]{0,8}",
+    r"(?i:token|api-?key)[ =]{1,3}[\"'\\]{0,8}((?=[\w.~+/=-]{0,400}\d)[\w.~+/=-]{16,4096})", 40,
 )  # fmt: skip
 _NETRC = _behind(
     rf"(?:machine{_BLANKS}\S{{1,253}}|(?m:^)[ \t]*default){_BLANKS}login{_BLANKS}\S{{1,128}}{_BLANKS}",
@@ -287,6 +359,39 @@ _AWS = (
     r"aws[\s_.+-]?session[\s_.+-]?token)"
 )
 _GITLAB = ("glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "glft-", "glsoat-", "gloas-", "glagent-")
+
+_BEGINS: Final = r"(?:(?<![A-Za-z0-9+])|(?<=\\[nrt]))"  # of a word, also behind an escaped end of a line
+#: How the tokens of other services begin, and what follows.
+_PREFIXES: Final = {
+    "dop_v1_ doo_v1_ dor_v1_ sntryu_": "[0-9a-f]{64}", "shpat_ shpca_ shppa_ shpss_": "[0-9a-f]{32}",
+    "pul- sbp_": "[0-9a-f]{40}", "rubygems_": "[0-9a-f]{48}",
+    "glsa_": "[A-Za-z0-9]{32}_[0-9a-fA-F]{8}", "glc_ sntrys_": r"eyJ[\w+/=-]{30,400}", "lin_api_": "[A-Za-z0-9]{40}",
+    "ntn_": "[A-Za-z0-9]{43,46}", "figd_": r"[\w-]{40,60}", "dckr_pat_ dckr_oat_": r"[\w-]{27,40}",
+    "hvs. hvb. hvr.": r"[\w-]{24,300}", "dp.pt. dp.st. dp.ct. dp.sa.": r"(?:[\w-]{1,40}\.)?[A-Za-z0-9]{40,44}",
+    "gsk_": "[A-Za-z0-9]{48,60}", "xai- pplx-": "[A-Za-z0-9]{48,90}", "r8_": "[A-Za-z0-9]{37}", "tvly-": r"[\w-]{28,60}",
+    "lsv2_pt_ lsv2_sk_": "[0-9a-f]{32}_[0-9a-f]{10}", "ATATT3": r"[\w=-]{100,250}", "ATBB": "[A-Za-z0-9]{32}",
+    "HRKU-": r"[\w-]{36,80}", "NRAK-": "[A-Z0-9]{27}", "pscale_tkn_ pscale_pw_ pscale_oauth_": r"[\w.-]{32,64}",
+    "sb_secret_": r"[\w-]{22,48}", "PMAK-": "[0-9a-f]{24}-[0-9a-f]{34}", "AGE-SECRET-KEY-1": "[0-9A-Z]{58}",
+    "tskey-": r"[a-z]{3,8}-[A-Za-z0-9]{8,24}-[A-Za-z0-9]{20,48}", "nfp_ nfc_ nfo_": "[A-Za-z0-9]{36,40}",
+    "sq0csp- sq0atp-": r"[\w-]{22,48}",
+}  # fmt: skip
+#: Those that begin like many other words are not looked for in lines that a terminal broke.
+_COMMON_PREFIXES: Final = {
+    "dapi key- SK": "[0-9a-f]{32}", "fw_": "(?=[A-Za-z0-9]{0,23}[0-9])[A-Za-z0-9]{24}", "secret_": "[A-Za-z0-9]{43}",
+    "cio": "(?=[A-Za-z0-9]{0,31}[0-9])[A-Za-z0-9]{32}", "pat": r"[A-Za-z0-9]{14}\.[0-9a-f]{64}", "EAAA": r"[\w-]{60}",
+    "sdk-": "[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", "re_": "[A-Za-z0-9]{8}_[A-Za-z0-9]{20,32}",
+}  # fmt: skip
+
+
+def _services(prefixes: Mapping[str, str], size: int | None) -> Rule:
+    """The tokens that begin with one of these."""
+    shapes = "|".join(f"(?:{'|'.join(map(re.escape, names.split()))}){rest}" for names, rest in prefixes.items())
+    anchors = tuple(each for names in prefixes for each in names.split())
+    return Rule("service_token", anchors, _shape(f"{_BEGINS}(?:{shapes})(?![A-Za-z0-9])"), size=size, token=True)
+
+
+#: How the number of an account of Discord begins in base64: with its first digit.
+_SNOWFLAKES: Final = ("MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT")
 
 # What stands in front of the password: other fields, and perhaps the end of a line behind them.
 _FIELD_BEFORE: Final = re.compile(
@@ -320,7 +425,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "api_key", ("api", "access", "secret", "client"), _assigned(_API, least=6),
-        key=re.compile(rf"(?i)[\w.-]{{0,40}}{_API}[\w.-]{{0,20}}"), needs=_ASSIGNS,
+        key=re.compile(rf"(?i)[\w.-]{{0,40}}{_API}[\w.-]{{0,20}}"), needs=_ASSIGNS, size=_WIDE,
     ),
     Rule(
         "bearer_token", ("bearer",),
@@ -329,34 +434,61 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bearer_token", ("token",), _assigned(r"token(?!s|i[sz])", least=12),
         key=re.compile(r"(?i)(?:[\w.-]{0,40}[_-])?token|[a-z]{1,20}Token|authorization"), needs=_ASSIGNS,
+        size=_WIDE,
     ),
+    Rule("bearer_token", ("token", "api"), _IN_HEADER, size=_WIDE, needs=(":",)),
     Rule(
         "password_assignment", ("pass", "pwd", "contrase", "senha", "wachtwoord"),
         _assigned(_PHRASE, least=3, word_value=True), digest=False,
         key=re.compile(rf"(?i)[\w.-]{{0,40}}{_PHRASE}[\w.-]{{0,20}}"), needs=_ASSIGNS,
     ),
+    Rule("password_assignment", (), _SAID_ABROAD, digest=False, foreign=_ABROAD),
+    Rule("password_assignment", _ABROAD_IN_JSON, _SAID_ABROAD, digest=False, needs=("\\u",)),
     # Without a sign of equality: an option, an item of a list of arguments, a tag, a sentence, SQL.
     Rule("password_assignment", ("pass", "identified by"), _said_password, digest=False),
     # `pass` and `pw` alone are words of many other things.
-    Rule("password_assignment", ("pass", "pw"), _assigned(_SHORT_NAME, least=3, word_value=True), digest=False, needs="="),
+    Rule("password_assignment", ("pass", "pw"), _assigned(_SHORT_NAME, least=3, word_value=True), digest=False, needs=("=",)),
     Rule("password_assignment", ("pass", "pw"), _assigned(_SHORT_NAME_APART, least=3), digest=False, needs=_ASSIGNS),
-    Rule("password_assignment", ("mysql", "mariadb"), _command(r"(?:mysql|mariadb)[\w-]{0,12}", "-p", ""), digest=False),
-    Rule("password_assignment", ("mongo", "rdesktop", "7z"), _command(r"mongo[a-z]{0,8}|rdesktop|7z[az]?", "-p"), digest=False),
+    Rule(
+        "password_assignment", ("mysql", "mariadb"), _command(r"(?:mysql|mariadb)[\w-]{0,12}", "-p", ""), digest=False,
+        needs=("-p",),
+    ),
+    Rule(
+        "password_assignment", ("mongo", "rdesktop", "7z", "evil-winrm", "crackmapexec", "netexec"),
+        _command(r"mongo[a-z]{0,8}|rdesktop|7z[az]?|evil-winrm|crackmapexec|netexec", "-p"), digest=False, needs=("-p",),
+    ),
     Rule("password_assignment", ("redis-cli",), _command("redis-cli", "-a"), digest=False),
-    Rule("password_assignment", ("sqlcmd", "zip"), _command("sqlcmd|zip", "-P"), digest=False),
+    Rule("password_assignment", ("sqlcmd", "zip"), _command("sqlcmd|zip", "-P"), digest=False, needs=("-P",)),
     Rule("password_assignment", ("ldap",), _command(r"ldap(?:search|modify|add|delete|passwd|whoami)", "-w"), digest=False),
-    Rule("password_assignment", ("pscp", "plink", "psftp"), _command("pscp|plink|psftp", "-pw", _GAP), digest=False),
-    Rule("password_assignment", ("login",), _LOGIN, digest=False),
+    Rule(
+        "password_assignment", ("pscp", "plink", "psftp"), _command("pscp|plink|psftp", "-pw", _GAP), digest=False,
+        needs=("-p",),
+    ),
+    Rule("password_assignment", ("login",), _LOGIN, digest=False, needs=("-p",)),
+    Rule("password_assignment", ("curl",), _USER_OF_CURL, digest=False, needs=(":",)),
+    Rule("password_assignment", ("smb", "rpcclient"), _USER_OF_SMB, digest=False, needs=("%",)),
+    Rule("password_assignment", ("sqlplus",), _ORACLE, digest=False, needs=("/",)),
+    Rule("password_assignment", ("exec.py", "dump.py"), _IMPACKET, digest=False, needs=("@",)),
+    Rule(
+        "password_assignment", ("htpasswd",),
+        _filled(r"htpasswd(?: -\w{1,8}){0,4} -\w{0,8}b\w{0,8}(?: -\w{1,8}){0,4} \S{1,200} \S{1,64} [\"']?([^\s\"'\\]{3,128})"),
+        digest=False,
+    ),
+    Rule("password_assignment", ("chpasswd",), _before(rf"[\w.-]{{1,32}}:([^\s\"'|\\]{{3,128}}){_PIPED}", 200), digest=False),
+    Rule(
+        "password_assignment", ("sudo -S",), _before(rf"echo(?: -\w)? {_OPENED}([^\s\"'|\\]{{3,128}}){_PIPED}", 200),
+        digest=False,
+    ),
     Rule("password_assignment", ("password",), _NETRC, digest=False),
     Rule("password_assignment", (":5432:", ":5433:", ":6432:", ":*:"), _PGPASS, digest=False),
     # Of a connection string: there it has an end, or else the end of the line may be one.
     Rule(
         "password_assignment", _PASSWORDS, _filled(rf"(?<=[;?&]){_NAMED}([^;&\s\"']{{3,128}})(?=[;&])"), digest=False,
-        needs=";?&", size=_ENDS,
+        needs=(";", "?", "&"), size=_ENDS,
     ),
     Rule(
         "password_assignment", _PASSWORDS, _filled(rf"(?<=[;?&]){_NAMED}([^;&\s\"']{{3,128}})"), digest=False,
-        needs=";?&", size=_LAST,
+        needs=(";", "?", "&"), size=_LAST,
     ),
     Rule("password_assignment", _PASSWORDS, _last_of_connection, digest=False, size=_LAST),
     Rule(
@@ -393,6 +525,19 @@ RULES: tuple[Rule, ...] = (
     Rule("pypi_token", ("pypi-",), _shape(r"pypi-AgE[\w-]{50,1024}"), size=0, token=True),
     Rule("huggingface_token", ("hf_",), _shape(r"hf_[A-Za-z]{30,50}(?!\w)|hf_[A-Za-z0-9]{30,50}(?!\w)"), size=37, token=True),
     Rule("sendgrid_key", ("SG.",), _shape(r"SG\.[\w-]{16,32}\.[\w-]{30,64}"), size=69, token=True),
+    _services(_PREFIXES, 0),
+    _services(_COMMON_PREFIXES, None),
+    Rule("service_token", ("Q~",), _around(r"[\w.~-]{3}\d", r"Q~[\w.~-]{31,34}(?![\w~-])", 4), size=40),
+    Rule("service_token", ("JQQJ99",), _around(r"[A-Za-z0-9]{52}", r"JQQJ99[A-Za-z0-9]{16,40}", 52), size=84),
+    Rule("service_token", ("-us",), _around(r"[0-9a-f]{32}", r"-us\d{1,2}(?![\w-])", 32), token=True),
+    Rule("service_token", (".atlasv1.",), _around(r"[A-Za-z0-9]{14}", r"\.atlasv1\.[\w-]{60,80}", 14), size=0, token=True),
+    Rule("google_key", ("1//0",), _shape(_BEGINS + r"1//0[\w-]{38,200}"), size=0),
+    Rule("telegram_token", (":AA",), _around(r"(?:bot)?\d{8,10}", r":AA[\w-]{32,34}(?![\w-])", 13), size=46),
+    Rule(
+        "discord_token", _SNOWFLAKES, _shape(_BEGINS + r"[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,45}(?![\w-])"),
+        token=True, needs=(".",),
+    ),
+    Rule("discord_token", ("/api/webhooks/",), _shape(r"(?i:/api/webhooks/)\d{17,20}/([\w-]{60,80})", 1), size=0),
     Rule("jwt", ("eyJ",), _shape(r"eyJ[\w-]{8,400}+\.eyJ[\w-]{8,8192}+\.[\w-]{8,4096}"), size=0, token=True),
     Rule(
         "url_credentials", ("://",),
@@ -400,22 +545,25 @@ RULES: tuple[Rule, ...] = (
             r"://[^\s/:@\"'`<>\\]{0,256}:"
             r"([^\s/?#\"'`<>\\]{1,256}|(?!\d{1,5}[/?#])[^\s\"'`<>\\]{1,256}?)@[\w\[]", 1,
         ),
-        digest=False, needs="@", size=_ENDS,
+        digest=False, needs=("@",), size=_ENDS,
     ),
     Rule(
         "connection_string", ("accountkey=", "sharedaccesskey=", "sharedsecret=", "sig="),
-        _shape(r"(?i:accountkey|sharedaccesskey|sharedsecret|sig)=([\w+/=%-]{16,512})", 1), needs="=", size=0,
+        _shape(r"(?i:accountkey|sharedaccesskey|sharedsecret|sig)=([\w+/=%-]{16,512})", 1), needs=("=",), size=0,
     ),
     Rule("basic_auth", ("basic ",),
         _shape(r"(?i:basic) ((?=[A-Za-z+/=]{0,200}\d|[\w+/]{0,200}=)[A-Za-z0-9+/]{8,1024}={0,2})(?![\w.])", 1),
         digest=False),
     Rule(
         "basic_auth", ("-u ", "--user "),
-        _shape(r"--?u(?:ser)? {1,3}\\{0,4}[\"']?[\w.@+-]{1,64}:(?!\d{1,9}\b)([^\s\"'\\]{3,256})", 1), digest=False, needs=":",
+        _shape(r"--?u(?:ser)? {1,3}\\{0,4}[\"']?[\w.@+-]{1,64}:(?!\d{1,9}\b|\[redacted:|//)([^\s\"'\\]{3,256})", 1),
+        digest=False, needs=(":",),
+        size=_WIDE,
     ),
     Rule(
         "env_assignment", ("KEY", "TOKEN", "SECRET", "PASSW", "_PASS", "CREDENTIAL", "DSN"),
         _assigned(r"(?-i:(?:KEY|TOKEN|SECRET|PASSW(?:OR)?D|_PASS|CREDENTIALS?|DSN)(?![A-Za-z]))", least=6), needs=_ASSIGNS,
+        size=_WIDE,
     ),
 )  # fmt: skip
 CATALOGUE: Final = tuple(dict.fromkeys(rule.kind for rule in RULES))
@@ -444,7 +592,7 @@ class Redactor:
         self.identity = lru_cache(2048)(self._identity)
         # Where two rules find the same, the first one names it: a shape says more than a name does.
         self._in_order = sorted(self._rules, key=lambda rule: rule.needs == _ASSIGNS)
-        self._breakable = [rule for rule in self._in_order if rule.size is not None]
+        self._breakable = [rule for rule in self._in_order if rule.size not in (None, _WIDE)]
         self._anchors = _Anchors(self._rules)
 
     def kind_in(self, text: str) -> str:
@@ -545,6 +693,10 @@ _ESCAPES: Final = tuple(
         *((sign, sign) for sign in f"\0{_UNSEEN}"),
     )
 )
+# Lines of mails ("quoted-printable"), and letters of another style or width, of which some stand side by side.
+_PRINTABLE: Final = re.compile(r"=(?:\r?\n|([2-7][0-9A-F]))")
+_PRINTABLE_SIGNS: Final = ("=3D", "=20\n")
+_STYLED: Final = re.compile("[\uff01-\uff5e\U0001d400-\U0001d7ff](?:[!-~]?[\uff01-\uff5e\U0001d400-\U0001d7ff]){5,}")
 _ENTITY: Final = re.compile(r"&(?:#\d{2,6}|#[xX][0-9a-fA-F]{2,5}|[A-Za-z]{2,9});")
 # Ends of lines within a token, as such or escaped, with what indents, borders and numbers the next one; strings put together.
 _BEGIN = r"(?=[\"'`\\]*[\w./+=~@:-])"
@@ -557,6 +709,9 @@ _BREAKS: Final = (
     *((sign, re.compile(rf"\{sign}{_NEXT_STRING}"), " \t\r\n") for sign in "+.&"),
 )
 _LINE_END: Final = re.compile(r"\r?\n|(?:\\{1,8}r)?\\{1,8}n")
+_NEXT_PART: Final = re.compile(
+    r"[ \t│┃║|]{0,40}(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n)[ \t│┃║|]{0,40}([\w./+~@-]{1,4096}={0,2})(?!\w)"
+)
 _NEAR: Final = 600  # characters in which the lines around a broken one are looked at
 _QUOTES: Final = "\\\"'`"
 _QUOTE: Final = re.compile(r"\\{0,8}[\"'`]")
@@ -571,6 +726,13 @@ def _escapes(text: str) -> Iterator[Edit]:
         for found in pattern.finditer(text) if sign in text else ():
             code = "".join(filter(None, found.groups()))
             yield found.start(), found.end(), code if code in ("", "/") else chr(int(code, 16))
+    for found in _PRINTABLE.finditer(text) if "=" in text and any(sign in text for sign in _PRINTABLE_SIGNS) else ():
+        yield found.start(), found.end(), chr(int(found[1], 16)) if found[1] else ""
+    for found in _STYLED.finditer(text) if not text.isascii() else ():
+        for at in range(*found.span()):
+            said = unicodedata.normalize("NFKC", text[at])
+            if len(said) == 1 and said.isascii():
+                yield at, at + 1, said
     for found in _ENTITY.finditer(text) if "&" in text else ():
         said = html.unescape(found[0])
         if len(said) == 1 and (said.isascii() or said in _UNSEEN):
@@ -604,6 +766,24 @@ def _break(text: str, start: int, stop: int, borders: str) -> Iterator[Edit]:
             yield start, stop, ""
 
 
+def _wraps(text: str, before: int, behind: int, end: int) -> int:
+    """Columns of a line that a terminal's width broke between two places, in a word up to ``end``; 0 where it did not: a line
+    near is longer, or what follows is another name."""
+    near = text[max(0, before - _NEAR) : before], text[behind : behind + _NEAR]
+    lines = [line.strip(_BORDER) for line in (*_LINE_END.split(near[0])[-3:], *_LINE_END.split(near[1])[:2])]
+    broken = len(_LINE_END.split(near[0])[-1].strip(_BORDER))
+    return broken if broken == max(map(len, lines)) and text[end : end + 1] not in ("=", ":", "(") else 0
+
+
+def _beyond(text: str, stop: int) -> int:
+    """End of a value of ``_WIDE`` that goes on behind the end of its line."""
+    while found := _NEXT_PART.match(text, stop):
+        if not _ODD.search(found[1]) or _wraps(text, stop, found.start(1), found.end()) < _TERMINAL:
+            break
+        stop = found.end()
+    return stop
+
+
 class _View:
     """A text with some of its stretches as one other character each, or as none, and the way back."""
 
@@ -635,14 +815,11 @@ class _View:
         return begin, self._there[last] + (self._width[last] or stop - self._here[last])
 
     def _wraps(self, at: int, stop: int) -> bool:
-        """Was a line broken here by a terminal's width, and does its word end at ``stop``? No line near is longer, then."""
+        """Was a line broken here by a terminal's width, and does its word end at ``stop``?"""
         _, before = self.span(at - 1, at)
         behind, _ = self.span(at, at + 1)
         _, end = self.span(stop - 1, stop)
-        near = self._source[max(0, before - _NEAR) : before], self._source[behind : behind + _NEAR]
-        lines = [line.strip(_BORDER) for line in (*_LINE_END.split(near[0])[-3:], *_LINE_END.split(near[1])[:2])]
-        broken = _LINE_END.split(near[0])[-1].strip(_BORDER)
-        return len(broken) == max(map(len, lines)) and self._source[end : end + 1] not in ("=", ":", "(")
+        return _wraps(self._source, before, behind, end) > 0
 
     def continued(self, start: int, stop: int, rule: Rule) -> int:
         """End of a secret that goes over the ends of lines; ``start`` if it does not go over one.
@@ -679,21 +856,68 @@ def _one_byte(text: str) -> bytes:
 class _Anchors:
     """The literals of some rules, by where each is looked for: in any case, as written, in long words."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        tokens = dict.fromkeys(each for rule in rules if rule.token for each in rule.anchors)
-        others = dict.fromkeys(each for rule in rules if not rule.token for each in rule.anchors)
-        self._anyhow = [(each.encode("ascii"), each) for each in others if each == each.lower()]
-        self._exact = [(each.encode("ascii"), each) for each in others if each != each.lower()]
-        self._tokens = [(each.encode("ascii"), each) for each in tokens]
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._needs: dict[str, tuple[str, ...]] = {}  # signs of which one must be there, or () where no rule needs one
+        for rule in rules:
+            for each in rule.anchors:
+                known = self._needs.get(each)
+                self._needs[each] = rule.needs if known is None else known + rule.needs if known and rule.needs else ()
+        tokens = {each for rule in rules if rule.token for each in rule.anchors}
+        others = {each for rule in rules if not rule.token for each in rule.anchors}
+        self._anyhow = _shorter_first({each for each in others if each == each.lower()})
+        self._exact = _shorter_first({each for each in others if each != each.lower()})
+        self._tokens = _shorter_first(tokens)
 
-    def among(self, raw: bytes, low: bytes) -> set[str]:
-        """Those that stand in a text."""
-        out = {each for literal, each in self._anyhow if literal in low}
-        out.update([each for literal, each in self._exact if literal in raw])
-        if len(raw) > _SHORT and self._tokens:
-            raw = b" ".join([raw[start:stop] for start, stop in _runs(raw, _IN_LONG, _LONG)])
-        out.update([each for literal, each in self._tokens if literal in raw])
+    def among(self, raw: bytes, low: bytes, words: bytes, has: Callable[[str], bool]) -> set[str]:
+        """Those that stand in a text. ``words``: its long words; ``has``: does a sign stand in the text in question?"""
+        return (
+            self._found(low, self._anyhow, has)
+            | self._found(raw, self._exact, has)
+            | self._found(words, self._tokens, has)
+        )
+
+    def _found(self, raw: bytes, literals: Iterable[_Literal], has: Callable[[str], bool]) -> set[str]:
+        out: set[str] = set()
+        absent: set[str] = set()
+        for literal, name, within in literals:
+            needs = self._needs.get(name, ())
+            if needs and not any(map(has, needs)):
+                continue
+            if absent.isdisjoint(within) and literal in raw:
+                out.add(name)
+            else:
+                absent.add(name)
         return out
+
+
+#: A literal as bytes and as a text, and those that are a part of it: where one of these is not, it is not either.
+_Literal = tuple[bytes, str, frozenset[str]]
+_PARTS: Final = ("_", "-", ".", "-----", "32:", "pass", "pw", "sql")
+
+
+def _shorter_first(literals: Set[str]) -> list[_Literal]:
+    """Literals, and parts that several of them share, so that each is looked for behind its parts."""
+    parts = {part for part in _PARTS if sum(part in each for each in literals) > 1}
+    every = sorted(literals | parts, key=lambda one: (len(one), one))
+    return [
+        (one.encode("ascii"), one, frozenset(each for each in every if each != one and each in one)) for one in every
+    ]
+
+
+class _LongWords:
+    """The long words of a text, and where each stands in it; a short text is taken as it is."""
+
+    def __init__(self, raw: bytes) -> None:
+        runs = list(_runs(raw, _IN_LONG, _LONG)) if len(raw) > _SHORT else [(0, len(raw))]
+        self.raw = b" ".join([raw[start:stop] for start, stop in runs])
+        self._there = [start for start, _ in runs]
+        self._here = list(accumulate((stop - start + 1 for start, stop in runs), initial=0))
+
+    def places(self, literal: bytes) -> Iterator[int]:
+        """Everywhere a literal stands in them, as places of the text."""
+        for at in _places(self.raw, literal):
+            word = bisect_right(self._here, at) - 1
+            yield self._there[word] + at - self._here[word]
 
 
 class _Literals:
@@ -703,39 +927,56 @@ class _Literals:
         self.text, self._anchors = text, anchors
         self._raw = _one_byte(text)
         self._low = self._raw.lower()
-        self._present = anchors.among(self._raw, self._low)
+        self._signs: dict[str, bool] = {}
+        self._words = _LongWords(self._raw)
+        self._present = anchors.among(self._raw, self._low, self._words.raw, self._has)
+
+    def _has(self, sign: str) -> bool:
+        if sign not in self._signs:
+            self._signs[sign] = sign in self.text
+        return self._signs[sign]
 
     def _likely(self, rules: Iterable[Rule], present: Set[str]) -> list[Rule]:
         return [
             rule
             for rule in rules
-            if not present.isdisjoint(rule.anchors)
-            and (not rule.needs or any(each in self.text for each in rule.needs))
+            if not present.isdisjoint(rule.anchors + rule.foreign)
+            and (not rule.needs or any(map(self._has, rule.needs)))
         ]
 
     def found(self, rules: Sequence[Rule]) -> Iterator[tuple[int, int, Rule]]:
         """(start, stop, rule) of every secret; they may overlap."""
         text, clean = self.text, _DONE not in self.text
-        for rule in self._likely(rules, self._present) if self._present else ():
-            for anchor in self._present.intersection(rule.anchors):
+        present = self._present if text.isascii() else self._present.union(*(each.foreign for each in rules))
+        for rule in self._likely(rules, present) if present else ():
+            for anchor in present.intersection(rule.anchors + rule.foreign):
                 done = 0
-                raw = self._low if anchor == anchor.lower() and not rule.token else self._raw
-                for at in _places(raw, anchor.encode("ascii")):
+                for at in self._places(rule, anchor):
                     match = rule.find(text, at) if at >= done else None
                     if match:
                         done = match[1]
                         if clean or not (_is_placeholder(text, at) or _is_placeholder(text, match[0])):
-                            yield match[0], match[1], rule
+                            yield match[0], _beyond(text, match[1]) if rule.size == _WIDE else match[1], rule
+
+    def _places(self, rule: Rule, anchor: str) -> Iterator[int]:
+        if not anchor.isascii():
+            return _places(self.text, anchor)
+        literal = anchor.encode("ascii")
+        if rule.token:
+            return self._words.places(literal)
+        return _places(self._low if anchor == anchor.lower() else self._raw, literal)
 
     def across(self, breaks: Sequence[Edit], rules: Sequence[Rule]) -> list[Rule]:
         """The rules of which a literal stands in the text, or would, were it not for the breaks."""
         edges = b" ".join(
             [self._raw[max(0, at - _ANCHOR) : at] + self._raw[end : end + _ANCHOR] for at, end, _ in breaks]
         )
-        return self._likely(rules, self._present | self._anchors.among(edges, edges.lower()))
+        return self._likely(
+            rules, self._present | self._anchors.among(edges, edges.lower(), _LongWords(edges).raw, self._has)
+        )
 
 
-def _places(raw: bytes, literal: bytes) -> Iterator[int]:
+def _places(raw: AnyStr, literal: AnyStr) -> Iterator[int]:
     """Everywhere a literal stands."""
     at = raw.find(literal)
     while at >= 0:

@@ -197,6 +197,13 @@ def test_no_spelling_of_a_tag_passes(form: str) -> None:
     assert [tag for tag in forged if not markup.defuse(tag, NONCE).startswith("\u2039")] == []
 
 
+@pytest.mark.parametrize("word", ["surnmary", "sumrnary", "surnrnary", "sunnmary"])
+def test_two_letters_that_look_like_one_hide_no_tag(word: str) -> None:
+    """In any of the places where our tags have such a letter."""
+    assert markup.defuse(f"</{word}>", NONCE) == f"\u2039/{word}>"
+    assert markup.defuse("[/lcrn:history 0]", NONCE).startswith("\u2039")
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import quopri
 import random
 import string
 from collections.abc import Callable
@@ -320,3 +321,155 @@ def test_a_plain_password_of_a_connection_string_is_found_wherever_it_is_broken(
 def test_what_only_looks_like_the_password_of_a_connection_is_left(text: str) -> None:
     """Variables and examples."""
     assert Redactor(["all"]).text(text) == text
+
+
+# -- tokens of other services, and passwords in front of which a command has a name -----------------------------------
+HEX, LOW = string.hexdigits[:16], string.ascii_lowercase
+SERVICES: dict[str, tuple[str, Callable[[random.Random], str]]] = {
+    "azure storage": ("AccountName=x;AccountKey={};EndpointSuffix=a", lambda r: made(r, WORD + "+/", 86) + "=="),
+    "azure client": ("use {} now", lambda r: made(r, WORD, 3) + "8Q~" + made(r, WORD + "_-", 34)),
+    "google refresh": ("refresh 1//{} x", lambda r: "0" + made(r, WORD + "_-", 60)),
+    "google client": ("use {} now", lambda r: "GOCSPX-" + made(r, WORD + "_-", 28)),
+    "twilio": ("TWILIO_AUTH_TOKEN={}", lambda r: made(r, HEX, 32)),
+    "sendgrid": ("use {} now", lambda r: f"SG.{made(r, WORD, 22)}.{made(r, WORD, 43)}"),
+    "discord hook": ("https://discord.com/api/webhooks/123456789012345678/{}", lambda r: made(r, WORD + "_-", 68)),
+    "telegram": ("https://api.telegram.org/bot{}/getMe", lambda r: f"{made(r, '123456789', 10)}:AA{made(r, WORD, 33)}"),
+    "digitalocean": ("use {} now", lambda r: "dop_v1_" + made(r, HEX, 64)),
+    "shopify": ("use {} now", lambda r: "shpat_" + made(r, HEX, 32)),
+    "docker": ("use {} now", lambda r: "dckr_pat_" + made(r, WORD, 27)),
+    "vault": ("use {} now", lambda r: "hvs." + made(r, WORD, 90)),
+    "terraform": ("use {} now", lambda r: f"{made(r, WORD, 14)}.atlasv1.{made(r, WORD, 67)}"),
+    "groq": ("use {} now", lambda r: "gsk_" + made(r, WORD, 52)),
+    "tailscale": ("use {} now", lambda r: f"tskey-auth-{made(r, WORD, 17)}-{made(r, WORD, 32)}"),
+    "age": ("use {} now", lambda r: "AGE-SECRET-KEY-1" + made(r, string.ascii_uppercase + "234567", 58)),
+    "atlassian": ("use {} now", lambda r: "ATATT3xFfGF0" + made(r, WORD + "_-", 170)),
+    "header": ("curl -H 'Authorization: token {}' https://x.org", lambda r: made(r, HEX, 40)),
+}
+#: Found as long as no line was broken in them.
+WHOLE: dict[str, tuple[str, Callable[[random.Random], str]]] = {
+    "discord": ("use {} now", lambda r: f"MT{made(r, WORD, 22)}.{made(r, WORD, 6)}.{made(r, WORD, 38)}"),
+    "mailgun": ("use {} now", lambda r: "key-" + made(r, HEX, 32)),
+    "mailchimp": ("use {} now", lambda r: made(r, HEX, 32) + "-us12"),
+    "twilio key": ("use {} now", lambda r: "SK" + made(r, HEX, 32)),
+    "notion": ("use {} now", lambda r: "secret_" + made(r, WORD, 43)),
+    "airtable": ("use {} now", lambda r: f"pat{made(r, WORD, 14)}.{made(r, HEX, 64)}"),
+    "resend": ("use {} now", lambda r: f"re_{made(r, WORD, 8)}_{made(r, WORD, 24)}"),
+}
+PASTED = {
+    "plain": lambda t: f"look: {t} thanks",
+    "JSON": lambda t: json.dumps({"a": t}),
+    "percent": lambda t: quote(t, safe=""),
+    "arguments": lambda t: json.dumps({"command": json.dumps({"b": f"so\n{t}\nnext"})}),
+}
+BROKEN = {
+    "80 columns": FORMS["80 columns"],
+    "60 columns in JSON": FORMS["60 columns in JSON"],
+}
+
+
+@pytest.mark.parametrize("form", [*PASTED, *BROKEN])
+@pytest.mark.parametrize("kind", [*SERVICES, *WHOLE])
+def test_no_form_hides_a_token_of_a_service(kind: str, form: str) -> None:
+    """In short texts and in long ones."""
+    if kind in WHOLE and form in BROKEN:
+        form = "plain"
+    around, make = {**SERVICES, **WHOLE}[kind]
+    for turn in range(6):
+        rng = random.Random(f"{kind} {form} {turn}")
+        secret = make(rng)
+        text = "go on\n" * (turn % 2 * 1000) + {**PASTED, **BROKEN}[form](around.replace("{}", secret))
+        clean = Redactor(["all"]).text(text)
+        assert longest_left(secret, clean) < LEFT, (text, clean)
+        assert Redactor(["all"]).text(clean) == clean
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "sqlplus scott/{}@db", "sqlplus -S scott/{}@//db.example.org:1521/x", "smbclient //host/share -U user%{}",
+        "rpcclient -U 'DOM\\user%{}' host", "curl -uadmin:{} https://x.org", "curl --user=admin:{} https://x.org",
+        'curl -s -u "admin:{}" https://x.org', "curl --proxy-user admin:{} https://x.org", "curl -x p -U admin:{} https://x.org",
+        "evil-winrm -i h -u admin -p {}", "psexec.py DOM/admin:{}@10.0.0.5", "htpasswd -b file user {}",
+        "echo 'root:{}' | chpasswd", "echo '{}' | sudo -S ls",
+    ],
+)  # fmt: skip
+def test_a_password_behind_the_name_of_a_user_is_found(said: str) -> None:
+    """Where the command says that it is one; plain and in the arguments of a tool."""
+    text = said.replace("{}", "Tr0ub4dor3x")
+
+    assert "Tr0ub4dor3x" not in Redactor().text(text)
+    assert "Tr0ub4dor3x" not in Redactor().text(json.dumps({"command": text}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sqlplus / as sysdba", "smbclient -L //host -U user", "rate of 40% in smb tests", "curl -u $USER:$PASSWORD https://x.org",
+        "curl https://x.org:8080 -u https://y.org", "python exec.py a/b:c", "sudo -S ls", "htpasswd -n user",
+        "the bot1234:AAA is", "pass it on | chpasswd", "skip-us12 and en-us1", "https://x.org/api/webhooks/1/edit",
+        "keyboard key-value pairs",
+    ],
+)  # fmt: skip
+def test_commands_without_a_password_stay(text: str) -> None:
+    """Nothing of them is one."""
+    assert Redactor(["all"]).text(text) == text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "пароль: {}", "Мой пароль {}, не говори", "密码：{}", "密码是{}，请记住", "管理员密码為 {}",
+        "パスワードは{}です", "비밀번호: {}", "סיסמה: {}", "كلمة المرور: {}", "κωδικός: {}",
+    ],
+)  # fmt: skip
+def test_a_password_is_found_in_languages_without_latin_letters(said: str) -> None:
+    """Behind its name, as in others."""
+    assert "Tr0ub4dor3x" not in Redactor().text(said.replace("{}", "Tr0ub4dor3x"))
+    assert "Tr0ub4dor3x" not in Redactor().text(json.dumps({"out": said.replace("{}", "Tr0ub4dor3x")}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["密码必须至少8位", "пароль не менее 8 символов", "密码 /run/secrets/db1", "密码是什么？", "口令 $PASSWORD1"],
+)
+def test_what_is_said_of_passwords_elsewhere_stays(text: str) -> None:
+    """No value stands there."""
+    assert Redactor(["all"]).text(text) == text
+
+
+def styled(text: str, wide: bool) -> str:
+    """The same in letters of full width, or of a mathematical style."""
+    places = {**dict(zip(string.ascii_uppercase, range(0x1D670, 0x1D68A), strict=True)),
+              **dict(zip(string.ascii_lowercase, range(0x1D68A, 0x1D6A4), strict=True)),
+              **dict(zip(string.digits, range(0x1D7F6, 0x1D800), strict=True))}  # fmt: skip
+    if wide:
+        places = {char: ord(char) + 0xFEE0 for char in WORD + "_"}
+    return "".join(chr(places[char]) if char in places else char for char in text)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_letters_of_another_width_or_style_hide_no_token(wide: bool) -> None:
+    """Models and chats write them for show."""
+    clean = Redactor().text(styled("use ghp_" + "aB3d" * 9, wide) + " now")
+
+    assert "[redacted:github_token" in clean
+    assert styled("aB3daB3d", wide) not in clean
+
+
+def test_a_mail_hides_no_token() -> None:
+    """Lines of 76 characters, each broken one with a sign at its end ("quoted-printable")."""
+    token, redactor = "ghp_" + "aB3d" * 9, Redactor()
+    for blanks in range(40):
+        text = quopri.encodestring(f"a=b {'x ' * blanks}and the key {token} is it".encode()).decode()
+        assert longest_left(token, redactor.text(text)) < LEFT, text
+    assert "hunter2secret9" not in redactor.text("password=3Dhunter2secret9")
+
+
+def test_a_value_goes_on_where_a_terminal_broke_its_line() -> None:
+    """And ends with its line where that is no terminal's width."""
+    key = "a1B2c3D4" * 5
+    broken = f"$ env | grep KEY\nOPENAI_API_KEY_OF_THE_SECOND_PROJECT={key[:20]}\n{key[20:]}\n$"
+    settings = f"FIRST_API_KEY_OF_THE_SECOND_PROJECT_OF_ALL={key[:20]}\nDB2_HOST=10.0.0.7\n"
+
+    assert longest_left(key, Redactor().text(broken)) < LEFT
+    assert Redactor().text(settings).endswith("]\nDB2_HOST=10.0.0.7\n")
