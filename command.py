@@ -47,7 +47,7 @@ from .ops.doctor import checks, repair
 from .ops.doctor import verbs as doctor
 from .ops.forget import verbs as forget
 from .ops.orders import Orders
-from .ops.status import DAMAGES, PLUGIN, status
+from .ops.status import DAMAGES, PLUGIN, UNREADABLE, status, unreadable
 from .recall.access import Access, EngineState
 from .runtime import LiveEngine, Runtime, by_itself, rights_of
 from .search.scope import OWN_SESSION, Rights
@@ -100,7 +100,9 @@ def _lost(deps: Access) -> StoreError | None:
         return None  # the status meets it itself
     error = StoreError(f"{deps.db.path} is {'empty' if deps.db.path.exists() else 'not there'}, but there are: {left}")
     best = backup.best_backup(deps)
-    error.remedy = f"`/lcm restore {best.path.name} apply`" if best else "put the file back from where it was moved to"
+    error.remedy = "put the file back from where it was moved to" if best is None else backup.way_back(deps)
+    if best is not None and best.sound:
+        error.remedy = f"`/lcm restore {best.path.name} apply`"
     return error
 
 
@@ -838,6 +840,8 @@ def answer(words: str, deps: Access) -> Answer:
         if not verb.own and not deps.reads_all:
             raise BadRequest(_OPERATORS.format(verb.name))
         return perform(verb, deps, rest)
+    except UNREADABLE as exc:
+        return refused(unreadable(deps.db, exc))
     except (LcmError, OSError) as exc:
         return refused(exc)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -292,7 +292,7 @@ class MessageStore:
         self._ends.clear()
 
     def _unpack(self, store_ids: Collection[int]) -> None:
-        """Give the rows of every block that holds one of these messages their stored JSON back."""
+        """Give the rows of every block that holds one of these messages their stored JSON back; a damaged one stays so."""
         wanted = json.dumps(sorted(store_ids))
         sql = (
             "SELECT DISTINCT envelope FROM messages WHERE typeof(envelope) = 'integer' "
@@ -302,10 +302,10 @@ class MessageStore:
             rows = self._db.fetch(
                 "SELECT store_id FROM messages WHERE envelope = ? AND typeof(envelope) = 'integer'", (block,)
             )
-            self._db.executemany(
-                "UPDATE messages SET envelope = ? WHERE store_id = ?",
-                [(pack(read_json(store_id, block, self.blocks.block)), store_id) for (store_id,) in rows],
-            )
+            for (store_id,) in rows:
+                with suppress(*UNREADABLE):
+                    own = pack(read_json(store_id, block, self.blocks.block))
+                    self._db.execute("UPDATE messages SET envelope = ? WHERE store_id = ?", (own, store_id))
             self._db.execute("DELETE FROM blocks WHERE block_id = ?", (block,))
 
     # -- behind the turn ------------------------------------------------------------------------------

@@ -285,16 +285,25 @@ class _Merge:
         home = self._ids.conversations[conversation]
         carried = [self._ids.nodes[n] for n in self._other.sessions.carried(conversation) if n in self._ids.nodes]
         self._deps.sessions.carry(home, carried)
-        new = [prompt for prompt in self._other.dag.assemblies(conversation) if not self._is_here(prompt, home)]
+        known = self._digests(home)
+        new = [prompt for prompt in self._other.dag.assemblies(conversation) if self._is_new(prompt, known)]
         numbers = self._numbers(conversation) if new else []
-        for prompt in new:
-            moved = self._moved(prompt, home, numbers)
-            if moved is not None:
-                self._deps.dag.take_over(moved)
+        moved = [self._moved(prompt, home, numbers) for prompt in new]
+        with self._deps.db.transaction():  # another process may have merged the same prompts meanwhile
+            known = self._digests(home)
+            for prompt in filter(None, moved):
+                if self._is_new(prompt, known):
+                    known.add(prompt.digest)
+                    self._deps.dag.take_over(prompt)
 
-    def _is_here(self, prompt: Assembly, home: int) -> bool:
-        mine = self._deps.dag.prompt_of(prompt.assembly_id, prompt.digest, [home])
-        return mine is not None and (not prompt.digest or mine.digest == prompt.digest)
+    def _digests(self, home: int) -> set[bytes]:
+        return {each.digest for each in self._deps.dag.assemblies(home)}
+
+    def _is_new(self, prompt: Assembly, known: Collection[bytes]) -> bool:
+        """Is a prompt not here? One that no list has shown is known by its number only."""
+        return prompt.digest not in known and (
+            bool(prompt.digest) or self._deps.dag.assembly(prompt.assembly_id) is None
+        )
 
     def _numbers(self, conversation: int) -> list[tuple[int, int]]:
         """Sequence numbers of the rows of a conversation: there, and here."""

@@ -506,8 +506,10 @@ def way_back(deps: Access) -> str:
         found = best_backup(deps)
     except StoreError as exc:
         return str(exc)
-    if found is not None:
+    if found is not None and found.sound:
         return f"restore a backup, the best is {found}: `/lcm restore {found.path.name}`"
+    if found is not None:
+        return f"no backup is sound; of {found}, `/lcm doctor repair` saves what is readable once it lies at {deps.db.path}"
     return f"there is no backup in {backup_folder(deps.db.path)}; one from elsewhere is put back by `/lcm restore PATH`"
 
 
@@ -584,7 +586,10 @@ def plan_restore(deps: Access, name: str) -> Restore:
 def _planned(deps: Access, source: Path, copy: Path, notes: tuple[str, ...]) -> Restore:
     if faults := files.faults(copy):
         damaged = StoreCorrupt(f"{source} is not a sound backup: {'; '.join(faults[:3])}")
-        damaged.remedy = "name another backup: `/lcm restore` lists them; nothing was changed"
+        damaged.remedy = (
+            f"name another backup: `/lcm restore` lists them; or copy this one to {deps.db.path}, where `/lcm doctor repair` "
+            "saves what is readable; nothing was changed"
+        )
         raise damaged
     head = files.header(copy)
     if head.too_new:

@@ -8,15 +8,17 @@ rows as on ten.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
 import subprocess
+import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..archive.ranges import ARCHIVED, RESTORED, Archives
 from ..config import KNOBS, MODE_SETTINGS, Config, setting_text
@@ -33,6 +35,7 @@ from .retention import HOUR_S, by_step, due, last_round
 from .survey import Survey, free_bytes, inside
 
 if TYPE_CHECKING:
+    from ..storage.connection import Database
     from ..storage.meta import Problem
 
 PLUGIN = Path(__file__).resolve().parents[1]
@@ -65,6 +68,15 @@ _EVERYBODYS = ("setting ", "sensitive pattern ", TABLES, "search index", "write-
 _OF_SESSIONS = ("owner of ", "unknown context message in ", "request rewrite of ")
 
 
+#: What only a stored value that is not what was written raises.
+UNREADABLE: Final = (json.JSONDecodeError, zlib.error)
+
+
+def unreadable(db: Database, exc: Exception) -> StoreCorrupt:
+    """Damage that SQLite does not notice, as an error."""
+    return StoreCorrupt(f"{db.path}: a stored value cannot be read: {exc}")
+
+
 def status(deps: Access, *, deep: bool = False, wrong: StoreError | None = None) -> dict[str, Any]:
     """Status for an operator or an agent; never raises for a reason of the database.
 
@@ -78,6 +90,8 @@ def status(deps: Access, *, deep: bool = False, wrong: StoreError | None = None)
         for part in (_owners, _stored, _lifecycle, _examined, _mapped, _spent):
             try:
                 out.update(part(deps))
+            except UNREADABLE as exc:
+                wrong = unreadable(deps.db, exc)
             except LcmError as exc:
                 database.update(state="failed", **_said(exc))
                 break

@@ -39,6 +39,7 @@ from ..errors import BadRequest, LcmError
 from ..host import facts
 from ..ops.answers import at_most, at_terminal, one
 from ..ops.answers import newest as newest_named
+from ..ops.status import UNREADABLE, unreadable
 from ..recall.access import Access
 from ..runtime import PROCESS, Runtime
 from ..session import Session
@@ -153,6 +154,8 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
             answer = perform(verb, deps, said) if verb.name not in _PROGRAMS else _program(runtime, deps, said, args)
     except KeyboardInterrupt:
         answer, quotes = _stopped(verb, words, far.suffix()), False
+    except UNREADABLE as exc:
+        answer, quotes = refused(unreadable(runtime.db, exc)), False
     except (LcmError, OSError) as exc:
         answer, quotes = refused(exc), False  # an error is ours, whatever the verb quotes
     spoken = at_terminal(answer, args.session or (session.session_id if session else None))

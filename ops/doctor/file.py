@@ -53,14 +53,16 @@ def _nothing(deps: Access) -> Finding:
     best, around = backup.best_backup(deps), backup.traces_around(deps)
     if not around:
         return ok(f"{path}: nothing stored yet ({'an empty file' if is_file else 'no file'})", path=path)
-    command = (
-        f"/lcm restore {best.path.name} apply" if best else "/lcm import host apply" if "sessions" in around else ""
-    )
+    sound = best is not None and best.sound
+    command = f"/lcm restore {best.path.name} apply" if best is not None and sound else ""
+    command = "/lcm import host apply" if best is None and "sessions" in around else command
     return fail(
         f"{path} is {'empty' if is_file else 'not there'}, but there are: {around}",
         meaning="what was stored is not here; nothing was made or changed by looking",
         remedy="put the best backup back"
-        if best
+        if sound
+        else backup.way_back(deps)
+        if best is not None
         else "put the file back from where it was moved to, or take in what the host still has of its conversations",
         command=command,
         path=path,
@@ -111,8 +113,9 @@ def modes(deps: Access, _deep: bool) -> Finding:
 def _of_others(deps: Access) -> bool:
     """Is there something in the place of the database whose rights are not ours to change?"""
     try:
-        said = str(database_state(deps).get("error", ""))
-        return not deps.db.path.is_file() or said.startswith(StoreForeign.__name__) or _NO_DATABASE in said
+        state = database_state(deps)
+        foreign = state.get("kind") == StoreForeign.__name__ or _NO_DATABASE in str(state.get("error", ""))
+        return foreign or not deps.db.path.is_file()
     except OSError:
         return True
 

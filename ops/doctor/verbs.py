@@ -81,8 +81,8 @@ def _repair(deps: Access, words: Words) -> Answer:
     }
     if not deps.db.exists:
         said = "There is no database yet: nothing is stored, so there is nothing to repair."
-        if best := backup.best_backup(deps):
-            said += f" There are backups of one, the best is {best}: `/lcm restore {best.path.name} apply`."
+        if backup.best_backup(deps) is not None:
+            said += f" There are backups of one: {backup.way_back(deps)}."
         return Answer(said, {**data, "notes": [said]})
     if found.well:
         return Answer("\n".join(["Nothing to repair: the file and its search indexes are sound.", *done.notes]), data)

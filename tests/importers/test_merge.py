@@ -16,7 +16,7 @@ from worlds.process import Chat, World, chat, digests
 from hermes_lcm import errors, runtime
 from hermes_lcm.archive.ranges import ARCHIVED, RESTORED, Archive
 from hermes_lcm.config import Config
-from hermes_lcm.importers import intake
+from hermes_lcm.importers import intake, merge
 from hermes_lcm.importers.ledger import Ledger
 from hermes_lcm.ingest.ingestor import WORKS_AT
 from hermes_lcm.storage import leases
@@ -212,6 +212,22 @@ def test_a_database_that_is_exchanged_meanwhile_is_merged_into_from_the_beginnin
     pair.merge()
 
     assert pair.stored() == digests(pair.said)
+
+
+def test_prompts_that_another_process_merges_meanwhile_are_there_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each time that two processes save the same file there would be twice as many."""
+    one, other = World(tmp_path / "one"), World(tmp_path / "other")
+    other.compact(chat().turns(30))
+    other.db.close()
+    again = Pair.opened(one.db.path)
+    once(monkeypatch, merge._Merge, "_numbers", lambda: again.standby._merged(other.db.path), first=False)
+    one.runtime.standby._merged(other.db.path)
+
+    built = len(other.runtime.dag.assemblies(1))
+    assert built > 0
+    assert len(one.runtime.dag.assemblies(1)) == built
 
 
 @pytest.mark.parametrize("lost", [0, 1, 3])

@@ -451,7 +451,26 @@ def test_nobody_is_sent_to_a_backup_that_is_not_there(tmp_path: Path) -> None:
     assert "there is no backup in" in backup.way_back(empty(tmp_path).deps())
     world = healthy(tmp_path / "kept")
     made = backup.back_up(world.deps()).path
-    assert made.name in backup.way_back(world.deps())
+    assert f"`/lcm restore {made.name}`" in backup.way_back(world.deps())
+
+
+def test_nobody_is_sent_to_restore_what_restore_refuses(tmp_path: Path) -> None:
+    """Of the only backup, which is not sound, what is readable is saved in the place of the database."""
+    world = healthy(tmp_path)
+    world.raw("DROP TABLE node_sources")
+    made = backup.back_up(world.deps()).path
+    world.close()
+    world.path.unlink()
+    (missing,) = [each for each in doctor(world.deps())["checks"] if each["check"] == "database"]
+    refused = answer("restore latest apply", world.deps()).text
+    for said in (missing["remedy"], missing.get("command", ""), backup.way_back(world.deps())):
+        assert "/lcm restore" not in said
+    assert "doctor repair" in missing["remedy"]
+    assert "doctor repair" in refused
+    shutil.copy(made, world.path)
+    answer("doctor repair apply", world.deps())
+
+    assert doctor(world.deps(), deep=True)["counts"]["fail"] == 0
 
 
 def test_the_database_is_no_backup_of_itself(world: Home) -> None:

@@ -341,6 +341,15 @@ def test_a_file_that_others_can_read_is_reported(world: Home) -> None:
     assert finding(doctor(world.deps()), "file_modes")["command"] == f"chmod 600 '{world.path}'"
 
 
+@pytest.mark.parametrize("make", [foreign, no_database])
+def test_nobody_is_told_to_change_the_rights_of_what_is_not_ours(make: Any, tmp_path: Path) -> None:
+    """A setting that leads astray is no reason to touch another program's file."""
+    world = make(tmp_path)
+    world.path.chmod(0o644)
+
+    assert finding(doctor(world.deps()), "file_modes")["status"] == "pass"
+
+
 def test_a_missing_table_is_reported(world: Home) -> None:
     """Somebody dropped it."""
     world.raw("DROP TABLE carried")

@@ -332,3 +332,15 @@ def test_a_healthy_archive_of_a_hundred_loses_a_part_by_date(tmp_path):
 
     assert home.runtime.db.query(f"SELECT max(store_id) FROM messages WHERE flags & {Flag.PURGED}") == [(20,)]
     assert [row.stored_json for rows in home.runtime.store.row_batches(after=20) for row in rows] == before
+
+
+def test_what_lies_in_a_damaged_block_goes_and_breaks_nothing(world):
+    """Nobody can read it any more; what else the block holds stays as it is."""
+    home = world
+    home.raw("UPDATE messages SET envelope = 4711 WHERE store_id = 4")
+    home.raw("UPDATE messages SET envelope = 4711 WHERE store_id = 5")
+    done = ask(home, "purge messages msg_4 apply")
+
+    assert done.code == OK, done.text
+    assert home.runtime.db.query(f"SELECT store_id FROM messages WHERE flags & {Flag.PURGED}") == [(4,)]
+    assert home.runtime.store.legible([4, 5, 6])[1] == [5]
