@@ -27,7 +27,8 @@ _KNOWN: Final = frozenset(
     "store_id session_id source role content tool_call_id tool_calls tool_name timestamp token_estimate pinned".split()
 )
 _BODIES: Final = ("content", "payload", "text", "data")
-_PLACEHOLDER: Final = re.compile(r"\[[^\[\]\n]{0,400}?\bref=([\w.:-]+)[^\[\]\n]{0,200}\]")
+#: LCM-X shows words of the payload in it, 512 characters in all.
+_PLACEHOLDER: Final = re.compile(r"\[[^\[\]\n]{0,512}?\bref=([\w.:-]+)[^\[\]\n]{0,200}\]")
 _REF: Final = re.compile(r"\bref=([\w.:-]+)")
 _MISSING_LOOK: Final = re.compile(r"externali[sz]ed", re.IGNORECASE)
 _PARTS: Final = frozenset("text image image_url input_text input_image input_audio file audio output_text".split())
@@ -83,6 +84,16 @@ class OldPayloads:
             return str(body)
 
         return _PLACEHOLDER.sub(put_back, text)
+
+    def restored_in(self, value: Any, key: str) -> Any:
+        """A value of row ``key`` with every text in it restored: as JSON, what is put back would have to be escaped."""
+        if isinstance(value, str):
+            return self.restored(value, key)
+        if isinstance(value, list):
+            return [self.restored_in(each, key) for each in value]
+        if isinstance(value, dict):
+            return {name: self.restored_in(each, key) for name, each in value.items()}
+        return value
 
 
 class Earlier:
@@ -175,13 +186,14 @@ class Earlier:
         message: dict[str, Any] = {"role": role, "content": self._content(role, text, str(row["store_id"]))}
         calls = row.get("tool_calls")
         if calls:
-            message["tool_calls"] = _loaded(self.payloads.restored(str(calls), str(row["store_id"])), calls)
+            message["tool_calls"] = self.payloads.restored_in(_loaded(str(calls), calls), str(row["store_id"]))
         for name in ("tool_call_id", "tool_name"):
             if row.get(name):
                 message[name] = row[name]
         at = _number(row.get("timestamp"))
-        if at is not None:
-            message["timestamp"] = at
+        said_at = _number(row.get("observed_at"))  # LCM-X: when the host says that it was, not when it was stored
+        if said_at is not None or at is not None:
+            message["timestamp"] = at if said_at is None else said_at
         more = {name: value for name, value in row.items() if name not in _KNOWN and value not in (None, "")}
         if more:
             message["hermes_lcm"] = {
@@ -203,12 +215,13 @@ class Earlier:
         """The content with its payloads; a list of parts where the text is nothing but that."""
         if not isinstance(text, str):
             return text
+        if role == "tool":
+            return self.payloads.restored(text, key)
+        parts = _parts(text)
+        if parts is not None:
+            return self.payloads.restored_in(parts, key)
         whole = self.payloads.restored(text, key)
-        if role != "tool" and whole.startswith("[{"):
-            parts = _loaded(whole, None)
-            if _are_parts(parts) and whole in _spellings(parts):
-                return parts
-        return whole
+        return _parts(whole) or whole
 
     # -- nodes --------------------------------------------------------------------------------------
     def nodes(self) -> Iterator[NodeItem]:
@@ -290,6 +303,12 @@ def _loaded(text: str, otherwise: Any) -> Any:
         return json.loads(text)
     except ValueError:
         return otherwise
+
+
+def _parts(text: str) -> list[Any] | None:
+    """The list of parts that a text is."""
+    parts = _loaded(text, None) if text.startswith("[{") else None
+    return parts if _are_parts(parts) and text in _spellings(parts) else None
 
 
 def _are_parts(value: Any) -> bool:

@@ -7,7 +7,6 @@ may hold what people keep to themselves.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from ..storage.files import Progress, silent
 from ..storage.foreign import OPENCLAW, Foreign, Row
 from .intake import Batches, Intake, Item, Taken
 from .ledger import NODE, Ledger, Source
+from .openclaw_messages import FILE_ID, LargeFiles, message
 from .session_links import SessionLink, open_chain
 from .summaries import NodeItem, NodesTaken, take_nodes
 
@@ -31,6 +31,9 @@ KIND: Final = "lossless-claw"
 NAMESPACE: Final = "openclaw-lcm"
 IDENTITIES: Final = ("session_id", "session_key")
 _NAME: Final = re.compile(r"[^\s:]+")
+_READ: Final = frozenset(
+    "conversations messages message_parts summaries summary_messages summary_parents context_items large_files".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Mapped:
 
 @dataclass(frozen=True, slots=True)
 class ClawImport:
-    """An import, planned or done."""
+    """An import, planned or done. ``suppressed``: messages that were purged there; ``unread``: tables that stay there."""
 
     path: Path
     import_id: str
@@ -60,6 +63,10 @@ class ClawImport:
     taken: Taken = field(default_factory=Taken)
     nodes: NodesTaken = field(default_factory=NodesTaken)
     backup: Path | None = None
+    suppressed: int = 0
+    files: int = 0
+    missing_files: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 def run(deps: Access, path: Path, mapped: Mapped, *, apply: bool, progress: Progress = silent) -> ClawImport:
@@ -78,6 +85,7 @@ def run(deps: Access, path: Path, mapped: Mapped, *, apply: bool, progress: Prog
 class _Claw:
     def __init__(self, deps: Access, source: Foreign, mapped: Mapped, progress: Progress) -> None:
         self._deps, self._source, self._mapped, self._progress = deps, source, mapped, progress
+        self._files = LargeFiles(source)
         self._import_id = mapped.import_id or f"lossless-claw:{source.path.resolve()}"
         self._groups: dict[str, list[Row]] = {}
         for row in source.rows("SELECT * FROM conversations ORDER BY conversation_id"):
@@ -109,23 +117,39 @@ class _Claw:
 
     def _intake(self, source: Source) -> Intake:
         intake = Intake(self._deps, source, keep_copies=True, progress=self._progress)
-        intake.total = int(self._source.one("SELECT count(*) FROM messages") or 0)
+        intake.total = int(self._source.one(f"SELECT count(*) FROM messages WHERE {self._shown('messages')}") or 0)
         return intake
 
     def _result(self, taken: Taken, nodes: NodesTaken, kept: Path | None) -> ClawImport:
         count = sum(len(rows) for rows in self._groups.values())
-        return ClawImport(self._source.path, self._import_id, tuple(self._groups), count, taken, nodes, kept)
+        hidden = self._source.one(f"SELECT count(*) FROM messages WHERE NOT ({self._shown('messages')})")
+        tables = (name for name in self._source.kind.tables if name not in _READ and "_fts" not in name)
+        unread = tuple(name for name in tables if self._source.one(f'SELECT 1 FROM "{name}" LIMIT 1'))
+        return ClawImport(
+            self._source.path, self._import_id, tuple(self._groups), count, taken, nodes, kept, int(hidden or 0),
+            len(self._files.used), tuple(sorted(self._files.missing)), unread,
+        )  # fmt: skip
+
+    def _shown(self, table: str) -> str:
+        """Condition for the rows that were not purged there: a purge leaves them, and hides them from every reader."""
+        return "suppressed_at IS NULL" if "suppressed_at" in self._source.columns(table) else "1"
 
     # -- messages -----------------------------------------------------------------------------------
     def _batches(self, name: str, conversations: Sequence[Row]) -> Batches:
         def batches() -> Iterator[list[Item]]:
             for conversation in conversations:
-                sql = "SELECT * FROM messages WHERE conversation_id = ? AND {key}"
+                sql = f"SELECT * FROM messages WHERE conversation_id = ? AND {self._shown('messages')} AND {{key}}"
                 for rows in self._source.walk(sql, "seq", (conversation["conversation_id"],)):
                     parts = self._parts([row["message_id"] for row in rows])
-                    yield [_item(row, name, parts.get(row["message_id"], [])) for row in rows]
+                    yield [self._item(row, name, parts.get(row["message_id"], [])) for row in rows]
 
         return batches
+
+    def _item(self, row: Row, session: str, parts: Sequence[Row]) -> Item:
+        said, at = message(row, parts, self._files), _moment(row.get("created_at"))
+        if at is not None:
+            said["timestamp"] = at
+        return Item(str(row["message_id"]), session, said, session, at)
 
     def _parts(self, ids: Sequence[Any]) -> dict[Any, list[Row]]:
         if "message_id" not in self._source.columns("message_parts"):
@@ -143,7 +167,9 @@ class _Claw:
         if not self._mapped.summaries or "summary_id" not in self._source.columns("summaries"):
             return []
         names = {row["conversation_id"]: name for name, rows in self._groups.items() for row in rows}
-        rows = self._source.rows("SELECT * FROM summaries ORDER BY created_at, summary_id")
+        rows = self._source.rows(
+            f"SELECT * FROM summaries WHERE {self._shown('summaries')} ORDER BY created_at, summary_id"
+        )
         below = self._links("summary_messages", "message_id")
         above = self._links("summary_parents", "parent_summary_id") or self._links(
             "summary_parents", "child_id", "parent_id"
@@ -172,55 +198,26 @@ class _Claw:
             key, depth, str(row["content"] or ""), tuple(sources), of_nodes, _moment(row.get("created_at")) or 0.0,
             tokens=int(row.get("token_count") or 0), model=str(row.get("model") or ""), session_id=session,
             fallback=tuple(self._around(row)) if not sources else (),
+            files=tuple((name, self._files.used[name]) for name in self._named(row)),
         )  # fmt: skip
+
+    def _named(self, row: Row) -> list[str]:
+        """Files that a summary names and that are in a message now."""
+        named = FILE_ID.findall(f"{row['content']} {row.get('file_ids') or ''}")
+        return [name for name in dict.fromkeys(named) if name in self._files.used]
 
     def _around(self, row: Row) -> Iterator[str]:
         """Messages of its conversation and time, for a summary whose sources are not recorded."""
-        early, late = str(row.get("earliest_at") or ""), str(row.get("latest_at") or row.get("created_at") or "9999")
-        sql = "SELECT message_id FROM messages WHERE conversation_id = ? AND created_at BETWEEN ? AND ? ORDER BY seq LIMIT 30000"
+        early = str(row.get("earliest_at") or "0000-01-01")
+        late = str(row.get("latest_at") or row.get("created_at") or "9999-12-31")
+        sql = (  # its times are in ISO 8601, those of messages as SQLite writes them
+            "SELECT message_id FROM messages WHERE conversation_id = ? AND datetime(created_at) BETWEEN datetime(?) AND "
+            "datetime(?) ORDER BY seq LIMIT 30000"
+        )
         yield from (str(each["message_id"]) for each in self._source.rows(sql, (row["conversation_id"], early, late)))
 
 
 # -- pure ------------------------------------------------------------------------------------------------
-def _item(row: Row, session: str, parts: Sequence[Row]) -> Item:
-    """A row as an OpenAI message; its parts stay with it as they were."""
-    role = str(row["role"] or "unknown")
-    message: dict[str, Any] = {"role": role, "content": row.get("content")}
-    tools = [part for part in parts if part.get("tool_call_id")]
-    if role == "assistant" and tools:
-        message["tool_calls"] = [_call(part) for part in tools]
-    elif role == "tool" and tools:
-        message["tool_call_id"] = tools[0]["tool_call_id"]
-        if tools[0].get("tool_name"):
-            message["tool_name"] = tools[0]["tool_name"]
-        if not message["content"] and tools[0].get("tool_output"):
-            message["content"] = tools[0]["tool_output"]
-    reasoning = "\n".join(
-        str(part["text_content"]) for part in parts if part.get("part_type") == "reasoning" and part.get("text_content")
-    )
-    if reasoning and role == "assistant":
-        message["reasoning"] = reasoning
-    at = _moment(row.get("created_at"))
-    if at is not None:
-        message["timestamp"] = at
-    if parts:
-        message["lossless_claw"] = {
-            "parts": [{name: value for name, value in part.items() if value not in (None, "")} for part in parts]
-        }
-    return Item(str(row["message_id"]), session, message, session, at)
-
-
-def _call(part: Row) -> dict[str, Any]:
-    arguments = part.get("tool_input")
-    if not isinstance(arguments, str):
-        arguments = json.dumps(arguments) if arguments is not None else "{}"
-    return {
-        "id": part["tool_call_id"],
-        "type": "function",
-        "function": {"name": str(part.get("tool_name") or ""), "arguments": arguments},
-    }
-
-
 def _moment(value: Any) -> float | None:
     """A time of SQLite (UTC, without a zone) or ISO 8601, as Unix seconds."""
     if isinstance(value, (int, float)):

@@ -232,6 +232,17 @@ def lossless_claw(
         lines.append(
             f"{counted(nodes.added, 'summary')} {'added' if apply else 'to add'}, {nodes.present:,} already here (not verified)"
         )
+    if done.files:
+        lines.append(f"{counted(done.files, 'large file')} back in the messages that had them")
+    if done.missing_files:
+        lines.append(
+            f"{counted(len(done.missing_files), 'large file')} cannot be read, their references stay: "
+            f"{', '.join(map(one_line, done.missing_files[:20]))}"
+        )
+    if done.suppressed:
+        lines.append(f"{counted(done.suppressed, 'message')} left out: suppressed there, which is how it purges")
+    if done.unread:
+        lines.append(f"tables that stay there: {', '.join(map(one_line, done.unread))}")
     if done.backup:
         lines.append(f"backup: {done.backup}")
     if not apply:
@@ -240,7 +251,8 @@ def lossless_claw(
         "source": str(done.path), "target": str(deps.db.path), "import_id": done.import_id, "sessions": list(done.sessions),
         "rows": taken.rows, "added": taken.added, "present": taken.present, "duplicates": taken.copies,
         "summaries": nodes.added, "summaries_present": nodes.present, "applied": apply,
-        "backup": str(done.backup) if done.backup else None,
+        "files": done.files, "missing_files": list(done.missing_files), "suppressed": done.suppressed,
+        "tables_left": list(done.unread), "backup": str(done.backup) if done.backup else None,
     }  # fmt: skip
     return Answer("\n".join(lines), data)
 

@@ -186,6 +186,7 @@ def test_a_database_of_lcm_x_is_adopted_with_what_only_it_has(tmp_path: Path) ->
     kept = rows[0].stored_json["hermes_lcm"]
     assert isinstance(kept, dict)
     assert (kept["conversation_id"], kept["observed_at_source"]) == ("c1", "host")
+    assert rows[0].stored_json["timestamp"] == kept["observed_at"] == kept["ingested_at"] - 5
 
 
 def test_a_session_that_goes_on_stores_only_what_is_new(tmp_path: Path) -> None:
@@ -320,6 +321,35 @@ def test_payload_files_are_back_in_their_messages(tmp_path: Path) -> None:
     assert list(folder_of(tmp_path / "lcm.db").rglob("*.z"))
     assert deps.dag.nodes([1])[0].expand_hint == f"p2.json is msg_{result.store_id}"
     assert (tmp_path / PAYLOADS / "p1.json").exists()
+
+
+def test_payloads_with_quotes_and_lines_are_back_wherever_they_stood(tmp_path: Path) -> None:
+    """All arguments of a call, one text of several parts; and a placeholder that shows words of its payload."""
+    body = 'a "quoted" line\n' * 500
+    arguments = json.dumps({"body": body})
+    plugin = EarlierPlugin(tmp_path)
+    shown = plugin.payload("a-name-as-long-as-it-is-there.json", body).replace(
+        "ref=", f'preview="{"words " * 70}"; ref='
+    )
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "save", "arguments": plugin.payload("p1.json", arguments)},
+    }
+    plugin.store("s1", [
+        {"role": "user", "content": shown},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "user", "content": [{"type": "text", "text": plugin.payload("p2.json", body)}, {"type": "text", "text": "b"}]},
+    ])  # fmt: skip
+    plugin.close()
+    deps = terminal(tmp_path)
+    done = adopt.adopt(deps, None, None)
+    user, calls, parts = (deps.payloads.whole(row) for row in thread(deps))
+
+    assert user.stored_json["content"] == body
+    assert calls.calls[0].arguments == arguments
+    assert parts.stored_json["content"] == [{"type": "text", "text": body}, {"type": "text", "text": "b"}]
+    assert (done.payloads, done.unused_payloads) == (3, 0)
 
 
 def test_a_missing_payload_file_is_named_and_its_placeholder_stays(tmp_path: Path) -> None:

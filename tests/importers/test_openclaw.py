@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import io
 import json
@@ -17,6 +18,7 @@ import pytest
 from worlds.home import ROOT, Home, digest
 
 from hermes_lcm.command import REFUSED, run
+from hermes_lcm.ingest.transcript import Transcripts
 from hermes_lcm.ops.doctor.checks import doctor
 
 SCRIPT = ROOT / "scripts" / "import_lossless_claw.py"
@@ -231,6 +233,154 @@ def test_a_file_of_the_port_to_hermes_comes_over_with_its_tree(source: Path, tmp
 
     assert top is not None
     assert (top.depth, top.message_count) == (1, 4)
+
+
+# -- parts and files ------------------------------------------------------------------------------------
+LARGE = "CREATE TABLE large_files(file_id TEXT PRIMARY KEY, conversation_id INTEGER, file_name TEXT, mime_type TEXT, \
+storage_uri TEXT, exploration_summary TEXT)"
+PICTURE = b"\x89PNG" + bytes(range(256))
+BODY = 'a "quoted" line, 漢字 🐙\n' * 2000
+
+
+class Written:
+    """More messages of ``alpha``, with parts and files as its program writes them."""
+
+    def __init__(self, source: Path) -> None:
+        self.files = source.parent / "lcm-files" / "1"
+        self.db = sqlite3.connect(source, isolation_level=None)
+        self.db.execute(LARGE)
+
+    def file(self, number: int, name: str, mime: str, content: bytes, summary: str = "") -> str:
+        """A large file; its id. Its program is on another machine, so the path in its row leads nowhere."""
+        key = f"file_{number:016x}"
+        self.files.mkdir(parents=True, exist_ok=True)
+        (self.files / f"{key}.bin").write_bytes(content)
+        where = f"/elsewhere/lcm-files/1/{key}.bin"
+        self.db.execute("INSERT INTO large_files VALUES (?,1,?,?,?,?)", (key, name, mime, where, summary))
+        return key
+
+    def say(self, role: str, text: str, *parts: dict[str, Any]) -> int:
+        """A message and its parts; ``about`` of a part is its metadata."""
+        seq = self.db.execute("SELECT max(seq) + 1 FROM messages WHERE conversation_id = 1").fetchone()[0]
+        sql = "INSERT INTO messages(conversation_id, seq, role, content, token_count, created_at) VALUES (1,?,?,?,5,?)"
+        key = self.db.execute(sql, (seq, role, text, f"2026-01-01 12:00:{seq}")).lastrowid
+        for n, part in enumerate(parts):
+            row = {"part_type": "text", **part, "metadata": json.dumps(part.get("about", {}))}
+            row.pop("about", None)
+            names = ", ".join(row)
+            self.db.execute(
+                f"INSERT INTO message_parts(part_id, message_id, session_id, ordinal, {names}) "
+                f"VALUES (?,?,'alpha',?,{','.join('?' * len(row))})",
+                (f"p{key}-{n}", key, n, *row.values()),
+            )
+        return int(key or 0)
+
+
+def taken(source: Path, tmp_path: Path, first: int) -> list[dict[str, Any]]:
+    """Import all, and the messages of ``alpha`` from its ``first`` on."""
+    deps = Home(tmp_path / "home").deps(None, trusted=True)
+    assert run(f"import {source} apply", deps)
+    session = deps.sessions.find("openclaw-lcm:alpha")
+    assert session is not None
+    thread = Transcripts(deps.store, deps.sessions).expected(session, None)
+    return [deps.payloads.whole(row).stored_json for row in deps.store.rows([item.store_id for item in thread])][first:]
+
+
+def test_what_was_put_into_files_is_back_in_its_messages(source: Path, tmp_path: Path) -> None:
+    """A large answer, a picture between words, a file that the user attached, a whole message; wherever the files are now."""
+    with closing((made := Written(source)).db):
+        large = made.file(1, "read.txt", "text/plain", BODY.encode(), "a summary")
+        picture = made.file(2, "chart.png", "image/png", PICTURE)
+        sheet = made.file(3, "sheet.csv", "text/csv", BODY.encode(), "columns: 3")
+        whole = made.file(4, "said.json", "application/json", json.dumps([{"type": "text", "text": BODY}]).encode())
+        short = f"[Output: {large} | 9 bytes]\n\nIn short:\na summary"
+        made.say("tool", short, {"tool_call_id": "c9", "text_content": short, "about": {"externalizedFileId": large}})
+        mark = {
+            "text_content": f"[Image: chart.png | {picture}]",
+            "about": {"externalizedFileId": picture, "imageExternalized": True},
+        }
+        made.say("user", "x", {"text_content": "look"}, mark, {"text_content": "and say"})
+        text = f"see [File: {sheet} | sheet.csv]\n\nIn short:\ncolumns: 3 and tell"
+        made.say("user", text, {"text_content": text})
+        made.say("assistant", f"[{whole}]", {"text_content": f"[{whole}]", "about": {"externalizedFileId": whole}})
+    result, shown, attached, said = taken(source, tmp_path, 4)
+
+    assert result["content"] == BODY
+    url = "data:image/png;base64," + base64.b64encode(PICTURE).decode()
+    image = {"type": "image_url", "image_url": {"url": url}}
+    assert shown["content"] == [{"type": "text", "text": "look"}, image, {"type": "text", "text": "and say"}]
+    assert attached["content"] == f'see <file name="sheet.csv" mime="text/csv">{BODY}</file> and tell'
+    assert said["content"] == BODY
+
+
+def test_a_file_that_is_gone_or_not_its_own_is_named_and_its_reference_stays(source: Path, tmp_path: Path) -> None:
+    """A database does not decide which other files of this machine are read."""
+    other = tmp_path / "secret.txt"
+    other.write_text("nobody's business")
+    with closing((made := Written(source)).db):
+        gone, foreign = made.file(1, "a.txt", "text/plain", b"x"), made.file(2, "b.txt", "text/plain", b"y")
+        for path in made.files.iterdir():
+            path.unlink()
+        made.db.execute("UPDATE large_files SET storage_uri = ? WHERE file_id = ?", (str(other), foreign))
+        made.say("user", f"see [{gone}] and [{foreign}]")
+    answer = run(f"import {source}", Home(tmp_path / "home").deps(None, trusted=True))
+
+    assert f"2 large files cannot be read, their references stay: {gone}, {foreign}" in answer
+    assert taken(source, tmp_path, 4)[0]["content"] == f"see [{gone}] and [{foreign}]"
+
+
+def test_a_part_is_read_as_what_it_is(source: Path, tmp_path: Path) -> None:
+    """Any part may carry an id; an answer may be in its block only, and a text may be stored as JSON."""
+    call = {"part_type": "tool", "tool_call_id": "c9", "tool_name": "save", "tool_input": json.dumps('{"a": 1}')}
+    block = {"type": "tool_result", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]}
+    with closing((made := Written(source)).db):
+        made.say(
+            "assistant", "Saving.", {"text_content": "Saving.", "tool_call_id": "msg_1"},
+            {**call, "about": {"originalRole": "assistant", "topLevelReasoningContent": "quietly"}},
+        )  # fmt: skip
+        answer = {"part_type": "tool", "tool_call_id": "c9", "about": {"originalRole": "toolResult", "raw": block}}
+        made.say("tool", "", answer)
+        made.say("tool", "", {**answer, "tool_output": json.dumps('said "ok"')})
+        made.say("user", "only this", {"text_content": '{"text": "only this", "n": 2}'})
+    saving, block_of, output, typed = taken(source, tmp_path, 4)
+
+    assert [(each["id"], each["function"]["arguments"]) for each in saving["tool_calls"]] == [("c9", '{"a": 1}')]
+    assert (saving["content"], saving["reasoning_content"]) == ("Saving.", "quietly")
+    assert (block_of["content"], block_of["tool_call_id"]) == ("one\ntwo", "c9")
+    assert output["content"] == 'said "ok"'
+    assert typed["content"] == '{"text": "only this", "n": 2}'
+
+
+def test_what_was_purged_there_does_not_come_over(source: Path, tmp_path: Path) -> None:
+    """Its purge hides rows from every reader; an import must not show them again."""
+    with closing(sqlite3.connect(source, isolation_level=None)) as db:
+        for table, key in (("messages", "message_id = 1"), ("summaries", "summary_id = 'sum_a'")):
+            db.execute(f"ALTER TABLE {table} ADD COLUMN suppressed_at TEXT")
+            db.execute(f"UPDATE {table} SET suppressed_at = '2026-02-01' WHERE {key}")
+        db.executescript("CREATE TABLE briefs(text TEXT); INSERT INTO briefs VALUES ('x')")
+    answer = run(f"import {source}", Home(tmp_path / "home").deps(None, trusted=True))
+
+    assert "7 messages to add" in answer
+    assert "2 summaries to add" in answer
+    assert "1 message left out: suppressed there" in answer
+    assert "tables that stay there: briefs" in answer
+    assert "look alpha" not in str(taken(source, tmp_path, 0))
+
+
+def test_a_summary_without_links_is_about_the_messages_of_its_time(source: Path, tmp_path: Path) -> None:
+    """Its times are in ISO 8601, those of messages as SQLite writes them."""
+    with closing(sqlite3.connect(source, isolation_level=None)) as db:
+        db.execute("DELETE FROM summary_messages WHERE summary_id = 'sum_b'")
+        span = ("2026-01-01T10:00:20.000Z", "2026-01-01T10:00:40.000Z")
+        db.execute("UPDATE summaries SET earliest_at = ?, latest_at = ? WHERE summary_id = 'sum_b'", span)
+    deps = Home(tmp_path / "home").deps(None, trusted=True)
+    run(f"import {source} apply", deps)
+    (node,) = [node for batch in deps.dag.node_batches() for node in batch if node.text == "summary sum_b"]
+
+    assert [row.text for row in deps.store.rows(deps.dag.sources(node.node_id))][1:] == [
+        "4711 files alpha",
+        "done alpha",
+    ]
 
 
 def test_the_verb_takes_a_database_of_lossless_claw_in(source: Path, tmp_path: Path) -> None:
