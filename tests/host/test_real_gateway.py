@@ -9,7 +9,7 @@ import pytest
 
 from host.checks import assert_kept, assert_valid, look
 from host.drive import WINDOW, Home, all_rows, compare, stored_rows
-from host.model_server import REVIEW, ModelServer, Reply, Request, Turns, last_said
+from host.model_server import REVIEW, ModelServer, Reply, Request, Turns, last_said, text_of
 from host.scripts import busy_turn, long_turn, of_many, sayings, speaker
 
 pytestmark = pytest.mark.host
@@ -149,6 +149,35 @@ def test_children_of_a_chat_belong_to_the_chat(tmp_path: Path) -> None:
     assert [row["content"] for row in kept[1].rows] == ["Find the rhubarb.", "It is in the cellar."]
     assert "cellar" not in found
     assert "Find the rhubarb" not in found
+
+
+@pytest.mark.slow
+def test_a_chat_to_which_a_session_was_handed_over_reads_that_session_only(tmp_path: Path) -> None:
+    """Nothing of other people's chats, and nothing of the terminal's other sessions."""
+    private: list[str] = []
+
+    def script(request: Request) -> Reply:
+        said, answers = last_said(request)
+        if not said.startswith("spy") or answers:
+            return Reply("Noted.")
+        searches = [("lcm_grep", {"query": query, "session_scope": "all"}) for query in ("rhubarb", "owl", "picnic")]
+        return Reply("", [*searches, *(("lcm_load_session", {"session_id": each}) for each in private)])
+
+    with ModelServer(script, limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        private.append(home.chat_once("The owl is in the attic.")[1])
+        handed = home.chat_once("Let us plan the picnic.")[1]
+        with home.process() as host:
+            host.gateway()
+            private.append(host.gateway_say(text="The rhubarb is in the cellar.", chat="1", user="1")["session_id"])
+            keys = host.gateway_handoff(session_id=handed, chat="-100500")["keys"]
+            spying = host.gateway_say(text="spy", chat="-100500", user="666")
+    found = [text_of(m) for request in model.of_kind("chat") for m in request.messages if m["role"] == "tool"]
+
+    assert (len(keys), spying["session_id"]) == (1, handed)
+    assert len(found) >= 5
+    assert any("plan the picnic" in text for text in found)
+    assert not any("cellar" in text or "attic" in text for text in found)
 
 
 def wait_for_child(home: Home, parent: str) -> str:

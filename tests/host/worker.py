@@ -328,6 +328,27 @@ class Worker:
         )
         return source, self.gateway._handle_message(MessageEvent(text=text, source=source))
 
+    def do_gateway_handoff(self, session_id: str, chat: str) -> Answer:
+        """``/handoff`` of a terminal session to a chat, as the gateway's watcher carries it out; the key it has from then on."""
+        from gateway.config import HomeChannel, Platform, PlatformConfig
+        from hermes_state import SessionDB
+
+        platforms = self.gateway.config.platforms
+        known = platforms.get(Platform.TELEGRAM) or PlatformConfig(enabled=True)
+        known.home_channel = HomeChannel(platform=Platform.TELEGRAM, chat_id=chat, name="Home")
+        platforms[Platform.TELEGRAM] = known
+        SessionDB().request_handoff(session_id, "telegram")
+
+        async def carry_out() -> None:
+            for row in await self.gateway._session_db.list_pending_handoffs():
+                await self.gateway._session_db.claim_handoff(row["id"])
+                await self.gateway._process_handoff(row)
+
+        assert self.loop is not None
+        self.loop.run_until_complete(carry_out())
+        entries = self.gateway.session_store._entries
+        return {"keys": [key for key, entry in entries.items() if entry.session_id == session_id]}
+
     def do_gateway_evict(self) -> Answer:
         """Drop the cached agents, as the gateway does for idle chats."""
         self.gateway._agent_cache.clear()
