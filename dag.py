@@ -14,9 +14,10 @@ from hashlib import blake2b
 from typing import Any, TypeVar
 
 from .errors import SourcesChanged
-from .records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, Flag, NewNode, Node
+from .records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, NewNode, Node
 from .search.index import NodeIndex
 from .storage.connection import Database, marks, padded
+from .storage.meta import REWRITTEN
 from .text.content import storable
 
 _SomeNode = TypeVar("_SomeNode", Node, NewNode)
@@ -61,11 +62,10 @@ WITH RECURSIVE above(conversation_id) AS (
 SELECT {}, s.conversation_id IN above, c.nonce, (SELECT nonce FROM conversations WHERE conversation_id = :own)
   FROM {} s LEFT JOIN conversations c USING(conversation_id) WHERE {} IN (SELECT value FROM json_each(:sources)) ORDER BY 1
 """
-# Also what an operator took out of a message: its digest stays that of what the host shows.
-_WITNESS_OF_MESSAGES = _ABOVE.format(
-    f"store_id, hex(digest) || chars || '.' || (flags & {int(Flag.REDACTED | Flag.PURGED)})", "messages", "store_id"
-)
-_WITNESS_OF_NODES = _ABOVE.format("node_id, text", "nodes", "node_id")
+# Also whether an operator took something out of messages: their digests stay those of what the host shows.
+_REWRITTEN = f"coalesce((SELECT value FROM meta WHERE key = '{REWRITTEN}' || s.conversation_id), '')"
+_WITNESS_OF_MESSAGES = _ABOVE.format(f"store_id, hex(digest) || '.' || {_REWRITTEN}", "messages", "store_id")
+_WITNESS_OF_NODES = _ABOVE.format("node_id, text || '\n' || expand_hint", "nodes", "node_id")
 _LEAVES_BELOW = """
 WITH RECURSIVE below(node_id) AS (
   SELECT value FROM json_each(:roots)

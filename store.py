@@ -32,7 +32,7 @@ from .search.index import MessageIndex
 from .session import ID_OF, KEY_OF, Cut
 from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, Packer, unreadable
 from .storage.connection import Database, marks, padded
-from .storage.meta import FORGET_ANSWERS
+from .storage.meta import ADD, FORGET_ANSWERS, REWRITTEN
 from .storage.packing import Stored as Packed
 from .storage.packing import pack, read_json
 from .text import blobs, content
@@ -288,6 +288,8 @@ class MessageStore:
                     for head, m in rows
                 ],
             )
+            for conversation in {head.conversation_id for head, _ in rows}:
+                self._db.execute(ADD, (1, f"{REWRITTEN}{conversation}"))
             self._db.execute(FORGET_ANSWERS)
         self._ends.clear()
 

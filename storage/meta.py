@@ -36,6 +36,8 @@ INDEXED_STILL = "index_removed"
 #: any message is rewritten or removed.
 ANSWERS = "mapped:"
 FORGET_ANSWERS = f"DELETE FROM meta WHERE key >= '{ANSWERS}' AND key < '{ANSWERS[:-1]};'"
+#: ``rewritten:<conversation>``: how often messages of it were; what a model wrote of them meanwhile is of words that are gone.
+REWRITTEN = "rewritten:"
 #: So many more under a key. After a deletion, instead of a count of all rows that are left.
 ADD = "INSERT INTO meta(key, value) VALUES (?2, ?1) ON CONFLICT(key) DO UPDATE SET value = CAST(value AS INTEGER) + ?1"
 

@@ -136,6 +136,27 @@ def test_a_summary_of_summaries_is_one_of_their_words(tmp_path: Path) -> None:
     assert world.dag.witness(session.conversation_id, 1, ids) != before
 
 
+def test_what_is_taken_out_of_a_message_once_more_is_noticed_too(tmp_path: Path) -> None:
+    """A second secret stands in the arguments of a call: the message is as long as before, and marked already."""
+    world = World(tmp_path, Script("ok"))
+    secrets = (
+        chat()
+        .user("read the file")
+        .calls(
+            "c1", text="api_key = sk-proj-Ab3dEf6hIj9kLm2nOp5q", arguments='{"command": "login --password=Xk9_7qZ7w7v"}'
+        )
+    )
+    world.take(secrets)
+    conversation = world.session().conversation_id
+    access = world.runtime.access(world.session(), Rights(), trusted=True, home=world.folder)
+    witnesses = []
+    for kinds in (["api_key"], ["password_assignment"]):
+        assert redaction.apply(access, kinds, silent).messages == 1
+        witnesses.append(world.dag.witness(conversation, 0, [1, 2]))
+
+    assert witnesses[0] != witnesses[1]
+
+
 def test_words_that_an_operator_took_out_of_a_summary_are_not_condensed(tmp_path: Path) -> None:
     """They were read for the compaction before that."""
     world = World(tmp_path, Script("ok"), leaf_chunk_tokens=2000, fresh_tail_count=8)
