@@ -130,7 +130,8 @@ def unaligned(deps: Access, deep: bool) -> Finding:
         return ok(f"none in {_scope(deep)}")
     return warn(
         f"{counted(sum(count for _, count in found), 'message')} in {counted(len(found), 'session')} (of {_scope(deep)})",
-        meaning="the host handed over lists that had nothing in common with what was stored; all of it was kept, possibly twice",
+        meaning="the host handed over lists that had nothing in common with what was stored, or a stand-in was merged of which "
+        "nobody knows where it began; all of it was kept, possibly twice",
         remedy="nothing to repair; if it goes on, another plugin or a wrapper rewrites the history before we see it",
         sessions=[{"session_id": each, "messages": count} for each, count in found],
     )
