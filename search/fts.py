@@ -32,6 +32,7 @@ _CONTEXT_SHARE = 0.3  # of a word that stands in front of a message, as the tabl
 _PARTS = ("data", "idx", "docsize", "config")  # the tables in which FTS5 keeps a contentless one
 _HEADS = 10  # the last of the records without which FTS5 cannot open a table, not even to drop it
 _DROPPED_ROWS = 250  # of a table that goes
+_FOLDED_PAGES, _AUTOMERGE = 64, 4  # of a table that is made, behind each part; what FTS5 begins with
 _INFLECTED = 16  # words of a query
 _LEAST_UNKNOWN = 6  # letters of a word that stands nowhere, in a question whose language nothing tells
 _COMMON = 20_000  # rows of a word that are worth remembering, until the index is so much smaller or larger
@@ -365,15 +366,19 @@ class FullText:
         insert = f"INSERT INTO {spare}({columns}) VALUES ({marks(columns.count(',') + 1)})"
         self._drop(spare, terms)
         self._drop(old)
+        order = f"INSERT INTO {spare}({spare}, rank) VALUES (?, ?)"
         with self._db.transaction():
             for statement in self._schema:
                 self._db.execute(statement.replace(self._terms, terms).replace(self._name, spare))
+            self._db.execute(order, ("automerge", 0))  # the larger the index, the more it would fold at once
         for rows in itertools.takewhile(bool, rest):
             with self._db.part():
                 self._db.executemany(insert, rows)
+                self._db.execute(order, ("merge", _FOLDED_PAGES))
         with self._db.transaction():
             for rows in itertools.takewhile(bool, rest):
                 self._db.executemany(insert, rows)
+            self._db.execute(order, ("automerge", _AUTOMERGE))
             for table in (terms, self._terms):
                 self._db.execute(f"DROP TABLE IF EXISTS {table}")
             there = [(self._name, old)] if self._exists(self._name) else []

@@ -461,6 +461,19 @@ def test_the_index_can_be_made_again(world):
     assert world.find("apples", limit=50) == before
 
 
+def test_an_index_that_is_made_again_is_folded_in_parts_and_then_by_itself(world):
+    """A large one would fold for long while nobody else can write; one that never folds again is searched ever more slowly."""
+    for n in range(40):
+        world.say(f"the cache of server {n} is cold")
+    world.index.rebuild([IndexRow(n, world.said[n])] for n in [*world.said])
+
+    settings = dict(world.db.query("SELECT k, v FROM message_index_config"))
+    pieces = world.db.query("SELECT count(DISTINCT segid) FROM message_index_idx")[0][0]
+    assert settings.get("automerge") == 4
+    assert pieces < 16
+    assert len(world.find("cache", limit=100).hits) == 40
+
+
 def test_a_missing_message_is_noticed(tmp_path):
     """Cheaply for new ones, deeply for all."""
     world = World(tmp_path / "lcm.db")
