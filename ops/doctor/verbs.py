@@ -81,7 +81,10 @@ def _repair(deps: Access, words: Words) -> Answer:
     }
     if not deps.db.exists:
         said = "There is no database yet: nothing is stored, so there is nothing to repair."
-        if backup.best_backup(deps) is not None:
+        best = backup.best_backup(deps)
+        if best is not None and best.sound:
+            said += f" There are backups of one, the best is {best}: `/lcm restore {best.path.name} apply`."
+        elif best is not None:
             said += f" There are backups of one: {backup.way_back(deps)}."
         return Answer(said, {**data, "notes": [said]})
     if found.well:
