@@ -380,7 +380,7 @@ class SummaryDag:
                 continue
             # Two that stand for each other cover the same messages; neighbours may only reach into each other's range.
             rivals = [n.node_id for n in out if node.first_pos <= n.last_pos and n.first_pos <= node.last_pos]
-            if set(self.messages_below([node.node_id])).isdisjoint(self.messages_below(rivals)):
+            if not rivals or set(self.messages_below([node.node_id])).isdisjoint(self.messages_below(rivals)):
                 out.append(node)
                 below.update(self.nodes_below([node.node_id]))
         return sorted(out, key=lambda node: node.first_pos)

@@ -248,7 +248,7 @@ class Intake:
             return verdict
         if self._ours and session.parent_id is None:
             return self._by_time(session, heads, scan)
-        rows = [n for n in _thread_order(scan, found) if not scan.seen[n].apart]
+        rows = [n for n in _transcript_order(scan, found) if not scan.seen[n].apart]
         expected = self._transcripts.expected(session, None)
         alias = _aliases(heads, expected)
         messages = {item.key: item.message for batch in batches() for item in batch}
@@ -277,9 +277,8 @@ class Intake:
         ]  # fmt: skip
         mine = {head.store_id: Mark(head.digest, head.stored_at) for head in shown}
         came = {n: self.known[scan.keys[n]] for n in rows if self.known.get(scan.keys[n]) in mine}
-        mine.update(
-            (each, mine[each]._replace(digest=b"came %d" % each)) for each in came.values()
-        )  # and is no other one
+        for each in came.values():  # its row there is known: by its words it is none of the others
+            mine[each] = mine[each]._replace(digest=b"came %d" % each)
         marks = [mine[came[n]] if n in came else Mark(scan.raw[n], scan.seen[n].at or 0.0) for n in rows]
         # What another process said meanwhile is in no list of the other store, and was not taken back for that.
         alone = not Leases(self._deps.db).has_others(WORKS_AT.format(session.session_id))
@@ -493,7 +492,7 @@ class _Writer:
 
 
 # -- pure ------------------------------------------------------------------------------------------------
-def _thread_order(scan: _Scan, found: Replays) -> list[int]:
+def _transcript_order(scan: _Scan, found: Replays) -> list[int]:
     """Rows that are no copies, as the transcript reads."""
     before: dict[int, list[int]] = {}
     for n, anchor in found.before.items():

@@ -292,9 +292,7 @@ class FullText:
                 return None
         return self._plan_apart(query, where, found)
 
-    def _both(
-        self, expression: str, where: Where, most: int = MAX_POSTINGS
-    ) -> tuple[list[Matched], list[Matched]]:  # fmt: skip
+    def _both(self, expression: str, where: Where, most: int = MAX_POSTINGS) -> tuple[list[Matched], list[Matched]]:
         """Rows whose own text matches, and those where only what stands in front of it does."""
         own = self._read(expression, where, self._own, most)
         inside = {number for number, *_ in own}
@@ -303,7 +301,7 @@ class FullText:
 
     def _plan_apart(
         self, query: Query, where: Where, found: Mapping[Atom, tuple[list[Matched], list[Matched]]]
-    ) -> Plan:  # fmt: skip
+    ) -> Plan:
         """Plan from readable rows alone: how common a word is among them, and how far each of them is about it."""
         most = MAX_POSTINGS if where.few is None else math.inf
         counts = {a: sum(map(len, found[a])) for a in query.atoms}

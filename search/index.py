@@ -392,7 +392,7 @@ class MessageIndex:
         if len(rows) > FEW:
             return None
         chars = dict(rows)
-        groups = dict.fromkeys(map((-documents.MESSAGES).__and__, chars))
+        groups = dict.fromkeys(store_id & -documents.MESSAGES for store_id in chars)
         spans = few([documents.rows_of(first, first) for first in groups]) if chars else [(1, 0)]
         return where._replace(apart=True, few=chars, size=len(chars), spans=tuple(spans))
 
