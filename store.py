@@ -32,7 +32,7 @@ from .search.index import MessageIndex
 from .session import ID_OF, KEY_OF, Cut
 from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, Packer, unreadable
 from .storage.connection import Database, marks, padded
-from .storage.meta import ADD, FORGET_ANSWERS, REWRITTEN
+from .storage.meta import ADD, FORGET_MADE, REWRITTEN
 from .storage.packing import Stored as Packed
 from .storage.packing import pack, read_json
 from .text import blobs, content
@@ -42,6 +42,7 @@ HEAD_COLUMNS = COLUMNS.format(ID_OF.format("messages"))
 _FREE = "(SELECT ? WHERE NOT EXISTS (SELECT 1 FROM messages WHERE store_id = ?))"
 _INSERT = f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES ({_FREE}{',?' * 16})"
 _ENDING = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id = ? AND chars < ?"
+_BEFORE = "SELECT store_id FROM messages WHERE conversation_id = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
 _IN_SESSION = f"session_key = {KEY_OF.format('?')}"
 #: As the partial indexes of the schema say it.
 _RETRACTED = f"flags & {Flag.RETRACTED}"
@@ -216,6 +217,10 @@ class MessageStore:
         """End of a row; "" for a huge or damaged one."""
         return self._ended(self._db.query(_ENDING, (store_id, _NEIGHBOUR_CHARS)))
 
+    def _end_before(self, row: Row) -> str:
+        before = self._db.query_one(_BEFORE, (row.head.conversation_id, row.head.seq))
+        return self.end_of(before[0]) if before else ""
+
     def _ended(self, rows: Sequence[tuple[Any, ...]]) -> str:
         return "".join(ending(row.head.role, row.text) for row in self._undamaged(rows))
 
@@ -290,7 +295,7 @@ class MessageStore:
             )
             for conversation in {head.conversation_id for head, _ in rows}:
                 self._db.execute(ADD, (1, f"{REWRITTEN}{conversation}"))
-            self._db.execute(FORGET_ANSWERS)
+            self._db.execute(FORGET_MADE)
         self._ends.clear()
 
     def _unpack(self, store_ids: Collection[int]) -> None:
@@ -560,14 +565,14 @@ class MessageStore:
             decoded = [self._decoded(row) for row in rows] if damaged is None else self._undamaged(rows, damaged)
             yield self._unfolded(decoded)
 
-    def index_rows(self) -> Iterator[list[IndexRow]]:
-        """Rows for the search index, for rebuilding it. What cannot be read waits.
+    def index_rows(self, *, after: int = 0, unread: Sequence[int] = ()) -> Iterator[list[IndexRow]]:
+        """Rows for the search index, for rebuilding it. What cannot be read waits, and what was ``unread`` before.
 
         An empty batch stands where there are no more for now; what follows it is read inside the caller's transaction.
         """
         ends: dict[int, str] = {}
-        damaged: list[int] = []
-        last = 0
+        damaged = [*unread]
+        last = after
         for more in (True, False):
             for rows in self.row_batches(after=last, size=_INDEXED_AT_ONCE, damaged=damaged):
                 entries = [(row.head.flags & Flag.FILTERED, self._index_row(row, ends)) for row in rows]
@@ -580,8 +585,9 @@ class MessageStore:
         self._index.documents.postpone(damaged)
 
     def _index_row(self, row: Row, ends: dict[int, str]) -> IndexRow:
-        entry = stored_index_row(row, ends.get(row.head.conversation_id, ""))
-        ends[row.head.conversation_id] = ending(row.head.role, row.text)
+        conversation = row.head.conversation_id
+        entry = stored_index_row(row, ends[conversation] if conversation in ends else self._end_before(row))
+        ends[conversation] = ending(row.head.role, row.text)
         return self._collected(entry) if row.head.flags & Flag.COLLECTED else entry
 
     def _collected(self, entry: IndexRow) -> IndexRow:

@@ -114,18 +114,21 @@ class Upkeep:
 
 
 def reindex(deps: Access, progress: Progress = silent) -> None:
-    """Build both search indexes anew from what is stored."""
+    """Build both search indexes anew from what is stored; where that was killed it goes on."""
     total = Survey(deps.db).total("messages", "store_id")
-    progress("indexing messages", 0, total)
-    deps.index.rebuild(_watched(deps.store.index_rows(), "indexing messages", total, progress))
+    last, unread = deps.index.begun()
+    progress("indexing messages", last, total)
+    rows = deps.store.index_rows(after=last, unread=unread)
+    deps.index.rebuild(_watched(rows, "indexing messages", total, progress, last), go_on=bool(last))
     progress("indexing summaries", 0, 0)
     deps.node_index.rebuild(deps.dag.index_rows())
     deps.health.resolved("search index")
 
 
-def _watched(batches: Iterable[list[Batch]], what: str, total: int, progress: Progress) -> Iterator[list[Batch]]:
+def _watched(
+    batches: Iterable[list[Batch]], what: str, total: int, progress: Progress, done: int
+) -> Iterator[list[Batch]]:
     """Batches as they are used, with a word of progress about each."""
-    done = 0
     for batch in batches:
         yield batch
         done += len(batch)

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import json
 import math
+import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ..errors import StoreError
+from ..errors import StoreBusy, StoreError
 from ..storage.connection import Database, marks, padded
+from ..storage.meta import REINDEXING, Meta
 from . import forms
 from .query import Atom, Query, needed
 
@@ -82,6 +85,7 @@ class FullText:
     ) -> None:  # fmt: skip
         """``columns`` of ``table`` are asked for, the first of them its key, which ``of`` makes of a rowid."""
         self._db = db
+        self._meta, self._making = Meta(db), f"{REINDEXING}{name}"
         self._name = name
         self._schema = schema
         self._own, self._context = own, context  # column filters: the row's own text, and what stands in front of it
@@ -186,9 +190,9 @@ class FullText:
                 return rows[::-1]
         return self._db.query(f"{sql} DESC LIMIT ?", (*params, most))
 
-    def _last(self) -> int:
+    def _last(self, table: str = "") -> int:
         """The number of the newest row."""
-        return int(self._db.query(f"SELECT coalesce(max(id), 0) FROM {self._name}_docsize")[0][0])
+        return int(self._db.query(f"SELECT coalesce(max(id), 0) FROM {table or self._name}_docsize")[0][0])
 
     def _occurs(self, expression: str, where: Where, *, own: bool = False) -> bool:
         column = self._own if own else ""
@@ -354,26 +358,39 @@ class FullText:
             found.extend(itertools.islice(mine, 3))
         return tuple(found[:6])
 
-    def rebuild(self, columns: str, parts: Iterable[Sequence[tuple[Any, ...]]]) -> None:
+    def begun(self) -> int:
+        """The greatest number in a table that a killed ``rebuild`` left, of messages as they are now; 0 where there is none."""
+        there = self._db.query("SELECT 1 FROM sqlite_master WHERE name = ?", (f"{self._name}_new",))
+        return self._last(f"{self._name}_new") if there and self._meta.value(self._making) else 0
+
+    def rebuild(self, columns: str, parts: Iterable[Sequence[tuple[Any, ...]]], *, go_on: bool = False) -> None:
         """Make the table again from rows (of ``columns``) beside the old one, which serves until the new one takes its place.
 
         Each part is a transaction of its own, so that others have a turn to store. An empty part says that there are no more
         for now: what comes behind it is read in the last transaction, while nobody else writes. Killed, the old one stays.
+        ``go_on``: the parts are those behind what was ``begun``. Raises StoreBusy where another one begins, or messages are
+        rewritten.
         """
         spare, old, terms, rest = f"{self._name}_new", f"{self._name}_old", f"{self._terms}_new", iter(parts)
         insert = f"INSERT INTO {spare}({columns}) VALUES ({marks(columns.count(',') + 1)})"
-        self._drop(spare, terms)
+        order, mine = f"INSERT INTO {spare}({spare}, rank) VALUES (?, ?)", uuid.uuid4().hex
+        if not go_on:
+            self._drop(spare, terms)
         self._drop(old)
-        order = f"INSERT INTO {spare}({spare}, rank) VALUES (?, ?)"
         with self._db.transaction():
-            for statement in self._schema:
-                self._db.execute(statement.replace(self._terms, terms).replace(self._name, spare))
-            self._db.execute(order, ("automerge", 0))  # the larger the index, the more it would fold at once
+            if not go_on:
+                for statement in self._schema:
+                    self._db.execute(statement.replace(self._terms, terms).replace(self._name, spare))
+                self._db.execute(order, ("automerge", 0))  # the larger the index, the more it would fold at once
+            self._meta.note(self._making, mine)
         for rows in itertools.takewhile(bool, rest):
             with self._db.part():
+                self._go_on(mine)
                 self._db.executemany(insert, rows)
                 self._db.execute(order, ("merge", _FOLDED_PAGES))
         with self._db.transaction():
+            self._go_on(mine)
+            self._meta.forget(self._making)
             for rows in itertools.takewhile(bool, rest):
                 self._db.executemany(insert, rows)
             self._db.execute(order, ("automerge", _AUTOMERGE))
@@ -383,6 +400,12 @@ class FullText:
             self._db.rename([*there, (spare, self._name)])
             self._db.execute(next(each for each in self._schema if self._terms in each))
         self._drop(old)
+
+    def _go_on(self, mine: str) -> None:
+        if self._db.fetch("SELECT value FROM meta WHERE key = ?", (self._making,)) != [(json.dumps(mine),)]:
+            raise StoreBusy(
+                f"{self._name} was not made anew: messages were rewritten meanwhile, or somebody else makes it; do it again"
+            )
 
     def _exists(self, table: str) -> bool:
         return bool(self._db.fetch("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)))

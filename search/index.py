@@ -149,6 +149,9 @@ _OF = documents.STORE_ID_SQL.format("d.id")
 _GONE = (
     f"SELECT count(DISTINCT {_OF}) FROM message_index_docsize AS d WHERE {_OF} NOT IN (SELECT store_id FROM messages)"
 )
+#: SQL: a message ``m`` is to be found; nothing of it is in an index, of ``{}`` its name.
+_FOUND = f"m.flags & {int(Flag.FILTERED)} = 0"
+_MISSING = f"NOT EXISTS (SELECT 1 FROM {{}}_docsize AS d WHERE d.id = {documents.FIRST_SQL.format('m.store_id')})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,10 +294,22 @@ class MessageIndex:
             group=documents.GROUP,
         )
 
-    def rebuild(self, batches: Iterable[Sequence[IndexRow]]) -> int:
-        """Make the index again from all messages, beside the old one. How many wait, as they cannot be read."""
+    def begun(self) -> tuple[int, list[int]]:
+        """How far a killed rebuild came: (the last message, those before it that could not be read); 0 where none was."""
+        last = self._fts.begun()
+        if not last:
+            return 0, []
+        last = self._db.query(f"SELECT {documents.STORE_ID_SQL.format('?1')}", (last,))[0][0]
+        sql = f"SELECT m.store_id FROM messages AS m WHERE {_FOUND} AND m.store_id <= ? AND {_MISSING.format(f'{MESSAGES}_new')}"
+        return last, [row[0] for row in self._db.query(sql, (last,))]
+
+    def rebuild(self, batches: Iterable[Sequence[IndexRow]], *, go_on: bool = False) -> int:
+        """Make the index again from all messages, beside the old one. How many wait, as they cannot be read.
+
+        ``go_on``: from those behind what was ``begun``.
+        """
         removed = self._meta.value(INDEXED_STILL)
-        self._fts.rebuild("rowid, text, context", map(postings, batches))
+        self._fts.rebuild("rowid, text, context", map(postings, batches), go_on=go_on)
         with self._db.transaction():
             if removed is not None and removed == self._meta.value(INDEXED_STILL):
                 self._meta.forget(INDEXED_STILL)
@@ -303,11 +318,10 @@ class MessageIndex:
     def check(self, *, deep: bool = False) -> list[str]:
         """Faults of the index in words; empty when all is well. ``deep`` reads the whole index."""
         waiting = ",".join(str(int(store_id)) for store_id in self.documents.waiting())
-        readable = f"m.flags & {int(Flag.FILTERED)} = 0 AND m.store_id NOT IN ({waiting})"
         order = "" if deep else " ORDER BY m.store_id DESC LIMIT 200"
         missing = self._db.query(
-            f"SELECT count(*) FROM (SELECT m.store_id FROM messages AS m WHERE {readable}{order}) AS m "
-            f"WHERE NOT EXISTS (SELECT 1 FROM message_index_docsize AS d WHERE d.id = {documents.FIRST_SQL.format('m.store_id')})"
+            "SELECT count(*) FROM (SELECT m.store_id FROM messages AS m "
+            f"WHERE {_FOUND} AND m.store_id NOT IN ({waiting}){order}) AS m WHERE {_MISSING.format(MESSAGES)}"
         )[0][0]
         problems = [f"messages missing from the search index: {missing}"] if missing else []
         return [*problems, *(self._fts.damage() if deep else [])]

@@ -32,10 +32,12 @@ COUNT_REMOVED = tuple(
 )
 #: How many messages were removed since the search index was made: it holds their words until it is made anew.
 INDEXED_STILL = "index_removed"
-#: Answers of a model to a question that is put to many messages, until all were asked. Made of what messages say, they go when
-#: any message is rewritten or removed.
+#: Answers of a model to a question that is put to many messages, until all were asked.
 ANSWERS = "mapped:"
-FORGET_ANSWERS = f"DELETE FROM meta WHERE key >= '{ANSWERS}' AND key < '{ANSWERS[:-1]};'"
+#: ``reindexing:<index>``: who makes it anew, or was killed at it; the next one goes on where that one stopped.
+REINDEXING = "reindexing:"
+#: Both are made of what messages say: they go when any message is rewritten or removed.
+FORGET_MADE = f"DELETE FROM meta WHERE key GLOB '{ANSWERS}*' OR key GLOB '{REINDEXING}*'"
 #: ``rewritten:<conversation>``: how often messages of it were; what a model wrote of them meanwhile is of words that are gone.
 REWRITTEN = "rewritten:"
 #: So many more under a key. After a deletion, instead of a count of all rows that are left.

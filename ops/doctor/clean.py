@@ -20,7 +20,7 @@ from ...errors import BadRequest
 from ...storage import files
 from ...storage.connection import Params
 from ...storage.files import Progress, silent
-from ...storage.meta import ADD, FORGET_ANSWERS, INDEXED_STILL
+from ...storage.meta import ADD, FORGET_MADE, INDEXED_STILL
 from .. import backup
 from ..upkeep import reindex
 
@@ -165,7 +165,7 @@ def _counted(messages: int, nodes: int) -> list[tuple[str, Params]]:
         (ADD, (messages, "removed:messages")),
         (ADD, (nodes, "removed:nodes")),
         (ADD, (messages, INDEXED_STILL)),
-        (FORGET_ANSWERS, ()),
+        (FORGET_MADE, ()),
     ]
 
 
