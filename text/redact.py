@@ -857,37 +857,44 @@ class _Anchors:
     """The literals of some rules, by where each is looked for: in any case, as written, in long words."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self._needs: dict[str, tuple[str, ...]] = {}  # signs of which one must be there, or () where no rule needs one
+        wants: dict[str, tuple[str, ...]] = {}  # signs of which one must be there, or () where no rule needs one
         for rule in rules:
             for each in rule.anchors:
-                known = self._needs.get(each)
-                self._needs[each] = rule.needs if known is None else known + rule.needs if known and rule.needs else ()
+                known = wants.get(each)
+                wants[each] = rule.needs if known is None else known + rule.needs if known and rule.needs else ()
         tokens = {each for rule in rules if rule.token for each in rule.anchors}
         others = {each for rule in rules if not rule.token for each in rule.anchors}
         self._anyhow = _shorter_first({each for each in others if each == each.lower()})
         self._exact = _shorter_first({each for each in others if each != each.lower()})
         self._tokens = _shorter_first(tokens)
+        #: Literals by the signs of which each needs one.
+        self._needing = [
+            (needs, frozenset(each for each, of in wants.items() if of == needs))
+            for needs in dict.fromkeys(filter(None, wants.values()))
+        ]
 
     def among(self, raw: bytes, low: bytes, words: bytes, has: Callable[[str], bool]) -> set[str]:
         """Those that stand in a text. ``words``: its long words; ``has``: does a sign stand in the text in question?"""
+        useless = set[str]().union(*(names for needs, names in self._needing if not any(map(has, needs))))
         return (
-            self._found(low, self._anyhow, has)
-            | self._found(raw, self._exact, has)
-            | self._found(words, self._tokens, has)
+            _found(low, self._anyhow, useless)
+            | _found(raw, self._exact, useless)
+            | _found(words, self._tokens, useless)
         )
 
-    def _found(self, raw: bytes, literals: Iterable[_Literal], has: Callable[[str], bool]) -> set[str]:
-        out: set[str] = set()
-        absent: set[str] = set()
-        for literal, name, within in literals:
-            needs = self._needs.get(name, ())
-            if needs and not any(map(has, needs)):
-                continue
-            if absent.isdisjoint(within) and literal in raw:
-                out.add(name)
-            else:
-                absent.add(name)
-        return out
+
+def _found(raw: bytes, literals: Iterable[_Literal], useless: Set[str]) -> set[str]:
+    """The literals that stand in a text, but for useless ones."""
+    out: set[str] = set()
+    absent: set[str] = set()
+    for literal, name, within in literals:
+        if name in useless:
+            continue
+        if absent.isdisjoint(within) and literal in raw:
+            out.add(name)
+        else:
+            absent.add(name)
+    return out
 
 
 #: A literal as bytes and as a text, and those that are a part of it: where one of these is not, it is not either.
