@@ -41,7 +41,7 @@ _SALT, _ROUNDS = b"hermes-lcm", 200_000  # of the digest of an id that holds a p
 
 # Python before 3.11.5 matches wrongly where a group that may backtrack is repeated possessively: ``(?:a{1,8}b)++``.
 # What stands between a name and its value, and the value: quoted (at any depth of escaping) or not.
-_END = r"(?P<tail>[\w.-]{0,40}+)(?:\\{0,8}+[\"'])?\s{0,8}+(?::=|=>|[=:]|%3[dDaA])\s{0,8}+"
+_END = r"(?P<tail>[\w.-]{0,40}+)(?:\\{0,8}+[\"'])?\s{0,8}+(?::=|=>|[=:](?!=)|%3[dDaA])\s{0,8}+"
 _QUOTED = r"(?P<bs>\\{0,8}+)(?P<q>[\"'`])(?P<quoted>(?:(?!(?<!\\)(?P=bs)(?P=q))[^\r\n]){1,4096})"
 _BARE = r"(?P<bare>[^\s\"'`,;&<>(){}\[\]\\%|]{LEAST,4096}+)(?P<after>[\s\S]?)"
 
@@ -98,32 +98,48 @@ def _shape(pattern: str, group: int = 0) -> Callable[[str, int], Match | None]:
     return find
 
 
-def _assigned(name: str, *, least: int, word_value: bool = False) -> Callable[[str, int], Match | None]:
-    """The value that a name is given."""
+def _assigned(
+    name: str, *, least: int, word_value: bool = False, quoted_word: bool = True
+) -> Callable[[str, int], Match | None]:
+    """The value that a name is given. ``word_value``: a word may be one; ``quoted_word``: where it is quoted."""
     compiled = _late(f"(?i:{name})" + _END + "(?:" + _QUOTED + "|" + _BARE.replace("LEAST", str(least)) + ")")
 
     def find(text: str, at: int) -> Match | None:
         found = compiled().match(text, at)
         if found is None or _OF_ANOTHER.search(found["tail"]):
             return None
-        if found["quoted"] is not None:
-            return (
-                found.span("quoted") if len(found["quoted"]) >= min(least, 3) and _is_value(found["quoted"]) else None
+        if (quoted := found["quoted"]) is not None:
+            said = (
+                len(quoted) >= (min(least, 3) if quoted_word else 6)
+                and not _CLOSED.match(quoted)
+                and _is_value(quoted)
+                and (word_value or not _NAME.fullmatch(quoted))
+                and (quoted_word or _odd_enough(quoted))
             )
+            return found.span("quoted") if said else None
         return found.span("bare") if _plausible(found["bare"], found["after"], word_value) else None
 
     return find
 
 
 _EMPTY = re.compile(
-    r"(?i)(?:none|null|nil|true|false|undefined|str|string|int|bool|bytes|any|optional|required|secret|password|token|value|"
-    r"x+|\*+|\.+|-+|_+|changeme|redacted|example|placeholder)\W?"
+    r"(?i)(?:none|null|nil|true|false|yes|no|on|off|undefined|str|string|int|bool|bytes|any|optional|required|secret|password|token|"
+    r"value|credentials?|(?:0x[0-9a-f]{1,8}|\d+(?:\.\d+){2,8})|[^@?&#\s]{2,6}://[^@?&#\s]*|x+|\*+|\.+|-+|_+|changeme|redacted|example|placeholder)\W?"
 )
-# Names that merely begin like that of a secret: `passwordError`, `API_KEY_PREFIX`.
+# Names that merely begin like that of a secret: `passwordError`, `API_KEY_PREFIX`, `token_expires_at`.
 _OF_ANOTHER = re.compile(
     r"(?i)(?:error|message|msg|label|text|textcontent|hint|placeholder|title|help|prompt|prefix|pattern|regex|length|policy|field|"
-    r"input|url|path|file|name)s?$"
+    r"input|url|path|file|name|endpoint|header|limit|budget|count|type|usage)s?$"
+    r"|(?:(?:^|[_.-])(?:ids?|at|on|date|time|ttl|size|age)|(?-i:(?:Id|At|On|Date|Time|TTL|Size)))$"
 )
+# Behind a quote that ends a string: code. `"Token: " + value`, `input("Password: ", hidden)`.
+_CLOSED = re.compile(r"\s+[-+,.%&|<>)\]}?:]|[,;]\s|[)\]}]+(?:[\s,;.)\]}]|$)")
+# The path of a file.
+_PATH = re.compile(
+    r"(?:/(?:home|root|usr|etc|var|opt|run|tmp|mnt|srv|app|data|dev|proc|sys|Users|Volumes|private|secrets|workspace)|~|\.\.?)/"
+    r"|[A-Za-z]:\\"
+)
+_FORMAT = re.compile(r"%(?:\(\w+\))?[a-z]|\{\w*\}")
 # Values that stand for one in examples: `YOUR_API_KEY`, `my-secret-password`, `some_token`.
 _WORDS = (
     r"(?:your|my|our|the|an?|some|any|new|old|test(?:ing)?|user(?:name)?|password|passphrase|passwd|pass|pwd|secret|secure|keys?|"
@@ -132,13 +148,16 @@ _WORDS = (
     r"with|enter|put|this|is|not|real|slack|github|openai|aws|google)"
 )
 _EXAMPLE = re.compile(rf"(?i)[\W_]*(?:{_WORDS}[\W_]{{0,3}})+|(?:{_WORDS}[\W_]{{1,3}})+{_WORDS}\d{{1,4}}\W?")
+_YOURS = re.compile(r"(?i)your[_ -]")
 _EXAMPLE_CHARS = 60
 _VARIABLE = re.compile(r"\$[A-Za-z_]\w*")
 _CODE = re.compile(
     r"(?:self|this|os|process|env|config|settings|args|kwargs|request|req|data|params|options|props|ctx|event)\."
+    r"|[a-z]+(?:[A-Z][a-z]+)*Pass(?:word|wd|phrase)\Z"
 )
+_KEBAB = re.compile(r"[a-z]{1,16}(?:-[a-z]{1,16})+")
 _TELLING = re.compile(r"[^A-Za-z._:/-]")  # ``_tells`` for ASCII
-_NAME = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+|[a-z]+(?:_[a-z]+)+|[A-Z]+(?:_[A-Z]+)+")
+_NAME = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+|_*[a-z]+(?:_[a-z]+)+|_*[A-Z]+(?:_[A-Z]+)+")
 
 
 def _is_value(text: str) -> bool:
@@ -146,7 +165,9 @@ def _is_value(text: str) -> bool:
     text = text.strip()
     if not any(map(str.isalnum, text)) or _DONE in text or text[:2] in ("${", "{{", "<%", "$("):
         return False
-    example = len(text) <= _EXAMPLE_CHARS and _EXAMPLE.fullmatch(text)
+    if not any(map(str.isalnum, _FORMAT.sub("", text))) or _PATH.match(text) or (text[0], text[-1]) == ("<", ">"):
+        return False
+    example = len(text) <= _EXAMPLE_CHARS and (_EXAMPLE.fullmatch(text) or _YOURS.match(text))
     return not (example or _EMPTY.fullmatch(text) or _VARIABLE.fullmatch(text))
 
 
@@ -160,9 +181,13 @@ def _plausible(text: str, after: str, word_value: bool) -> bool:
         or _NAME.fullmatch(text.rstrip(".:,"))
     ):
         return False
-    if _TELLING.search(text) if text.isascii() else any(map(_tells, text)):
-        return True
-    return len(text) >= 20 or (word_value and after in ("", "\n", "\r", ",", ";", "&", '"', "'", "\\", "}"))
+    return _odd_enough(text) or (word_value and after in ("", "\n", "\r", ",", ";", "&", '"', "'", "\\", "}"))
+
+
+def _odd_enough(text: str) -> bool:
+    """Is this no word, and no name of a few words?"""
+    telling = _TELLING.search(text) if text.isascii() else any(map(_tells, text))
+    return bool(telling) or (len(text) >= 20 and not _KEBAB.fullmatch(text))
 
 
 def _tells(char: str) -> bool:
@@ -219,8 +244,8 @@ def _end_of_private_key(text: str, at: int) -> Match | None:
 
 
 _PHRASE = (
-    r"(?:password|passwort|passwd|passphrase|passcode|passe|contrase(?:ñ|n)a|senha|wachtwoord"
-    r"|pwd(?!\s{0,8}[=:]\s{0,8}[\"']?[/~]))"
+    r"(?:password|passwort|passwd|passphrase|passcode|passe(?![a-z])|contrase(?:ñ|n)a|senha|wachtwoord"
+    r"|pwd)"
 )
 #: A value that looks like no name and no word of prose: letters and digits; no path, option or variable, and no method.
 _FILLED_IN = (
@@ -351,6 +376,12 @@ _PGPASS = _behind(
     r":[\d*]{1,5}:(?:[\w.-]{1,63}|\*):(?:[\w.@-]{1,63}|\*):([^\s:\"'`\\]{3,128})", 255,
 )  # fmt: skip
 _API = r"(?:api[\s_.-]?(?:key|token|secret)|access[\s_.-]?token|secret[\s_.-]?key|client[\s_.-]?secret|apikey)"
+_BEARER = r"(?i:bearer)(?:\s|%20|\+){1,4}(?!(?i:tokens?|auth[a-z]*)\b)"
+#: Of a variable in the environment; the keys of tables and caches, and public ones, are none.
+_NO_SECRET = "".join(f"(?<!{each}_)" for each in ("PUBLIC", "CACHE", "PRIMARY", "FOREIGN", "SORT"))
+_UPPER = rf"(?-i:(?:{_NO_SECRET}KEY|TOKEN|SECRET|PASSW(?:OR)?D|_PASS|CREDENTIALS?|DSN)(?![A-Za-z]))"
+#: In front of a token that says where a list goes on.
+_PAGES = "".join(rf"(?<!{each})(?<!{each}[_-])" for each in ("page", "next", "continuation", "sync"))
 _PASSWORDS = ("password=", "passwd=", "pwd=")
 _NAMED = "(?i:password|passwd|pwd)="
 _OF_CONNECTION = r"(?:dbname|host|hostaddr|port|user|sslmode|connect_timeout|application_name|options)="
@@ -429,11 +460,11 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "bearer_token", ("bearer",),
-        _shape(r"(?i:bearer)(?:\s|%20|\+){1,4}(?P<v>(?=[A-Za-z._~+/=-]{0,400}+\d|[\w.~+/=-]{24})[\w.~+/=-]{8,4096})", 1), size=0,
+        _shape(_BEARER + r"(?P<v>(?=[A-Za-z._~+/=-]{0,400}+\d|[\w.~+/=-]{24})[\w.~+/=-]{8,4096})", 1), size=0,
     ),
     Rule(
-        "bearer_token", ("token",), _assigned(r"token(?!s|i[sz])", least=12),
-        key=re.compile(r"(?i)(?:[\w.-]{0,40}[_-])?token|[a-z]{1,20}Token|authorization"), needs=_ASSIGNS,
+        "bearer_token", ("token",), _assigned(_PAGES + r"token(?!s|i[sz]|\.[a-z])", least=12, quoted_word=False),
+        key=re.compile(rf"(?i)(?:[\w.-]{{0,40}}[_-])?{_PAGES}token|[a-z]{{1,20}}{_PAGES}Token|authorization"), needs=_ASSIGNS,
         size=_WIDE,
     ),
     Rule("bearer_token", ("token", "api"), _IN_HEADER, size=_WIDE, needs=(":",)),
@@ -562,7 +593,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "env_assignment", ("KEY", "TOKEN", "SECRET", "PASSW", "_PASS", "CREDENTIAL", "DSN"),
-        _assigned(r"(?-i:(?:KEY|TOKEN|SECRET|PASSW(?:OR)?D|_PASS|CREDENTIALS?|DSN)(?![A-Za-z]))", least=6), needs=_ASSIGNS,
+        _assigned(_UPPER, least=6, quoted_word=False),
+        needs=_ASSIGNS,
         size=_WIDE,
     ),
 )  # fmt: skip
@@ -666,7 +698,7 @@ class Redactor:
         """The value of a JSON key: the whole of it when the key names a secret."""
         if len(key) <= 80 and text:
             for rule in self._rules:
-                if rule.key is not None and rule.key.fullmatch(key) and _is_value(text):
+                if rule.key and rule.key.fullmatch(key) and not _OF_ANOTHER.search(key) and _is_value(text):
                     if self.seen is not None:
                         self.seen.add(text)
                     return placeholder(rule.kind, text, digest=rule.digest)

@@ -473,3 +473,40 @@ def test_a_value_goes_on_where_a_terminal_broke_its_line() -> None:
 
     assert longest_left(key, Redactor().text(broken)) < LEFT
     assert Redactor().text(settings).endswith("]\nDB2_HOST=10.0.0.7\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Test results: passed: 467", '{"passed": 1467, "failed": 3}', '{"passed": "467 of 470"}', "passengers=1200, passes: 300x",
+        "password_changed_at: 2024-01-05T10:00:00Z", "token_limit=1000000 TOKEN_BUDGET=2000000",
+        '"token_type": "urn:ietf:params:oauth:x-1"',
+        '{"PWD": "/home/node1/x", "OLDPWD": "/home/node1"}', "MODULE_PWD_STATE = 'yes'", "PWD=/home/app1",
+        'if(!k){a&&"password"===g9||d.trim}', 'print("Token: " + repr(tt9))', "getpass(prompt='Password: ', stream=None, x=9)",
+        "read.password('Password:', creds9.password)", 'user_pass = "%s:%s" % (a, b)',
+        "_core_token_compound=_core_token_compound",
+        "U_UNEXPECTED_TOKEN=0x10100", "EXTENSION_KEY_ID = '2.5.29.35'", "OID_EC_PUBLIC_KEY = '1.2.840.10045.2.1'",
+        'CONFIG_KEY = "write_approval"', 'BOARD_KEY = "hermes.kanban.selectedBoard"', 'TOKEN_HEADER = "x-raft-bridge-token"',
+        "PLATFORMS_KEY = 'cygwin'", "_curses.KEY_F10: 'kf10', _curses.KEY_EOS: 'kcud1'",
+        "immediately followed by a :token:`bracket_open`",
+        "output = token.close = `)$))${extglobStar9}`;", "stores the bearer token.\n2. **Find** it",
+        "Bearer authentication.\n2. Next",
+        "{ password: readPassword, username: readUser }", "self.username, self.password = credentials\n",
+        '"access_token": "<device1-bearer>"',
+        'api_key = "your-admin9-api-key"', "SECRET=/run/secrets/db1", 'password = "/etc/app/pw1.txt"',
+        '"nextPageToken": "CAUQAA19xYz0aB12"',
+        '"token_endpoint": "https://login.example.org/oauth2/v2"', 'CACHE_KEY = "user_profile_v2"',
+    ],
+)  # fmt: skip
+def test_ordinary_code_and_logs_are_left_alone(text: str) -> None:
+    """Tests that passed, paths, names of things, and a quote that ends where a value would begin."""
+    assert Redactor(["all"]).text(text) == text
+
+
+@pytest.mark.parametrize(("key", "value"), [
+    ("passed", "467 of 470"), ("PWD", "/home/me1"), ("password_changed_at", "2024-01-05"), ("nextPageToken", "CAUQAA19"),
+    ("passenger_id", "12345"), ("token_type", "Bearer1"),
+])  # fmt: skip
+def test_values_of_keys_that_only_look_alike_stay(key: str, value: str) -> None:
+    """In the arguments of a tool, too."""
+    assert Redactor(["all"]).value(key, value) == value
