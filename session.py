@@ -325,6 +325,14 @@ class Sessions:
                 "UPDATE sessions SET compactions = compactions + 1 WHERE session_id = ?", (self._named(session_id),)
             )
 
+    def compacted_before(self, session_id: str, count: int) -> None:
+        """Raise the count of compactions to that of another record of the session; what two records count is not added up."""
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE sessions SET compactions = max(compactions, ?) WHERE session_id = ?",
+                (count, self._named(session_id)),
+            )
+
     def carry(self, conversation_id: int, node_ids: Sequence[int]) -> None:
         """Let a conversation show nodes of the one before it: a reference, never a move."""
         with self._db.transaction():

@@ -159,8 +159,8 @@ class _Merge:
                     known = deps.sessions.take_nonce(known, nonce)
                 if each.ended_at:
                     deps.sessions.end(each.session_id, now=each.ended_at, reason=each.end_reason or "")
-            for _ in range(each.compactions - known.compactions):
-                deps.sessions.compacted(each.session_id)
+            if known.compactions < each.compactions:
+                deps.sessions.compacted_before(each.session_id, each.compactions)
             if nonce and known.nonce != nonce:
                 deps.sessions.also_known(nonce, known.conversation_id)
             out.append(known)

@@ -19,6 +19,7 @@ from hermes_lcm.config import Config
 from hermes_lcm.importers import intake, merge
 from hermes_lcm.importers.ledger import Ledger
 from hermes_lcm.ingest.ingestor import WORKS_AT
+from hermes_lcm.session import Sessions
 from hermes_lcm.storage import leases
 from hermes_lcm.storage.disk import stand_in
 
@@ -228,6 +229,20 @@ def test_prompts_that_another_process_merges_meanwhile_are_there_once(
     built = len(other.runtime.dag.assemblies(1))
     assert built > 0
     assert len(one.runtime.dag.assemblies(1)) == built
+
+
+def test_compactions_that_another_process_merges_meanwhile_are_counted_once(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the count grows at each merge of two processes: 100,000 after some outages, and a commit for each of them."""
+    for _ in range(3):
+        pair.other.sessions.compacted("s")
+    pair.other.db.close()
+    again = Pair.opened(pair.one.path)
+    once(monkeypatch, Sessions, "find", lambda: again.standby._merged(pair.other.path), first=False)
+    pair.merge()
+
+    assert pair.one.sessions.find("s").compactions == 3
 
 
 @pytest.mark.parametrize("lost", [0, 1, 3])
