@@ -26,7 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / ".lcm-path"))
 
 from hermes_lcm.ingest.filters import clean_message
 from hermes_lcm.text import content
-from hermes_lcm.text.redact import DEFAULT, Redactor
+from hermes_lcm.text.redact import Redactor
+from hermes_lcm.text.secret_kinds import DEFAULT
 
 MOST = 1 / 10_000
 _DONE = re.compile(r"\[redacted:(\w+)")

@@ -25,7 +25,8 @@ from ..storage.payloads import Payloads
 from ..text import blobs, content, redact
 from ..text.blobs import LiteralLostError, Ref
 from ..text.explore import explore
-from ..text.redact import CATALOGUE, Redactor
+from ..text.redact import Redactor
+from ..text.secret_kinds import CATALOGUE
 
 IGNORED: Final = "ignored_messages"
 SECRETS: Final = "secrets in messages"

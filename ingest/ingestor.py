@@ -29,6 +29,7 @@ from ..store import MessageStore, NewRow
 from ..text import content
 from ..text import markup as own
 from ..text.redact import NAMELESS
+from ..text.secret_kinds import REDACTED
 from . import host_compressor
 from .align import Core, Expected, Live, Place, Plan, Seen, align, core, middle, spaced
 from .transcript import (
@@ -45,7 +46,6 @@ from .transcript import (
 )
 
 _RETRIES = 5
-_REDACTED = "[redacted:"  # how every placeholder of ``text.redact`` begins
 WORKS_AT = "session:{}"  # the claim of a process that writes to a session
 #: Sessions whose lists are remembered, and bytes that all of them take; the others align once when they come back.
 _WINDOWS, _BYTES = 256, 50_000_000
@@ -637,9 +637,9 @@ def _joined(digest: bytes, expected: Sequence[Expected]) -> bool:
 
 
 def _redacted(core: content.Said) -> bool:
-    if ("[" in core.text and _REDACTED in core.text) or NAMELESS in (core.answers or ""):
+    if ("[" in core.text and REDACTED in core.text) or NAMELESS in (core.answers or ""):
         return True
-    return any(_REDACTED in call.arguments or NAMELESS in call.id or NAMELESS in call.name for call in core.calls)
+    return any(REDACTED in call.arguments or NAMELESS in call.id or NAMELESS in call.name for call in core.calls)
 
 
 def _crowds(plan: Plan, expected: Sequence[Expected], before: float) -> list[int]:

@@ -23,7 +23,8 @@ from ..storage import files
 from ..storage.payloads import unpacked
 from ..storage.upgrade import BACKUPS
 from ..text import content
-from ..text.redact import CATALOGUE, Redactor
+from ..text.redact import Redactor
+from ..text.secret_kinds import CATALOGUE
 from . import render
 from .answers import FOUND, OK, Answer, Verb, Words
 from .explain import readable

@@ -27,7 +27,7 @@ from ..recall import mapping
 from ..recall.access import Access
 from ..storage.disk import full_disk
 from ..storage.meta import Meta
-from ..text.redact import CATALOGUE
+from ..text.secret_kinds import CATALOGUE
 from . import costs, presets
 from .backup import backup_folder, rotate_path
 from .orders import Orders

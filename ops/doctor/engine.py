@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...config import matches_session
 from ...recall.access import Access
-from ...text.redact import CATALOGUE
+from ...text.secret_kinds import CATALOGUE
 from ..findings import Finding, fail, ok, warn
 from ..render import counted
 from ..status import (

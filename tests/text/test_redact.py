@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import linear
 
-from hermes_lcm.text.redact import CATALOGUE, DEFAULT, Redactor, placeholder
+from hermes_lcm.text.redact import Redactor, placeholder
+from hermes_lcm.text.secret_kinds import CATALOGUE, DEFAULT
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("LCM_DATA") or ROOT.parent / "shared" / "data")

@@ -13,7 +13,8 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from hermes_lcm.ingest.filters import clean_message
-from hermes_lcm.text.redact import DEFAULT, Redactor
+from hermes_lcm.text.redact import Redactor
+from hermes_lcm.text.secret_kinds import DEFAULT
 
 WORD = string.ascii_letters + string.digits
 LEFT = 8  # characters of a secret that may be left over, of some dozens
