@@ -19,7 +19,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from .config import KNOBS, setting_text
 from .errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError
 from .exam import grading
 from .fleet import forget as purging
@@ -28,9 +27,7 @@ from .host import facts
 from .importers import verbs
 from .ops import (
     backup,
-    costs,
     explain,
-    install,
     journal,
     ledger,
     listing,
@@ -38,20 +35,19 @@ from .ops import (
     pull,
     redaction,
     render,
-    replay,
     rotate,
     settings,
 )
+from .ops import verbs as ops
 from .ops.answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, at_most, one
 from .ops.doctor import checks, repair
 from .ops.doctor import verbs as doctor
 from .ops.forget import verbs as forget
-from .ops.orders import Orders
-from .ops.status import DAMAGES, PLUGIN, UNREADABLE, status, unreadable
+from .ops.status import DAMAGES, UNREADABLE, status, unreadable
 from .recall.access import Access, EngineState
 from .runtime import LiveEngine, Runtime, by_itself, rights_of
 from .search.scope import OWN_SESSION, Rights
-from .session import LOCAL, Session, principal_of
+from .session import Session, principal_of
 from .text.printable import printable
 
 __all__ = ["FAILED", "FOUND", "OK", "REFUSED", "VERBS", "Answer", "Verb", "Words", "answer", "flagged", "parsed", "run"]
@@ -75,7 +71,7 @@ _OF_WHAT_IS_STORED = frozenset((
 ))  # fmt: skip
 
 
-# -- looking -------------------------------------------------------------------------------------------
+# -- verbs that need more than one package -------------------------------------------------------------------
 def _status(deps: Access, words: Words) -> Answer:
     wrong = _lost(deps) if deps.reads_all else None
     data = status(deps, deep=words.deep, wrong=wrong)
@@ -106,17 +102,6 @@ def _lost(deps: Access) -> StoreError | None:
     return error
 
 
-def _explain(deps: Access, words: Words) -> Answer:
-    address = one(words, "an address such as msg_12 or sum_3")
-    found, data = explain.explain(deps, address)
-    said = {
-        name: render.checks_said(text) if name.startswith("checks") else text
-        for name, text in found.items()
-        if text not in ("nothing", "none", "unknown") and (name, text) != ("dissolved", "no")
-    }
-    return Answer("\n".join(render.table(said.items(), indent="")), {**data, "in_prompt": found["in the prompt"]})
-
-
 def _exam(deps: Access, words: Words) -> Answer:
     at_most(words, 0, "no further word")
     data = grading.exam(deps)
@@ -145,253 +130,8 @@ def _search(deps: Access, words: Words) -> Answer:
     return Answer("\n".join([*(lines or ["Nothing was found."]), *notes]), data, foot="".join(foot))
 
 
-def _cost(deps: Access, words: Words) -> Answer:
-    rest = list(words.rest)
-    since = ""
-    if "since" in rest[:-1]:
-        at = rest.index("since")
-        since = rest.pop(at + 1)
-        rest.pop(at)
-    if rest:
-        raise BadRequest(f"`/lcm cost` does not take {rest[0]!r}; write `/lcm cost since 7` or `since 2026-11-01`")
-    own = deps.session.session_id if deps.session is not None else "-"
-    window = deps.config.window(deps.engine.context_length or facts.configured_model()[2])
-    data = costs.report(deps.db, _prices(deps), since=since, session_id="" if deps.reads_all else own, window=window)
-    return Answer(costs.text(data), data)
-
-
-def _prices(deps: Access) -> costs.Prices:
-    """Prices of the configured model and of its summariser, the stated ones where the host knows none."""
-    model, provider, _ = facts.configured_model()
-    main = facts.token_prices(model, provider) if model else None
-    summariser = facts.token_prices(deps.config.summary_model) if deps.config.summary_model else main
-    return costs.Prices(costs.full(main), costs.full(summariser or main), "the host's" if main else "stated")
-
-
-def _replayed(deps: Access, trials: dict[str, dict[str, object]]) -> tuple[list[str], dict[str, object]]:
-    """Lines and data of a replay of the archive's newest day under each trial of some values."""
-    configs = {name: replay.tried(deps.config, values) for name, values in trials.items()}
-    data = replay.compared(deps, configs, _prices(deps)) if deps.db.exists else {}
-    return ["", *replay.text(data)], {"replay": data}
-
-
-def _notices(deps: Access, words: Words) -> Answer:
-    wanted = one(words, "on or off") if words.rest else ""
-    if wanted not in ("", "on", "off"):
-        raise BadRequest(f"`/lcm notices` takes on or off, not {wanted!r}")
-    orders, principal = Orders(deps.db), deps.principal or (deps.session.principal if deps.session else LOCAL)
-    if wanted and words.dry:
-        return Answer(f"Each compaction would say {'one line' if wanted == 'on' else 'nothing'} here.", {"dry": True})
-    if wanted:
-        orders.say_notices(principal, wanted=wanted == "on")
-    chosen = orders.notices(principal)
-    now = deps.config.compaction_notices if chosen is None else chosen
-    source = "LCM_COMPACTION_NOTICES" if chosen is None else "chosen in this chat"
-    said = f"Each compaction says {'one line' if now else 'nothing'} here ({source})."
-    return Answer(f"{said} `/lcm notices {'off' if now else 'on'}` changes that.", {"notices": now, "source": source})
-
-
-# -- presets -------------------------------------------------------------------------------------------
-def _preset_show(deps: Access, words: Words) -> Answer:
-    if not words.rest:
-        data = [
-            {"preset": each.name, "summary": each.summary, **presets.described(each, deps.config)}
-            for each in (*presets.CHOICES, *presets.PRESETS)
-        ]
-        rows = [(each.name, each.summary) for each in (*presets.CHOICES, *presets.PRESETS)]
-        foot = "`/lcm preset show NAME` says what one of them sets and where its values come from."
-        return Answer("\n".join([*render.table(rows, indent=""), foot]), {"presets": data})
-    preset = presets.preset_named(one(words, "the name of one preset"))
-    said = {
-        "preset": preset.name,
-        "family": preset.family,
-        "summary": preset.summary,
-        "settings": presets.preview(preset.name),
-        "windows": [preset.low, preset.high],
-        **presets.described(preset, deps.config),
-    }
-    lines, day = _replayed(deps, {preset.name: presets.taking_over(preset, deps.config).changes})
-    return Answer("\n".join([render.preset_text(said), *lines]), {**said, **day})
-
-
-def _preset_choice(name: str, deps: Access, words: Words) -> Answer:
-    at_most(words, 0, "no further word")
-    return _preset_show(deps, replace(words, rest=(name,)))
-
-
-def _preset_suggest(deps: Access, _words: Words) -> Answer:
-    facts = deps.engine
-    data = presets.suggestion(
-        deps.config, context_length=facts.context_length, model=facts.model, provider=facts.provider
-    )
-    lines, day = _replayed(
-        deps, {each.name: presets.taking_over(each, deps.config).changes for each in presets.CHOICES}
-    )
-    data = {**data, **day}
-    head = render.preset_text(data) if data["preset"] else f"No preset is suggested: {data['reason']}."
-    return Answer("\n".join([head, *lines]), data)
-
-
-def _preset_apply(deps: Access, words: Words) -> Answer:
-    name = one(words, f"a preset: {', '.join(each.name for each in presets.PRESETS)}")
-    preset = presets.preset_named(name)
-    if not words.dry:
-        presets.refuse_apply(name)
-    said = presets.described(preset, deps.config)
-    own = said["kept_because_you_set_them"]
-    lines = [line for line in presets.preview(name) if line.partition("=")[0] not in own]
-    head = [f"Dry run of {name}; nothing is changed, presets are never applied by the plugin. To take it over, set:"]
-    kept = [
-        f"  (left out: you have set {key} yourself, to {value['value']}; the preset has {value['preset']})"
-        for key, value in own.items()
-    ]
-    bad = [f"  (invalid and therefore not in effect: {text})" for text in said["invalid_settings"].values()]
-    only = [
-        f"  (not a setting, only part of the benchmark: {key}={value})" for key, value in said["benchmark_only"].items()
-    ]
-    return Answer("\n".join([*head, *lines, *kept, *bad, *only]), {"preset": name, "settings": lines, **said})
-
-
-def _preset_use(deps: Access, words: Words) -> Answer:
-    """Write a preset into config.yaml: what it sets, and what an earlier preset had set goes back to its default."""
-    preset = presets.preset_named(one(words, f"a preset: {', '.join(each.name for each in presets.NAMED)}"))
-    if not deps.trusted:
-        raise BadRequest("settings are changed at the terminal: `hermes lcm preset use`")
-    plan = presets.taking_over(preset, deps.config)
-    lines = []
-    for name, value in plan.changes.items():
-        new = f"{setting_text(KNOBS[name].default)} (the default)" if value is None else setting_text(value)
-        lines.append(f"{name}: {setting_text(getattr(deps.config, name))} -> {new}")
-    lines += [f"{name} stays {setting_text(getattr(deps.config, name))}: {why}" for name, why in plan.kept.items()]
-    data = {"preset": preset.name, "changes": plan.changes, "kept": plan.kept, "applied": words.apply}
-    if not plan.changes:
-        return Answer("\n".join([f"Nothing to do: {preset.name} is in effect.", *lines]), data)
-    if not words.apply:
-        return Answer("\n".join([*lines, f"Dry run. `/lcm preset use {preset.name} apply` writes this."]), data)
-    for name, value in plan.changes.items():
-        why = (
-            facts.unset_setting(f"lcm.{name}")
-            if value is None
-            else facts.write_setting(f"lcm.{name}", setting_text(value))
-        )
-        if why:
-            raise BadRequest(f"Hermes did not write {name}: {why}")
-    return Answer("\n".join([*lines, "Written to config.yaml. Agents take it up at their next start."]), data)
-
-
-def _config_explain(deps: Access, words: Words) -> Answer:
-    """One setting; with a value also what that would have made of the archive's newest day."""
-    at_most(words, 2, "a setting, and a value to try")
-    said = settings.explain(deps, replace(words, rest=words.rest[:1]))
-    name, tried = str(said.data["name"]), words.rest[1:]
-    if not tried:
-        return said
-    value = settings.parse_value(KNOBS[name], tried[0])
-    if name not in replay.REACHED:
-        note = f"A replay cannot show what another {name} changes: it shows when messages are folded, and how many."
-        return Answer(f"{said.text}\n\n{note}", {**said.data, "replay": None})
-    lines, day = _replayed(deps, {f"with {setting_text(value)}": {name: value}})
-    return Answer("\n".join([said.text, *lines]), {**said.data, **day})
-
-
-def _config_set(deps: Access, words: Words) -> Answer:
-    if not deps.trusted:
-        raise BadRequest("settings are changed at the terminal: `hermes lcm config set`")
-    knob, value = settings.accepted(deps.config, words)
-    before = getattr(deps.config, knob.name)
-    change = f"{knob.name}: {setting_text(before)} -> {setting_text(knob.parse(value))}"
-    data = {"name": knob.name, "before": before, "value": knob.parse(value)}
-    if words.dry:
-        return Answer(f"{change}. Dry run: nothing was written to config.yaml.", data)
-    if why := facts.write_setting(f"lcm.{knob.name}", value):
-        raise BadRequest(f"Hermes did not write {knob.name}: {why}")
-    return Answer(f"{change}, in config.yaml under lcm. Agents take it up at their next start.", data)
-
-
-def _install(deps: Access, words: Words) -> Answer:
-    _terminal_only(deps, words)
-    where, there = install.lay(deps.home, PLUGIN, apply=words.apply)
-    data = {"dashboard": str(where), "there": there, "applied": words.apply}
-    if there:
-        return Answer(f"Nothing to do: Hermes finds the dashboard at {where}.", data)
-    if not words.apply:
-        return Answer(f"It would link the dashboard to {where}. Dry run. `hermes lcm install apply` does it.", data)
-    return Answer(f"The dashboard is linked to {where}. Restart `hermes dashboard` to see the tab LCM.", data)
-
-
-def _uninstall(deps: Access, words: Words) -> Answer:
-    _terminal_only(deps, words)
-    links = [str(path) for path in install.links(deps.home)]
-    stays = (
-        f"Your messages stay in {deps.db.path} and the folders {deps.db.path.stem}-... beside it until you delete them."
-    )
-    data = {"archive": str(deps.db.path), "links": links, "applied": words.apply}
-    what = "context.engine back to compressor, the plugin off Hermes' list" + (f", {links[0]} removed" if links else "")
-    if not words.apply:
-        return Answer(f"It would do this: {what}.\n{stays}\nDry run. `hermes lcm uninstall apply` does it.", data)
-    if why := facts.write_setting("context.engine", "compressor"):
-        raise BadRequest(f"Hermes did not change its configuration: {why}")
-    listed = facts.disable()
-    left = install.remove(deps.home)
-    lines = [f"Done: {what}. Restart Hermes.", stays]
-    lines += [f"Hermes says of its list of plugins: {listed}"] if listed else []
-    lines += [f"The plugin's files are in {left}: delete that folder yourself."] if left else []
-    linked = bool(links) and links[0].endswith(install.NAME)  # the whole plugin, not only the dashboard of a package
-    lines += [] if linked or left else ["`pip uninstall hermes-lcm` removes the package."]
-    return Answer("\n".join(lines), {**data, "left": left and str(left)})
-
-
 def _program(_deps: Access, words: Words) -> Answer:
     raise BadRequest(f"this needs a terminal of its own: type `hermes lcm {words.name}` in one")
-
-
-def _terminal_only(deps: Access, words: Words) -> None:
-    if not deps.trusted:
-        raise BadRequest(f"this changes the installation: `hermes lcm {words.name}` at the terminal")
-
-
-# -- changing ------------------------------------------------------------------------------------------
-
-
-def _backup(deps: Access, words: Words) -> Answer:
-    at_most(words, 1, "a folder for a second copy, or nothing")
-    folder = Path(words.rest[0]).expanduser() if words.rest else None
-    if folder is not None and not folder.is_absolute():
-        raise BadRequest(
-            f"{words.rest[0]!r} is not an absolute path; name a folder such as /mnt/disk/lcm, `/lcm help backup` says more"
-        )
-    if folder is not None and not deps.trusted:
-        raise BadRequest(
-            "a second copy goes to any folder of the machine, so it is made at the terminal: `hermes lcm backup`"
-        )
-    made = backup.back_up(deps, words.progress, with_files=words.files, marked=True)
-    kinds = ("messages", "message"), ("nodes", "summary"), ("sessions", "session")
-    counts = ", ".join(render.counted(made.counts.get(name, 0), word) for name, word in kinds)
-    checked = "every message was read back" if not made.problems else "NOT SOUND, and marked so"
-    lines = [f"{made.path} ({render.size(made.bytes)}), checked, {checked}: {counts}"]
-    lines += [f"not sound: {each}" for each in made.problems[:5]]
-    if made.problems:
-        lines.append("What to do: `/lcm doctor deep` says what can be done about the database.")
-    if made.payloads:
-        where = "in the archive" if made.with_files else "left in place; `/lcm backup --with-files` takes them along"
-        lines.append(f"{render.counted(made.payloads, 'payload file')} {where}")
-    if made.missing:
-        named = ", ".join(f"file_{sha[:16]}" for sha in made.missing[:5])
-        lines.append(
-            f"{render.counted(len(made.missing), 'payload file')} missing, here as in the database; messages show them: {named}"
-        )
-    if made.dropped:
-        lines.append(f"older ones removed: {', '.join(path.name for path in made.dropped)}")
-    copied = None
-    if folder is not None:
-        copied, old = backup.copy_to(deps, made, folder)
-        lines.append(f"copied, and compared byte for byte: {copied}")
-        lines += [f"older ones removed there: {', '.join(path.name for path in old)}"] if old else []
-    data = {"path": str(made.path), "bytes": made.bytes, "counts": dict(made.counts), "payloads": made.payloads}
-    data["copy"] = str(copied) if copied else None
-    data |= {"missing_payloads": list(made.missing), "sound": not made.problems, "problems": list(made.problems)}
-    code = FOUND if made.problems else OK
-    return Answer("\n".join(lines), {**data, "removed": [str(path) for path in made.dropped]}, code)
 
 
 def _drill(deps: Access, words: Words) -> Answer:
@@ -438,71 +178,7 @@ def _drill(deps: Access, words: Words) -> Answer:
     return Answer("\n".join(lines), data, FOUND if failed or beside.differing else OK)
 
 
-def _restore(deps: Access, words: Words) -> Answer:
-    if not words.rest:
-        return _restorable(deps)
-    at_most(words, 1, "one backup, or `latest`")
-    name = backup.in_a_chat(deps, words.rest[0])
-    plan = backup.restore(deps, name, words.progress) if words.apply else backup.plan_restore(deps, name)
-    newer = "unknown, it cannot be read" if plan.newer is None else f"{plan.newer:,}"
-    count = render.counted(plan.counts.get("messages", 0), "message")
-    lines = [f"{plan.source}: sound, {count}. Newer messages that it lacks: {newer}", *plan.notes]
-    lines += [f"payload file missing or changed: {name}" for name in plan.missing_payloads[:20]]
-    if words.apply:
-        lines.append(f"It is the database now. What was there before: {plan.kept or 'nothing'}")
-        if plan.kept:
-            lines.append(f"`/lcm restore {shlex.quote(plan.kept.name)} apply` takes this back.")
-    else:
-        typed = shlex.quote(words.rest[0])
-        lines.append(f"Dry run. `/lcm restore {typed} apply` puts it back and keeps the present file.")
-    data = {
-        "source": str(plan.source),
-        "counts": dict(plan.counts),
-        "newer_messages": plan.newer,
-        "notes": list(plan.notes),
-        "applied": words.apply,
-    }
-    return Answer("\n".join(lines), {**data, "kept": str(plan.kept) if plan.kept else None})
-
-
-def _restorable(deps: Access) -> Answer:
-    """The backups there are, newest first: of this database, then of others in the same folder."""
-    mine = backup.backups(deps)[::-1]
-    others = [each for each in backup.all_backups(deps.db.path)[::-1] if each not in mine]
-    lines = ["Name the backup to put back, or `latest`:", *(f"  {each}" for each in mine)]
-    lines = lines if mine else ["There is no backup of this database yet; `/lcm backup` makes one."]
-    aside = backup.set_aside(deps.db.path)
-    lines += (
-        ["Set aside by a restore, a repair or a rotation; delete them when you need them no more:"] if aside else []
-    )
-    lines += [f"  {path.name}, {render.size(path.stat().st_size)}" for path in aside]
-    lines += ["Of other databases:", *(f"  {each}" for each in others)] if others else []
-    lines += ["`/lcm restore NAME` looks at one, `/lcm restore NAME apply` puts it back."] if mine or others else []
-    data = [
-        {"name": each.path.name, "made_at": each.made_at, "messages": each.messages, "sound": each.sound}
-        for each in mine
-    ]
-    return Answer("\n".join(lines), {"backups": data, "of_others": [each.path.name for each in others],
-                                      "set_aside": [path.name for path in aside]})  # fmt: skip
-
-
-def _dissolve(deps: Access, words: Words) -> Answer:
-    address = one(words, "a summary such as sum_3", most=2)
-    undo = words.rest[1:] == ("undo",)
-    if words.rest[1:] and not undo:
-        raise BadRequest(f"{words.rest[1]!r} is neither 'apply' nor 'undo'")
-    before = explain.dissolve(deps, address, apply=False)
-    if undo and words.dry:
-        said = f"{address} may be used again." if before["dissolved"] else f"{address} was not dissolved."
-        return Answer(f"{said} Dry run.", {**before, "said": said})
-    if not words.apply or undo or before["dissolved"]:  # an order that is there already changes nothing
-        data = explain.dissolve(deps, address, apply=undo, undo=undo)
-        return Answer(str(data["said"]), data)
-    made = backup.back_up(deps, words.progress)
-    data = {**explain.dissolve(deps, address, apply=True), "backup": str(made.path)}
-    return Answer(f"{data['said']} Backup: {made.path}", data)
-
-
+# -- help ----------------------------------------------------------------------------------------------
 def _help(_deps: Access, words: Words) -> Answer:
     return help_of(" ".join(words.rest)) if words.rest else overview()
 
@@ -583,11 +259,11 @@ VERBS: tuple[Verb, ...] = (
         "[deep]",
         own=True,
     ),
-    Verb("cost", _cost, "tokens and money of requests, compactions and summaries", "[since <date|days>]", own=True),
+    Verb("cost", ops.cost, "tokens and money of requests, compactions and summaries", "[since <date|days>]", own=True),
     *doctor.VERBS,
     *verbs.VERBS,
     *fleet.VERBS,
-    Verb("backup", _backup, "a copy of the database, every message read back", "[<folder>] [--with-files]"),
+    Verb("backup", ops.make_backup, "a copy of the database, every message read back", "[<folder>] [--with-files]"),
     Verb(
         "backup drill",
         _drill,
@@ -596,7 +272,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "restore",
-        _restore,
+        ops.restore,
         "replace the database with a backup",
         "[<name>|latest] [apply]",
         changes=True,
@@ -607,22 +283,22 @@ VERBS: tuple[Verb, ...] = (
     *rotate.VERBS,
     Verb(
         "preset show",
-        _preset_show,
+        ops.show_preset,
         "groups of settings for one purpose, and where their values come from",
         "[<name>]",
         own=True,
     ),
-    Verb("preset", _preset_show, "the list of presets", own=True),
+    Verb("preset", ops.show_preset, "the list of presets", own=True),
     *(
         Verb(
-            f"preset {each.name}", partial(_preset_choice, each.name), each.summary.partition(":")[0].lower(), own=True
+            f"preset {each.name}", partial(ops.show_choice, each.name), each.summary.partition(":")[0].lower(), own=True
         )
         for each in presets.CHOICES
     ),
-    Verb("preset suggest", _preset_suggest, "name the one that suits this context window", own=True),
+    Verb("preset suggest", ops.suggest_preset, "name the one that suits this context window", own=True),
     Verb(
         "preset apply",
-        _preset_apply,
+        ops.apply_preset,
         "print the settings for the environment; writes nothing",
         "<name> --dry-run",
         own=True,
@@ -630,7 +306,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "preset use",
-        _preset_use,
+        ops.use_preset,
         "write a preset into config.yaml (not in a chat)",
         "<name> [apply]",
         changes=True,
@@ -639,7 +315,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("exam", _exam, "test what the agent still knows; no model is asked", quotes=True),
     Verb(
         "explain",
-        _explain,
+        ops.explain_address,
         "what a message, summary or file is, and which summary covers it",
         "<msg_12|sum_3|file_...>",
         quotes=True,
@@ -648,7 +324,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "dissolve",
-        _dissolve,
+        ops.dissolve,
         "stop using a summary; undo takes it back",
         "<sum_3> [apply|undo]",
         changes=True,
@@ -692,17 +368,19 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "install",
-        _install,
+        ops.install_dashboard,
         "show the tab LCM in Hermes' dashboard, after pip install (not in a chat)",
         "[apply]",
         changes=True,
     ),
-    Verb("uninstall", _uninstall, "leave Hermes as it was; the archive stays (not in a chat)", "[apply]", changes=True),
+    Verb(
+        "uninstall", ops.uninstall, "leave Hermes as it was; the archive stays (not in a chat)", "[apply]", changes=True
+    ),
     Verb("config", settings.changed, "settings that are not defaults"),
     Verb("config get", settings.get, "the value of a setting, or of all", "<name>|all", example="fresh_tail_count"),
     Verb(
         "config set",
-        _config_set,
+        ops.set_setting,
         "write a setting into config.yaml (not in a chat)",
         "<name> <value>",
         example="fresh_tail_count 24",
@@ -710,14 +388,14 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "config explain",
-        _config_explain,
+        ops.explain_setting,
         "a setting: value, source, meaning; with a value: what it would have changed on the newest day",
         "<name> [<value>]",
         example="context_threshold 0.5",
     ),
     Verb(
         "notices",
-        _notices,
+        ops.notices,
         "one line in this chat at each compaction: on or off",
         "[<on|off>]",
         own=True,

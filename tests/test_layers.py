@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "ops.forget": "compaction errors llm ops ops.doctor recall records search storage store text",
     "ops.doctor": "config dag errors ingest ops recall records session storage store text",
     "importers": "archive config dag errors host ingest ops recall records search session storage store text",
-    "ops": "archive compaction config dag errors ingest ledger recall records search session storage store text",
+    "ops": "archive compaction config dag errors host ingest ledger recall records search session storage store text",
     "compaction": "archive config dag errors ingest llm prompt records search session storage store text",
     "recall": "archive config dag errors ingest ledger llm prompt records schemas search session storage store text",
     "archive": "dag ingest prompt records search session storage store text",
