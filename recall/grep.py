@@ -59,6 +59,7 @@ _WHAT_THEY_SAID = re.compile(
 )
 _SUMMARIES = 2  # in it, beside messages
 _CLOSING = "." * 160  # what its last lines cost
+_UNRANKED = "more messages match than are ranked: time_from, time_to or role narrow it; mode=regex pages through all"
 _REMEMBERED = 2000  # rows that one search keeps decoded
 _BATCH = 50  # rows decoded between two looks at the clock
 _SCANNED_NODES = 3000
@@ -346,6 +347,8 @@ class Search:
             out["searched_from"] = f"msg_{hits.reached}"
             if not out["has_more"]:
                 out["has_more"], out["next_cursor"] = True, str(_Cursor(0, 0, hits.reached - 1, 0))
+        elif hits.total_is_bound and not out["has_more"] and not ask.regex and out["results"]:
+            out["notes"] = [*out.get("notes", ()), _UNRANKED]
         if not out["results"]:
             out.update(self._nothing(hits))
         return out

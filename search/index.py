@@ -562,7 +562,8 @@ class MessageIndex:
             older = where._replace(last=documents.rows_of(reached, reached)[1])
             known, _ = self._scan(compiled.find, self._holding(first, older), texts, left / 3, limit)
         if known:
-            found = sorted({row.store_id: (row, at) for row, at in (*known, *found)}.values(), reverse=True)[:limit]
+            each = {row.store_id: (row, at) for row, at in (*known, *found)}
+            found = [each[store_id] for store_id in sorted(each, reverse=True)][:limit]
         hits = tuple(Hit(row.store_id, 1.0, "regex", 0, offset) for row, offset in found)
         return Hits(hits, ("regex",) if hits else (), len(hits), bool(reached), reached=reached)
 

@@ -714,9 +714,10 @@ def by_both(pool: Pool) -> list[Found]:
 
 
 def by_time(pool: Pool) -> list[Found]:
-    """A timeline of the best matches, oldest first."""
-    best = [hit for hit in by_relevance(pool) if hit.rung != "near"][:TIMELINE]
-    return sorted(best, key=lambda hit: (hit.place.at, hit.place.store_id))
+    """A timeline of the best matches, oldest first; behind it one of the next best."""
+    best = [hit for hit in by_relevance(pool) if hit.rung != "near"]
+    timelines = (best[at : at + TIMELINE] for at in range(0, len(best), TIMELINE))
+    return [hit for each in timelines for hit in sorted(each, key=lambda hit: (hit.place.at, hit.place.store_id))]
 
 
 ORDERS: dict[str, Callable[[Pool], list[Found]]] = {

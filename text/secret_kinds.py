@@ -205,15 +205,17 @@ _PEM_TAIL = re.compile(r"-----END[ +][A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)
 def _end_of_private_key(text: str, at: int) -> Match | None:
     """The last lines of a PEM block whose beginning stands on another page."""
     tail = _PEM_TAIL.match(text, at)
-    lines = [*LINE_END.finditer(text, max(0, at - 8000), at)] if tail else []
+    floor = max(0, at - 8000)
+    floor = max(floor, text.rfind("-----END", floor, at))  # nothing of another block
+    lines = [*LINE_END.finditer(text, floor, at)] if tail else []
     start = at
     for before, behind in pairwise(reversed(lines)):
         if not _PEM_LINE.fullmatch(text, behind.end(), before.start()):
             break
         start = behind.end()
     else:
-        if lines and _PEM_LINE.fullmatch(text, max(0, at - 8000), lines[0].start()):
-            start = max(0, at - 8000)
+        if lines and _PEM_LINE.fullmatch(text, floor, lines[0].start()):
+            start = floor
     return (start, tail.end()) if tail and start < at else None
 
 
@@ -299,6 +301,8 @@ def _before(pattern: str, chars: int) -> Callable[[str, int], Match | None]:
     shape = _late(rf"(?:{pattern})\Z")
 
     def find(text: str, at: int) -> Match | None:
+        if "|" not in text[max(0, at - 16) : at]:  # the pipe of ``_PIPED``
+            return None
         first = max(0, at - chars)
         found = shape().search(text[first:at])
         return (first + found.start(1), first + found.end(1)) if found and is_value(found[1]) else None
@@ -409,6 +413,8 @@ _LAST_FIELD: Final = _filled(rf"{_NAMED}([^;&\s\"'()]{{3,128}})")
 
 def _last_of_connection(text: str, at: int) -> Match | None:
     """The password behind another field of a connection string, where a blank or the end of a line stands between."""
+    if not (text[at - 1 : at].isspace() or text[at - 1 : at] in ("│", "┃", "|") or text.endswith("\\n", 0, at)):
+        return None
     found = _LAST_FIELD(text, at)
     return found if found and _FIELD_BEFORE.search(text[max(0, at - 200) : at]) else None
 

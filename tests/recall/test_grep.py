@@ -102,3 +102,36 @@ def test_an_earlier_search_does_not_stand_above_its_answer(tmp_path: Path) -> No
 
     assert archive.found(asked)[0] == 1
     assert archive.found("marsupials") == [2]
+
+
+@pytest.mark.parametrize("sort", ["relevance", "recency", "hybrid", "time"])
+def test_every_order_pages_through_all_that_is_ranked(tmp_path: Path, sort: str) -> None:
+    """A timeline, too: behind that of the best comes one of the next best."""
+    archive = Archive(tmp_path, *[user(f"the walnut of day {n} was heavy") for n in range(90)])
+
+    page = archive.grep("walnut", limit=13, sort=sort)
+    seen = [hit["store_id"] for hit in page["results"]]
+    while page.get("next_cursor"):
+        page = archive.grep("walnut", limit=13, sort=sort, cursor=page["next_cursor"])
+        seen += [hit["store_id"] for hit in page["results"]]
+
+    assert sorted(seen) == list(range(1, 91))
+
+
+def test_the_end_of_what_is_ranked_says_what_leads_on(tmp_path: Path) -> None:
+    """More match than a search ranks; the pages of a pattern reach the others."""
+    archive = Archive(tmp_path, *[user(f"the walnut of day {n} was heavy") for n in range(260)])
+
+    page = archive.grep("walnut", limit=200)
+    while page.get("next_cursor"):
+        page = archive.grep("walnut", limit=200, cursor=page["next_cursor"])
+    seen: list[int] = []
+    walk = archive.grep("walnut", limit=200, mode="regex")
+    while True:
+        seen += [hit["store_id"] for hit in walk["results"]]
+        if not walk.get("next_cursor"):
+            break
+        walk = archive.grep("walnut", limit=200, mode="regex", cursor=walk["next_cursor"])
+
+    assert "mode=regex pages through all" in " ".join(page["notes"])
+    assert sorted(seen) == list(range(1, 261))
