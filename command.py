@@ -201,7 +201,7 @@ def overview() -> Answer:
 
 
 def _kept_by(verb: Verb) -> str:
-    """What a verb keeps of what it changes, for its help."""
+    """Words on what a verb keeps of what it changes, for its help."""
     if verb.name in _ERASING:
         return ", and makes no backup: it would hold what goes"
     if verb.name in _WITHOUT_BACKUP:

@@ -211,7 +211,7 @@ class LCMEngine(ContextEngine):
         return self.should_compress(facts.rough(messages))
 
     def get_active_compression_failure_cooldown(self, **_: Any) -> dict[str, Any] | None:
-        """While the database cannot be used, automatic compaction waits a little."""
+        """Cooldown of automatic compaction while the database cannot be used; None otherwise."""
         left = 0.0 if self._nearly_full(self.pressure.estimated) else self._cooldown_until - time.monotonic()
         return {"remaining_seconds": left, "reason": "the LCM database cannot be used"} if left > 0 else None
 

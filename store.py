@@ -504,7 +504,7 @@ class MessageStore:
         return self.closings([asked]).get(asked.store_id)
 
     def closings(self, asked: Sequence[Stored]) -> dict[int, int]:
-        """By user's message: the last answer to it before the user spoke again, where they have."""
+        """Last answer to each user's message before the user spoke again, where they have; by store id."""
         places = padded([(head.store_id, head.conversation_id, head.seq) for head in asked], (None, None, None))
         rows = self._db.query(
             f"WITH asked(id, conversation, seq) AS (VALUES {marks(len(places), '(?,?,?)')}) "

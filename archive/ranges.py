@@ -194,7 +194,7 @@ class Archives:
         return {str(state): int(count) for state, count in self._db.query(sql, (conversation_id,))}
 
     def count(self) -> int:
-        """All that were not pruned, in every conversation."""
+        """Number of archives that were not pruned, in every conversation."""
         return int(self._db.query("SELECT count(*) FROM archives WHERE state <> 'pruned'")[0][0])
 
 
@@ -265,7 +265,7 @@ def latest_request(messages: Sequence[Message], entries: Sequence[Entry]) -> int
 
 
 class ArchivedRanges:
-    """One per process and database; holds nothing between calls."""
+    """Archived ranges as requests show them. One per process and database; holds nothing between calls."""
 
     def __init__(self, archives: Archives, store: MessageStore, dag: SummaryDag, scopes: Scopes) -> None:
         self._archives = archives

@@ -96,7 +96,7 @@ class View:
 
 
 class Compactor:
-    """One per process and database; holds nothing between calls."""
+    """Summaries of a backlog, planned, bought and published. One per process and database; holds nothing between calls."""
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ _STATE_SHARE = 0.06  # of the threshold: the block of present state
 
 
 class CompressPass:
-    """One per process and database; holds nothing between calls."""
+    """Compaction of a live list into a smaller one. One per process and database; holds nothing between calls."""
 
     def __init__(
         self,

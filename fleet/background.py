@@ -28,7 +28,7 @@ _SEARCH_S: Final = 2.0
 
 
 class Background:
-    """One per process and database.
+    """Worker that pushes and pulls behind the turns, one per process and database.
 
     ``ready``: may the database be worked with now (it is no stand-in)? ``changed``: called when rows of other hosts came.
     """

@@ -66,7 +66,7 @@ class Verified:
 
 
 class Member:
-    """One per process and database. ``deps``: makes access to the whole of the database, messages as they were said."""
+    """Member of a fleet. ``deps``: makes access to the whole of the database, messages as they were said."""
 
     def __init__(
         self,

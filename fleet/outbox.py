@@ -172,7 +172,7 @@ class Outbox:
             self._db.executemany("DELETE FROM fleet_outbox WHERE n = ?", [(entry.n,) for entry in entries])
 
     def drop_fresh(self, kind: str, numbers: Iterable[int]) -> None:
-        """These rows came from the server."""
+        """Drop the entries of rows that came from the server."""
         with self._db.transaction():
             self._db.executemany(
                 "DELETE FROM fleet_outbox WHERE kind = ? AND id = ? AND fresh", [(kind, number) for number in numbers]

@@ -264,7 +264,7 @@ def _steady(rows: Sequence[Mark]) -> list[float]:
 
 
 def _longest(values: Sequence[float]) -> set[int]:
-    """Which of some values make the longest run of which none is below its predecessor."""
+    """Longest run of values of which none is below its predecessor: their places."""
     ends: list[float] = []
     last: list[int] = []  # which one ends the best run of each length
     back: list[int] = []

@@ -88,7 +88,7 @@ def message(row: Row, parts: Sequence[Row], files: LargeFiles) -> dict[str, Any]
 
 # -- content ---------------------------------------------------------------------------------------------
 def _pieces(part: Row, about: Mapping[str, Any], files: LargeFiles, key: str) -> Iterator[Piece]:
-    """What a part says: texts and pictures. Nothing of thoughts and calls."""
+    """Texts and pictures of a part; nothing of thoughts and calls."""
     if _is(part, "reasoning") or about.get("emptyContentFallback") or _is_call(part, about):
         return
     raw = about.get("raw")
@@ -117,7 +117,7 @@ def _content(pieces: Sequence[Piece]) -> Any:
 
 
 def _whole(name: str, text: str, files: LargeFiles, key: str) -> Iterator[Piece]:
-    """What a reference stands for that is all of a text: a text, or a list of parts."""
+    """Text, or list of parts, for which a reference stands that is all of a text."""
     row = files.facts(name)
     found = files.read(name, key) if row is not None else None
     if row is None or found is None:

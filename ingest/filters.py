@@ -40,7 +40,7 @@ _LEAST_SAVED = 400  # what a placeholder with its description costs: shorter str
 
 
 class WriteFilters:
-    """One per process and database; stateless but for the counters in health."""
+    """Filters of what is stored. One per process and database; stateless but for the counters in health."""
 
     def __init__(
         self, payloads: Payloads, health: Health, *, noise: Noise, redactor: Redactor | None, threshold: int | None,
@@ -83,7 +83,7 @@ class WriteFilters:
         return self._folded(redacted(read, self._redactor))
 
     def _look_out(self, read: Message) -> None:
-        """While redaction is off: tell once that a secret was stored, and how to take it out. Looks at so much of a message."""
+        """Tell once, while redaction is off, that a secret was stored, and how to take it out. Looks at so much of a message."""
         if self._told or read.flags & Flag.OWN_TOOL:
             return
         text = read.stored_json[:_LOOKED_AT].decode("utf-8", "replace")

@@ -67,7 +67,7 @@ class Entries(Sequence[Entry]):
         return Entries(self._shared, min(size, self._size))
 
     def followed_by(self, more: Sequence[Entry]) -> Entries:
-        """These and more. Only a list that has gone on otherwise is copied."""
+        """Entries with more behind them. Only a list that has gone on otherwise is copied."""
         shared = self._shared if self._size == len(self._shared) else self._shared[: self._size]
         shared.extend(more)
         return Entries(shared)
@@ -507,7 +507,7 @@ class Columns:
         return start + size
 
     def replace(self, start: int, other: Columns) -> None:
-        """From this row on comes the other one."""
+        """Put the rows of the other one in the place of those from this row on."""
         for mine, theirs in zip(self.columns(), other.columns(), strict=True):
             mine[start:] = theirs
 

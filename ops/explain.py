@@ -53,7 +53,7 @@ def explain(deps: Access, address: str) -> tuple[Facts, Facts]:
 
 
 def addressed(deps: Access, address: str) -> Row | Node | tuple[Ref, list[int]]:
-    """What has an address: a message, a summary, or a file with the messages that show it. Raises NotFound."""
+    """Message, summary, or file with the messages that show it, behind an address. Raises NotFound."""
     if held := file(deps, address):
         return held
     kind, number = parsed(address)

@@ -43,5 +43,5 @@ def journal(deps: Access, words: Words) -> Answer:
 
 
 def entries(db: Database) -> list[dict[str, Any]]:
-    """All that was noted, oldest first."""
+    """Entries of the journal, oldest first."""
     return [each for _, each in sorted(Meta(db).with_prefix(_DONE).items()) if isinstance(each, dict)]

@@ -54,7 +54,7 @@ def _found(deps: Access, limit: int) -> list[Session]:
 
 
 def _span(first: float, last: float) -> str:
-    """From when to when, the day named once where it is one."""
+    """Span of two times, the day named once where it is one."""
     begin, end = moment(first)[:16], moment(last)[:16]
     return f"{begin} to {end.removeprefix(begin[:11])}"
 

@@ -40,7 +40,7 @@ _SAMPLED: Final = "sampled"  # in ``meta``: the last one
 
 
 class Upkeep:
-    """One per process and database."""
+    """Upkeep of one database, step by step. One per process and database."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ _ROWS: Final = 50  # a step: what is read of files at once, and how long the dat
 
 
 class Collector:
-    """One per process and database; holds nothing between calls."""
+    """Transcript GC: large tool results shrink once they are summarised. Holds nothing between calls."""
 
     def __init__(
         self, db: Database, store: MessageStore, index: MessageIndex, dag: SummaryDag, payloads: Payloads

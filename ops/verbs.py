@@ -22,7 +22,7 @@ from .status import PLUGIN
 
 
 def explain_address(deps: Access, words: Words) -> Answer:
-    """Where a message or summary stands, and what is known of it."""
+    """Place of a message or summary, and what is known of it."""
     address = one(words, "an address such as msg_12 or sum_3")
     found, data = explain.explain(deps, address)
     said = {

@@ -86,7 +86,7 @@ class RequestRewrites:
             )
 
     def replacements(self, session: Session, messages: Messages, transcript: Transcript) -> tuple[Replacement, ...]:
-        """All that the sources want of a list."""
+        """Replacements that the sources want in a list."""
         return tuple(item for source in self._sources for item in source.replacements(session, messages, transcript))
 
     # -- the request ------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class RequestRewrites:
         return state.done.messages
 
     def saving(self, messages: Messages, wanted: Sequence[Replacement]) -> int:
-        """By how much the replacements make a request smaller, as the host estimates."""
+        """Tokens by which the replacements make a request smaller, as the host estimates."""
         before: list[Mapping[str, Any]] = []
         after: list[Mapping[str, Any]] = []
         for item in wanted:

@@ -190,7 +190,7 @@ class Access:
 
     # -- scopes -------------------------------------------------------------------------------------
     def everything(self) -> Scope:
-        """All that this caller may read."""
+        """Scope of all that this caller may read."""
         if self.rights.own and not self.trusted:
             return self.current()
         if self.principal is not None and self.config.archive_scope == "session":

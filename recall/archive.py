@@ -253,7 +253,7 @@ def _free(live: Live, start: int = 0, stop: int | None = None) -> list[tuple[int
 
 
 def _saving(live: Live, first: int, stop: int, archive: Archive) -> int:
-    """By how much the next request gets smaller."""
+    """Tokens by which the next request gets smaller."""
     before = live.messages[first - 1] if first else None
     after = live.messages[stop] if stop < len(live.messages) else None
     mine = context_message.placeholder(before, after, text_of(archive), live.session.nonce)

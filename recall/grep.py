@@ -526,7 +526,7 @@ class Search:
         return {**rows, **self._legible(missing)}
 
     def _legible(self, store_ids: Sequence[int]) -> dict[int, Row]:
-        """One message that is damaged does not hide the others; which it is, the answer says."""
+        """Rows that can be read: a damaged one does not hide the others; which it is, the answer says."""
         rows, damaged = self._caller.store.legible(store_ids)
         self._damaged.update(damaged)
         return {row.store_id: row for row in rows}

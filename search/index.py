@@ -295,7 +295,7 @@ class MessageIndex:
         )
 
     def begun(self) -> tuple[int, list[int]]:
-        """How far a killed rebuild came: (the last message, those before it that could not be read); 0 where none was."""
+        """Progress of a rebuild that was killed: (the last message, those before it that could not be read); 0 where none was."""
         last = self._fts.begun()
         if not last:
             return 0, []

@@ -255,7 +255,7 @@ class Scopes:
         return set(self._ids(_AMONG_NODES, scope, of="n", clause=_NODE_SESSION, ids=json.dumps(list(node_ids))))
 
     def covering(self, store_ids: Iterable[int], scope: Scope) -> dict[int, int]:
-        """By store id: the newest leaf over the message that may be read."""
+        """Newest leaf over each message that may be read, by store id."""
         sql, params = _within(_COVERING, scope, "n", _NODE_SESSION)
         wanted = {**params, "ids": json.dumps(list(store_ids))}
         return {row[0]: row[1] for row in self._db.query(f"{sql} GROUP BY s.store_id", wanted)}
@@ -312,11 +312,11 @@ class Scopes:
         )
 
     def successors(self, store_ids: Sequence[int]) -> dict[int, int]:
-        """By store id: the newest row that revises it."""
+        """Newest row that revises each message, by store id."""
         return {row[0]: row[1] for row in self._db.query(_SUCCESSORS, (json.dumps(list(store_ids)),))}
 
     def better(self, node_ids: Sequence[int]) -> dict[int, int]:
-        """By node id: the newest node that replaces it."""
+        """Newest node that replaces each node, by node id."""
         return {row[0]: row[1] for row in self._db.query(_BETTER, (json.dumps(list(node_ids)),))}
 
     def from_source(self, node_ids: Sequence[int], sources: Sequence[str]) -> set[int]:

@@ -74,7 +74,7 @@ SMALL_FILE_BYTES = 2_000_000
 
 @contextmanager
 def _folder(folder: Path, *, alone: bool) -> Iterator[None]:
-    """Beside other processes that open files there, or ``alone``: none opens one meanwhile. Where the system has such locks.
+    """Lock of a folder beside others that open files there, or ``alone``: none opens one meanwhile. Where there are such locks.
 
     Raises StoreBusy where another keeps it for too long: whoever waits here keeps the threads of a process waiting.
     """
@@ -549,7 +549,7 @@ class Database:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """One of the many transactions of a long work; then others have a turn."""
+        """Transaction that is one of many of a long work; then others have a turn."""
         with self.transaction():
             began = time.monotonic()
             yield

@@ -173,7 +173,7 @@ class SharedSync:
         return self._written
 
     def wait(self, number: int) -> None:
-        """Until this write is on the disk. Raises OSError where the disk refused it."""
+        """Wait until this write is on the disk. Raises OSError where the disk refused it."""
         with self._turn:
             while self._settled < number and self._syncing:
                 self._turn.wait()

@@ -243,7 +243,7 @@ _HEAD_CHARS = 20_000  # of a message, in which its beginning is looked for
 
 
 def _begin(text: str) -> tuple[int, bool]:
-    """Where somebody's words begin, behind what the gateway puts in front of them; is there no other place that could be it?"""
+    """Place at which somebody's words begin behind what the gateway puts in front; is there no other that could be it?"""
     found, sure = _TIME.match(text), True
     at = found.end() if found else 0
     while found := _SENT_NOTE.match(text, at):

@@ -363,7 +363,7 @@ class _Anchors:
         ]
 
     def among(self, raw: bytes, low: bytes, words: bytes, has: Callable[[str], bool]) -> set[str]:
-        """Those that stand in a text. ``words``: its long words; ``has``: does a sign stand in the text in question?"""
+        """Literals that stand in a text. ``words``: its long words; ``has``: does a sign stand in the text in question?"""
         useless = set[str]().union(*(names for needs, names in self._needing if not any(map(has, needs))))
         return (
             _found(low, self._anyhow, useless)
@@ -583,7 +583,7 @@ class Clean(logging.Filter):
 
 
 def keep_clean(redactor: Redactor) -> None:
-    """From now on; a second call replaces what the first asked for."""
+    """Keep secrets out of the log from now on; a second call replaces what the first asked for."""
     logger = logging.getLogger(LOGGER)
     for each in list(logger.filters):
         if type(each).__name__ == Clean.__name__:  # of this module, or of another copy of the plugin in this process

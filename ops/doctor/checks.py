@@ -123,7 +123,7 @@ ACCEPTABLE = ("seals", "links", "ingest_gaps", "payload_files", "backups")
 
 
 def _accepted(deps: Access) -> dict[str, dict[str, float]]:
-    """By check: findings that an operator accepted, and when."""
+    """Findings that an operator accepted, and when, by check."""
     try:
         return {name: each for name, each in Meta(deps.db).with_prefix(ACCEPTED).items() if isinstance(each, dict)}
     except StoreError:

@@ -169,7 +169,7 @@ TOPIC: Final = "retention"
 
 
 class Schedule:
-    """One per process and database. ``access``: to the whole of it; ``give_way``: called between the steps of a round."""
+    """Schedule of the retention rules. ``access``: to the whole of it; ``give_way``: called between the steps of a round."""
 
     def __init__(self, access: Callable[[], Access], leases: Claims, give_way: Callable[[], object]) -> None:
         self._access, self._leases, self._give_way = access, leases, give_way
