@@ -2,9 +2,9 @@
 Times of a question: dates that are typed in it, and events that it counts from ("before the move").
 
 Pure. Reads what is unmistakable (2023-10-13, October 13, 2023, 3 June, July 2023, in August, 2023年10月13日, 10月,
-yesterday, last week, last Wednesday, 3 days ago, im Mai, letzte Woche, vor drei Tagen, 昨天, 上个月, 上周三, le 3 juin, la
-semana pasada, há dois dias, tre giorni fa, в мае, вчера) and nothing else: a wrong guess would push right answers
-down. Days are whole days in UTC with some hours on both sides, for neither the zone of the one who asks nor of the
+yesterday, last week, this month, last Wednesday, 3 days ago, im Mai, letzte Woche, vor drei Tagen, 昨天, 上个月, 上周三, 五月初,
+le 3 juin, la semana pasada, há dois dias, tre giorni fa, в мае, вчера) and nothing else: a wrong guess would push right
+answers down. Days are whole days in UTC with some hours on both sides, for neither the zone of the one who asks nor of the
 one who spoke is known. Which words name an event, and on which side of it the question looks, stands here; when it was, a
 search must tell.
 """
@@ -12,7 +12,7 @@ search must tell.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -78,7 +78,8 @@ _ANY: Final = re.compile(
     "сегодня|назад|"
     r"\b(?:en|em|a|da|depuis|desde|durante|pendant|в|с|за)\s|"
     r"letzt|vorig|vergangen|gestern|heute|\bvor\b|(?:im|seit)\s|周|星期|"
-    r"\d|ago|last|past|previous|today|tonight|morning|yesterday|[天昨前上月年]|(?:in|during|of|since|this)\s"
+    r"\d|ago|last|past|previous|today|tonight|morning|yesterday|[天昨前上月年]|(?:in|during|of|since|this)\s|"
+    r"atrás|\b(?:dies|anfang|ende|mitte|cet?|est[ae]\s|quest|inizio|fine?|metà|início|meados|faz|début|mi-|этой|этом|начал|середин|конц)"
 )
 _MARGIN: Final = timedelta(hours=14)  # the widest zone
 _UNITS: Final = {
@@ -125,8 +126,11 @@ _NUMBERS: Final = {
         for n, name in enumerate(names.split(), 1)
     },
     **{name: n for n, name in enumerate("zwei drei vier fünf sechs sieben acht neun zehn".split(), 2)},
-    **{name: n for n, name in enumerate("一二三四五六七", 1)},
+    **{name: n for n, name in enumerate("一二三四五六七八九", 1)},
 }
+_HAN_NUMBER: Final = re.compile(
+    r"(?<![周期拜])(?:[一二三四五六七八九]?十[一二三四五六七八九]?|[一二三四五六七八九])(?=[天月日号])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +147,14 @@ class When:
     def __bool__(self) -> bool:
         return bool(self.spans)
 
-    @property
-    def days(self) -> str:
-        """The times as days, for people."""
-        if self.named:
-            return self.named
-        whole = [(first + _MARGIN.total_seconds(), last - _MARGIN.total_seconds() - 1) for first, last in self.spans]
-        named = [[datetime.fromtimestamp(at, UTC).date().isoformat() for at in span] for span in whole[-1:]]
+    def days(self, said: Iterable[float]) -> str:
+        """Those of the times at which something was said, as days, for people."""
+        told = [*said]
+        spans = [span for span in self.spans if any(span[0] <= at < span[1] for at in told)]
+        if self.named or not spans:
+            return self.named if spans else ""
+        whole = [(first + _MARGIN.total_seconds(), last - _MARGIN.total_seconds() - 1) for first, last in spans]
+        named = [[datetime.fromtimestamp(at, UTC).date().isoformat() for at in span] for span in whole]
         return ", ".join(first if first == last else f"{first} to {last}" for first, last in named)
 
     def covers(self, seconds: float) -> bool:
@@ -160,7 +165,7 @@ class When:
 def times_in(text: str, now: float) -> When:
     """The times named in a text. ``now`` is what "yesterday" counts from."""
     spans: list[tuple[float, float]] = []
-    left = text.lower()[:_MOST_CHARS]
+    left = _HAN_NUMBER.sub(_in_digits, text.lower()[:_MOST_CHARS])
     if not _ANY.search(left):
         return When()
     for pattern, meaning in _FORMS:
@@ -168,6 +173,20 @@ def times_in(text: str, now: float) -> When:
             spans += meaning(found, now)
         left = pattern.sub(" ", left)
     return When(tuple(dict.fromkeys(spans))[:_MOST_SPANS])
+
+
+def _in_digits(found: re.Match[str]) -> str:
+    """A Chinese number up to 99: 十, 五, 十五, 二十一."""
+    tens, ten, ones = found.group().rpartition("十")
+    return str((_NUMBERS[tens] if tens else 1) * 10 * bool(ten) + (_NUMBERS[ones] if ones else 0))
+
+
+def _this(found: re.Match[str], now: float) -> list[_Span]:
+    """This week, month or year, until today."""
+    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    size = _UNITS[found["unit"]]
+    gone = {7: today.weekday(), 30: today.day - 1}.get(size, today.timetuple().tm_yday - 1)
+    return [_span(today - timedelta(days=gone), today + timedelta(days=1))]
 
 
 def _date(found: re.Match[str], now: float) -> list[_Span]:
@@ -223,9 +242,10 @@ def _weekday(found: re.Match[str], now: float) -> list[_Span]:
     """The last Wednesday before today; in Chinese that of the week before."""
     parts = found.groupdict()
     today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    if parts.get("chinese"):
-        day = today - timedelta(days=today.weekday() + 7 - _WEEKDAYS[parts["chinese"]])
-        return [_span(day, day + timedelta(days=2 if parts["chinese"] == "末" else 1))]
+    chinese = "末" if parts.get("weekend") else parts.get("chinese")
+    if chinese:
+        day = today - timedelta(days=today.weekday() + 7 - _WEEKDAYS[chinese])
+        return [_span(day, day + timedelta(days=2 if chinese == "末" else 1))]
     name = parts["weekday"] or ""
     named = (names.split().index(name) for names in _NAMED_WEEKDAYS if name in names.split())
     wanted = next(named, _WEEKDAYS.get(name[:4], _WEEKDAYS.get(name[:3], 0)))
@@ -247,6 +267,15 @@ _WEEKDAYS_LATIN: Final = "|".join(name for names in _NAMED_WEEKDAYS for name in 
 _LAST: Final = r"(?:derni[eè]re?|pass[eé]e?|pasad[ao]|passad[ao]|scors[ao]|passat[ao])"
 _UNIT: Final = "jour|semaine|mois|an|année|día|dia|semana|mes|mês|año|ano|giorno|settimana|mese|anno"
 
+_WEEKEND: Final = (
+    r"\b(?P<weekend>(?:last|past)\s+weekend|(?:letzte[ns]?|vorige[ns]?)\s+wochenende|week-?end\s+(?:dernier|passé)|"
+    r"fi[nm]\s+de\s+semana\s+pass?ado|scorso\s+fine\s+settimana|fine\s+settimana\s+scorso|прошлы[ех]\s+выходны[ех])\b"
+)
+_THIS: Final = (
+    r"\b(?:this|diese[nmrs]?|cet(?:te)?|ce|est[ae]|questa|questo|quest['’]|этой|этом)\s*"
+    rf"(?P<unit>week|month|year|woche|monat|jahr|{_UNIT}|неделе|месяце|году)\b"
+)
+
 _Meaning = Callable[[re.Match[str], float], list[_Span]]
 _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
     (re.compile(pattern), meaning)
@@ -266,15 +295,16 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         (rf"\b{_DAY}\.\s*{_MONTH_DE}", _date),
         (rf"\b{_MONTH_DE}\s+{_YEAR}\b", _date),
         (rf"\b(?:im|seit)\s+(?:(?:letzten|vergangenen|vorigen)\s+)?(?:anfang\s+|ende\s+|mitte\s+)?{_MONTH_DE}", _date),
-        (rf"\b(?:in|during|of)\s+{_YEAR}\b", _date),
-        (rf"(?:在|于){_YEAR}\s*年", _date),
+        (rf"\b(?:anfang|ende|mitte)\s+{_MONTH_DE}", _date),
+        (rf"\b(?:in|during|of|en|em|nel|в)\s+{_YEAR}\b", _date),
+        (rf"{_YEAR}\s*年", _date),
         (rf"\b{_DAY}(?:er|º|°)?\s+(?:de\s+|d['’])?{_ANY_MONTH}(?:\s+(?:de\s+|del\s+)?{_YEAR})?", _date),
         (rf"\b{_ANY_MONTH}\s+(?:de\s+|del\s+)?{_YEAR}\b", _date),
-        (rf"\b(?:en|depuis|pendant)\s+{_month_of('fr')}", _date),
-        (rf"\b(?:en|desde|durante)\s+{_month_of('es')}", _date),
-        (rf"\b(?:em|desde|durante)\s+{_month_of('pt')}", _date),
-        (rf"\b(?:a|in|da)\s+{_month_of('it')}", _date),
-        (rf"\b(?:в|с|за)\s+{_month_of('ru', 'ru ')}", _date),
+        (rf"\b(?:(?:en|depuis|pendant|début|fin)\s+|mi-){_month_of('fr')}", _date),
+        (rf"\b(?:en|desde|durante|(?:principios|mediados|finales)\s+de)\s+{_month_of('es')}", _date),
+        (rf"\b(?:em|desde|durante|(?:início|meados|fim|final)\s+de)\s+{_month_of('pt')}", _date),
+        (rf"\b(?:a|in|da|(?:inizio|metà|fine)(?:\s+di)?)\s+{_month_of('it')}", _date),
+        (rf"\b(?:в|с|за|начал[еу]|середин[еу]|конц[еу])\s+{_month_of('ru', 'ru ')}", _date),
         (
             rf"(?<!\w)(?P<word>{'|'.join(sorted((w for w in _SINGLE if w < '一'), key=len, reverse=True))})(?!\w)",
             _days_back,
@@ -282,6 +312,9 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         (r"\b(?P<word>today|tonight|this morning|yesterday|last night)\b", _days_back),
         (r"\b(?P<word>heute|gestern|vorgestern)\b", _days_back),
         (r"(?P<word>今天|今晚|昨天|昨晚|前天)", _days_back),
+        (_WEEKEND, _weekday),
+        (_THIS, _this),
+        (r"(?:这(?:一)?个?|(?<!日)本|今)(?P<unit>周|星期|月|年)", _this),
         (rf"\b(?:last|past|previous|letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?)\s+{_WEEKDAY}", _weekday),
         (r"上(?:个)?(?:周|星期|礼拜)(?P<chinese>[一二三四五六日天末])", _weekday),
         (rf"\b(?P<weekday>{_WEEKDAYS_LATIN})\s+{_LAST}(?!\w)", _weekday),
@@ -289,8 +322,8 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         (rf"\b(?P<unit>{_UNIT})\s+{_LAST}(?!\w)", _days_back),
         (rf"\bscors[ao]\s+(?P<unit>{_UNIT})\b", _days_back),
         (r"\bпрошл(?:ой|ом)\s+(?P<unit>неделе|месяце|году)\b", _days_back),
-        (rf"\b(?:il\s+y\s+a|hace|há)\s+{_COUNT}\s+(?P<unit>(?:{_UNIT})s?|meses)\b", _days_back),
-        (rf"\b{_COUNT}\s+(?P<unit>{_UNIT}|giorni|settimane|mesi|anni)\s+fa\b", _days_back),
+        (rf"\b(?:il\s+y\s+a|hace|há|faz)\s+{_COUNT}\s+(?P<unit>(?:{_UNIT})s?|meses)\b", _days_back),
+        (rf"\b{_COUNT}\s+(?P<unit>(?:{_UNIT})s?|meses|giorni|settimane|mesi|anni)\s+(?:fa|atrás)\b", _days_back),
         (rf"\b{_COUNT}\s+(?P<unit>день|дня|дней|недели|недель|месяца|месяцев|года|лет)\s+назад\b", _days_back),
         (r"\b(?P<unit>неделю|месяц|год)\s+(?P<ago>назад)\b", _days_back),
         (rf"\bvor\s+{_COUNT}\s+(?P<unit>tag(?:en)?|wochen?|monat(?:en)?|jahr(?:en)?)\b", _days_back),
@@ -298,7 +331,8 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         (rf"\b{_COUNT}\s+(?P<unit>days?|weeks?|months?|years?)\s+ago\b", _days_back),
         (r"\b(?:last|past|previous)\s+(?P<unit>week|month|year)\b", _days_back),
         (r"(?P<count>\d{1,3}|[一两二三四五六七])\s*(?:个)?(?P<unit>天|周|星期|月|年)(?:之?前)", _days_back),
-        (r"上(?:一)?个?(?P<unit>周|星期|月)", _days_back),
+        (r"(?:上(?:一)?个?|去(?=年))(?P<unit>周|星期|月|年)", _days_back),
+        (r"(?P<month>\d{1,2})\s*月", _date),
     )
 )
 

@@ -457,9 +457,9 @@ class MessageIndex:
         if pool.cut and plan.loose:
             rows = self._fts.match(plan.loose, during(where, when), DATED, plan=plan)
             pool.add_rows("any", rows, best=pool.top, limit=CANDIDATES)
-        if any(when.covers(found.place.at) for found in pool.found.values()):
+        if days := when.days(found.place.at for found in pool.found.values()):
             pool.notes.append(
-                f"messages of the time that the query names ({when.days}) come first; time_from and time_to insist on it"
+                f"messages of the time that the query names ({days}) come first; time_from and time_to insist on it"
             )
 
     def _fall_back(self, pool: Pool, query: Query, plan: Plan, where: Where, texts: Texts | None, limit: int) -> None:

@@ -24,6 +24,34 @@ def at(day: str) -> float:
     [
         ("What broke on 2023-10-13?", "2023-10-13", "2023-10-16"),
         ("what did she show on October 13, 2023", "2023-10-13", "2023-11-13"),
+        ("what did we plan this week", "2026-03-16", "2026-03-12"),
+        ("diesen Monat", "2026-03-02", "2026-02-20"),
+        ("cette année", "2026-01-10", "2025-12-20"),
+        ("este año", "2026-01-10", "2025-12-20"),
+        ("esta semana", "2026-03-16", "2026-03-12"),
+        ("questo mese", "2026-03-02", "2026-02-20"),
+        ("на этой неделе", "2026-03-16", "2026-03-12"),
+        ("本月的计划", "2026-03-02", "2026-02-20"),
+        ("last weekend", "2026-03-14", "2026-03-18"),
+        ("letztes Wochenende", "2026-03-14", "2026-03-18"),
+        ("el fin de semana pasado", "2026-03-14", "2026-03-18"),
+        ("no fim de semana passado", "2026-03-14", "2026-03-18"),
+        ("в прошлые выходные", "2026-03-14", "2026-03-18"),
+        ("en 2024", "2024-07-01", "2025-07-01"),
+        ("в 2024 году", "2024-07-01", "2025-07-01"),
+        ("2024年的旅行", "2024-07-01", "2025-07-01"),
+        ("Anfang Mai", "2025-05-03", "2025-07-02"),
+        ("début mai", "2025-05-03", "2025-07-02"),
+        ("a principios de mayo", "2025-05-03", "2025-07-02"),
+        ("no início de maio", "2025-05-03", "2025-07-02"),
+        ("all'inizio di maggio", "2025-05-03", "2025-07-02"),
+        ("в начале мая", "2025-05-03", "2025-07-02"),
+        ("五月三日的会议", "2025-05-03", "2025-06-03"),
+        ("十二月二十一号", "2025-12-21", "2025-12-02"),
+        ("五月的会议", "2025-05-15", "2025-07-02"),
+        ("十天前", "2026-03-08", "2026-03-17"),
+        ("去年买的车", "2025-06-01", "2023-06-01"),
+        ("duas semanas atrás", "2026-03-04", "2026-03-17"),
         ("What happened on 3 June, 2023?", "2023-06-03", "2023-06-06"),
         ("the 3rd of June 2023", "2023-06-03", "2023-06-06"),
         ("Which class in December 2023?", "2023-12-31", "2024-02-01"),
@@ -150,6 +178,14 @@ def test_the_answer_says_which_time_it_read(tmp_path: Path) -> None:
     archive.say(user("the deployment failed"), at=at("2025-06-03"))
 
     assert "2025-06-03" in " ".join(archive.grep("Why did the deployment fail on 3 June 2025?")["notes"])
+
+
+def test_of_a_month_without_its_year_those_are_told_that_were_meant(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+    archive.say(user("the deployment failed"), at=at("2025-06-03"))
+
+    notes = " ".join(archive.grep("Why did the deployment fail in June?")["notes"])
+    assert "(2025-06-01 to 2025-06-30)" in notes
 
 
 def test_a_timeline_has_a_line_for_each_day(tmp_path: Path) -> None:
