@@ -275,7 +275,7 @@ def exchange(deps: Access, done: Adoption) -> None:
 
 def _refuse_damaged(path: Path, progress: Progress) -> None:
     progress("checking the original", 0, 0)
-    if problems := files.quick_check(path):
+    if problems := files.quick_check(path, progress):
         raise StoreCorrupt(
             f"{path} is damaged ({problems[0]}); save what can be saved of it first, then adopt the copy"
         )

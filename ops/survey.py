@@ -69,7 +69,8 @@ def readable(table: str, row: Mapping[str, Any]) -> bool:
 
 def damages(db: Database, progress: Progress = silent) -> tuple[str, ...]:
     """Faults of a file, by SQLite's own check and by reading every message."""
-    return quick_check(db.path) or tuple(f"msg_{each} holds garbage" for each in Survey(db).unreadable(progress))
+    found = quick_check(db.path, progress)
+    return found or tuple(f"msg_{each} holds garbage" for each in Survey(db).unreadable(progress))
 
 
 def unsound(db: Database, progress: Progress = silent) -> tuple[str, ...]:

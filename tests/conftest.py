@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import ipaddress
 import os
 import socket
@@ -28,6 +29,7 @@ def pytest_configure() -> None:
     if not link.is_symlink():
         link.parent.mkdir(exist_ok=True)
         link.symlink_to("..", target_is_directory=True)
+        importlib.invalidate_caches()  # the folder was missing when Python looked into it
 
 
 @pytest.fixture(autouse=True)

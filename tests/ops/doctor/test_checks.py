@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -233,7 +234,7 @@ def test_a_refused_file_is_explained(
 
 
 def test_the_long_checks_of_a_deep_look_say_how_far_they_are(tmp_path: Path) -> None:
-    """Message by message and row by row, up to the last, not only check by check."""
+    """Page by page, message by message and row by row, up to the last, not only check by check."""
     steps: dict[str, list[tuple[int, int]]] = {}
     doctor(
         healthy(tmp_path).deps(),
@@ -241,9 +242,24 @@ def test_the_long_checks_of_a_deep_look_say_how_far_they_are(tmp_path: Path) -> 
         progress=lambda what, done, total: steps.setdefault(what, []).append((done, total)),
     )
 
-    for what in ("reading messages", "comparing with seals"):
+    for what in ("checking the file", "reading messages", "comparing with seals"):
         done, total = steps[what][-1]
         assert done == total > 0, (what, steps[what])
+
+
+def test_a_check_of_the_file_that_is_stopped_leaves_nothing_running(tmp_path: Path) -> None:
+    """Ctrl-C does not wait until SQLite is through, and no thread reads on."""
+    world = healthy(tmp_path)
+    before = threading.active_count()
+
+    def stop(what: str, *_: int) -> None:
+        if what == "checking the file":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        doctor(world.deps(), deep=True, progress=stop)
+
+    assert threading.active_count() == before
 
 
 def test_a_small_file_is_checked_by_sqlite_each_time(tmp_path: Path) -> None:
