@@ -3,6 +3,7 @@
 How long does an operator's command stand in the way of a turn, in an archive of 200,000 messages?
 
     python benchmarks/beside.py [--messages 200000] [--quick] [--json FILE] [--where FOLDER] [--only "backup,redact preview"]
+                                [--database FILE]   of a million messages, as million.py leaves it; a copy is used
 
 The command runs in a thread of the process that the agent runs in, the worst place for it. Two things are measured while it does:
 how long it held what a turn needs (the writer, or the connection of short reads), as time on the clock and as time of the
@@ -12,6 +13,7 @@ the clock longer and the processor's time not. The verdict is of the processor's
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import sys
 import tempfile
@@ -34,8 +36,12 @@ LOOKING = (
     "redact preview", "retention", "search river17 bridge4", "sessions", "exam", "backup", "backup drill", "restore latest",
     "export all",
 )  # fmt: skip
-PURGED = "purge session 20260101_00005000_bench apply"
-CHANGING = ("doctor clean apply", "doctor repair apply", "redact apply", PURGED, "retention apply")
+CHANGING = (
+    "doctor clean apply", "doctor repair apply", "redact apply", "purge session NAME apply", "retention apply",
+    "rotate apply --session NAME", "doctor source apply", "restore latest apply",
+)  # fmt: skip
+#: Sessions that a verb names: of operators.py, and of million.py.
+NAMES = ("20260101_00005000_bench", "20240101_000001_million")
 LOCKS = ("_write_lock", "_read_lock")
 LIMIT_MS = 50.0
 EVERY_S = 0.005
@@ -150,19 +156,23 @@ def main() -> int:
     parser = kit.arguments(__doc__ or "")
     parser.add_argument("--messages", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--database", type=Path)
     args = parser.parse_args()
     count = args.messages or (20_000 if args.quick else 200_000)
     report = Report("beside", f"operators' commands beside a turn, {count:,} messages", args.quick)
     with home(
         args.where or Path(tempfile.gettempdir()),
-        ignore_session_patterns="*00015000*",
+        ignore_session_patterns="*00015000*,20240101_00003*_million",
         doctor_clean_apply_enabled="true",
-        retention="*00010000*:1d=purge",
+        retention="*00010000*:1d=purge,20240101_000002_million:1d=purge",
     ) as folder:
         (folder / "config.yaml").write_text("context:\n  engine: lcm\n", encoding="utf-8")
         operator = Operator()
-        fill(operator.runtime, count)
-        operator.runtime.save_states()
+        if args.database:
+            shutil.copyfile(args.database, folder / "lcm.db")
+        else:
+            fill(operator.runtime, count)
+            operator.runtime.save_states()
         with operator.runtime.db.transaction():  # the policy of retention is about old sessions
             operator.runtime.db.execute("UPDATE sessions SET started_at = 1.7e9")
         wanted = [word.strip() for word in args.only.split(",") if word.strip()] or [*LOOKING, *CHANGING]
@@ -182,10 +192,10 @@ def main() -> int:
             ]
         )
         for words in wanted:
-            if words == "doctor repair apply":
-                _break(operator.runtime)
-            elif words == "redact apply":
-                _tell_secrets(operator.runtime)
+            if words in _BEFORE:
+                _BEFORE[words](operator.runtime)
+            name = NAMES[bool(args.database)]
+            words = words.replace("NAME", name)
             figures, place = beside(operator.runtime, lambda words=words: operator.does(words))  # type: ignore[misc]
             rows.append([words, *figures])
             print(f"{rows[-1]} {place}", file=sys.stderr, flush=True)
@@ -225,6 +235,15 @@ def _tell_secrets(runtime: Any) -> None:
     rows = [NewRow(content.read_message(each), None, None, 0) for each in said]
     session = runtime.session("20260102_secrets")
     runtime.store.append(session.conversation_id, "20260102_secrets", 0, rows, source="cli", now=1.7e9)
+
+
+def _blank(runtime: Any) -> None:
+    """Messages without a source, as an early release left them."""
+    with runtime.db.transaction():
+        runtime.db.execute("UPDATE messages SET source = '' WHERE store_id % 10 = 0 AND store_id <= 500000")
+
+
+_BEFORE = {"doctor repair apply": _break, "redact apply": _tell_secrets, "doctor source apply": _blank}
 
 
 if __name__ == "__main__":

@@ -170,20 +170,27 @@ def _counted(messages: int, nodes: int) -> list[tuple[str, Params]]:
 
 
 # -- sources ---------------------------------------------------------------------------------------------
+_BLANK = "trim(source) = ''"
+_FILL = f"UPDATE messages SET source = 'unknown' WHERE {_BLANK}"
+
+
 def blank_sources(deps: Access) -> int:
     """Messages whose source is blank."""
-    return int(deps.db.query("SELECT count(*) FROM messages WHERE trim(source) = ''")[0][0])
+    return int(deps.db.query(f"SELECT count(*) FROM messages WHERE {_BLANK}")[0][0])
 
 
 def fill_sources(deps: Access, progress: Progress = silent) -> tuple[int, Path | None]:
     """Write ``unknown`` where the source is blank, after a backup; how many, and the backup."""
-    count = blank_sources(deps)
-    if not count:
+    blank = [row[0] for row in deps.db.query(f"SELECT store_id FROM messages WHERE {_BLANK}")]
+    if not blank:
         return 0, None
     made = backup.back_up(deps, progress)
-    with deps.db.transaction():
-        deps.db.execute("UPDATE messages SET source = 'unknown' WHERE trim(source) = ''")
-    return count, made.path
+    for at in range(0, len(blank), _AT_ONCE):
+        progress("writing sources", at, len(blank))
+        part = json.dumps(blank[at : at + _AT_ONCE])
+        with deps.db.part():
+            deps.db.execute(f"{_FILL} AND store_id IN (SELECT value FROM json_each(?))", (part,))
+    return len(blank), made.path
 
 
 # -- retention -------------------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ def _chosen(deps: Access, asked: Selection, progress: Progress) -> list[int]:
 def _matching(deps: Access, ids: Sequence[int], needle: str, progress: Progress) -> Iterator[int]:
     """Messages that hold a text anywhere: in what was said, in arguments, in files. A damaged one says nothing."""
     forms, done = proof.forms_of([needle]), 0
-    for part in _parts(ids):
+    for part in parts(ids):
         for row in deps.store.legible(part)[0]:
             said = content.encode(deps.payloads.whole(row).stored_json)[0].casefold()
             if any(form in said for form in forms):
@@ -214,7 +214,7 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent, others: O
     there = planned.there
     if not planned.rows and not unfinished and not (there and there.messages):
         return done
-    for part in _parts(planned.rows):
+    for part in parts(planned.rows):
         done.digests |= {store_id: head.digest.hex() for store_id, head in deps.store.heads_of(part).items()}
         for row in deps.store.legible(part)[0]:
             evidence.note(deps.payloads.whole(row))
@@ -268,11 +268,12 @@ def renewed(deps: Access, most_bytes: float) -> bool:
 def stored_rows(deps: Access, ids: Sequence[int]) -> Iterator[Row]:
     """Messages as they are stored, files as placeholders; damaged ones are left out."""
     store = MessageStore(deps.db, deps.index, deps.store.blocks)
-    for part in _parts(ids):
+    for part in parts(ids):
         yield from store.legible(part)[0]
 
 
-def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+def parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    """As many of these at a time as one transaction rewrites."""
     for at in range(0, len(ids), _AT_ONCE):
         yield ids[at : at + _AT_ONCE]
 
@@ -287,7 +288,7 @@ def empty(deps: Access, rows: Sequence[int], *, summaries: bool = True, progress
     shas: set[str] = set()
     done = 0
     with deps.db.secure():
-        for part in _parts(rows):
+        for part in parts(rows):
             with deps.db.part():
                 for (node_id,) in deps.db.fetch(_ABOVE, (json.dumps(part),)):
                     if (made := texts.pop(node_id, None)) is not None:

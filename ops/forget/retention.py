@@ -118,28 +118,36 @@ def apply(deps: Access, progress: Progress = silent, *, renew: bool = True) -> R
         settle(deps.db, found)
         return planned
     planned.backup = backup.back_up(deps, progress).path
-    for n, share in enumerate(planned.shares):
+    done, total = 0, sum(len(share.rows) for share in planned.shares)
+    for share in planned.shares:
+        told = partial(_told, progress, done, total)
         if share.due.step == "payloads":
-            _drop_payloads(deps, share.rows)
+            _drop_payloads(deps, share.rows, told)
         else:
-            purge.empty(deps, share.rows, summaries=share.due.step == "purge")
-        progress("removing", n + 1, len(planned.shares))
+            purge.empty(deps, share.rows, summaries=share.due.step == "purge", progress=told)
+        done += len(share.rows)
     if renew:
         purge.sweep(deps, progress)
     settle(deps.db, found)
     return planned
 
 
-def _drop_payloads(deps: Access, rows: Sequence[int]) -> None:
-    """A line stands where the encoded bytes were; texts in files stay."""
-    with deps.db.transaction():
-        before = [*purge.stored_rows(deps, rows)]
-        shown = deps.payloads.shown_in(before)
-        changed = [_without(row.head, row.stored_json) for row in before]
-        deps.store.rewrite(changed)
-        kept = {ref.sha for _, m in changed for _, _, ref in blobs.refs(m.stored_json.decode("utf-8", "replace"))}
-        others = partial(_others, deps, frozenset(rows))
-        shas = deps.payloads.let_go(shown - kept, others)
+def _told(progress: Progress, before: int, total: int, _what: str, done: int, _of: int) -> None:
+    progress("removing", before + done, total)
+
+
+def _drop_payloads(deps: Access, rows: Sequence[int], progress: Progress) -> None:
+    """A line stands where the encoded bytes were; texts in files stay. Some rows a transaction, so that nobody waits."""
+    shas: set[str] = set()
+    for n, part in enumerate(purge.parts(rows)):
+        progress("removing", n * len(part), len(rows))
+        with deps.db.part():
+            before = [*purge.stored_rows(deps, part)]
+            shown = deps.payloads.shown_in(before)
+            changed = [_without(row.head, row.stored_json) for row in before]
+            deps.store.rewrite(changed)
+            kept = {ref.sha for _, m in changed for _, _, ref in blobs.refs(m.stored_json.decode("utf-8", "replace"))}
+            shas |= deps.payloads.let_go(shown - kept, partial(_others, deps, frozenset(part)))
     deps.payloads.remove(shas)
 
 

@@ -592,6 +592,25 @@ def test_blank_sources_become_unknown(world: Home) -> None:
     assert world.runtime.store.heads_of([1])[1].source == "unknown"
 
 
+def test_others_store_while_sources_are_written(world: Home) -> None:
+    """Some rows in a transaction; killed, what was written stays and the same command writes the rest."""
+    world.say(*(f"message {n}" for n in range(600)), session="s9")
+    world.raw("UPDATE messages SET source = ' '")
+    total = clean.blank_sources(world.deps())
+    left: list[int] = []
+
+    def looks(what: str, _done: int, _total: int) -> None:
+        if what == "writing sources":
+            left.append(clean.blank_sources(world.deps()))
+        if len(left) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        clean.fill_sources(world.deps(), looks)
+    assert left == [total, total - 250]
+    assert clean.fill_sources(world.deps())[0] == total - 250
+
+
 # -- dissolve --------------------------------------------------------------------------------------------
 def test_dissolving_is_an_order_that_can_be_taken_back(world: Home) -> None:
     """Nothing is deleted."""

@@ -17,10 +17,11 @@ from hermes_lcm.command import OK, REFUSED
 from hermes_lcm.config import load
 from hermes_lcm.errors import StoreError
 from hermes_lcm.ops import backup
-from hermes_lcm.ops.forget.retention import Schedule
+from hermes_lcm.ops.forget.retention import Schedule, apply
 from hermes_lcm.ops.retention import note_round
 from hermes_lcm.records import Flag
 from hermes_lcm.storage import files
+from hermes_lcm.storage.connection import Database
 
 DAY_S = 86_400.0
 POLICY = "cron:30d=purge,subagent:14d=purge,telegram:30=summaries,telegram:10d=payloads"
@@ -100,6 +101,33 @@ def test_texts_go_and_summaries_stay(world):
     assert purged == [(1,), (2,), (3,), (4,), (5,), (6,)]
     assert (world.runtime.dag.node(1), world.runtime.store.text(7)) == (summary, "unsummarised")
     assert world.runtime.store.text(8) == "mine"
+
+
+def test_others_store_while_payloads_are_removed(tmp_path):
+    """Of a session of many pictures, some in a transaction; the bar tells how many."""
+    home = Home(tmp_path / "home", retention="telegram:10d=payloads")
+    home.runtime.announce("tg", platform="telegram", owner="telegram:7")
+    said = chat()
+    for n in range(120):
+        image = base64.b64encode(random.Random(n).randbytes(3000)).decode()
+        said = said.user([{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}}]).says("nice")
+    home.runtime.ingest_list("tg", said, source="telegram")
+    age(home, 12)
+    other = Database(home.path, busy_ms=0)
+    changed: list[int] = []
+
+    def stores(what: str, _done: int, total: int) -> None:
+        if what == "removing" and total == 120:
+            with other.transaction():  # waits for nobody
+                changed.append(other.fetch(f"SELECT count(*) FROM messages WHERE flags & {Flag.EXTERNALISED}")[0][0])
+
+    apply(home.deps(None), stores)
+    left = other.query(f"SELECT count(*) FROM messages WHERE flags & {Flag.EXTERNALISED}")
+    other.close()
+    home.close()
+
+    assert changed == [120, 70, 20]
+    assert (left, [*home.runtime.payloads.folder.rglob("*.z")]) == ([(0,)], [])
 
 
 def test_payloads_go_first_and_texts_stay(world):
