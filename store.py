@@ -32,7 +32,7 @@ from .search.index import MessageIndex
 from .session import ID_OF, KEY_OF, Cut
 from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, Packer, unreadable
 from .storage.connection import Database, marks, padded
-from .storage.meta import ADD, FORGET_MADE, REWRITTEN
+from .storage.meta import ADD, FORGET_MADE, INDEXED_STILL, REWRITTEN
 from .storage.packing import Stored as Packed
 from .storage.packing import pack, read_json
 from .text import blobs, content
@@ -295,6 +295,7 @@ class MessageStore:
             )
             for conversation in {head.conversation_id for head, _ in rows}:
                 self._db.execute(ADD, (1, f"{REWRITTEN}{conversation}"))
+            self._db.execute(ADD, (len(rows), INDEXED_STILL))
             self._db.execute(FORGET_MADE)
         self._ends.clear()
 

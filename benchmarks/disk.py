@@ -9,6 +9,9 @@ table with the same messages. Text: everything of a message that a search should
 messages as the host hands them over. Everything in the home counts that is the plugin's, as it lies there when the session has
 ended: the database, its log, payload files. Beside it, the largest the log was between turns while the session ran.
 Real tool transcripts where there are any, each by itself and all together in one database, as in a home.
+
+Then sessions of five messages, as a scheduler makes them, and which table or index takes how much: what a session costs beside
+its messages is nothing in a long one.
 """
 
 from __future__ import annotations
@@ -25,6 +28,20 @@ from driving import Agent, hook
 from kit import Bare, Chat, InstantModel, Report, Talk, home, text_of
 from lookup import index_bytes
 
+SHORT = 5  # messages of a short session
+SHORT_LIMIT = 1.6
+#: Tables and indexes by what they are for.
+PARTS = {
+    "stored JSON": ("blocks",),
+    "search index": ("message_index", "message_index_data", "message_index_idx", "message_index_docsize", "message_index_config"),
+    "columns of messages": ("messages",),
+    "indexes of messages": ("sqlite_autoindex_messages_1", "messages_by_session"),
+    "sessions and conversations": (
+        "sessions", "sqlite_autoindex_sessions_1", "sessions_by_conversation",
+        "conversations", "sqlite_autoindex_conversations_1",
+    ),
+    "seals": ("seals",),
+}  # fmt: skip
 TOOL_HEAVY = ("tau-bench", "swe-agent", "pi-sessions", "hermes-session")
 
 
@@ -96,6 +113,34 @@ def measure(chat: list[Chat], where: Path) -> dict[str, int]:
     return out
 
 
+def short_sessions(count: int, where: Path) -> tuple[list[list[object]], float]:
+    """Sessions of five messages in one file: (bytes per session by part, of it unused; bytes of the file per byte of text)."""
+    talk, text = Talk(5), 0
+    with home(where):
+        agent = Agent("20260101_000000_none")
+        for n in range(count):
+            said = [{"role": "assistant" if k % 2 else "user", "content": talk.prose(230)} for k in range(SHORT)]
+            text += sum(len(text_of(m).encode()) for m in said)
+            agent.engine.on_session_start(f"cron_{n:06d}", platform="cron")
+            hook("pre_api_request", f"cron_{n:06d}", said)
+            hook("on_session_finalize", f"cron_{n:06d}", [], reason="exit")
+        agent.runtime.upkeep.between_turns()
+        path = Path(agent.runtime.path)
+        agent.close()
+        with sqlite3.connect(path) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            sizes = {
+                row[0]: row[1:] for row in db.execute("SELECT name, sum(pgsize), sum(unused) FROM dbstat GROUP BY name")
+            }
+        db.close()
+        whole = _size(path)
+    rows: list[list[object]] = [["the texts", round(text / count), "", 1.0]]
+    for part, names in {**PARTS, "the rest": tuple(sizes.keys() - {n for of in PARTS.values() for n in of})}.items():
+        taken, unused = (sum(sizes.get(name, (0, 0))[at] for name in names) for at in (0, 1))
+        rows.append([part, round(taken / count, 1), round(unused / count, 1), round(taken / text, 3)])
+    return rows, whole / text
+
+
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
@@ -134,6 +179,15 @@ def main() -> int:
         "messages: whole dicts as they came, compressed; the rest of the file is columns, B-trees and free space;\n"
         "short messages are indexed together with the end of the message before them, Chinese as pairs of characters",
     )  # fmt: skip
+    count = 400 if args.quick else 2000
+    parts, ratio = short_sessions(count, where)
+    report.table(
+        f"{count:,} sessions of {SHORT} messages", ("", "bytes per session", "of it unused", "per byte of text"), parts,
+        "A block holds messages of one session, so that it goes with its session, and its page has room for no second one;\n"
+        "so few messages repeat too little to be compressed well, and words of the index are no smaller than elsewhere:\n"
+        "these two alone take what all was to take. What is a session's own (its row, its conversation, its seals) is the rest.",
+    )  # fmt: skip
+    report.budget(f"{count:,} sessions of {SHORT} messages: bytes per byte of text", ratio, SHORT_LIMIT)
     return report.finish(args.json)
 
 

@@ -327,8 +327,8 @@ class MessageIndex:
         return [*problems, *(self._fts.damage() if deep else [])]
 
     def removed(self, *, deep: bool = False) -> int:
-        """Number of messages that are gone and left their words in the index, as it was noted; ``deep`` counts."""
-        return int(self._db.query(_GONE)[0][0] if deep else self._meta.value(INDEXED_STILL) or 0)
+        """Number of messages that are gone and left their words in the index, as it was noted; ``deep`` also counts."""
+        return max(int(self._meta.value(INDEXED_STILL) or 0), int(self._db.query(_GONE)[0][0]) if deep else 0)
 
     # -- searching ----------------------------------------------------------------------------------
     def search(

@@ -30,7 +30,7 @@ COUNT_REMOVED = tuple(
     "WHERE true ON CONFLICT(key) DO UPDATE SET value = excluded.value"
     for table in ("messages", "nodes")
 )
-#: How many messages were removed since the search index was made: it holds their words until it is made anew.
+#: How many messages were removed or rewritten since the search index was made: it holds their words until it is made anew.
 INDEXED_STILL = "index_removed"
 #: Answers of a model to a question that is put to many messages, until all were asked.
 ANSWERS = "mapped:"

@@ -117,6 +117,8 @@ def clean(deps: Access, progress: Progress = silent) -> Cleaning:
         raise BadRequest("removing sessions is switched off; LCM_DOCTOR_CLEAN_APPLY_ENABLED=true permits it")
     found = candidates(deps)
     if not found.junk:
+        if deps.index.removed():  # killed before that
+            reindex(deps, progress)
         return found
     made = backup.back_up(deps, progress)
     removed = sum(each.messages for each in found.junk)

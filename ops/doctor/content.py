@@ -47,7 +47,7 @@ def index_damage(deps: Access, *, deep: bool) -> list[str]:
 def left_words(deps: Access, *, deep: bool) -> list[str]:
     """Words that only building the index anew removes."""
     gone = deps.index.removed(deep=deep)
-    return [f"removed messages whose words are still in the search index: {gone:,}"] if gone else []
+    return [f"removed or rewritten messages whose words are still in the search index: {gone:,}"] if gone else []
 
 
 def _unreadable(deps: Access) -> list[str]:

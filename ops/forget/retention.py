@@ -110,14 +110,12 @@ def _payloads(deps: Access, rows: Sequence[int]) -> tuple[list[int], int]:
 def apply(deps: Access, progress: Progress = silent, *, renew: bool = True) -> Retention:
     """Carry the policy out, after a backup. Killed, the next one goes on: what is done is no longer due.
 
-    Without ``renew`` the file keeps its size, and what goes is overwritten in it.
+    Without ``renew`` the file keeps its size, and what goes is overwritten in it but for its words in the search index.
     """
     found = due(deps.db, deps.config.retention, now=deps.clock())
     planned = plan(deps, progress)
-    if not planned.shares:
-        settle(deps.db, found)
-        return planned
-    planned.backup = backup.back_up(deps, progress).path
+    if planned.shares:
+        planned.backup = backup.back_up(deps, progress).path
     done, total = 0, sum(len(share.rows) for share in planned.shares)
     for share in planned.shares:
         told = partial(_told, progress, done, total)
@@ -126,7 +124,7 @@ def apply(deps: Access, progress: Progress = silent, *, renew: bool = True) -> R
         else:
             purge.empty(deps, share.rows, summaries=share.due.step == "purge", progress=told)
         done += len(share.rows)
-    if renew:
+    if renew and deps.index.removed():
         purge.sweep(deps, progress)
     settle(deps.db, found)
     return planned
@@ -139,8 +137,10 @@ def _told(progress: Progress, before: int, total: int, _what: str, done: int, _o
 def _drop_payloads(deps: Access, rows: Sequence[int], progress: Progress) -> None:
     """A line stands where the encoded bytes were; texts in files stay. Some rows a transaction, so that nobody waits."""
     shas: set[str] = set()
-    for n, part in enumerate(purge.parts(rows)):
-        progress("removing", n * len(part), len(rows))
+    done = 0
+    for part in purge.parts(rows):
+        progress("removing", done, len(rows))
+        done += len(part)
         with deps.db.part():
             before = [*purge.stored_rows(deps, part)]
             shown = deps.payloads.shown_in(before)

@@ -514,7 +514,7 @@ def test_words_that_are_left_in_the_index_are_found_and_removed(noisy: Home, mon
         clean.clean(noisy.deps())
     monkeypatch.undo()
     assert "cron" in terms(noisy)
-    said = ["removed messages whose words are still in the search index: 4"]
+    said = ["removed or rewritten messages whose words are still in the search index: 4"]
     assert [each["detail"] for each in checks(noisy, "warn")] == said
     assert [noisy.runtime.index.removed(deep=deep) for deep in (False, True)] == [4, 4]
     assert repair.repair(noisy.deps()).diagnosis.indexes == (*said,)

@@ -103,6 +103,38 @@ def test_texts_go_and_summaries_stay(world):
     assert world.runtime.store.text(8) == "mine"
 
 
+def words_of(world: Home) -> set[str]:
+    """Words of the search index, as who opens the file reads them."""
+    return {row[0] for row in world.runtime.db.query("SELECT term FROM message_terms")}
+
+
+def test_words_of_a_round_that_was_killed_leave_the_index_with_the_next(world):
+    """Nothing is due any more, and doctor says what is left until then."""
+
+    def dies(what: str, _done: int, _total: int) -> None:
+        if what.startswith("indexing"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        apply(world.deps(None), dies)
+    assert "zebra" in words_of(world)
+    assert "words are still in the search index" in ask(world, "doctor verbose").text
+
+    assert "nothing is due" in ask(world, "retention apply").text
+    assert "zebra" not in words_of(world)
+    assert "words are still in the search index" not in ask(world, "doctor verbose").text
+
+
+def test_words_that_a_round_by_itself_leaves_are_told_and_repaired(world):
+    """Such a round does not make the index anew: nobody asked for the time that it takes."""
+    apply(world.deps(None), renew=False)
+    assert "zebra" in words_of(world)
+    assert "words are still in the search index" in ask(world, "doctor repair").text
+
+    ask(world, "doctor repair apply")
+    assert "zebra" not in words_of(world)
+
+
 def test_others_store_while_payloads_are_removed(tmp_path):
     """Of a session of many pictures, some in a transaction; the bar tells how many."""
     home = Home(tmp_path / "home", retention="telegram:10d=payloads")
