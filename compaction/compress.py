@@ -33,7 +33,7 @@ from .compactor import ENOUGH, Compactor, Request, View
 from .plan import TINY_TOKENS
 
 _CROWDED = 1.5
-_LEFT_RAW = 0.08  # of the threshold: what may stay raw because no summary of it is ready
+_EXTRACTED = 0.08  # of the threshold: what may become an extract because no summary of it is ready
 #: Stubs to try, largest results first: characters to keep, and the least tokens of a result that is worth one. The last are for
 #: a call of hundreds of tools at once.
 _STUBS = ((6000, 600), (1500, 600), (300, 600), (60, 150))
@@ -111,17 +111,15 @@ class CompressPass:
                 *compactor.roots(session, request),
                 *compactor.archive_nodes(session, view),
             ]
-            prepared = self._prepared(session, view, roots, request)
             # What a model is writing already comes sooner than what it would be asked for now, and costs nothing more.
-            if prepared is None and request.settled():
-                prepared = self._prepared(session, view, roots, request)
-            if prepared is not None:
-                view, fresh = prepared
-            else:
-                view = self._chunkwise(session, view, roots, request)
-                fresh = compactor.cover(session, view.backlog, request)
-            roots = in_order([*compactor.repaired(roots, request, ask=prepared is None), *fresh])
-            roots = compactor.condense(session, roots, view.budget.prefix, request, ask=prepared is None)
+            ready = self._is_ready(session, view, roots, request) or (
+                request.settled() and self._is_ready(session, view, roots, request)
+            )
+            at_once = replace(request, deadline=time.monotonic()) if ready else request
+            view = view if ready else self._chunkwise(session, view, roots, request)
+            fresh = compactor.cover(session, view.backlog, at_once)
+            roots = in_order([*compactor.repaired(roots, request, ask=not ready), *fresh])
+            roots = compactor.condense(session, roots, view.budget.prefix, request, ask=not ready)
         except SummaryUnavailable:
             if not request.cancelled():
                 raise
@@ -132,34 +130,22 @@ class CompressPass:
         unused = self._dag.passed_over(fresh, {node.node_id for node in [*roots, *fresh]})
         return replace(outcome, folded=folded, leaves=len(fresh), unused=unused)
 
-    def _prepared(
-        self, session: Session, view: View, roots: Sequence[Node], request: Request
-    ) -> tuple[View, list[Node]] | None:
-        """Make do with the leaves that are ready, if that frees enough: then no model is asked while the user waits.
+    def _is_ready(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> bool:
+        """Do the leaves that are ready free enough? Then no model is asked while the user waits.
 
-        What is not prepared yet stays raw in front of the tail, and is covered next time. More than a little of it is carried
-        along by hundreds of requests, and the next fold is due so much earlier.
+        What is not prepared yet is an extract until a model has read it. Left raw it would be carried along by hundreds of
+        requests, and what a conversation costs would depend on how busy the machine was.
         """
         compactor = self._compactor.with_settings(request)
         if request.force or request.focus or request.narrow or request.critical:
-            return None
-        ready: list[Node] = []
-        taken: set[int] = set()
-        for chunk in compactor.chunks(session, view.backlog):
-            node = self._dag.node(chunk.node_id) if chunk.node_id is not None else None
-            if node is None and chunk.tokens <= TINY_TOKENS:  # it stands for itself
-                node = compactor.leaf(session, chunk, request)
-            if node is None:
-                break
-            ready.append(node)
-            taken.update(chunk.ids)
-        kept = _keeping(view, taken)
-        if not ready or kept is None or kept.tail.tokens - view.tail.tokens > view.budget.threshold * _LEFT_RAW:
-            return None
-        prefix = min(context_message.prefix_tokens([*roots, *ready]), view.budget.prefix)
-        if kept.tail.tokens + prefix + view.budget.overhead > view.budget.threshold * ENOUGH:
-            return None
-        return kept, ready
+            return False
+        chunks = compactor.chunks(session, view.backlog)
+        ready = self._dag.nodes([chunk.node_id for chunk in chunks if chunk.node_id is not None])
+        late = [chunk.tokens for chunk in chunks if chunk.node_id is None and chunk.tokens > TINY_TOKENS]
+        prefix = context_message.prefix_tokens([*roots, *ready]) + sum(map(compactor.leaf_tokens, late))
+        used = view.tail.tokens + min(prefix, view.budget.prefix) + view.budget.overhead
+        threshold = view.budget.threshold
+        return bool(ready) and sum(late) <= threshold * _EXTRACTED and used <= threshold * ENOUGH
 
     def _chunkwise(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> View:
         """The view of a pass that covers no more of the oldest chunks than it takes to get down to the low-water mark."""

@@ -72,11 +72,14 @@ when it replaced an earlier one."""
 
 _DETAILED: Final = "Write paragraphs or grouped bullet points, as dense as possible, about {words} words."
 _BULLETS: Final = """\
-Write bullet points only, one fact each, at most about {words} words in all. Most important first: the user's \
-demands, decisions, results, files, values, errors."""
+Write bullet points only, one fact each as a whole sentence, at most about {words} words in all. Most important first: \
+the user's demands, decisions, results, files, values, errors."""
 
 _ENDING: Final = 'End with: "Expand for details about: <what was left out, in a few words>"'
-_CLOSING: Final = f"Write the record now. {_ENDING}"
+# A small model that is not told how a sentence begins writes the messages down again.
+_CLOSING: Final = f"""\
+Write the record now, in the conversation's language. Begin each sentence with who did what: "The user asked", \
+"The user decided", "The assistant did", "The tool returned". {_ENDING}"""
 
 
 _REFUSED: Final = "An earlier attempt at this record was refused."

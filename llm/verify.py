@@ -193,6 +193,10 @@ def _turns_in_circles(text: str) -> bool:
 
 
 _WINDOW: Final = 200
+#: Sentences, cut also where we leave something out or name an address; so long at least, and of so many messages in a line.
+_PIECES = lazy(r"(?<=[.!?])[ \t]+|(?<=[。！？])|\[\.\.\.\]|\[?\bmsg_\d+\]?")
+_PIECE: Final = 20
+_STRUNG: Final = 3
 #: That many characters of our own instructions in one piece were copied.
 _OWN_RUN: Final = 60
 #: A line of so many, all of them our own, says nothing about the source.
@@ -230,6 +234,24 @@ def _without(prompt: str, texts: Iterable[str]) -> str:
         if text.strip():
             prompt = prompt.replace(text.strip(), "")
     return prompt
+
+
+def _is_strung(text: str, source: Source) -> bool:
+    """Are most of its lines words of several messages one after another, so that nobody can tell who said what?
+
+    A line for each is a list, and records are condensed in their own sentences.
+    """
+    if source.task.depth > 0:
+        return False
+    said = [salience.normal(line.text) for line in source.task.lines]
+    strung = 0
+    for line in text[:20_000].splitlines():
+        pieces = [piece for part in _PIECES.split(line) if len(piece := salience.normal(part)) >= _PIECE]
+        copied = [piece for piece in pieces if source.haystack.contains(piece)]
+        speakers = {n for piece in copied for n, words in enumerate(said) if piece in words}
+        if len(copied) > len(pieces) / 2 and min(len(copied), len(speakers)) >= _STRUNG:
+            strung += len(line)
+    return strung > len(text[:20_000]) / 2
 
 
 def _is_echo(text: str, source: Source, prompt: str) -> bool:
@@ -445,6 +467,8 @@ def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Ve
         reasons.append("it repeats itself")
     if _is_echo(text, source, prompt):
         reasons.append("it copies the source")
+    elif _is_strung(text, source):
+        reasons.append("it strings words of several messages together")
     if recited or _plays_on(text, source):
         reasons.append("it goes on with the prompt or the conversation")
     share, missing = recall(source.items, answer)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.process import WAIT_S, Chat, Script, World, chat, run, tokens_of
+from worlds.process import WAIT_S, Chat, Script, World, chat, run, texts, tokens_of
 
 from hermes_lcm.compaction import background
 from hermes_lcm.errors import StoreError
@@ -122,9 +122,33 @@ def test_results_that_fit_beside_what_is_prepared_stay_whole(tmp_path: Path) -> 
     read_on(messages, before + 300)
     compacted = world.compact(messages, threshold=tokens_of(messages))
 
-    assert len(world.model.tasks) == asked  # only what was ready left the prompt
+    assert len(world.model.tasks) == asked
     assert 300 < tokens_of(compacted) <= 0.6 * tokens_of(messages)
     assert not any("[lcm:stub" in str(message["content"]) for message in compacted)
+
+
+def qualities(world: World, messages: Chat) -> set[str]:
+    """Of the summaries that a list shows."""
+    assembly = world.take(messages).assembly
+    assert assembly is not None
+    return {node.quality for node in world.dag.nodes(assembly.roots)}
+
+
+def test_what_a_fold_leaves_raw_does_not_depend_on_how_far_the_worker_came(tmp_path: Path) -> None:
+    """A little that no leaf covers is an extract, until a model reads it: carried along raw it would be paid for each time."""
+    world = small(tmp_path)
+    messages = chat().turns(80)
+    prepared(world, messages)
+    messages.turns(4, first=80)
+    asked = len(world.model.tasks)
+    compacted = world.compact(messages, threshold=tokens_of(messages))
+    shown = texts(compacted)
+
+    assert len(world.model.tasks) == asked
+    assert qualities(world, compacted) == {"verified", "provisional"}
+    assert sum(text in shown for text in texts(messages)) <= 8
+    prepared(world, compacted)
+    assert qualities(world, world.compact(compacted.turns(20, first=84), threshold=3000)) == {"verified"}
 
 
 def test_much_that_is_not_prepared_is_asked_for_at_the_compaction(tmp_path: Path) -> None:

@@ -288,6 +288,33 @@ def test_a_quoted_demand_is_no_echo():
     assert judged(text, source).reasons == ()
 
 
+ASKED = (
+    "I'd like to upgrade to economy class, please.",
+    "Unfortunately, the passenger of a reservation cannot be changed. Is there anything else?",
+    "I need the passenger to be my sister, Ana.",
+    "The upgrade costs 60 dollars and is booked for May 27.",
+    "Yes, please use the smaller gift card first.",
+)
+
+
+@pytest.mark.parametrize("between", [" ", " [msg_4] ", " [...] "], ids=["plain", "addresses", "gaps"])
+def test_words_of_several_messages_in_a_row_are_no_record(between):
+    """Who said them is lost, so an offer reads like a decision."""
+    source = task(*ASKED, prose(3000))
+
+    assert judged(between.join(ASKED), source).reasons == ("it strings words of several messages together",)
+    assert judged("\n".join(f"- {said}" for said in ASKED), source).reasons == ()
+
+
+def test_a_record_that_quotes_what_users_demanded_strings_nothing_together():
+    """Their own words are asked for."""
+    source = task(*ASKED, prose(3000))
+    quoted = f"The user asked: {ASKED[0]} {ASKED[2]} {ASKED[4]}"
+    told = "The assistant refused to exchange the passenger, named the price, and booked the better class with the smaller card."
+
+    assert judged(f"{quoted}\n{told} The user agreed to all of it; nothing was left open.", source).reasons == ()
+
+
 def test_a_list_of_names_taken_over_is_no_echo():
     """Anchors of the children come again in the same order."""
     names = ", ".join(f"src/pkg{n}/file_{n}.py" for n in range(40))
