@@ -24,7 +24,7 @@ from .exam import grading
 from .fleet import forget as purging
 from .fleet import verbs as fleet
 from .host import facts
-from .importers import verbs
+from .importers import verbs as importers
 from .ops import (
     backup,
     explain,
@@ -261,7 +261,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("cost", ops.cost, "tokens and money of requests, compactions and summaries", "[since <date|days>]", own=True),
     *doctor.VERBS,
-    *verbs.VERBS,
+    *importers.VERBS,
     *fleet.VERBS,
     Verb("backup", ops.make_backup, "a copy of the database, every message read back", "[<folder>] [--with-files]"),
     Verb(
