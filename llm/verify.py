@@ -193,8 +193,8 @@ def _turns_in_circles(text: str) -> bool:
 
 
 _WINDOW: Final = 200
-#: Sentences, cut also where we leave something out or name an address; so long at least, and of so many messages in a line.
-_PIECES = lazy(r"(?<=[.!?])[ \t]+|(?<=[。！？])|\[\.\.\.\]|\[?\bmsg_\d+\]?")
+#: Sentences, cut also at an address; so long at least, and of so many messages in a line.
+_PIECES = lazy(r"(?<=[.!?])[ \t]+|(?<=[。！？])|\[msg_\d+\]")
 _PIECE: Final = 20
 _STRUNG: Final = 3
 #: That many characters of our own instructions in one piece were copied.
