@@ -23,8 +23,9 @@ import material
 from kit import Chat, Report
 
 from hermes_lcm.compaction import plan
+from hermes_lcm.compaction.plan import target_tokens
 from hermes_lcm.config import Config
-from hermes_lcm.llm.extract import digest, target_tokens
+from hermes_lcm.llm.extract import digest
 from hermes_lcm.llm.source import Haystack, Source, recall
 from hermes_lcm.llm.verify import band
 from hermes_lcm.records import SourceLine, SummaryTask

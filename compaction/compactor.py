@@ -26,7 +26,6 @@ from ..dag import SummaryDag, fingerprint
 from ..errors import SourcesChanged, SummaryError
 from ..ingest.align import Expected
 from ..ingest.transcript import Entry, Transcript, expected_of
-from ..llm.extract import target_tokens
 from ..llm.ladder import EXTRACTIVE, QUOTED
 from ..records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, NewNode, Node, SourceLine, Summary, SummaryTask, Unit
 from ..session import Session
@@ -293,7 +292,7 @@ class Compactor:
 
     def _target(self, source_tokens: int, depth: int) -> int:
         """Target length of a summary."""
-        return target_tokens(source_tokens, depth, self._extracts)
+        return plan.target_tokens(source_tokens, depth, self._extracts)
 
     @property
     def _models(self) -> tuple[str, ...]:

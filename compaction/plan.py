@@ -27,6 +27,10 @@ _PREFIX_OF_LIMIT = 0.7
 _LEAST_TAIL, _LEAST_TAIL_SHARE = 2_000, 0.25  # in a small window the newest messages have that much of it
 _EARLY_LOW = 0.6  # of a pass before the threshold: summaries may take as much as at the threshold
 _DYNAMIC_CHUNKS = 4  # a backlog is cut into so many when chunks may grow with it
+#: Size of a summary: share of its source, least and greatest. A model condenses; an extract keeps what it quotes, so it
+#: needs more room for the same recall (benchmarks/summaries.py shows what these reach).
+_MODEL: Final = ((1 / 8, 160, 1200), (1 / 3, 200, 1500))
+_EXTRACT: Final = ((1 / 5, 160, 4000), (0.7, 200, 12_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,12 @@ def budget(
     least = min(_LEAST_TAIL, int(base * min(_LEAST_TAIL_SHARE, 8 * share)))
     tail = max(128, min(max(int(base * share), least), limit - min(prefix, limit // 3)))
     return Budget(due, overhead, limit, tail, prefix)
+
+
+def target_tokens(source_tokens: int, depth: int, extractive: bool) -> int:
+    """Target length of a summary: of ``source_tokens`` of messages at depth 0, of records above."""
+    share, least, most = (_EXTRACT if extractive else _MODEL)[min(depth, 1)]
+    return max(least, min(most, int(source_tokens * share)))
 
 
 def tail_of(units: Sequence[Unit], *, count: int, room_tokens: int, request: int | None) -> Tail:

@@ -242,18 +242,6 @@ def _title(lines: tuple[SourceLine, ...]) -> str:
     return f"Extract made without a model ({span})."
 
 
-#: Size of a summary: share of its source, least and greatest. A model condenses; an extract keeps what it quotes, so it
-#: needs more room for the same recall (benchmarks/summaries.py shows what these reach).
-_MODEL: Final = ((1 / 8, 160, 1200), (1 / 3, 200, 1500))
-_EXTRACT: Final = ((1 / 5, 160, 4000), (0.7, 200, 12_000))
-
-
-def target_tokens(source_tokens: int, depth: int, extractive: bool) -> int:
-    """Target length of a summary: of ``source_tokens`` of messages at depth 0, of records above."""
-    share, least, most = (_EXTRACT if extractive else _MODEL)[min(depth, 1)]
-    return max(least, min(most, int(source_tokens * share)))
-
-
 class Digest(NamedTuple):
     """The extract; ``recall`` is the share of the source's salient items that it holds."""
 

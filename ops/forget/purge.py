@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ...compaction.plan import target_tokens
 from ...compaction.sources import source_lines
 from ...errors import BadRequest, StoreBusy, StoreError
-from ...llm.extract import digest, target_tokens
+from ...llm.extract import digest
 from ...llm.source import Source
 from ...records import ARCHIVE_RUNG, Flag, Message, Node, Row, SourceLine, Stored, SummaryTask
 from ...search.documents import STORE_ID_SQL

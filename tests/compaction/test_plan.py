@@ -303,3 +303,14 @@ def test_a_chunk_is_of_a_size_that_summarisers_handle(
 ) -> None:
     """Neither crumbs nor more than a model reads well; a dynamic one begins at the floor and grows with the backlog."""
     assert plan.chunk_tokens(floor, backlog, dynamic=dynamic, dynamic_max=most) == size
+
+
+@pytest.mark.parametrize(
+    ("source", "depth", "by_model", "extracted"),
+    [(12_000, 0, 1200, 2400), (4_000, 0, 500, 800), (40_000, 0, 1200, 4000), (300, 0, 160, 160),
+     (3_000, 1, 1000, 2100), (9_000, 1, 1500, 6300), (40_000, 3, 1500, 12_000), (300, 2, 200, 210)],
+)  # fmt: skip
+def test_an_extract_gets_more_room_than_a_summary(source: int, depth: int, by_model: int, extracted: int) -> None:
+    """It keeps what it quotes; a model condenses."""
+    assert plan.target_tokens(source, depth, extractive=False) == by_model
+    assert plan.target_tokens(source, depth, extractive=True) == extracted

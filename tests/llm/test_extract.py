@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_lcm.llm.extract import Digest, target_tokens
+from hermes_lcm.compaction.plan import target_tokens
+from hermes_lcm.llm.extract import Digest
 from hermes_lcm.llm.extract import digest as digest_of
 from hermes_lcm.llm.source import Haystack, Source, recall
 from hermes_lcm.records import SourceLine, SummaryTask
@@ -139,17 +140,6 @@ def test_it_has_a_hint():
 def test_nothing_makes_an_empty_extract():
     """Not an exception."""
     assert digest(SummaryTask(0, (), 0, 100)).text == ""
-
-
-@pytest.mark.parametrize(
-    ("source", "depth", "by_model", "extracted"),
-    [(12_000, 0, 1200, 2400), (4_000, 0, 500, 800), (40_000, 0, 1200, 4000), (300, 0, 160, 160),
-     (3_000, 1, 1000, 2100), (9_000, 1, 1500, 6300), (40_000, 3, 1500, 12_000), (300, 2, 200, 210)],
-)  # fmt: skip
-def test_an_extract_gets_more_room_than_a_summary(source, depth, by_model, extracted):
-    """It keeps what it quotes; a model condenses."""
-    assert target_tokens(source, depth, extractive=False) == by_model
-    assert target_tokens(source, depth, extractive=True) == extracted
 
 
 def test_with_its_own_room_an_extract_of_extracts_keeps_nearly_everything():
