@@ -16,9 +16,9 @@ import logging
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import AnyStr, Final
 
 from .secret_kinds import (
@@ -38,6 +38,7 @@ from .secret_kinds import (
     is_value,
 )
 
+_AGAIN: Final = 32  # secrets of a text that are looked for once more
 _DEPTH = 2  # base64 inside base64 is opened this deep
 _WORD = 24  # shorter words of base64 hold no secret
 _IN_WORD = bytes(0x31 if (chr(n).isalnum() and n < 128) or chr(n) in "+/_-" else 0x20 for n in range(256))
@@ -124,7 +125,7 @@ class Redactor:
             if new is None:
                 new = known[rule.kind, secret] = placeholder(rule.kind, secret, digest=rule.digest)
             out.append((start, stop, new))
-        return _merged(out)
+        return _merged([*out, *_again(text, known)])
 
     def _elsewhere(self, literals: _Literals) -> Iterator[tuple[int, int, Rule]]:
         """Secrets that are there only when escapes are undone, or lines that a terminal broke are joined."""
@@ -450,9 +451,9 @@ class _Literals:
                 for at in self._places(rule, anchor):
                     match = rule.find(text, at) if at >= done else None
                     if match:
-                        done = match[1]
+                        done = _beyond(text, match[1]) if rule.size == WIDE else match[1]
                         if clean or not (_is_placeholder(text, at) or _is_placeholder(text, match[0])):
-                            yield match[0], _beyond(text, match[1]) if rule.size == WIDE else match[1], rule
+                            yield match[0], done, rule
 
     def _places(self, rule: Rule, anchor: str) -> Iterator[int]:
         if not anchor.isascii():
@@ -513,6 +514,14 @@ def _said(word: str) -> str | None:
         return None if said[: min(24, size // 4 * 3)].translate(None, _PRINTED) else said.decode("utf-8")
     except ValueError:
         return None
+
+
+def _again(text: str, known: Mapping[tuple[str, str], str]) -> Iterator[Edit]:
+    """The secrets of a text where they stand once more, as a word, with no name beside them."""
+    for (_, secret), new in islice(known.items(), _AGAIN):
+        if len(secret) >= 8 and not secret.isalpha() and "\n" not in secret:
+            for found in re.finditer(rf"(?<!\w){re.escape(secret)}(?!\w)", text):
+                yield *found.span(), new
 
 
 def _merged(edits: Iterable[Edit]) -> list[Edit]:

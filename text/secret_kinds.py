@@ -21,7 +21,8 @@ REDACTED: Final = "[redacted:"
 
 # Python before 3.11.5 matches wrongly where a group that may backtrack is repeated possessively: ``(?:a{1,8}b)++``.
 # What stands between a name and its value, and the value: quoted (at any depth of escaping) or not.
-_END = r"(?P<tail>[\w.-]{0,40}+)(?:\\{0,8}+[\"'])?\s{0,8}+(?::=|=>|[=:](?!=)|%3[dDaA])\s{0,8}+"
+_END = r"(?P<tail>[\w.-]{0,40}+)(?:\\{0,8}+[\"']\]?)?\s{0,8}+(?::=|=>|[=:](?!=)|%3[dDaA]"
+_END += r"|(?:[\s,]|\\{1,8}n){0,40}+\\{0,8}[\"']?value\\{0,8}[\"']?\s{0,4}:)\s{0,8}+(?:[|>][+-]?\s{1,20}+)?"
 _QUOTED = r"(?P<bs>\\{0,8}+)(?P<q>[\"'`])(?P<quoted>(?:(?!(?<!\\)(?P=bs)(?P=q))[^\r\n]){1,4096})"
 _BARE = r"(?P<bare>[^\s\"'`,;&<>(){}\[\]\\%|]{LEAST,4096}+)(?P<after>[\s\S]?)"
 
@@ -220,7 +221,7 @@ def _end_of_private_key(text: str, at: int) -> Match | None:
 
 
 _PHRASE = (
-    r"(?:password|passwort|passwd|passphrase|passcode|passe(?![a-z])|contrase(?:ñ|n)a|senha|wachtwoord"
+    r"(?:password|passwort|passwd|kennwort|passphrase|passcode|passe(?![a-z])|contrase(?:ñ|n)a|senha|wachtwoord"
     r"|pwd)"
 )
 #: A value that looks like no name and no word of prose: letters and digits; no path, option or variable, and no method.
@@ -233,7 +234,7 @@ _SAID_PASSWORD = _late(
     rf"(?i:{_PHRASE})(?: (?:(?:is|ist|was|now|to|(?:(?:was|is) )?(?:set|reset|changed) to)[: ]{{1,3}}{_OPENED}|[\"'`])"
     rf"{_FILLED_IN}"
     rf"|(?<=<password)>\s{{0,8}}(?:<!\[CDATA\[)?([^<>\s\[\]]{{3,128}})(?:\]\]>)?\s{{0,8}}<"
-    rf"|\\{{0,4}}[\"']\s{{1,8}}value=\\{{0,4}}[\"']([^\"'\\]{{3,128}})\\{{0,4}}[\"'])"
+    rf"|(?:\\{{0,4}}[\"'])?\s{{1,8}}value=\\{{0,4}}[\"']([^\"'\\]{{3,128}})\\{{0,4}}[\"'])"
     rf"|(?:(?<=--)(?i:{_PHRASE})|(?<=--)pass){_OPENED}(?:,\s{{0,4}}| {{1,4}}){_OPENED}{_FILLED_IN}"
     rf"|(?<=--)password(?:[= ]|,\s{{0,4}}){_OPENED}([A-Za-z]{{5,128}})(?=\s{{1,4}}-|\\{{0,4}}[\"'])"
     rf"|(?<=ssh)pass -p ?{_OPENED}([^\s\"'\\]{{3,128}})|(?i:identified by|(?<=with )password) \\{{0,4}}['\"]([^'\"\\]{{3,128}})"
@@ -449,7 +450,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("bearer_token", ("token", "api"), _IN_HEADER, size=WIDE, needs=(":",)),
     Rule(
-        "password_assignment", ("pass", "pwd", "contrase", "senha", "wachtwoord"),
+        "password_assignment", ("pass", "pwd", "kennwort", "contrase", "senha", "wachtwoord"),
         _assigned(_PHRASE, least=3, word_value=True), digest=False,
         key=re.compile(rf"(?i)[\w.-]{{0,40}}{_PHRASE}[\w.-]{{0,20}}"), needs=ASSIGNS,
     ),

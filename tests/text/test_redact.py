@@ -191,6 +191,7 @@ HOSTILE = {
     "almost tokens": "eyJaaaaaaaa" * 450_000,
     "almost URLs": "://a:" * 1_000_000,
     "backslashes": "\\" * 5_000_000,
+    "values that go on in the next line": "api_key=\nA1b2A1b2A1b2A1b2A1b2A1b2A1b2A1b2A1b2" * 1_000,
     "commands without a pipe": "chpasswd://a:" * 100_000,
     "ends of keys": "abcd\n-----END RSA PRIVATE KEY-----" * 30_000,
     "fields of connections": "pwd=" * 250_000,

@@ -511,3 +511,25 @@ def test_ordinary_code_and_logs_are_left_alone(text: str) -> None:
 def test_values_of_keys_that_only_look_alike_stay(key: str, value: str) -> None:
     """In the arguments of a tool, too."""
     assert Redactor(["all"]).value(key, value) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "os.environ['DB_PASSWORD'] = '{}'", "- name: DB_PASSWORD\n  value: {}", '[{"name": "DB_PASSWORD", "value": "{}"}]',
+        "password: >-\n  {}\n", "Kennwort: {}", "<input type=password value='{}'>",
+        "DB_PASSWORD={}\nthen I logged in with {} as root", '{"password": "{}", "note": "use {} for root"}',
+    ],
+)  # fmt: skip
+def test_a_password_in_a_settings_file_or_said_again_is_found(text: str) -> None:
+    """Behind an index, on the line below its name; and once more where no name stands."""
+    assert "Tr0ub4dor3x" not in Redactor().text(text.replace("{}", "Tr0ub4dor3x"))
+
+
+def test_a_word_that_is_a_password_somewhere_stays_elsewhere() -> None:
+    """Only what is odd is looked for again, and only as a whole word."""
+    text = "password=geheimnis\nein geheimnis; key=Tr0ub4dor3x password=Tr0ub4dor3x Tr0ub4dor3xyz"
+    clean = Redactor().text(text)
+
+    assert "ein geheimnis" in clean
+    assert clean.endswith(" Tr0ub4dor3xyz")
