@@ -45,7 +45,7 @@ SELECT m.id FROM lcm.messages m JOIN lcm.principals p USING(owner) WHERE m.flags
    AND (%(before)s::float8 IS NULL OR coalesce(m.said_at, m.stored_at) < %(before)s)
 """
 _NOW: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
-_PURGES: Final = "SELECT ids, nodes FROM lcm.purges WHERE changed >= %s AND changed < %s ORDER BY n"
+_PURGES: Final = "SELECT n, changed, ids, nodes FROM lcm.purges WHERE changed >= %s ORDER BY n"
 _MAY: Final = "SELECT has_function_privilege('lcm.purge(bigint[], bytea[])', 'EXECUTE'), session_user"
 _SEARCHED: Final = {
     "messages": "SELECT id, envelope, '' FROM lcm.messages WHERE id > %s ORDER BY id LIMIT 1000",
@@ -183,10 +183,13 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
     deps = replace(deps, store=MessageStore(deps.db, deps.index, deps.store.blocks), trusted=True)
     with member.joined() as (server, state):
         until = int(server.execute(_NOW).fetchall()[0][0])
-        rows = server.execute(_PURGES, (state.obeyed, until)).fetchall()
-        ids = sorted({each for row in rows for each in row[0]})
+        named = server.execute(_PURGES, (state.obeyed,)).fetchall()
+        seen = {row[0]: row[1] for row in named}
+        news = frozenset(member.purges.news(state.obeyed, seen))
+        rows = [row for row in named if row[0] in news]
+        ids = sorted({each for row in rows for each in row[2]})
         gone = {*state.kept, *(state.to_here("messages", each) for each in ids)}
-        nodes = sorted({state.to_here("nodes", each) for row in rows for each in row[1]})
+        nodes = sorted({state.to_here("nodes", each) for row in rows for each in row[3]})
         here = [each for part in _parts(sorted(gone)) for each in deps.store.heads_of(part)]
         done = purge.follow(deps, here, nodes) if here else purge.Plan(())
         for part in _parts(ids if done.rows else ()):
@@ -197,6 +200,7 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
         now = replace(state, obeyed=until, kept=done.held, unswept=unswept)
         if now != state:
             member.keep(now)
+        member.purges.done(until, seen)
     _tell(deps, done.held, unswept)
     return len(done.rows)
 

@@ -18,7 +18,7 @@ from ..ops.forget import holds, purge
 from ..storage.connection import Database
 from ..storage.meta import Health, Meta
 from ..store import MessageStore
-from .outbox import BLOCK, NUMBERED, Outbox, State, new_file
+from .outbox import BLOCK, NUMBERED, Outbox, Seen, State, new_file
 from .pull import Pulled, Puller
 from .push import Pushed, Pusher
 from .server import Server, refuse_other_versions
@@ -80,6 +80,7 @@ class Member:
         self._busy = threading.Lock()
         self._outbox = Outbox(db)
         self._alone_until = 0.0
+        self._seen, self.purges = Seen(), Seen()
 
     def rows_behind(self) -> int:
         """Number of rows that the server lacks."""
@@ -250,7 +251,9 @@ class Member:
                     cursor.execute(sql, (nonce[0],))
 
     def _puller(self, connection: Connection[tuple[Any, ...]], state: State) -> Puller:
-        return Puller(self._deps(), self._outbox, state, connection, lambda: _new_block(connection, state.file))
+        return Puller(
+            self._deps(), self._outbox, state, connection, lambda: _new_block(connection, state.file), self._seen
+        )
 
     def verify(self, between: Callable[[], object] = lambda: None) -> Verified:
         """Every message, summary and prompt of here against the server's, by number and digest. What it lacks is noted again."""

@@ -11,9 +11,9 @@ its newest block; a row from before has, in the fleet, the start of its first bl
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from ..storage import changes
 from ..storage.changes import KINDS
@@ -61,6 +61,24 @@ class State:
     def is_own(self, number: int) -> bool:
         """Was a number (of the fleet) given by this database?"""
         return number // BLOCK in self.blocks
+
+
+class Seen:
+    """Rows that the last look at the server named, each with the transaction that changed it.
+
+    While any older transaction is open there, the next look begins at the same place and names them again.
+    """
+
+    def __init__(self) -> None:
+        self._until, self._rows = 0, dict[Any, int]()
+
+    def news(self, since: int, rows: Mapping[Any, int]) -> list[Any]:
+        """Those that are new or changed since the last look; all, where this look does not go on from that one."""
+        return [key for key, at in rows.items() if since != self._until or self._rows.get(key) != at]
+
+    def done(self, until: int, rows: Mapping[Any, int]) -> None:
+        """They were looked at; the next look begins at ``until``."""
+        self._until, self._rows = until, dict(rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from ..importers.adopt import parts_on
 from ..importers.merge import merge
 from ..storage.connection import Database
 from .objects import fetched, objects_of
-from .outbox import BLOCK, NUMBERED, Outbox, State
+from .outbox import BLOCK, NUMBERED, Outbox, Seen, State
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ..recall.access import Access
 
 _CHANGED: Final = """
-SELECT conversation, nonce FROM lcm.conversations
- WHERE changed >= %(since)s AND changed < %(until)s AND writers <> ARRAY[session_user]::name[]
+SELECT nonce, changed FROM lcm.conversations
+ WHERE changed >= %(since)s AND writers <> ARRAY[session_user]::name[]
    AND (nonce = ANY(%(known)s) OR changed_at > now() - make_interval(days => %(days)s))
  ORDER BY created_at
 """
@@ -59,18 +59,21 @@ class Puller:
         state: State,
         connection: Connection[tuple[Any, ...]],
         new_block: Callable[[], int],
+        seen: Seen,
     ) -> None:
         self._deps, self._outbox, self.state, self._server = deps, outbox, state, connection
-        self._new_block = new_block
+        self._new_block, self._seen = new_block, seen
         self.out = Pulled()
 
     def changes(self, days: int) -> Pulled:
         """Rows that others wrote since the last call, in conversations that are known here or changed in so many days."""
         until = self._one(_NOW)
         known = [row[0] for row in self._deps.db.query("SELECT nonce FROM conversations")]
-        given = {"since": self.state.pulled, "until": until, "known": known, "days": days}
-        for _, nonce in self._server.execute(_CHANGED, given).fetchall():
+        given = {"since": self.state.pulled, "known": known, "days": days}
+        changed = dict(self._server.execute(_CHANGED, given).fetchall())
+        for nonce in self._seen.news(self.state.pulled, changed):
             self.conversation(nonce)
+        self._seen.done(until, changed)
         self.state = replace(self.state, pulled=until)
         self._outbox.keep(self.state)
         return self.out

@@ -117,6 +117,22 @@ def test_another_host_forgets_at_its_next_pull(fleet: Fleet, pair: tuple[Host, H
     assert ask(b, "fleet pull").data["purged"] == 0
 
 
+def test_an_older_transaction_that_stays_open_keeps_no_host_from_forgetting(
+    fleet: Fleet, pair: tuple[Host, Host]
+) -> None:
+    """A role in wrong hands, or another program of that server, may leave one open for as long as it likes."""
+    a, b = pair
+    with psycopg.connect(b.dsn) as idle:
+        idle.execute("SELECT pg_current_xact_id()")
+        gone = ask(a, f"purge matching '{SECRET}' apply")
+        done = [obey(b.member, b.runtime.access(None, Rights(), trusted=True)) for _ in range(2)]
+        idle.rollback()
+
+    assert gone.code == OK, gone.text
+    assert done == [1, 0]
+    assert not says(here(b))
+
+
 def test_behind_the_turns_it_happens_by_itself(fleet: Fleet, pair: tuple[Host, Host], tmp_path: Any) -> None:
     """Also where nothing is pulled."""
     a, _ = pair

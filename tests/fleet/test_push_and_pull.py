@@ -11,6 +11,8 @@ from worlds.fleet import Fleet, Host
 from worlds.process import chat, reload
 
 from hermes_lcm.errors import FleetError, FleetUnavailable
+from hermes_lcm.fleet.outbox import Outbox
+from hermes_lcm.fleet.pull import Puller
 from hermes_lcm.records import Flag
 
 Hosts = Callable[..., Host]
@@ -43,6 +45,26 @@ def test_what_was_stored_before_the_host_joined_is_pushed_too(fleet: Fleet, host
     assert fleet.count("messages") == len(live)
     assert a.thread() == live
     assert a.member.verify().sound
+
+
+def test_what_the_server_has_is_pushed_again_without_a_refusal(fleet: Fleet, host: Hosts) -> None:
+    """A confirmation that was lost; the newest releases of PostgreSQL ask the policies of every row that an upsert meets."""
+    a = host("a")
+    a.compact(chat().turns(60))
+    a.member.push()
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        admin.execute(f"UPDATE lcm.messages SET flags = {int(Flag.PURGED)}, envelope = '' WHERE id % 2 = 0")
+        before = admin.execute("SELECT m::text FROM lcm.messages m ORDER BY 1").fetchall()
+    outbox = Outbox(a.db)
+    state = outbox.state()
+    assert state is not None
+    outbox.remake(state)
+    again = a.member.push()
+
+    assert again.messages == a.counts()["messages"]
+    assert not again.conflicts
+    with psycopg.connect(fleet.admin) as admin:
+        assert admin.execute("SELECT m::text FROM lcm.messages m ORDER BY 1").fetchall() == before
 
 
 @pytest.mark.parametrize("at", range(1, 12, 3))
@@ -145,6 +167,35 @@ def test_hosts_that_write_at_the_same_time_lose_nothing(host: Hosts) -> None:
     assert {"said at a", "said at b"} <= said
     assert said == {text["content"] for text in b.stored()}
     assert a.counts()["messages"] == b.counts()["messages"] == 10
+
+
+def test_an_older_transaction_that_stays_open_holds_nothing_back(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody's, on the whole server: what others wrote comes at once, and is fetched once."""
+    a, b = host("a"), host("b")
+    a.take(chat().user("early").says("ok"), "early")
+    a.member.push()
+    fetched: list[str] = []
+    real = Puller.conversation
+
+    def counted(self: Puller, nonce: str) -> None:
+        fetched.append(nonce)
+        real(self, nonce)
+
+    monkeypatch.setattr(Puller, "conversation", counted)
+    with psycopg.connect(a.dsn) as idle:
+        idle.execute("UPDATE lcm.conversations SET changed = changed")
+        a.take(chat().user("late").says("ok"), "late")
+        a.member.push()
+        first = b.member.pull(30).messages
+        again = b.member.pull(30).conversations
+        seen = len(fetched)
+        a.take(chat().user("late").says("ok").user("later").says("ok"), "late")
+        a.member.push()
+        later = b.member.pull(30).messages
+        idle.rollback()
+
+    assert (first, again, later) == (4, 0, 2)
+    assert (seen, len(fetched)) == (2, 3)
 
 
 def test_a_message_that_is_taken_back_is_taken_back_on_the_server(fleet: Fleet, host: Hosts) -> None:

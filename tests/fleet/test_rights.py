@@ -121,6 +121,69 @@ def test_knowing_a_conversations_name_opens_nothing(victim: Host, thief: Host) -
     assert victim.member.verify().sound
 
 
+def test_no_refusal_tells_whether_others_have_it(victim: Host, thief: Host) -> None:
+    """A number, a session's id, a lease: the same words for what is there and what is not."""
+    mine = thief.sql("SELECT owner FROM lcm.principals")[0][0]
+    conversation, number = victim.sql("SELECT conversation, max(id) FROM lcm.messages GROUP BY 1")[0]
+    node, prompt = victim.sql("SELECT (SELECT max(id) FROM lcm.nodes), (SELECT max(id) FROM lcm.assemblies)")[0]
+    statements = {
+        "INSERT INTO lcm.messages SELECT %s, %s, %s, 's', 1, 1, '', '', '', '', 1, 1, 0, 0, '', 0": (number, 1),
+        "INSERT INTO lcm.nodes SELECT %s, %s, %s, 0, '', '', '', 1, 1, '', '', '', '', 0, 1, '{}'": (node, 1),
+        "INSERT INTO lcm.assemblies SELECT %s, %s, %s, '', '{}', '{}', 1, 1, 1": (prompt, 1),
+        "INSERT INTO lcm.sessions SELECT %s, %s, %s, '', '', '', '', '', '', 0, NULL, NULL, 0": ("s", "none"),
+        "INSERT INTO lcm.leases SELECT %s + (%s - %s) * 0, {0}, session_user, now()": (1, 1),
+    }
+    told: dict[str, set[str]] = {}
+    for statement, keys in statements.items():
+        for tail in ("", " ON CONFLICT DO NOTHING"):
+            for key, where in zip(keys, (conversation, conversation + 99), strict=True):
+                with pytest.raises(psycopg.Error) as refused:
+                    thief.sql(statement.replace("{0}", str(mine)) + tail, where, mine, key)
+                told.setdefault(statement + tail, set()).add(str(refused.value))
+
+    assert {statement: len(texts) for statement, texts in told.items()} == dict.fromkeys(told, 1)
+    assert "row-level security" in "".join(map(str, told.values()))
+
+
+def test_no_estimate_tells_what_others_say(fleet: Fleet, host: Hosts) -> None:
+    """EXPLAIN answers every role by statistics of all rows: there are none of words, texts, digests, times and names."""
+    a, b = host("a", realm="family"), host("b", realm="other")
+    for n in range(20):
+        a.take(chat().user("quartz is the secret").says("noted").user("quartz again"), f"s{n}")
+    a.take(chat().turns(60), "common")
+    for each in (a, b.take(chat().turns(3)) and b):
+        each.member.push()
+    digest = a.sql("SELECT digest FROM lcm.messages WHERE words @@ 'quartz' LIMIT 1")[0][0]
+    pairs = (("words @@ %s::tsquery", "quartz", "absent"), ("digest = %s", digest, b"absent"),
+             ("session_id = %s", "common", "absent"), ("stored_at < %s", 1e12, 0.0), ("role = %s", "user", "absent"))  # fmt: skip
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        admin.execute("ANALYZE")
+        owners = admin.execute(
+            "SELECT count(*) FROM pg_stats WHERE schemaname = 'lcm' AND attname = 'owner'"
+        ).fetchone()
+    with psycopg.connect(b.dsn, cursor_factory=psycopg.ClientCursor) as thief:
+        said = {
+            where: [thief.execute(f"EXPLAIN (FORMAT JSON) SELECT FROM lcm.messages WHERE {where}", (value,)).fetchall()[0][0]
+                    for value in values]
+            for where, *values in pairs
+        }  # fmt: skip
+    rows = {where: [plan[0]["Plan"]["Plan Rows"] for plan in plans] for where, plans in said.items()}
+
+    assert owners is not None
+    assert owners[0] > 0
+    assert {where: len({*each}) for where, each in rows.items()} == dict.fromkeys(rows, 1), rows
+
+
+def test_a_known_principal_uses_up_no_number(fleet: Fleet, host: Hosts) -> None:
+    """Their numbers end at two thousand million: a role that asks on and on must not use them up for everybody."""
+    a = host("a")
+    first = a.sql("SELECT lcm.owner_of('anna')")
+    for _ in range(20):
+        assert a.sql("SELECT lcm.owner_of('anna')") == first
+
+    assert a.sql("SELECT lcm.owner_of('ben')")[0][0] == first[0][0] + 1
+
+
 def test_a_realm_is_shared_by_patterns(fleet: Fleet, host: Hosts) -> None:
     """A gateway that was given ``telegram:*`` reads the chats, and not who sits at the terminal; what else it has is its own."""
     a = host("a", realm="team")
