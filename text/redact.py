@@ -516,12 +516,17 @@ def _said(word: str) -> str | None:
         return None
 
 
+_IN_NAME: Final = re.compile(r"\w")
+
+
 def _again(text: str, known: Mapping[tuple[str, str], str]) -> Iterator[Edit]:
     """The secrets of a text where they stand once more, as a word, with no name beside them."""
     for (_, secret), new in islice(known.items(), _AGAIN):
         if len(secret) >= 8 and not secret.isalpha() and "\n" not in secret:
-            for found in re.finditer(rf"(?<!\w){re.escape(secret)}(?!\w)", text):
-                yield *found.span(), new
+            for at in _places(text, secret):
+                stop = at + len(secret)
+                if not _IN_NAME.search(text[max(0, at - 1) : at] + text[stop : stop + 1]):
+                    yield at, stop, new
 
 
 def _merged(edits: Iterable[Edit]) -> list[Edit]:
