@@ -430,8 +430,16 @@ def _node(row: Sequence[object]) -> Node:
     return Node(*row)  # type: ignore[arg-type]
 
 
+def _addresses(text: str) -> tuple[Any, ...]:
+    """Addresses of a prompt. Raises ValueError or TypeError where they are none."""
+    try:
+        return tuple(json.loads(text))
+    except RecursionError as exc:
+        raise ValueError("a list of addresses is nested too deep") from exc
+
+
 def _assembly(row: Sequence[object]) -> Assembly:
     return Assembly(
-        int(str(row[0])), int(str(row[1])), str(row[2]), tuple(json.loads(str(row[3]))), tuple(json.loads(str(row[4]))),
+        int(str(row[0])), int(str(row[1])), str(row[2]), _addresses(str(row[3])), _addresses(str(row[4])),
         int(str(row[5])), float(str(row[6])), float(str(row[7])), row[8] if isinstance(row[8], bytes) else b"",
     )  # fmt: skip

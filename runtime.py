@@ -705,7 +705,7 @@ class Runtime:
             was = self.db.in_use
             try:
                 return work()
-            except StoreError as exc:
+            except (StoreError, ArithmeticError, TypeError, ValueError) as exc:  # rows may hold anything
                 self._sessions.clear()  # they may be of another file
                 if not isinstance(exc, Overtaken) and not self.standby.takes_over(exc, was):
                     raise

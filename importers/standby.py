@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from ..errors import LcmError, Overtaken, StoreCorrupt, StoreError, StoreForeign, StoreTooNew, StoreTooOld
 from ..ops.backup import prune_stand_ins
 from ..ops.survey import readable
-from ..storage import files, standby
+from ..storage import files, schema, standby
 from ..storage.connection import Database
 from ..storage.disk import in_memory, is_memory, stand_in
 from ..storage.meta import Health
@@ -104,17 +104,27 @@ class Standby:
         return f"[The conversation archive asks you to begin your answer with one line for the user: {said}.]"
 
     # -- taking it ------------------------------------------------------------------------------------
-    def takes_over(self, error: StoreError, was: object) -> bool:
+    def takes_over(self, exc: Exception, was: object) -> bool:
         """Is it worth while to do again what failed? ``was``: what was ``in_use`` when it began.
 
         A stand-in is taken where the file in use cannot be used; where it stood in already, what is left is memory.
         """
-        if isinstance(error, Overtaken) or isinstance(error.__cause__, _OF_A_VALUE):
+        error = self._reason_of(exc)
+        if error is None or isinstance(error, Overtaken):
             return False
         with self._lock, self._db.alone():
             if self._db.in_use != was and self._db.is_open:
                 return True  # another thread was faster, or somebody exchanged the file
             return not is_memory(self._db.file) and self._take(error)
+
+    def _reason_of(self, exc: Exception) -> StoreError | None:
+        """Why the file cannot be used; None where what failed is no matter of the file."""
+        if isinstance(exc, StoreError) and not isinstance(exc.__cause__, _OF_A_VALUE):
+            return exc
+        with suppress(StoreError):
+            if odd := schema.odd_numbers(self._db.query):
+                return StoreCorrupt(f"{self._db.file}: {'; '.join(odd)}")
+        return None
 
     def _take(self, error: StoreError) -> bool:
         source = self._db.file

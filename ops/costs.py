@@ -227,7 +227,9 @@ def _summaries(sums: Mapping[str, Any]) -> str:
     """Tokens asked of the summariser, and those that no compaction used."""
     said = f"{counted(sums['summaries'], 'summary')}, {sums['summary_in']:,} tokens in, {sums['summary_out']:,} out"
     return said + (
-        f", {sums['unused']} written for nothing ({sums['unused'] / sums['summaries']:.0%})" if sums["unused"] else ""
+        f", {sums['unused']} written for nothing ({sums['unused'] / max(1, sums['summaries']):.0%})"
+        if sums["unused"]
+        else ""
     )
 
 

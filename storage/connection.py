@@ -136,6 +136,7 @@ class Database:
         self._left = Left(self.path, self.path)
         #: What was found wrong with the file when it was opened again, in words; for whoever is told that it was opened.
         self.notice = ""
+        self._tables: object = None  # the file, and the state of its tables, that were looked at
         self._depth = 0
         self._owner = 0  # the thread whose transaction it is
         self._busy_until = 0.0
@@ -472,6 +473,13 @@ class Database:
             )
         return version if tables else 0
 
+    def _accept_again(self, connection: sqlite3.Connection) -> None:
+        """Another program may have changed the tables while they are in use, or given them triggers."""
+        with self._translated:
+            if (now := (self._opened, _pragma(connection, "schema_version"))) != self._tables:
+                self._accepted(connection)
+                self._tables = now
+
     def _prepare(self, connection: sqlite3.Connection, wait_ms: int) -> None:
         """Prepare a connection, waiting so many milliseconds for another that holds the file."""
         if not self._accepted(connection):  # both are for files that hold nothing yet; others keep what they have
@@ -531,6 +539,7 @@ class Database:
                         connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
             self._depth, self._owner = 1, threading.get_ident()
             try:
+                self._accept_again(connection)
                 yield
                 with self._translated:
                     self._sealed().flush()

@@ -25,6 +25,10 @@ except ImportError:  # no such limits there
     resource = None  # type: ignore[assignment]
 
 _FULL_BYTES = 1_000_000
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+_OF_ERRNO: Final = {
+    **dict.fromkeys(_NO_ROOM, StoreFull), **dict.fromkeys((errno.EACCES, errno.EROFS, errno.EPERM), StoreReadOnly),
+}  # fmt: skip
 _ZEROS = 1 << 20
 _MEMORY: Final = ":memory:"
 _MEMORIES: Final = itertools.count(1)
@@ -128,7 +132,7 @@ class Translated:
         if isinstance(exc, (UnicodeEncodeError, OverflowError)):
             raise StoreError(f"{self._path}: a value that SQLite cannot hold ({exc})") from exc
         if isinstance(exc, OSError):
-            of = StoreFull if exc.errno == 28 else StoreReadOnly if exc.errno in (13, 30, 1) else StoreError
+            of = _OF_ERRNO.get(exc.errno or 0, StoreError)
             raise of(f"{self._path}: {exc.strerror or exc}") from exc
 
 
@@ -233,7 +237,7 @@ def write(path: Path, data: bytes, *, within: Path) -> None:
 
 def remedy(exc: OSError) -> str:
     """Advice about a file that could not be written."""
-    return "free disk space" if exc.errno in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable for this user"
+    return "free disk space" if exc.errno in _NO_ROOM else "make the folder writable for this user"
 
 
 def no_room(folder: Path) -> str:

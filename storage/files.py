@@ -91,6 +91,7 @@ class Header:
 
 def header(path: Path) -> Header:
     """The header of a file. Raises StoreError when it cannot be read."""
+    _refuse_pipes(path)
     try:
         with path.open("rb") as file:
             head = file.read(100)
@@ -219,10 +220,10 @@ def _watched(connection: sqlite3.Connection, progress: Progress) -> list[str]:
 
 
 def _unsound(connection: sqlite3.Connection) -> list[str]:
-    """Faults of SQLite's quick check, one each: it puts all of a database's into one text, below a heading."""
+    """Faults of SQLite's quick check, one each: it puts all of a database's into one text, below a heading; else odd numbers."""
     rows = connection.execute("PRAGMA quick_check(20)")
     found = [line for (text,) in rows for line in text.splitlines() if not line.startswith("*** in database")]
-    return [] if found == ["ok"] else found
+    return migrations.odd_numbers(connection.execute) if found == ["ok"] else found
 
 
 def counts(path: Path) -> dict[str, int]:
@@ -264,7 +265,14 @@ def _how_to_read(path: Path) -> str:
     return "mode=ro"
 
 
+def _refuse_pipes(path: Path) -> None:
+    """Raise StoreError for what is there and no file: opening a pipe waits for whoever writes into it."""
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path} is not a regular file")
+
+
 def _connect(path: Path, how: str) -> sqlite3.Connection:
+    _refuse_pipes(path)
     where = f"file:{quote(str(path))}?{how}"
     connection = sqlite3.connect(where, uri=True, timeout=2.0, isolation_level=None, check_same_thread=False)
     if how == "mode=rw":
@@ -504,7 +512,7 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
         source.open("rb") as file,
         closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as data,
     ):
-        found = leaves.Leaves(data, log.read_bytes() if log.exists() else b"")
+        found = leaves.Leaves(data, log.read_bytes() if log.is_file() else b"")
         with closing(_connect(target, "mode=rw")) as new:
             new.execute("PRAGMA foreign_keys=OFF")
             new.execute("BEGIN")
@@ -532,7 +540,7 @@ def holds_messages(path: Path) -> bool:
         for _, statement in migrations.statements():
             made.execute(statement)
         shapes = {"messages": _Shape.of(made, "messages")}
-        found = leaves.Leaves(data, log.read_bytes() if log.exists() else b"")
+        found = leaves.Leaves(data, log.read_bytes() if log.is_file() else b"")
         return any(_told_apart(cell, shapes)[1] for cell in found.cells())
 
 

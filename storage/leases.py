@@ -44,7 +44,9 @@ class Leases:
         """Claim a thing, or go on claiming it, for so long; False while a process that lives has it."""
         now = self._clock()
         with self._db.transaction():
-            for holder, until in self._db.fetch("SELECT holder, expires_at FROM leases WHERE name = ?", (name,)):
+            for holder, until in self._db.fetch(
+                "SELECT holder, CAST(expires_at AS REAL) FROM leases WHERE name = ?", (name,)
+            ):
                 if holder != self._holder and _holds(holder, until, now, seconds):
                     return False
             self._db.execute(
@@ -87,7 +89,7 @@ class Leases:
 
     def _members(self, name: str, read: Callable[..., list[tuple[str, str, float]]]) -> list[tuple[str, str, float]]:
         span = (f"{name}|", f"{name}|\U0010ffff")
-        return read("SELECT name, holder, expires_at FROM leases WHERE name >= ? AND name < ?", span)
+        return read("SELECT name, holder, CAST(expires_at AS REAL) FROM leases WHERE name >= ? AND name < ?", span)
 
 
 def _holds(holder: str, until: float, now: float, seconds: float) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from ..records import Flag
 
@@ -312,6 +312,25 @@ def mark(connection: sqlite3.Connection) -> None:
     """Note in a file's header whose it is and which schema it has, inside the caller's transaction."""
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={VERSION}")
+
+
+#: Numbers of a message without which nothing can be stored: SQLite takes anything for a value.
+_NUMBERS: Final = ("conversation_id", "session_key", "seq", "tokens", "chars", "stored_at", "flags")
+
+
+def has_numbers(message: Mapping[str, Any]) -> bool:
+    """Are the numbers of a message numbers, with room behind them?"""
+    numbers = [message[name] for name in _NUMBERS if name in message]
+    return all(isinstance(each, int | float) and each < MOST_ADDRESSES for each in numbers)
+
+
+def odd_numbers(query: Callable[[str], Iterable[Sequence[Any]]]) -> list[str]:
+    """Messages of which ``has_numbers`` is not true, in words."""
+    if not [*query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'messages'")]:
+        return []
+    odd = " OR ".join(f"typeof({name}) NOT IN ('integer', 'real') OR {name} >= {MOST_ADDRESSES}" for name in _NUMBERS)
+    ((count,),) = query(f"SELECT count(*) FROM messages WHERE {odd}")
+    return [f"messages: {count} with a number that is none"] if count else []
 
 
 def mend(connection: sqlite3.Connection) -> None:

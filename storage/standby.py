@@ -257,8 +257,8 @@ def _note_for_search(db: Database, conversation: int, out: Copied) -> None:
 
 def _insert(db: Database, table: str, row: dict[str, Any]) -> None:
     key = next(iter(row.values()))
-    if isinstance(key, int) and key >= schema.MOST_ADDRESSES:  # nothing could be stored behind it
-        return
+    if (isinstance(key, int) and key >= schema.MOST_ADDRESSES) or (table == "messages" and not schema.has_numbers(row)):
+        return  # nothing could be stored behind it
     names = ", ".join(row)
     db.execute(f"INSERT OR IGNORE INTO {table}({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))
 

@@ -43,6 +43,8 @@ DAMAGES = {
     "when it was stored": "UPDATE messages SET stored_at = 0 WHERE store_id = 5",
     "where it came from": "UPDATE messages SET source = 'somewhere' WHERE store_id = 5",
     "taken back": "UPDATE messages SET flags = flags | 1 WHERE store_id = 5",
+    "a flag that is no number": "UPDATE messages SET flags = 'x' WHERE store_id = 5",
+    "a sequence number that is none": "UPDATE messages SET seq = 'x' WHERE store_id = 5",
     "a flag": "UPDATE messages SET flags = flags | 64 WHERE store_id = 5",
     "a revision": "UPDATE messages SET revises = 3 WHERE store_id = 9",
     "another's words": "UPDATE messages SET envelope = (SELECT envelope FROM messages WHERE store_id = 7) WHERE store_id = 5",
@@ -84,6 +86,7 @@ DAMAGES = {
     "roots that are no list": "UPDATE assemblies SET roots = 'x'",
     "a tail": "UPDATE assemblies SET tail_ids = '[1]'",
     "where a prompt ends": "UPDATE assemblies SET last_seq = 3, last_pos = 3",
+    "a tail that is nested": f"UPDATE assemblies SET tail_ids = '{'[' * 3000}{']' * 3000}'",
     "a prompt is gone": "DELETE FROM assemblies",
     "a prompt of another session": "UPDATE assemblies SET session_id = 'other'",
     # conversations, sessions, rights

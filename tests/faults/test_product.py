@@ -85,6 +85,7 @@ FILES: dict[str, Callable[[Path], Any]] = {
     "missing": Path.unlink,
     "empty": lambda path: os.truncate(path, 0),
     "a folder": instead(Path.mkdir),
+    "a pipe": instead(os.mkfifo),
     "a device": instead(lambda path: path.symlink_to("/dev/null")),
     "text": instead(lambda path: path.write_text("shopping list\n" * 300)),
     "another program's": instead(sql("CREATE TABLE notes(text)")),
@@ -116,6 +117,7 @@ FAILED = (
     "no page of sessions",
     "a folder",
     "a device",
+    "a pipe",
     "text",
     "newer",
 )
@@ -130,6 +132,7 @@ BROKEN = (
     "empty",
     "a folder",
     "a device",
+    "a pipe",
     "text",
 )
 

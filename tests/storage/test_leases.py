@@ -126,3 +126,16 @@ def test_those_who_have_ended_are_forgotten(tmp_path: Path) -> None:
 
     assert len(rows) == 1
     assert mine._db.query("SELECT 1 FROM leases WHERE name LIKE 'session:%'") == []
+
+
+def test_a_claim_until_no_time_has_ended(tmp_path: Path) -> None:
+    """SQLite takes anything for a number."""
+    db = Database(tmp_path / "lcm.db")
+    other, mine = Leases(db), Leases(db)
+    assert other.claim("work", 180.0)
+    with db.transaction():
+        db.execute("UPDATE leases SET expires_at = 'soon'")
+
+    assert mine.claim("work", 180.0)
+    assert not mine.has_others("work")
+    db.close()

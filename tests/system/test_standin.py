@@ -107,6 +107,36 @@ def a_folder(db: Path) -> Mend:
     return mend
 
 
+def a_pipe(db: Path) -> Mend:
+    """Whoever opens it to read waits for a writer."""
+    kept = db.with_name("kept")
+    db.rename(kept)
+    os.mkfifo(db)
+    return lambda: kept.replace(db) and None
+
+
+def odd(db: Path, wrong: str, right: str) -> Mend:
+    """A value by hand: SQLite takes anything for a number."""
+
+    def run(sql: str) -> None:
+        with closing(sqlite3.connect(db, isolation_level=None)) as other:
+            other.execute(sql)
+
+    run(wrong)
+    return lambda: run(right)
+
+
+def a_flag_of_text(db: Path) -> Mend:
+    return odd(
+        db, "UPDATE messages SET flags = 'x' WHERE store_id = 5", "UPDATE messages SET flags = 0 WHERE store_id = 5"
+    )
+
+
+def the_last_number(db: Path) -> Mend:
+    last = "UPDATE messages SET seq = 9223372036854775807 WHERE store_id = 5"
+    return odd(db, last, "UPDATE messages SET seq = 5 WHERE store_id = 5")
+
+
 def replaced(db: Path, blob: bytes) -> None:
     fresh = db.with_name("fresh")
     fresh.write_bytes(blob)
@@ -114,7 +144,10 @@ def replaced(db: Path, blob: bytes) -> None:
     fresh.replace(db)
 
 
-FAULTS = [locked, damaged, no_schema, no_header, foreign, newer, triggered, no_more_addresses, a_folder]
+FAULTS = [
+    locked, damaged, no_schema, no_header, foreign, newer, triggered, no_more_addresses, a_folder, a_pipe, a_flag_of_text,
+    the_last_number,
+]  # fmt: skip
 
 
 class Outage:
@@ -176,6 +209,42 @@ def test_an_outage_loses_and_doubles_nothing(outage: Outage, fault: Callable[[Pa
     order = [texts([row.stored_json])[0] for row in thread(outage.host)]
     assert order == texts(outage.said)
     assert "healthy" in outage.host.command("doctor deep").text
+
+
+DROPS = [
+    "BEFORE INSERT ON messages BEGIN SELECT raise(IGNORE); END",
+    "AFTER INSERT ON messages BEGIN UPDATE messages SET pos = 0.5 WHERE store_id = new.store_id; END",
+]
+
+
+@pytest.mark.parametrize("does", DROPS, ids=["drops rows", "moves rows"])
+def test_a_trigger_that_comes_while_the_file_is_in_use_is_noticed(outage: Outage, does: str) -> None:
+    """By the next write; until it is gone, something stands in."""
+    outage.turns(1, first=100)
+    mend = odd(outage.db, f"CREATE TRIGGER t {does}", "DROP TRIGGER t")
+    outage.turns(2, first=200)
+    assert "stand-in" in outage.host.topics()
+    mend()
+    outage.turns(1, first=900)
+
+    assert outage.host.topics() == set()
+    assert [texts([row.stored_json])[0] for row in thread(outage.host)] == texts(outage.said)
+
+
+def test_a_number_that_is_none_is_repaired(outage: Outage) -> None:
+    """The row is left out, and named; the rest is there, with what was said meanwhile."""
+    a_flag_of_text(outage.db)
+    outage.turns(2, first=100)
+    assert "number that is none" in outage.host.command("doctor").text
+    outage.host.close()
+    outage.host = outage.host.next()
+    assert outage.host.command("doctor repair apply").code == 0
+    outage.turns(1, first=900)
+    outage.host.command("doctor accept apply")
+
+    assert len(lost_or_doubled(outage.host, outage.said)[0]) <= 1
+    assert outage.host.topics() == set()
+    assert "FAILED" not in outage.host.command("doctor deep").text
 
 
 def thread(host: Host) -> list[Any]:
