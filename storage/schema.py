@@ -326,8 +326,8 @@ def has_numbers(message: Mapping[str, Any]) -> bool:
 
 def odd_numbers(query: Callable[[str], Iterable[Sequence[Any]]]) -> list[str]:
     """Messages of which ``has_numbers`` is not true, in words."""
-    if not [*query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'messages'")]:
-        return []
+    if not {row[0] for row in query("SELECT name FROM pragma_table_info('messages')")}.issuperset(_NUMBERS):
+        return []  # no such table, or another program's
     odd = " OR ".join(f"typeof({name}) NOT IN ('integer', 'real') OR {name} >= {MOST_ADDRESSES}" for name in _NUMBERS)
     ((count,),) = query(f"SELECT count(*) FROM messages WHERE {odd}")
     return [f"messages: {count} with a number that is none"] if count else []
