@@ -113,6 +113,7 @@ class Sealer:
         self._connection = connection
         self._changed: Sums = {}
         self._attached = False
+        self._stopped = False  # by Ctrl-C, of which SQLite would make an error of its own
 
     def attach(self) -> None:
         """Create the seals' triggers. Called before a connection's first transaction; a connection that only reads has none."""
@@ -127,7 +128,13 @@ class Sealer:
                 for statement in _triggers(table):
                     connection.execute(statement)
 
-    def _row(self, sign: int, conversation: int, part: str, *values: Any) -> None:
+    def _row(self, *args: Any) -> None:
+        try:
+            self._count(*args)
+        except KeyboardInterrupt:
+            self._stopped = True
+
+    def _count(self, sign: int, conversation: int, part: str, *values: Any) -> None:
         key = (conversation if isinstance(conversation, int) else 0), part
         count, total = self._changed.get(key, (0, 0))
         self._changed[key] = count + sign, (total + sign * row_hash(*values)) % _MODULUS
@@ -141,7 +148,10 @@ class Sealer:
         self._changed = mark
 
     def flush(self) -> None:
-        """Write the new sums, before the transaction is committed."""
+        """Write the new sums, before the transaction is committed. Raises KeyboardInterrupt that came meanwhile."""
+        if self._stopped:
+            self._stopped = False
+            raise KeyboardInterrupt
         changed, self._changed = self._changed, {}
         for (conversation, part), (count, total) in changed.items():
             if count or total:

@@ -48,6 +48,26 @@ def test_a_life_of_compactions_keeps_the_seals(hermes_home: Path) -> None:
     host.close()
 
 
+def test_ctrl_c_while_a_row_is_sealed_is_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite makes an error of its own of it: a verb said that the database could not do it, and sent its user to the doctor."""
+    world = healthy(tmp_path)
+    row_hash, stops = seals.row_hash, [KeyboardInterrupt()]
+
+    def stopped(*values: object) -> int:
+        if stops:
+            raise stops.pop()
+        return row_hash(*values)
+
+    monkeypatch.setattr(seals, "row_hash", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        world.runtime.store.flag([1, 2, 3], add=1)
+    assert world.runtime.store.heads_of([1])[1].flags & 1 == 0
+
+    world.runtime.store.flag([1, 2, 3], add=1)
+    assert world.runtime.store.heads_of([1])[1].flags & 1
+    assert seals.broken(world.runtime.db) == []
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_from_outside_breaks_a_seal(change: str, tmp_path: Path) -> None:
     """Of content, order, role, summaries, edges, roots, rights, files and orders; and of the seals themselves."""
