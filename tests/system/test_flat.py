@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,6 +22,7 @@ from hermes_lcm.compaction.backoff import Cooldown
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.records import EXTRACT_RUNG, NewNode, Summary, SummaryTask
 from hermes_lcm.storage.connection import READER_CACHE_KB, WRITER_CACHE_KB, marks, padded
+from hermes_lcm.text import content
 
 
 def steps(world: World, job: Callable[[], Any]) -> int:
@@ -75,6 +77,27 @@ def test_transcript_gc_looks_at_results_in_files_only(tmp_path: Path) -> None:
 
     assert world.store.collectable(after=0, limit=50) == [3]
     assert steps(world, lambda: world.store.collectable(after=0, limit=50)) <= before + 20
+
+
+def test_a_message_that_is_rewritten_leaves_its_block_without_a_look_at_the_others(tmp_path: Path) -> None:
+    """A purge of one session read a million rows for each block, while every turn waited half a second."""
+    took = []
+    for count in (40, 640):
+        world = World(tmp_path / str(count))
+        store, live = world.store, chat()
+        for turns in (count, 2):  # the last block is of four messages
+            world.take(live.turns(turns, first=len(live)))
+            while store.packer.pack(newest=0, least_bytes=1):
+                pass
+        last = len(live)
+        (row,) = store.rows([last])
+        others = store.rows([last - 1])
+        again = partial(store.rewrite, [(row.head, content.read_message(row.stored_json))])
+        took.append(steps(world, again))
+        assert store.rows([last - 1]) == others
+        assert world.db.query(f"SELECT typeof(envelope) FROM messages WHERE store_id = {last}") == [("blob",)]
+
+    assert took[1] < 2 * took[0]
 
 
 def test_work_ahead_of_a_long_conversation_reads_no_more(tmp_path: Path) -> None:
