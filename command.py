@@ -203,7 +203,7 @@ def overview() -> Answer:
 def _kept_by(verb: Verb) -> str:
     """Words on what a verb keeps of what it changes, for its help."""
     if verb.name in _ERASING:
-        return ", and makes no backup: it would hold what goes"
+        return ", and makes no backup, because that would still hold what you remove"
     if verb.name in _WITHOUT_BACKUP:
         return ""
     return ", and keeps the present file" if verb.name == "restore" else ", and makes a backup first"
@@ -255,7 +255,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "status",
         _status,
-        "the archive and this session in numbers; deep also says what fills the file",
+        "the archive and this session in numbers; deep also says what takes up the space in the file",
         "[deep]",
         own=True,
     ),
@@ -263,7 +263,12 @@ VERBS: tuple[Verb, ...] = (
     *doctor.VERBS,
     *importers.VERBS,
     *fleet.VERBS,
-    Verb("backup", ops.make_backup, "a copy of the database, every message read back", "[<folder>] [--with-files]"),
+    Verb(
+        "backup",
+        ops.make_backup,
+        "copy the database, and check the copy by reading every message",
+        "[<folder>] [--with-files]",
+    ),
     Verb(
         "backup drill",
         _drill,
@@ -360,7 +365,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "recall",
         pull.recall,
-        "take old messages along with your next one",
+        "send old messages to the model, with your next message",
         "<words|msg_12|sum_3>",
         quotes=True,
         own=True,
@@ -389,7 +394,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "config explain",
         ops.explain_setting,
-        "a setting: value, source, meaning; with a value: what it would have changed on the newest day",
+        "a setting: value, source, meaning; with a value: what it would have changed on the archive's newest day",
         "<name> [<value>]",
         example="context_threshold 0.5",
     ),

@@ -208,7 +208,7 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
 def _tell(deps: Access, held: Sequence[int], unswept: bool) -> None:
     first = ", ".join(f"msg_{each}" for each in held[:_SHOWN])
     deps.health.tell(
-        _HELD, f"{len(held)} message(s) that the fleet purged are HELD HERE, so they stay: {first}" if held else "",
+        _HELD, f"{len(held)} message(s) that the fleet purged are PINNED HERE, so they stay: {first}" if held else "",
         severity="warning", remedy="`hermes lcm pin NAME undo` lets one go; then it is purged here too",
     )  # fmt: skip
     deps.health.tell(

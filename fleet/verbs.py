@@ -128,7 +128,7 @@ def _verify(deps: Access, _words: Words) -> Answer:
 
 VERBS: tuple[Verb, ...] = (
     Verb(
-        "fleet init", _init, "make the schema on the server, and a role for a host", "[<host> [<realm> [<principals>]]]",
+        "fleet init", _init, "create the tables on the server, and an account for a host", "[<host> [<realm> [<principals>]]]",
         example="laptop anna",
     ),
     Verb("fleet status", _status, "the shared server, and how far behind it is"),

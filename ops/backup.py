@@ -509,8 +509,10 @@ def way_back(deps: Access) -> str:
     if found is not None and found.sound:
         return f"restore a backup, the best is {found}: `/lcm restore {found.path.name}`"
     if found is not None:
-        return f"no backup is sound; of {found}, `/lcm doctor repair` saves what is readable once it lies at {deps.db.path}"
-    return f"there is no backup in {backup_folder(deps.db.path)}; one from elsewhere is put back by `/lcm restore PATH`"
+        return (
+            f"no backup is sound; of {found}, `/lcm doctor repair` saves what can be read, once it is at {deps.db.path}"
+        )
+    return f"there is no backup in {backup_folder(deps.db.path)} (`/lcm restore PATH` takes one from elsewhere)"
 
 
 def traces_around(deps: Access) -> str:

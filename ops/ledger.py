@@ -68,7 +68,7 @@ VERBS = (
     *(
         Verb(f"ledger {word}", partial(_mark, mark), text, usage, quotes=True, own=True, example=example, at_once=True)
         for word, mark, text, usage, example in (
-            ("strike", STRUCK, "mark an entry as wrong; prompts do not show it as a rule then", "<entry>", "12.a3f1"),
+            ("strike", STRUCK, "mark an entry as wrong; prompts no longer show it as a rule", "<entry>", "12.a3f1"),
             ("pin", PINNED, "keep an entry in the prompt", "<entry>", "12.a3f1"),
             (
                 "correct",

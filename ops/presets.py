@@ -206,6 +206,6 @@ def refuse_apply(name: str) -> None:
     """Presets are suggestions: only ``--dry-run`` exists."""
     preset_named(name)
     raise BadRequest(
-        f"presets are never applied by the plugin; `/lcm preset apply {name} --dry-run` prints the settings to put into "
+        f"`preset apply` changes nothing; `/lcm preset apply {name} --dry-run` prints the settings to put into "
         "the environment or into the `lcm:` block of config.yaml"
     )

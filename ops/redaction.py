@@ -159,10 +159,12 @@ def _preview(deps: Access, words: Words) -> Answer:
     lines += [f"not a kind of secret: {', '.join(made.unknown)}"] if made.unknown else []
     lines += render.table(rows) if rows else []
     switch = (
-        "it is on" if deps.config.sensitive_patterns_enabled else "LCM_SENSITIVE_PATTERNS_ENABLED=true switches it on"
+        "they are redacted"
+        if deps.config.sensitive_patterns_enabled
+        else "LCM_SENSITIVE_PATTERNS_ENABLED=true redacts them"
     )
     lines.append(
-        f"Redaction works on what comes in ({switch}). Dry run. At the terminal `redact apply` takes it out of what is stored."
+        f"Dry run. `redact apply`, at the terminal, removes these from what is stored. New messages: {switch}."
     )
     return Answer("\n".join(lines), data)
 
@@ -337,7 +339,7 @@ VERBS: Final = (
     Verb(
         "redact preview",
         _preview,
-        "what redaction would take out of what is stored",
+        "show the secrets that `redact` would remove; changes nothing",
         "[<kind>,... | all]",
         quotes=True,
         check=_kinds,

@@ -133,7 +133,7 @@ def apply_preset(deps: Access, words: Words) -> Answer:
     said = presets.described(preset, deps.config)
     own = said["kept_because_you_set_them"]
     lines = [line for line in presets.preview(name) if line.partition("=")[0] not in own]
-    head = [f"Dry run of {name}; nothing is changed, presets are never applied by the plugin. To take it over, set:"]
+    head = [f"Dry run of {name}: nothing is changed. To use it, set these variables:"]
     kept = [
         f"  (left out: you have set {key} yourself, to {value['value']}; the preset has {value['preset']})"
         for key, value in own.items()

@@ -85,7 +85,7 @@ def take(home: Home, out: Path, kind: str) -> None:
             time.sleep(1)  # the canvas draws behind its data
             page.picture(out / f"tab-{name}.{kind}")
         page.js("location.hash = 'view=exam'")
-        page.click("button", "Hold the exam now")
+        page.click("button", "Run the exam now")
         page.sees(r"Held ")
         page.picture(out / f"tab-exam.{kind}")
         page.js("location.hash = 'view=conversation'")

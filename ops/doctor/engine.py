@@ -34,7 +34,7 @@ _FULL, _TIGHT = 0.97, 0.9
 
 
 def problems(deps: Access, _deep: bool) -> Finding:
-    """Are there problems that were survived and are not resolved?"""
+    """Are there problems that are not solved yet?"""
     found = [each for each in remembered(deps) if not each.topic.startswith(("setting ", "sensitive pattern "))]
     if not found:
         return ok("nothing unresolved")
@@ -44,7 +44,7 @@ def problems(deps: Access, _deep: bool) -> Finding:
     often = f" ({counted(first.count, 'time')})" if first.count > 1 else ""
     return kind(
         f"{first.topic}: {first.message}{often}{more}",
-        meaning="something failed and the turn went on without it; it stays here until it works again",
+        meaning="something went wrong and the turn went on; this line stays until it is solved",
         remedy=first.remedy or "see the log of Hermes for the first occurrence",
         problems=[
             {"topic": each.topic, "count": each.count, "message": each.message, "remedy": each.remedy} for each in found

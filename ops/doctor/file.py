@@ -40,7 +40,7 @@ def database(deps: Access, _deep: bool) -> Finding:
     return fail(
         state["error"],
         meaning="nothing new is stored and nothing is found until this is solved; the host goes on with its own messages",
-        remedy=f"run `/lcm doctor repair`, or {backup.way_back(deps)}" if command else state["remedy"],
+        remedy=f"run `/lcm doctor repair`; otherwise {backup.way_back(deps)}" if command else state["remedy"],
         command=command,
         path=str(deps.db.path),
         **_header(deps),

@@ -126,7 +126,7 @@ def _accept(deps: Access, words: Words) -> Answer:
         return Answer("Nothing to accept: `doctor deep` finds no loss.", data)
     lines = [f"{each['check']}: {each['detail']}" for each in losses]
     if not words.apply:
-        foot = "Dry run. `/lcm doctor accept apply` notes with its date that this is gone; the doctor is healthy then."
+        foot = "Dry run. `/lcm doctor accept apply` notes this loss and its date. Then the doctor no longer reports it."
         return Answer("\n".join([*lines, foot]), data, FOUND)
     return Answer("\n".join(["Accepted, and noted with the date:", *lines]), data)
 
@@ -155,9 +155,15 @@ VERBS: tuple[Verb, ...] = (
         "[deep] [verbose]",
         own=True,
     ),
-    Verb("doctor clean", _clean, "remove sessions that your patterns name as junk", "[apply]", changes=True),
+    Verb(
+        "doctor clean",
+        _clean,
+        "remove sessions that LCM_IGNORE_SESSION_PATTERNS leaves out today",
+        "[apply]",
+        changes=True,
+    ),
     Verb("doctor repair", _repair, "repair search indexes or a damaged file", "[apply]", changes=True),
-    Verb("doctor accept", _accept, "accept a loss that nothing brings back", "[apply]", changes=True),
-    Verb("doctor source", _source, "set the source of messages that have none", "[apply]", changes=True),
+    Verb("doctor accept", _accept, "stop reporting a loss that nothing can bring back", "[apply]", changes=True),
+    Verb("doctor source", _source, "write `unknown` where a message has no source", "[apply]", changes=True),
     Verb("doctor retention", _retention, "how much is stored, by month"),
 )

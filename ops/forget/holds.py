@@ -48,10 +48,10 @@ def _pin(deps: Access, words: Words) -> Answer:
     undo = words.rest[1:] == ("undo",)
     name = words.rest[0]
     _hold(deps, name, undo=undo, dry=words.dry)
-    said = "may be purged again" if undo else "is held: no purge and no retention removes it"
+    said = "may be purged again" if undo else "is pinned: no purge and no retention removes it"
     if words.dry:
         return Answer(
-            f"{name} {said.replace('may', 'could').replace('is held', 'would be held')}. Dry run.", {"name": name}
+            f"{name} {said.replace('may', 'could').replace('is pinned', 'would be pinned')}. Dry run.", {"name": name}
         )
     return Answer(f"{name} {said}.", {"held": not undo, "name": name}, OK)
 
@@ -73,8 +73,8 @@ def _hold(deps: Access, name: str, *, undo: bool, dry: bool) -> None:
 
 def _list(deps: Access) -> Answer:
     named, single = sessions(deps), [f"msg_{row[0]}" for row in deps.db.query(_PINNED)]
-    held = f"Held: {counted(len(named), 'session')}, {counted(len(single), 'message')}."
-    said = held if named or single else "Nothing is held; `/lcm pin msg_12` holds a message."
+    held = f"Pinned: {counted(len(named), 'session')}, {counted(len(single), 'message')}."
+    said = held if named or single else "Nothing is pinned; `/lcm pin msg_12` pins a message."
     return Answer(
         "\n".join([said, *(f"  {each}" for each in [*named, *single[:50]])]), {"sessions": named, "messages": single}
     )
@@ -84,7 +84,7 @@ VERBS: Final = (
     Verb(
         "pin",
         _pin,
-        "hold a message or a session, so that nothing purges it; undo lets it go",
+        "pin a message or a session: no purge removes it; undo ends that",
         "[<msg_12|session>] [undo]",
         example="msg_12",
         at_once=True,

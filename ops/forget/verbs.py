@@ -117,7 +117,7 @@ def _planned(planned: purge.Plan) -> list[str]:
     if planned.held:
         first = ", ".join(f"msg_{each}" for each in planned.held[:_SHOWN])
         lines.append(
-            f"HELD, SO NOT PURGED: {counted(len(planned.held), 'message')}: {first}. `/lcm pin NAME undo` lets one go."
+            f"PINNED, SO NOT PURGED: {counted(len(planned.held), 'message')}: {first}. `/lcm pin NAME undo` ends that."
         )
     return lines
 
@@ -142,12 +142,13 @@ def _there(there: Reach) -> list[str]:
         if numbers:
             lines.append(f"  {few([f'{thing}_{each}' for each in numbers], _SHOWN)}")
     if there.only_there:
-        lines.append(f"  {counted(len(there.only_there), 'message')} of these only there")
+        lines.append(f"  of these, {counted(len(there.only_there), 'message')} only there")
     who = sorted({*there.held.values(), *there.held_there.values()})
     if who:
         count = len(there.held) + len(there.held_there)
         lines.append(
-            f"HELD ELSEWHERE, SO NOT PURGED: {counted(count, 'message')}, by {', '.join(who)}; `hermes lcm pin NAME undo` there"
+            f"PINNED ELSEWHERE, SO NOT PURGED: {counted(count, 'message')}, by {', '.join(who)}; `hermes lcm pin NAME undo` "
+            "on that host ends that"
         )
     return lines
 
@@ -275,7 +276,7 @@ def _retention(deps: Access, words: Words) -> Answer:
         lines.append(f"and {counted(len(done.shares) - _SHOWN, 'session')} more")
     total = f"{counted(len(done.shares), 'session')}, about {render.size(done.frees)} in all"
     lines.append(total if done.shares else "nothing is due")
-    lines += [f"HELD, SO IT STAYS: {counted(len(done.held), 'message')}"] if done.held else []
+    lines += [f"PINNED, SO IT STAYS: {counted(len(done.held), 'message')}"] if done.held else []
     if done.backup:
         lines.append(f"Backup from before: {done.backup}. Older backups go by their own age.")
     elif done.shares:

@@ -219,7 +219,7 @@ def test_what_another_host_holds_stays_everywhere(fleet: Fleet, host: Hosts, nam
     gone = ask(b, f"purge matching '{SECRET}' apply")
 
     assert kept.code == FOUND
-    assert "HELD ELSEWHERE" in kept.text
+    assert "PINNED ELSEWHERE" in kept.text
     assert f"lcm_a_{fleet.tag}" in kept.text
     assert still == (True, True, True)
     assert gone.code == OK, gone.text
@@ -238,9 +238,9 @@ def test_what_is_held_here_stays_though_the_fleet_purged_it(pair: tuple[Host, Ho
     ask(b, "fleet pull")
 
     assert still[0]
-    assert any("HELD HERE" in text for text in still[1])
+    assert any("PINNED HERE" in text for text in still[1])
     assert not says(here(b))
-    assert not any("HELD HERE" in each.message for each in b.health.problems())
+    assert not any("PINNED HERE" in each.message for each in b.health.problems())
 
 
 @pytest.mark.slow

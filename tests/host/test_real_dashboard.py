@@ -185,7 +185,7 @@ def test_a_message_is_purged_after_it_was_shown(page: Browser) -> None:
 def test_the_exam_is_held_and_its_questions_lead_to_messages(page: Browser) -> None:
     """With a bar for each kind."""
     go(page, view="exam", session="hostile")
-    page.click("button", "Hold the exam now")
+    page.click("button", "Run the exam now")
     page.sees(r"Held .* about hostile")
     page.sees("one search away")
     page.js("document.querySelectorAll('.lcm-grades').length || (() => { throw new Error('no bar') })()")

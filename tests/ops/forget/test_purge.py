@@ -116,7 +116,7 @@ def test_a_held_message_stays_and_that_is_told_loudly(world):
     answer = ask(world, "purge messages msg_4,msg_5 apply")
 
     assert (answer.code, answer.data["held"], answer.data["messages"]) == (FOUND, ["msg_4"], ["msg_5"])
-    assert "HELD, SO NOT PURGED" in answer.text
+    assert "PINNED, SO NOT PURGED" in answer.text
     assert SECRET in world.runtime.store.text(4)
 
     ask(world, "pin msg_4 undo")

@@ -190,7 +190,7 @@ def test_what_is_held_stays_and_is_told(world):
     answer = ask(world, "retention apply")
 
     assert answer.data["held"] == ["msg_1", "msg_2"]
-    assert "HELD" in answer.text
+    assert "PINNED" in answer.text
     assert world.runtime.store.text(1) == "run the job"
 
 
