@@ -2,13 +2,15 @@
 """
 Does a small model find the tools: 40 situations, each put to a real instruct model on this machine.
 
-    python benchmarks/situations.py --url http://127.0.0.1:8799/v1 [--quick] [--json FILE] [--show] [--against REVISION]
+    python benchmarks/situations.py --url http://127.0.0.1:8799/v1 [--quick] [--json FILE] [--kept FILE] [--only REGEX]
+        [--against REVISION]
 
 The server is OpenAI-compatible and on this machine; the top of benchmarks/weak_model.py says how to have one from the package
 index. The model sees the tools and what a user says. It first names a tool (its answer is bound to their names), then writes
 the arguments (bound to that tool's schema). "right tool": one of those that do it. "usable": the call is carried out on a
 conversation that holds the answer, and what it gives holds it, too. Asked with names alone, with the schemas, with the schemas
-and SKILL.md; --against: also with the schemas of another revision. Chance is one tool of nine.
+and SKILL.md; --against: also with the schemas of another revision. Chance is one tool of nine. --kept: the file that each
+answer is added to; a run that was interrupted goes on behind those that are in it.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -190,13 +193,36 @@ def put(
     return {"says": asked.says, "tool": tool, "arguments": arguments, "right": right, "usable": right and usable}
 
 
+class Kept:
+    """Answers so far, in a file where one is named."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
+        self._answers = {(each["way"], each["says"]): each for each in map(json.loads, lines)}
+
+    def known(self, way: str, says: str) -> dict[str, Any] | None:
+        """The answer of an earlier run."""
+        return self._answers.get((way, says))
+
+    def add(self, way: str, answer: dict[str, Any]) -> dict[str, Any]:
+        """Keep an answer."""
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"way": way, **answer}, ensure_ascii=False) + "\n")
+        return answer
+
+
 def main() -> int:
     parser = kit.arguments(__doc__ or "")
     parser.add_argument(
         "--url", default=os.environ.get("LCM_BENCH_MODEL_URL"), help="base address of the server, with /v1"
     )
     parser.add_argument("--against", default="", help="a revision whose schemas are asked with, too")
-    parser.add_argument("--show", action="store_true", help="print each situation with the call that was made")
+    parser.add_argument(
+        "--kept", type=Path, help="file of answers, one a line: read where it is there, and gone on with"
+    )
+    parser.add_argument("--only", default="", help="regular expression: the ways in which it is told of the tools")
     args = parser.parse_args()
     report = Report("situations", "a small model before the tools", args.quick)
     if not args.url:
@@ -205,16 +231,19 @@ def main() -> int:
     InstantModel().install()
     server, rows, grouped = Server(args.url), list[list[object]](), list[list[object]]()
     asked = SITUATIONS[:: 5 if args.quick else 1]
+    kept = Kept(args.kept)
     with home(args.where or Path(tempfile.gettempdir())):
         agent = archive()
         for way, (told, schemas) in prompts(args.against).items():
-            found = [put(server, agent, told, schemas, each) for each in asked]
+            if not re.search(args.only, way):
+                continue
+            found = [
+                kept.known(way, each.says) or kept.add(way, put(server, agent, told, schemas, each)) for each in asked
+            ]
             rows.append([way, len(found), *(sum(each[grade] for each in found) for grade in ("right", "usable"))])
             for tool in dict.fromkeys(each.tools[0] for each in asked):
                 of = [f for f, each in zip(found, asked, strict=True) if each.tools[0] == tool]
                 grouped.append([f"{way}: {tool}", len(of), sum(f["right"] for f in of), sum(f["usable"] for f in of)])
-            for each in found if args.show else ():
-                print(way, json.dumps(each, ensure_ascii=False))
         agent.close()
     report.table("Situations", ("told", "situations", "right tool", "usable"), rows)
     report.table("By the tool that does it", ("told: tool", "situations", "right tool", "usable"), grouped)

@@ -7,8 +7,8 @@ Train the weights of the search's ranking and write them to search/weights.py.
 Needs the data of benchmarks/recall.py. Every question is asked of the plugin itself; its candidates and their signals are what
 the ranking would see. Per kind of conversation a linear model is fitted with listwise loss (softmax over candidates). The
 figures are cross-validated: a conversation's questions are ranked by weights that were fitted without it. Questions asked in
-one go are searched apart and their hits taken in turns, here as there. ``--set``: only the kinds that one set has; the weights
-of the others stay.
+one go are searched apart and their hits taken in turns, here as there; where a set asks so about one matter only, two of its
+questions about different ones are asked as well. ``--set``: only the kinds that one set has; the weights of the others stay.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ import recall
 STEPS, RATE = 150, 0.05
 DECAY = {"dialogue": 0.001, "work": 0.01, "diary": 0.003}  # few conversations of a kind: weights closer to nothing
 DEPTHS = (10, 20, 40)
+UNRELATED = "two unrelated questions in one go"
+LATE, LATE_WEIGHTS = "beside", [n / 4 for n in range(21)]
 SEMANTIC_MARK = "#: Weight of how far a hit stands out by its meaning"  # from here on benchmarks/semantic.py writes
 ANEW = "A part of it anew:"
 TARGET = kit.ROOT / "search" / "weights.py"
@@ -85,7 +87,8 @@ def ask_all(name: str, case: recall.Case, where: Path, out: list[Question], nump
                 names = tuple(ident.get(hit.place.store_id) for hit, *_ in examples)
                 out.append(
                     Question(
-                        name, conversation.rsplit("_", 1)[0] if name == "memdaily" else conversation, kind,
+                        f"{name}, {UNRELATED}" if each.kind == UNRELATED else name,
+                        conversation.rsplit("_", 1)[0] if name == "memdaily" else conversation, kind,
                         numpy.array([values for *_, values in examples], dtype=float),
                         numpy.array([float(found in each.evidence) for found in names]),
                         numpy.array([found is not None for found in names]),
@@ -105,11 +108,36 @@ class Model:
         self.scale[self.scale < 1e-3] = 1e6  # what never differs has no weight
 
     def fit(self, questions: list[Question], decay: float) -> Any:
+        """Weights of all signals; that of what else was asked comes after the others, over what they say.
+
+        Only some questions have it, so fitted among the others it would change what holds for all.
+        """
+        from hermes_lcm.search.ranking import NAMES
+
+        late = NAMES.index(LATE)
+        weights = self._fitted([q for q in questions if not q.group.endswith(UNRELATED)], decay, late)
+        weights[late] = min(LATE_WEIGHTS, key=lambda weight: self._loss(questions, weights, late, weight))
+        return weights
+
+    def _loss(self, questions: list[Question], weights: Any, late: int, weight: float) -> float:
+        """Listwise loss of the questions that have the late signal."""
+        numpy, total = self._numpy, 0.0
+        for q in questions:
+            signals, evidence = q.signals[q.counted], q.evidence[q.counted]
+            if evidence.sum() and signals[:, late].any():
+                scores = signals @ weights + weight * signals[:, late]
+                odds = scores - scores.max()
+                total += float(numpy.log(numpy.exp(odds).sum()) - (odds @ evidence) / evidence.sum())
+        return total
+
+    def _fitted(self, questions: list[Question], decay: float, late: int) -> Any:
         numpy = self._numpy
         # What was put between messages of one role ("ok") is no example of what an assistant says.
         real = [(q.signals[q.counted], q.evidence[q.counted]) for q in questions if q.evidence.sum()]
-        pairs = [(signals / self.scale, evidence / evidence.sum()) for signals, evidence in real]
-        weights = numpy.zeros(len(self.scale))
+        scale = self.scale.copy()
+        scale[late] = 1e6
+        pairs = [(signals / scale, evidence / evidence.sum()) for signals, evidence in real]
+        weights = numpy.zeros(len(scale))
         mean, square = weights.copy(), weights.copy()
         for step in range(1, STEPS + 1):
             gradient = decay * weights
@@ -118,7 +146,9 @@ class Model:
                 gradient = gradient + signals.T @ (odds / odds.sum() - evidence) / len(pairs)
             mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
             weights = weights - RATE * (mean / (1 - 0.9**step)) / (numpy.sqrt(square / (1 - 0.999**step)) + 1e-8)
-        return weights / self.scale
+        weights = weights / scale
+        weights[late] = 0.0
+        return weights
 
 
 def recalls(numpy: Any, parts: list[Question], weights: Any) -> list[float]:
@@ -132,12 +162,28 @@ def recalls(numpy: Any, parts: list[Question], weights: Any) -> list[float]:
     return [float(sum(evidence[:depth])) / parts[0].wanted for depth in DEPTHS]
 
 
+def unrelated(asked: list[recall.Asked]) -> list[recall.Asked]:
+    """Questions in pairs that lie far apart in their set, each pair asked in one go."""
+    from hermes_lcm.search import query
+
+    single = [each for each in asked if not query.questions(each.question)]
+    half = len(single) // 2
+    return [
+        recall.Asked(
+            UNRELATED, f"{first.question.rstrip('？?。')}？另外，{then.question}", first.evidence | then.evidence
+        )
+        for first, then in zip(single[:half], single[half:], strict=False)
+    ]
+
+
 def ask_sets(args: Any, folder: Path, numpy: Any) -> list[Question]:
     """All questions of the chosen sets."""
     out: list[Question] = []
     for name, read in recall.SETS.items():
         for case in read(folder / name) if args.set in (None, name) else ():
-            ask_all(name, case, args.where or Path(tempfile.gettempdir()), out, numpy)
+            conversation, docs, asked = case
+            more = unrelated(asked) if name == "memdaily" else []
+            ask_all(name, (conversation, docs, asked + more), args.where or Path(tempfile.gettempdir()), out, numpy)
     return out
 
 

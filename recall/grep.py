@@ -20,7 +20,7 @@ from ..search import dates, documents, ranking
 from ..search import query as words
 from ..search.dates import When
 from ..search.documents import stored_index_row
-from ..search.index import Hit, Hits, NodeHit, NodeHits, in_turns
+from ..search.index import Hit, Hits, NodeHit, NodeHits
 from ..search.pattern import compile_pattern
 from ..search.query import Query
 from ..search.ranking import COVERING
@@ -196,15 +196,11 @@ class Search:
             return scan(ask.query)
         try:
             self._when = self._when or self._anchored(filters)
-
-            def search(query: Query) -> Hits:
-                return index.search(
-                    query, scope=scope, filters=filters, limit=limit, sort=ask.sort, texts=self.texts, when=self._when,
-                    meaning=self._meaning,
-                )  # fmt: skip
-
             apart = words.questions(ask.query) if ask.sort == "relevance" and not self._query.strict else ()
-            return in_turns([search(words.parse(each)) for each in apart], limit) if apart else search(self._query)
+            return index.search(
+                self._query, scope=scope, filters=filters, limit=limit, sort=ask.sort, texts=self.texts, when=self._when,
+                meaning=self._meaning, apart=[*map(words.parse, apart)],
+            )  # fmt: skip
         except StoreError as exc:
             # The index is a cache: a broken one makes search slower and coarser, never impossible.
             self._degraded = f"the search index cannot be read ({exc}): the newest messages were scanned instead"

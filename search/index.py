@@ -268,6 +268,27 @@ def prepare(db: Database) -> set[str]:
 # ------------------------------------------------------------------------------------------------- messages
 
 
+class _Terms(NamedTuple):
+    """Terms of a search that hold for each of its questions."""
+
+    scope: Scope
+    filters: Filters
+    limit: int
+    sort: str
+    texts: Texts | None
+    when: When | None
+    cosines: Cosines | None
+
+
+class _Gathered(NamedTuple):
+    """What the rungs brought of one question."""
+
+    pool: Pool
+    query: Query
+    plan: Plan
+    where: Where
+
+
 _COLUMNS = "m.store_id, m.conversation_id, m.seq, m.role, m.chars, coalesce(m.said_at, m.stored_at)"
 
 
@@ -342,20 +363,32 @@ class MessageIndex:
         texts: Texts | None = None,
         when: When | None = None,
         meaning: bool = True,
+        apart: Sequence[Query] = (),
     ) -> Hits:
         """All rungs of the ladder in one call, one list. ``sort``: relevance, recency, hybrid or time.
 
         ``when``: times that the query names; messages of these times count more. ``meaning``: whether the encoder is asked.
+        ``apart``: questions of the query that are answered each by its own; their hits come in turns.
 
         ``texts`` lets the ranking see how much of the query a message and its neighbours cover, gives exact offsets, and
         makes the substring scan possible when no word matches.
         """
         if sort not in ORDERS:
             raise BadRequest(f"sort={sort!r} is not one of {', '.join(ORDERS)}")
-        where = self._where(scope, filters or Filters(), query.excluded)
+        terms = _Terms(scope, filters or Filters(), limit, sort, texts, when, self._cosines if meaning else None)
+        gathered = [self._gathered(each, terms) for each in apart or [query]]
+        hits = []
+        for each in gathered:
+            each.pool.others = [other.pool for other in gathered if other is not each]
+            hits.append(self._ranked(each, terms))
+        return in_turns(hits, limit) if apart else hits[0]
+
+    def _gathered(self, query: Query, terms: _Terms) -> _Gathered:
+        """What the rungs bring of one question, weighed."""
+        where = self._where(terms.scope, terms.filters, query.excluded)
         pool = Pool(notes=list(query.notes))
         try:
-            if late := self._late(scope):
+            if late := self._late(terms.scope):
                 pool.notes.append(
                     f"not indexed yet, so not searched: {late} large message(s); later searches find them"
                 )
@@ -363,18 +396,23 @@ class MessageIndex:
             pool.notes.append(f"the largest of the newest messages are not indexed yet ({exc})")
         query = self._fts.inflected(query, where)
         plan, where = self._affordable(query, where)
-        self._climb(pool, query, plan, where, newest=sort == "recency")
+        self._climb(pool, query, plan, where, newest=terms.sort == "recency")
         if not pool.found or (query.strict and pool.rungs == ["any"]):
-            self._fall_back(pool, query, plan, where, texts, limit)
+            self._fall_back(pool, query, plan, where, terms.texts, terms.limit)
         if not pool.found and query.required:
             query = words.loosened(query)
             plan, where = self._affordable(query, where)
-            self._climb(pool, query, plan, where, newest=sort == "recency")
-        if when and pool.found:
-            self._recall(pool, plan, where, when)
-        self._rank(pool, query, plan, where, texts, when, self._cosines if meaning else None)
-        ranked = ORDERS[sort](pool)[:limit]
-        hits = self._located(ranked, plan, texts, pool)
+            self._climb(pool, query, plan, where, newest=terms.sort == "recency")
+        if terms.when and pool.found:
+            self._recall(pool, plan, where, terms.when)
+        pool.weigh(terms.when)
+        return _Gathered(pool, query, plan, where)
+
+    def _ranked(self, found: _Gathered, terms: _Terms) -> Hits:
+        """The hits of one question in order."""
+        pool, query, plan, where = found
+        self._rank(found, terms)
+        hits = self._located(ORDERS[terms.sort](pool)[: terms.limit], plan, terms.texts, pool)
         nearest = () if pool.found else self._fts.nearest(query, where)
         notes = tuple(dict.fromkeys(pool.notes))
         seen = (pool.reached, pool.covered, pool.missing, pool.by_meaning)
@@ -487,17 +525,15 @@ class MessageIndex:
             pool.notes.append("only the newest messages were scanned for the literal text")
 
     # -- ranking ------------------------------------------------------------------------------------
-    def _rank(
-        self, pool: Pool, query: Query, plan: Plan, where: Where, texts: Texts | None, when: When | None,
-        cosines: Cosines | None,
-    ) -> None:  # fmt: skip
-        pool.weigh(when)
+    def _rank(self, found: _Gathered, terms: _Terms) -> None:
+        pool, query, plan, where = found
         self._learn_places(pool, where)
         pool.spread()
-        if texts is not None and pool.found and (len(plan.weights) > 1 or query.literals):
+        if terms.texts is not None and pool.found and (len(plan.weights) > 1 or query.literals):
             asked = Asked(query.raw, dict(sorted(plan.weights.items(), key=lambda pair: -pair[1])[:RANKED_WORDS]))
-            pool.rerank(asked, texts, [literal.casefold() for literal in query.literals], when, cosines)
-            pool.cover(asked, texts)
+            literals = [literal.casefold() for literal in query.literals]
+            pool.rerank(asked, terms.texts, literals, terms.when, terms.cosines)
+            pool.cover(asked, terms.texts)
 
     def _learn_places(self, pool: Pool, where: Where) -> None:
         """Messages next to the best hits, as far as this caller may read them."""

@@ -40,7 +40,7 @@ NAMES: Final = (
     "raw", "base", "logrank", "near", "prev", "next", "around", "local", "cov", "cov2", "cov3", "covp", "prevcov", "nextcov",
     "win", "wide", "pairs", "tf", "density", "names", "speaker", "numbers", "user", "loglen", "endq", "prevqcov", "first",
     "firstuser", "kind", "when", "many", "where", "who", "dup", "completed", "tied", "tiedcov",
-    "tiedcompleted",
+    "tiedcompleted", "beside",
 )  # fmt: skip
 
 _CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -119,6 +119,7 @@ class Candidate:
     around: float
     local: float
     notes: tuple[tuple[int, float], ...] = ()  # in a diary: numbers and scores of the notes around it
+    beside: float = 0.0  # in a diary: of its score, as far as a note near it answers what else was asked in the same go
 
 
 def beginning(stem: str) -> str:
@@ -303,7 +304,7 @@ class Asked:
             *self._named(text, own.lowered),
             candidate.user, math.log(1 + candidate.chars) / 10, text.rstrip().endswith(("?", "？")), asks * self.share(before),
             first, first and candidate.user, bool(fits), *(name in fits for name in _KINDS), repeated,
-            *self._tied(candidate, seen, ties),
+            *self._tied(candidate, seen, ties), candidate.beside,
         ]  # fmt: skip
 
     def _tied(self, candidate: Candidate, seen: Sequence[Seen], ties: Ties) -> list[float]:
@@ -346,6 +347,7 @@ TIMELINE = 40  # matches in it
 COVERING = 5  # hits that are asked how much of the question they say
 REPLIES = 2  # hits whose reply is shown behind them
 LOCAL = 10  # messages on both sides that are the same stretch of talk
+BESIDE = 32  # and as many around a note in which one may answer what else was asked in the same go
 USER_WEIGHT = 1.3
 TOOL_WEIGHT = 0.7  # of work with tools: what people said of it answers more questions than a program's output
 EXACT = 30  # messages that say all of the words; where more do, the words are common
@@ -411,6 +413,7 @@ class Pool:
     by_meaning: bool = False  # an encoder took part
     common: bool = False  # many messages say all of the words
     in_diary: bool = False  # the neighbours of a note are notes, whatever short replies stand between them
+    others: Sequence[Pool] = ()  # of the questions that were asked in the same go
 
     def add_rows(
         self, rung: str, rows: Iterable[tuple[Any, ...]], *, limit: int, best: float = 0.0, bonus: float = 0.0
@@ -579,11 +582,12 @@ class Pool:
         seen.append(asked.see(""))
         read = [n for hit in best if (n := numbers.get(hit.place.store_id)) is not None] if self.in_diary else []
         ties = Ties({n: shown[n] for n in read}, asked.raw)
-        top = max(hit.own for hit in self.found.values()) or 1.0, best[0].score or 1.0
+        shares = [pool.shares() for pool in (self, *(self.others if self.in_diary else ()))]
+        top = best[0].score or 1.0
         begun: set[str] = set()
         out = []
         for rank, hit in enumerate(best):
-            candidate = self._candidate(hit, rank, numbers, top)
+            candidate = self._candidate(hit, rank, numbers, top, shares)
             first = shown[candidate.text][:200]
             out.append(
                 (hit, seen[candidate.text], asked.signals(candidate, shown, seen, ties, repeated=first in begun))
@@ -622,19 +626,24 @@ class Pool:
         """The messages just before and after, as far as they are known."""
         return [other for d in (-1, 1) if (other := self._beside(place, d)) is not None]
 
-    def _candidate(self, hit: Found, rank: int, numbers: Mapping[int, int], top: tuple[float, float]) -> Candidate:
-        """A hit as the model sees it."""
-        place, unread = hit.place, len(numbers)
+    def shares(self) -> dict[tuple[int, int], float]:
+        """What each message earned itself, by conversation and seq, as a share of the best."""
+        top = max((hit.own for hit in self.found.values()), default=0.0) or 1.0
+        return {(hit.place.conversation_id, hit.place.seq): hit.own / top for hit in self.found.values()}
 
-        def own(other: Place | None) -> float:
-            found = self.found.get(other.store_id) if other is not None else None
-            return found.own / top[0] if found is not None else 0.0
+    def _candidate(
+        self, hit: Found, rank: int, numbers: Mapping[int, int], top: float, shares: Sequence[Mapping[tuple[int, int], float]]
+    ) -> Candidate:  # fmt: skip
+        """A hit as the model sees it. ``shares``: of this question's messages, and of those asked in the same go."""
+        place, unread = hit.place, len(numbers)
+        own, *others = shares
 
         def near(distance: int) -> float:
-            return own(self._beside(place, distance))
+            other = self._beside(place, distance)
+            return own.get((other.conversation_id, other.seq), 0.0) if other is not None else 0.0
 
-        def local(distance: int) -> float:
-            return own(self.places.get((place.conversation_id, place.seq + distance)))
+        def local(of: Mapping[tuple[int, int], float], distance: int) -> float:
+            return of.get((place.conversation_id, place.seq + distance), 0.0)
 
         def text(distance: int) -> int | None:
             other = self._beside(place, distance)
@@ -646,9 +655,11 @@ class Pool:
         return Candidate(
             text=numbers.get(place.store_id, unread), before=text(-1), after=text(1), user=place.role == "user",
             chars=min(place.chars, documents.CHUNK_CHARS if place.role == "tool" else READ_CHARS),  # output is as long as it is
-            rank=rank, raw=hit.own / top[0], base=hit.score / top[1], near=hit.rung == "near", prev=near(-1), next=near(1),
+            rank=rank, raw=local(own, 0), base=hit.score / top, near=hit.rung == "near", prev=near(-1), next=near(1),
             around=max(map(near, (-3, -2, 2, 3))),
-            local=sum(local(d) / (1 + abs(d)) for d in range(-LOCAL, LOCAL + 1) if d) / 3, notes=notes,
+            local=sum(local(own, d) / (1 + abs(d)) for d in range(-LOCAL, LOCAL + 1) if d) / 3, notes=notes,
+            beside=local(own, 0) * max((local(of, d) * (1 - abs(d) / (2 * BESIDE)) for of in others
+                                        for d in range(-BESIDE, BESIDE + 1)), default=0.0),
         )  # fmt: skip
 
 

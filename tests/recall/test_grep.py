@@ -90,6 +90,23 @@ def test_in_a_diary_the_note_beside_tells_which_of_many_alike_is_meant(tmp_path:
     assert any("Orchard fair is in hall" in hit["snippet"] for hit in found["results"])
 
 
+def test_of_notes_alike_the_one_near_what_was_asked_in_the_same_go_is_meant(tmp_path: Path) -> None:
+    """Each week has a note of what the stall costs; the cousin with the bassoon came in one of them."""
+    said = []
+    for week in range(8):
+        said += [user(f"The stall at the market costs {week + 20} euros this time."), says("ok")]
+        guest = "My cousin plays the bassoon." if week == 3 else f"Somebody rang about parcel {week}."
+        said += [user(guest), says("ok")]
+        said += [each for n in range(20) for each in (user(f"Weather of day {week}-{n} was as usual."), says("ok"))]
+    archive = Archive(tmp_path, *said)
+
+    alone = archive.grep("What does the stall at the market cost?", limit=1)["results"]
+    both = archive.grep("What does the stall at the market cost? Who plays the bassoon?", limit=1)["results"]
+
+    assert "23 euros" not in alone[0]["snippet"]
+    assert "23 euros" in both[0]["snippet"]
+
+
 def test_an_earlier_search_does_not_stand_above_its_answer(tmp_path: Path) -> None:
     """The agent's own call repeats the question word for word; what it says beside the call is found."""
     asked = "which port did the wombat service settle on"
