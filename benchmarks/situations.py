@@ -199,10 +199,12 @@ class Kept:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
+        self.read = 0
         self._answers = {(each["way"], each["says"]): each for each in map(json.loads, lines)}
 
     def known(self, way: str, says: str) -> dict[str, Any] | None:
         """The answer of an earlier run."""
+        self.read += (way, says) in self._answers
         return self._answers.get((way, says))
 
     def add(self, way: str, answer: dict[str, Any]) -> dict[str, Any]:
@@ -219,6 +221,7 @@ def main() -> int:
         "--url", default=os.environ.get("LCM_BENCH_MODEL_URL"), help="base address of the server, with /v1"
     )
     parser.add_argument("--against", default="", help="a revision whose schemas are asked with, too")
+    parser.add_argument("--model", default="", help="name of the server's model, for the report")
     parser.add_argument(
         "--kept", type=Path, help="file of answers, one a line: read where it is there, and gone on with"
     )
@@ -245,6 +248,7 @@ def main() -> int:
                 of = [f for f, each in zip(found, asked, strict=True) if each.tools[0] == tool]
                 grouped.append([f"{way}: {tool}", len(of), sum(f["right"] for f in of), sum(f["usable"] for f in of)])
         agent.close()
+    report.note(f"model: {args.model or 'not named'}; {kept.read} answers are of earlier runs that were interrupted")
     report.table("Situations", ("told", "situations", "right tool", "usable"), rows)
     report.table("By the tool that does it", ("told: tool", "situations", "right tool", "usable"), grouped)
     return report.finish(args.json)
