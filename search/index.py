@@ -281,7 +281,7 @@ class _Terms(NamedTuple):
 
 
 class _Gathered(NamedTuple):
-    """What the rungs brought of one question."""
+    """Candidates of one question, with the plan that found them."""
 
     pool: Pool
     query: Query
@@ -384,7 +384,7 @@ class MessageIndex:
         return in_turns(hits, limit) if apart else hits[0]
 
     def _gathered(self, query: Query, terms: _Terms) -> _Gathered:
-        """What the rungs bring of one question, weighed."""
+        """Candidates of one question from all rungs, weighed."""
         where = self._where(terms.scope, terms.filters, query.excluded)
         pool = Pool(notes=list(query.notes))
         try:
