@@ -141,11 +141,11 @@ class CompressPass:
             return False
         chunks = compactor.chunks(session, view.backlog)
         ready = self._dag.nodes([chunk.node_id for chunk in chunks if chunk.node_id is not None])
-        late = [chunk.tokens for chunk in chunks if chunk.node_id is None and chunk.tokens > TINY_TOKENS]
-        prefix = context_message.prefix_tokens([*roots, *ready]) + sum(map(compactor.leaf_tokens, late))
-        used = view.tail.tokens + min(prefix, view.budget.prefix) + view.budget.overhead
+        late = sum(chunk.tokens for chunk in chunks if chunk.node_id is None and chunk.tokens > TINY_TOKENS)
+        prefix = min(context_message.prefix_tokens([*roots, *ready]), view.budget.prefix)
+        used = view.tail.tokens + late + prefix + view.budget.overhead
         threshold = view.budget.threshold
-        return bool(ready) and sum(late) <= threshold * _EXTRACTED and used <= threshold * ENOUGH
+        return bool(ready) and late <= threshold * _EXTRACTED and used <= threshold * ENOUGH
 
     def _chunkwise(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> View:
         """The view of a pass that covers no more of the oldest chunks than it takes to get down to the low-water mark."""
