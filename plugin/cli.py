@@ -331,12 +331,15 @@ def _bar() -> Iterator[Progress]:
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("", total=None, start=False)
-        now = ""
+        now, series = "", ("", 0)
 
         def show(what: str, done: int, total: int) -> None:
-            nonlocal now
+            nonlocal now, series
+            if series != (begun := (what.partition(" ")[0], total)):  # steps of one series are measured together
+                bars.reset(task, total=total or None, completed=done)
+                series = begun
             if what != now:
-                bars.reset(task, description=printable(what), total=total or None, completed=done)
+                bars.update(task, description=printable(what), completed=done)
                 now = what
                 bars.refresh()
             bars.update(task, completed=done, total=total or None)

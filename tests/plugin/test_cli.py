@@ -439,6 +439,15 @@ def test_long_work_shows_how_far_it_is(world: Home, monkeypatch: pytest.MonkeyPa
     assert any("indexing messages" in each for each in shown)
 
 
+def test_steps_with_names_of_their_own_show_the_time_left(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One check is too short to be measured; all of them together are not."""
+    monkeypatch.setattr(sys, "stderr", Screen())
+    monkeypatch.setattr(cli, "BAR_AFTER_S", 0.0)
+    call(world, "doctor")
+
+    assert re.search(r"checking background.*\d:\d\d:\d\d", sys.stderr.getvalue())  # type: ignore[attr-defined]
+
+
 def test_nobody_watching_nothing_shown(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """stderr is a file, or the answer is for a program."""
     screen = Screen()
