@@ -67,7 +67,7 @@ _OF_WHAT_IS_STORED = frozenset((
     "explain", "dissolve", "search", "cost", "sessions", "show", "journal", "notices", "recall", "redact", "redact preview",
     "redact apply", "purge", "pin", "retention",
     "exam", "ledger",
-    "fleet status", "fleet push", "fleet verify", "fleet keep",
+    "fleet push", "fleet verify", "fleet keep",
 ))  # fmt: skip
 
 

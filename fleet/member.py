@@ -75,7 +75,7 @@ class Member:
         deps: Callable[[], Access],
         health: Health,
     ) -> None:
-        self._deps, self._health = deps, health
+        self._db, self._deps, self._health = db, deps, health
         self.server = Server(dsn)
         self._busy = threading.Lock()
         self._outbox = Outbox(db)
@@ -284,8 +284,9 @@ class Member:
 
     def status(self) -> dict[str, Any]:
         """Status of this host for operators: numbers of here, and the server's if it answers."""
-        state = self._outbox.state()
-        out: dict[str, Any] = {"joined": state is not None, "behind": self._outbox.rows_behind()}
+        out: dict[str, Any] = {"joined": False, "behind": 0}
+        if self._db.exists:  # a new host asks the server first; looking makes no database
+            out = {"joined": self._outbox.state() is not None, "behind": self._outbox.rows_behind()}
         try:
             with self.server.connected() as connection:
                 refuse_other_versions(connection)

@@ -117,7 +117,7 @@ def _planned(planned: purge.Plan) -> list[str]:
     if planned.held:
         first = ", ".join(f"msg_{each}" for each in planned.held[:_SHOWN])
         lines.append(
-            f"PINNED, SO NOT PURGED: {counted(len(planned.held), 'message')}: {first}. `/lcm pin NAME undo` ends that."
+            f"PINNED, SO NOT PURGED: {counted(len(planned.held), 'message')}: {first}. `hermes lcm pin NAME undo` ends that."
         )
     return lines
 
@@ -262,6 +262,8 @@ def _retention(deps: Access, words: Words) -> Answer:
     if not deps.trusted:
         raise BadRequest("retention removes what was said, so it is done at the terminal: `hermes lcm retention`")
     if not deps.config.retention:
+        if wrong := [str(each) for each in deps.config.problems if each.name == "LCM_RETENTION"]:
+            raise BadRequest(f"nothing is removed by age: {wrong[0]}")
         return Answer("Nothing is removed by age, because no policy is set. LCM_RETENTION sets one.", {"policy": []})
     done = (retention.apply if words.apply else retention.plan)(deps, words.progress)
     verb = "removed" if words.apply else "would remove"
@@ -280,7 +282,7 @@ def _retention(deps: Access, words: Words) -> Answer:
     if done.backup:
         lines.append(f"Backup from before: {done.backup}. Older backups go by their own age.")
     elif done.shares:
-        lines.append("Dry run. `/lcm retention apply` backs up and does it.")
+        lines.append("Dry run. `hermes lcm retention apply` backs up and does it.")
     data = {
         "policy": list(deps.config.retention), "applied": words.apply, "held": [f"msg_{each}" for each in done.held],
         "bytes": done.frees, "backup": str(done.backup) if done.backup else None,

@@ -13,7 +13,7 @@ from loopback import Line
 from worlds.fleet import Fleet, Host, Process, eventually
 from worlds.process import WAIT_S, chat
 
-from hermes_lcm.command import operator_access, run
+from hermes_lcm.command import answer, operator_access, run
 from hermes_lcm.config import Secret
 from hermes_lcm.fleet import background, schema, server
 from hermes_lcm.search.scope import Rights
@@ -53,6 +53,19 @@ def at_once(what: Callable[[], Any]) -> Any:
 
 def status(process: Process) -> str:
     return str(run("status", operator_access(process.runtime, process.runtime.stored("s"), None, Rights(None))))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_host_that_has_stored_nothing_yet_asks_the_server(fleet: Fleet, tmp_path: Path, known: bool) -> None:
+    """So a connection string can be tried before the first message; looking makes no database."""
+    dsn = fleet.role("new") if known else "postgresql://nobody:x@127.0.0.1:1/none"
+    made = Process(tmp_path / "new", dsn)
+    said = answer("fleet status", made.runtime.access(None, Rights(), trusted=True))
+
+    assert ("PostgreSQL" in said.text) is known
+    assert ("unreachable" in said.text) is not known
+    assert not made.runtime.path.exists()
+    made.end()
 
 
 def test_a_server_that_accepts_and_never_answers_keeps_no_turn_waiting(

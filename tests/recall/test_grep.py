@@ -136,7 +136,7 @@ def test_every_order_pages_through_all_that_is_ranked(tmp_path: Path, sort: str)
 
 
 def test_the_end_of_what_is_ranked_says_what_leads_on(tmp_path: Path) -> None:
-    """More match than a search ranks; the pages of a pattern reach the others."""
+    """More match than a search ranks; the pages of a pattern reach the others. One that ran out of time may repeat hits."""
     archive = Archive(tmp_path, *[user(f"the walnut of day {n} was heavy") for n in range(260)])
 
     page = archive.grep("walnut", limit=200)
@@ -151,4 +151,4 @@ def test_the_end_of_what_is_ranked_says_what_leads_on(tmp_path: Path) -> None:
         walk = archive.grep("walnut", limit=200, mode="regex", cursor=walk["next_cursor"])
 
     assert "mode=regex pages through all" in " ".join(page["notes"])
-    assert sorted(seen) == list(range(1, 261))
+    assert sorted({*seen}) == list(range(1, 261))

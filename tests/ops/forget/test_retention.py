@@ -215,6 +215,21 @@ def test_a_rule_that_cannot_be_read_is_refused(rule):
     assert [each.name for each in config.problems] == ["LCM_RETENTION"]
 
 
+def test_a_policy_that_was_refused_is_named_when_it_is_asked_for(tmp_path):
+    """Not taken for one that nobody set."""
+    home = Home(tmp_path / "home", retention="cron=purge")
+    home.say("mine")
+    answer = ask(home, "retention")
+
+    assert answer.code == REFUSED
+    assert "LCM_RETENTION='cron=purge'" in answer.text
+
+
+def test_its_commands_are_those_of_the_terminal(world):
+    """A chat is refused, and what the verb quotes is left as it is."""
+    assert "`hermes lcm retention apply`" in ask(world, "retention").text
+
+
 def test_a_fresh_session_is_not_due(world):
     """Whatever its first message's age."""
     world.now += 1
