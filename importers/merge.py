@@ -63,10 +63,10 @@ def merge(deps: Access, other: Access) -> Merged:
 
 
 def is_known(deps: Access, other: Access) -> bool:
-    """Is every prompt here whose record a list there began with? Otherwise another stand-in may bring it."""
+    """Is every prompt whose record a list there began with here, or there as well? Otherwise another stand-in may bring it."""
     rows = other.db.query("SELECT store_id FROM messages WHERE flags & ?", (Flag.IMPORTED,))
     records = (row.text for row in other.store.legible([row[0] for row in rows])[0] if read_context(row.text))
-    return all(_prompt_of(deps, text) is not None for text in records)
+    return all(any(_prompt_of(each, text) is not None for each in (deps, other)) for text in records)
 
 
 def _prompt_of(deps: Access, text: str) -> Assembly | None:

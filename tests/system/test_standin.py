@@ -557,6 +557,40 @@ def test_stand_ins_that_wait_together_are_merged_as_they_follow_each_other(outag
     assert outage.host.gaps(outage.live) == (0, 0)
 
 
+def test_a_whole_file_that_waits_beside_what_goes_on_from_it_is_merged_first(outage: Outage) -> None:
+    """It holds a record that once was unknown and the prompt of it, so it waits for nothing, however late its name is."""
+    mend = no_header(outage.db)
+    outage.turns(60, first=100)
+    outage.host.close()
+    (first,) = outage.standbys()
+    hidden = first.rename(outage.home / "hidden")
+    mend()
+    outage.host, outage.live = Host(outage.home), reload(outage.live)
+    outage.turns(3, first=200)
+    outage.host.close()
+    hidden.rename(first)
+    outage.host = Host(outage.home)
+    outage.turns(30, first=300)
+    outage.host.close()
+    assert outage.standbys() == []
+    kept = lost_or_doubled(outage.host, outage.said)
+    assert (len(kept[0]), len(kept[1])) == (0, 1)  # the record itself, which was kept as text
+
+    back = a_folder(outage.db)
+    outage.host, outage.live = Host(outage.home), reload(outage.live)
+    outage.turns(3, first=400)
+    outage.host.close()
+    (later,) = outage.standbys()
+    later.rename(outage.db.with_name("lcm.standby-20000101-000000-1-999999.db"))
+    back()
+    outage.db.rename(outage.db.with_name("lcm.standby-20990101-000000-1-999999.db"))
+    outage.host = Host(outage.home)
+    outage.turns(1, first=500)
+
+    assert outage.standbys() == []
+    assert lost_or_doubled(outage.host, outage.said) == kept
+
+
 def test_a_stand_in_that_lost_its_sessions_doubles_nothing(outage: Outage) -> None:
     """Its messages tell whose they are by those that the database has already."""
     mend = locked(outage.db)
