@@ -42,7 +42,7 @@ TITLES = {
     "fleet": "Several hosts on one server", "rounds": "Tool rounds", "redaction": "False alarms of redaction",
     "million": "Search in a million messages", "weak_model": "A small model on this machine",
     "outages": "Outages", "crowd": "Thirty chats at once", "memory": "Memory of a process that takes in a million",
-    "pairs": "Beside an earlier release",
+    "pairs": "Beside an earlier release", "retention": "Forgetting by age",
 }  # fmt: skip
 HOW = """## How to run them again
 
