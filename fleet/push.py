@@ -94,8 +94,8 @@ _TYPES: Final = (
     | dict.fromkeys("pos said_at stored_at created_at changed_at last_pos started_at ended_at".split(), "float8")
     | dict.fromkeys(("digest", "envelope", "fingerprint"), "bytea")
 )
-#: Rows that no push changes. Left out beforehand: a policy refuses them, and since its releases of autumn 2026 the server asks
-#: the policies before it looks at the condition of an upsert.
+#: Rows that no push changes. Left out beforehand: a policy refuses them, and PostgreSQL 15.20 asks the policies before it looks
+#: at the condition of an upsert.
 _SETTLED: Final = {
     "messages": f"s.flags & {int(Flag.PURGED)} <> 0",
     "nodes": "NOT (s.rung = 'purged' AND t.rung = 'purged')",

@@ -266,7 +266,7 @@ def _how_to_read(path: Path) -> str:
 
 
 def _refuse_pipes(path: Path) -> None:
-    """Raise StoreError for what is there and no file: opening a pipe waits for whoever writes into it."""
+    """Raise StoreError for a path that is no regular file. To open a pipe would be to wait for its writer."""
     if path.exists() and not path.is_file():
         raise StoreError(f"{path} is not a regular file")
 

@@ -48,7 +48,7 @@ def test_what_was_stored_before_the_host_joined_is_pushed_too(fleet: Fleet, host
 
 
 def test_what_the_server_has_is_pushed_again_without_a_refusal(fleet: Fleet, host: Hosts) -> None:
-    """A confirmation that was lost; the newest releases of PostgreSQL ask the policies of every row that an upsert meets."""
+    """A confirmation that was lost; PostgreSQL 15.20 asks the policies of every row that an upsert meets."""
     a = host("a")
     a.compact(chat().turns(60))
     a.member.push()
