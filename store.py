@@ -9,8 +9,8 @@ summaries or prompts: which message is new is ``ingest``'s business.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -270,19 +270,16 @@ class MessageStore:
         return True
 
     def rewrite(self, rows: Sequence[tuple[Stored, Message]]) -> None:
-        """Other words and names for stored messages, for an operator who takes secrets out; who they are and where they stand
-        stays.
+        """Other words and names for stored messages, for an operator who takes something out.
 
-        Blocks that hold an old stored JSON go: their other rows get their own back.
+        Who they are and where they stand stays.
         """
         with self._db.transaction():
-            self._unpack({head.store_id for head, _ in rows})
+            self.packer.exchange({head.store_id: m.stored_json.decode("utf-8") for head, m in rows})
             self._db.executemany(
-                "UPDATE messages SET envelope = ?, flags = ?, chars = ?, tokens = ?, tool_name = ?, answers = ? "
-                "WHERE store_id = ?",
+                "UPDATE messages SET flags = ?, chars = ?, tokens = ?, tool_name = ?, answers = ? WHERE store_id = ?",
                 [
                     (
-                        pack(m.stored_json),
                         m.flags,
                         len(m.text),
                         m.tokens,
@@ -298,21 +295,6 @@ class MessageStore:
             self._db.execute(ADD, (len(rows), INDEXED_STILL))
             self._db.execute(FORGET_MADE)
         self._ends.clear()
-
-    def _unpack(self, store_ids: Collection[int]) -> None:
-        """Give the rows of every block that holds one of these messages their stored JSON back; a damaged one stays so."""
-        wanted = json.dumps(sorted(store_ids))
-        sql = (
-            "SELECT DISTINCT envelope FROM messages WHERE typeof(envelope) = 'integer' "
-            "AND store_id IN (SELECT value FROM json_each(?))"
-        )
-        for (block,) in self._db.fetch(sql, (wanted,)):
-            with suppress(*UNREADABLE):
-                own = [(pack(body), store_id, block) for store_id, body in self.blocks.block(block).items()]
-                # It knows its rows: to ask who points at it would be to read all messages.
-                which = "store_id = ? AND envelope = ? AND typeof(envelope) = 'integer'"
-                self._db.executemany(f"UPDATE messages SET envelope = ? WHERE {which}", own)
-            self._db.execute("DELETE FROM blocks WHERE block_id = ?", (block,))
 
     # -- behind the turn ------------------------------------------------------------------------------
     def index_waiting(self, *, seconds: float = SEARCH_WAITS_S) -> int:

@@ -12,12 +12,13 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from ..errors import StoreCorrupt
 from .connection import Database, marks, padded
 from .meta import Meta
-from .packing import BLOCK_BYTES, LARGE_BYTES, Stored, pack_block, read_json, unpack_block
+from .packing import BLOCK_BYTES, LARGE_BYTES, Stored, pack, pack_block, read_json, unpack_block
 
 _CACHED_BYTES = 4_000_000
 #: What ``read_json`` and reading what it gives may raise.
@@ -31,7 +32,8 @@ class Blocks:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._lock = threading.Lock()
-        self._of: object = None  # the file that the cache is of: another one gives the same numbers to other blocks
+        #: The file that the cache is of, and how often it was undone: both give the same numbers to other blocks.
+        self._of: tuple[object, int] = (None, 0)
         self._cache: OrderedDict[int, dict[int, bytes]] = OrderedDict()
         self._bytes = 0
 
@@ -46,8 +48,8 @@ class Blocks:
     def block(self, number: int) -> Mapping[int, bytes]:
         """Stored JSON as UTF-8 by store id; of an unknown block nothing."""
         with self._lock:
-            if self._of != self._db.identity:
-                self._of, self._bytes = self._db.identity, 0
+            if self._of != (now := (self._db.identity, self._db.rollbacks)):
+                self._of, self._bytes = now, 0
                 self._cache.clear()
             if number in self._cache:
                 self._cache.move_to_end(number)
@@ -164,6 +166,34 @@ class Packer:
         if sum(len(stored_json) for *_, stored_json in window) < least_bytes:
             return 0
         return self._keep(window) or 0
+
+    def exchange(self, stored_json: Mapping[int, str]) -> None:
+        """Other stored JSON for rows, in the caller's transaction: in a new block with its neighbours where it lay in a block."""
+        ids = padded(stored_json)
+        lies = self._db.fetch(f"SELECT store_id, envelope FROM messages WHERE store_id IN ({marks(len(ids))})", ids)
+        alone = [(pack(stored_json[n]), n) for n, where in lies if not isinstance(where, int)]
+        self._db.executemany("UPDATE messages SET envelope = ? WHERE store_id = ?", alone)
+        for number in sorted({where for _, where in lies if isinstance(where, int)}):
+            self._write_anew(number, {n: stored_json[n] for n, where in lies if where == number})
+
+    def _write_anew(self, number: int, changed: Mapping[int, str]) -> None:
+        """A block with other stored JSON for some of its rows; of a damaged one nothing is left but that."""
+        texts = dict(changed)
+        with suppress(*UNREADABLE):
+            # It knows its rows: to ask who points at it would be to read all messages.
+            ids = padded(self._blocks.block(number))
+            pointing = f"store_id IN ({marks(len(ids))}) AND envelope = ? AND typeof(envelope) = 'integer'"
+            rows = self._db.fetch(f"SELECT store_id FROM messages WHERE {pointing}", (*ids, number))
+            texts = {n: self._blocks.block(number)[n].decode("utf-8") for (n,) in rows} | texts
+        conversation = self._db.fetch("SELECT conversation_id FROM messages WHERE store_id = ?", (min(changed),))[0][0]
+        self._db.execute("DELETE FROM blocks WHERE block_id = ?", (number,))
+        for _, store_ids, data in packed(grouped([(n, conversation, texts[n]) for n in sorted(texts)])):
+            self._move(store_ids, self._blocks.add(conversation, data))
+            for n in store_ids:
+                del texts[n]
+        self._db.executemany(
+            "UPDATE messages SET envelope = ? WHERE store_id = ?", [(pack(texts[n]), n) for n in texts]
+        )
 
     def _keep(self, window: Sequence[_Lying]) -> int | None:
         """Pack rows, each block in a transaction of its own: nobody else writes meanwhile. None where one is not what it was."""

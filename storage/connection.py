@@ -138,6 +138,8 @@ class Database:
         self.notice = ""
         self._tables: object = None  # the file, and the state of its tables, that were looked at
         self._depth = 0
+        #: Transactions and parts of them that were undone: what was read in one may be of a row that never came to be.
+        self.rollbacks = 0
         self._owner = 0  # the thread whose transaction it is
         self._busy_until = 0.0
         self._pinned = threading.local()
@@ -581,6 +583,7 @@ class Database:
         try:
             yield
         except BaseException:
+            self.rollbacks += 1
             self._sealed().back_to(mark)
             if connection.in_transaction:  # SQLite ends the whole transaction by itself on some errors
                 with self._translated:
@@ -598,6 +601,7 @@ class Database:
         return self._sealer
 
     def _rollback(self, connection: sqlite3.Connection) -> None:
+        self.rollbacks += 1
         self._sealed().back_to({})
         try:
             if connection.in_transaction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from hermes_lcm.ops.doctor import clean, repair
 from hermes_lcm.ops.survey import Survey
 from hermes_lcm.storage.blocks import STORED_COLUMNS
 from hermes_lcm.storage.packing import BLOCK_BYTES, LARGE_BYTES, pack_block, unpack_block
+from hermes_lcm.text import content
 
 
 def busy(count: int = 60) -> Chat:
@@ -281,6 +283,94 @@ def test_a_damaged_block_is_found_and_the_others_are_read(tmp_path: Path) -> Non
     assert world.store.text(lost[-1] + 1).startswith("question 50")
     with pytest.raises(StoreCorrupt, match=f"msg_{lost[0]} "):
         world.store.rows([lost[0]])
+
+
+def emptied(world: World, store_ids: Iterable[int]) -> None:
+    """Other words for messages, as a purge writes them: fifty rows a transaction."""
+    ids = list(store_ids)
+    for at in range(0, len(ids), 50):
+        rows = world.store.rows(ids[at : at + 50])
+        said = {"role": "user", "content": "[taken out]"}
+        world.store.rewrite([(row.head, content.read_message(said)) for row in rows])
+
+
+def test_a_rewritten_message_lies_in_a_block_with_its_neighbours_again(tmp_path: Path) -> None:
+    """These say what they said; the old block is gone."""
+    world = World(tmp_path)
+    world.take(busy())
+    packed(world)
+    before = dict(everything(world))
+    emptied(world, [3, 5])
+    now = dict(everything(world))
+
+    assert [n for n in before if now[n] != before[n]] == [3, 5]
+    assert "[taken out]" in now[3]
+    assert alone(world) == 0
+    blocks = [row[0] for row in world.db.query("SELECT block_id FROM blocks")]
+    assert blocks == [row[0] for row in world.db.query("SELECT DISTINCT envelope FROM messages ORDER BY 1")]
+
+
+def test_a_file_of_which_all_is_taken_out_becomes_small(tmp_path: Path) -> None:
+    """What is left of a message is a line: pages that stay half empty would hold the room."""
+    world = World(tmp_path)
+    world.take(chat().user("go").rounds(500))
+    packed(world)
+    world.db.renew()
+    pages = world.db.query("PRAGMA page_count")[0][0]
+    emptied(world, [n for n, _ in everything(world)])
+    world.db.renew()
+
+    assert world.db.query("PRAGMA page_count")[0][0] < pages
+    assert alone(world) == 0
+
+
+def test_a_block_of_a_change_that_was_undone_is_never_read_again(tmp_path: Path) -> None:
+    """The next block gets its number, with other messages in it."""
+    world = World(tmp_path)
+    world.take(busy())
+    packed(world)
+    before = everything(world)
+
+    def undone() -> None:
+        with world.db.transaction():
+            emptied(world, [3])
+            assert "[taken out]" in dict(everything(world))[3]
+            raise StoreError("no")
+
+    with pytest.raises(StoreError):
+        undone()
+    assert everything(world) == before
+    emptied(world, [5])
+    assert [n for n, text in everything(world) if "[taken out]" in text] == [5]
+
+
+def test_every_statement_of_a_rewriting_may_fail(tmp_path: Path) -> None:
+    """Both messages say something else, or none does."""
+    world = World(tmp_path)
+    world.take(busy(20))
+    packed(world)
+    before = everything(world)
+    for number in range(1, 1000):
+        try:
+            with world.failing_at(number):
+                emptied(world, [3, 60])
+            break
+        except StoreError:
+            assert everything(world) == before
+
+    assert number > 4
+    assert [n for n, text in everything(world) if "[taken out]" in text] == [3, 60]
+
+
+def test_what_is_rewritten_in_a_damaged_block_can_be_read(tmp_path: Path) -> None:
+    """Its neighbours cannot, as before; the doctor finds them."""
+    world = World(tmp_path)
+    lost = damaged(world)
+    head = world.store.heads_of([lost[0]])[lost[0]]
+    world.store.rewrite([(head, content.read_message({"role": "user", "content": "[taken out]"}))])
+
+    assert world.store.text(lost[0]) == "[taken out]"
+    assert Survey(world.db).unreadable() == lost[1:]
 
 
 def test_packing_leaves_what_it_cannot_read(tmp_path: Path) -> None:
