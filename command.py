@@ -592,7 +592,7 @@ def operator_access(
     ``allowed``: the rights where no engine says whose they are.
     """
     home = engine.home if engine is not None else None
-    allowed = rights_of(engine, session) if engine is not None else allowed
+    allowed = rights_of(engine, session, engine.session_id) if engine is not None else allowed
     made = runtime.access(session, allowed, engine=engine_state(runtime, session, engine), home=home)
     return runtime.standby.of_database(made)
 

@@ -16,6 +16,7 @@ import pytest
 from worlds.home import Home as Stored
 
 from host.drive import REPOSITORY, Home
+from host.model_server import ModelServer, Reply, Turns, last_said
 
 pytestmark = [pytest.mark.host, pytest.mark.slow]
 
@@ -142,3 +143,53 @@ def test_the_validator_passes_the_release(tmp_path: Path) -> None:
 
     assert (done.returncode, looked.returncode) == (0, 0), done.stdout + looked.stdout
     assert "no core override — no runtime rebinds" in done.stdout
+
+
+# -- @lcm: -----------------------------------------------------------------------------------------------
+SECRET = "The rhubarb is in the cellar."
+
+
+def asked(model: ModelServer) -> str:
+    """What the model was shown last of the user's own words, with what the host attached to them."""
+    return last_said(model.of_kind("chat")[-1])[0]
+
+
+@pytest.mark.parametrize("reference", ["@lcm:msg_1", '@lcm:"rhubarb cellar"'])
+def test_a_reference_typed_at_the_terminal_brings_its_message(tmp_path: Path, reference: str) -> None:
+    """By its address and by its words, from a conversation before this one."""
+    with ModelServer(Turns(lambda turn: [Reply(f"Reply {turn}.")])) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        with home.process() as host:
+            host.cli()
+            host.cli_say(text=SECRET)
+            host.cli_say(text="/new")
+            host.cli_say(text=f"Where is it? {reference}")
+
+        assert SECRET in asked(model)
+
+
+def test_a_reference_is_completed_from_words(tmp_path: Path) -> None:
+    """As the host's terminal program asks for it."""
+    with ModelServer(Turns(lambda turn: [Reply(f"Reply {turn}.")])) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        with home.process() as host:
+            host.cli()
+            host.cli_say(text=SECRET)
+            offered = host.complete(prefix="lcm", typed="rhubarb")
+
+    assert "@lcm:msg_1" in offered
+
+
+def test_a_reference_typed_in_a_chat_brings_only_what_is_that_chat_s(tmp_path: Path) -> None:
+    """The same words, typed by the one who said them and by somebody else."""
+    with ModelServer(Turns(lambda turn: [Reply(f"Reply {turn}.")])) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        with home.process() as host:
+            host.gateway()
+            host.gateway_say(text=SECRET, chat="1", user="1")
+            for reference in ("@lcm:msg_1", '@lcm:"rhubarb cellar"', "@lcm:rhubarb"):
+                host.gateway_say(text=f"What is it? {reference}", chat="2", user="2")
+                assert SECRET not in json.dumps(model.of_kind("chat")[-1].messages), reference
+            host.gateway_say(text="What is it? @lcm:msg_1", chat="1", user="1")
+
+        assert asked(model).count(SECRET) == 1

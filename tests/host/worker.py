@@ -230,6 +230,12 @@ class Worker:
         self.cli = cli.HermesCLI(resume=resume, compact=True)
         return {"session_id": self.cli.session_id}
 
+    def do_complete(self, prefix: str, typed: str) -> list[str]:
+        """Hosts near 0.22: what is offered while ``@prefix:typed`` is typed."""
+        from tui_gateway import methods_complete
+
+        return [str(each["text"]) for each in methods_complete._plugin_reference_items(prefix, typed) or ()]
+
     def do_cli_say(self, text: str) -> Answer:
         """One typed line: a slash command or a message. The reply of the model for a message."""
         if text.startswith("/"):
