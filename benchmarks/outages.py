@@ -2,7 +2,7 @@
 """
 Two processes with four chats each on one database, and faults all the time: is anything lost, doubled, or too large?
 
-    python benchmarks/outages.py [--quick] [--json FILE] [--where FOLDER] [--faults N] [--messages N] [--seed N]
+    python benchmarks/outages.py [--quick] [--json FILE] [--where FOLDER] [--faults N] [--messages N] [--seed N] [--few N]
 
 The messages are those of real transcripts where there are any. As a host does, each process keeps what was said in files of its
 own before the plugin sees it, and begins with the list that it had when it was killed. Between two faults every chat says a few
@@ -204,17 +204,15 @@ def wired() -> list[float]:
     return shift
 
 
-def worker(number: int, folder: Path, seed: int, messages: int) -> None:
+def worker(number: int, folder: Path, seed: int, messages: int, few: int) -> None:
     """The process: its chats, and what the supervisor tells it to break in itself."""
     import resource
-
-    import material
 
     if os.environ.get("OUTAGES_LOG"):
         logging.basicConfig(level=os.environ["OUTAGES_LOG"], format="%(asctime)s %(process)d %(message)s")
     shift = wired()
     board = Board(folder / "board")
-    turns, _ = material.turns(messages // 2, seed)
+    turns = talk(messages, seed, few)
     os.environ.pop("LCM_DATA", None)  # to the plugin it looks like a setting that is mistyped
     chats = [Talking(n, parts(turns, n, messages), folder, board) for n in range(number * CHATS, (number + 1) * CHATS)]
     seen: set[str] = set()
@@ -234,6 +232,14 @@ def worker(number: int, folder: Path, seed: int, messages: int) -> None:
         elif what == "limit":
             resource.setrlimit(resource.RLIMIT_FSIZE, (int(value), resource.RLIM_INFINITY))
     finished(chats, seen)
+
+
+def talk(messages: int, seed: int, few: int) -> list[list[Chat]]:
+    """The turns of all chats: ``few`` of them, said again and again, or as many as there are."""
+    import material
+
+    turns, _ = material.turns(few or messages // 2, seed)
+    return [random.Random(n).choice(turns) for n in range(messages // 2)] if few else turns
 
 
 def looking(number: int, board: Board, seen: set[str]) -> None:
@@ -276,12 +282,12 @@ def parts(turns: Sequence[list[Chat]], number: int, messages: int) -> list[list[
 class Run:
     """The processes, and the faults that they meet."""
 
-    def __init__(self, folder: Path, faults: int, messages: int, seed: int) -> None:
+    def __init__(self, folder: Path, faults: int, messages: int, seed: int, few: int) -> None:
         self.folder, self.home = folder, folder / "home"
         self.home.mkdir()
         (self.home / "config.yaml").write_text("context:\n  engine: lcm\n", encoding="utf-8")
         self.db = self.home / "lcm.db"
-        self.faults, self.messages, self.seed = faults, messages, seed
+        self.faults, self.messages, self.seed, self.few = faults, messages, seed, few
         self.rng = random.Random(seed)
         self.board = Board(folder / "board")
         self.kinds: Counter[str] = Counter()
@@ -303,6 +309,7 @@ class Run:
             str(self.folder),
             str(self.seed),
             str(self.messages),
+            str(self.few),
         ]
         return subprocess.Popen(
             words,
@@ -347,7 +354,9 @@ class Run:
             undo = act(self)
             before, at = at, at + (share - 1 - at) / (self.faults - n)
             try:
-                self.step(at if undo is None else (before + at) / 2)
+                self.step(
+                    at if undo is None else max(int(before) + 1, (before + at) / 2)
+                )  # who says nothing meets nothing
             finally:
                 if undo is not None:
                     undo()
@@ -606,14 +615,15 @@ def judged(run: Run) -> dict[str, Any]:
 def main() -> int:
     if sys.argv[1:2] == ["--worker"]:
         faulthandler.register(signal.SIGUSR1)
-        number, folder, seed, messages = sys.argv[2:6]
-        worker(int(number), Path(folder), int(seed), int(messages))
+        number, folder, seed, messages, few = sys.argv[2:7]
+        worker(int(number), Path(folder), int(seed), int(messages), int(few))
         return 0
     parser = kit.arguments(__doc__)
     parser.add_argument("--faults", type=int)
     parser.add_argument("--messages", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1e9, help="no new fault after so many")
+    parser.add_argument("--few", type=int, default=0, help="only so many turns, said again and again")
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--trace", action="store_true", help="after each fault, what no file holds just then")
     given = parser.parse_args()
@@ -622,7 +632,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="outages-", dir=given.where))
     began = time.monotonic()
     report = kit.Report("outages", f"{faults} faults, seed {given.seed}", given.quick)
-    run = Run(folder, faults, messages, given.seed)
+    run = Run(folder, faults, messages, given.seed, given.few)
     run.trace = given.trace
     try:
         run.go(lambda said: print(said, file=sys.stderr, flush=True), began + given.seconds)
@@ -643,7 +653,9 @@ def main() -> int:
 
 def reported(report: kit.Report, run: Run, found: dict[str, Any], ends: Sequence[dict[str, Any]]) -> None:
     """The faults, and what is there afterwards. Where the time was up, fewer than were asked for."""
-    report.about = f"{run.kinds.total()} faults, seed {run.seed}"
+    report.about = f"{run.kinds.total()} faults, seed {run.seed}" + (
+        f", {run.few} turns again and again" if run.few else ""
+    )
     told = [[name, n, run.met[name], run.invisible[name]] for name, n in sorted(run.kinds.items())]
     note = f"Met: it hurt a process that may tell it. Harmless here, and left out: {', '.join(sorted(HARMLESS))}."
     report.table("Faults", ("fault", "of it", "met", "not shown by any status"), told, note)

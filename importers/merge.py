@@ -257,16 +257,16 @@ class _Merge:
 
     def _node(self, node: Node) -> bool:
         """Store a summary that is not here. False: what it covers has not come yet."""
+        home = self._ids.conversations.get(node.conversation_id)
+        mine = self._deps.dag.node(node.node_id)
+        if mine is not None and (mine.conversation_id, mine.text, mine.depth) == (home, node.text, node.depth):
+            self._ids.nodes[node.node_id] = mine.node_id  # a copy, of whose sources some may have been unreadable
+            return True
         there = self._other.dag.sources(node.node_id)
         known = self._ids.messages if node.depth == 0 else self._ids.nodes
         sources = tuple(known[each] for each in there if each in known)
-        home = self._ids.conversations.get(node.conversation_id)
         if home is None or not sources or (node.depth and len(sources) < len(there)):
             return False
-        mine = self._deps.dag.node(node.node_id)
-        if mine is not None and (mine.conversation_id, mine.text, mine.depth) == (home, node.text, node.depth):
-            self._ids.nodes[node.node_id] = mine.node_id
-            return True
         name = node.fingerprint if list(sources) == there else fingerprint(node.depth, sources)
         before = self._deps.dag.by_fingerprint(home, name, (node.quality,))
         made = before[0] if before else self._deps.dag.add(self._new(node, home, sources, name), now=node.created_at)

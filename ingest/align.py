@@ -33,6 +33,7 @@ class Expected:
     answers: str | None = None
     tokens: int = 0
     at: float = 0.0  # when it was said, or else stored
+    stored_at: float = 0.0
 
 
 class Asked(NamedTuple):

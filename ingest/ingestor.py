@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
 from itertools import accumulate, pairwise
 from operator import or_
@@ -53,13 +53,18 @@ _WINDOWS, _BYTES = 256, 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One live message, recognised. ``core`` is None for text of our own; ``text`` is set for what is glued behind such text."""
+    """One live message, recognised. ``core`` is None for text of our own; ``text`` is set for what is glued behind such text.
+
+    ``was``: what it was in another file, where this process saw it before; ``name``: of its row, where that is here too.
+    """
 
     core: content.Said | None
     digest: bytes
     own: str = ""
     ids: tuple[int, ...] = ()
     text: str | None = None
+    was: Entry | None = None
+    name: bytes = b""
 
 
 Messages = Sequence[Mapping[str, Any]]
@@ -90,6 +95,7 @@ class Ingest:
         self._transcripts = Transcripts(store, sessions)
         self._first_messages = FirstMessages(store, sessions, self._transcripts, dag)
         self._windows: OrderedDict[str, Window] = OrderedDict()
+        self._left: OrderedDict[str, Window] = OrderedDict()  # as they were when another file was in use
         self._locks: dict[str, threading.RLock] = {}
         self._joined: set[str] = set()
 
@@ -168,6 +174,7 @@ class Ingest:
         """Drop the window of a session; the next list is aligned against the store."""
         with self._lock:
             self._windows.pop(session_id, None)
+            self._left.pop(session_id, None)
 
     def only_read(self, session_id: str) -> None:
         """The last list was read in the host's file, and may hold what another process has said since the agent's own was loaded:
@@ -193,8 +200,10 @@ class Ingest:
         return bool(self._windows)
 
     def forget_all(self) -> None:
-        """Drop every window: the database is another one than it was."""
+        """Drop every window: the database is another one than it was. When their rows were stored is still known."""
         with self._lock:
+            self._left.update(self._windows)
+            _trim(self._left)
             self._windows.clear()
             self._joined.clear()
 
@@ -213,11 +222,10 @@ class Ingest:
 
     def _remember(self, session_id: str, window: Window) -> None:
         with self._lock:
+            self._left.pop(session_id, None)
             self._windows[session_id] = window
             self._windows.move_to_end(session_id)
-            taken = sum(each.size for each in self._windows.values())
-            while len(self._windows) > 1 and (len(self._windows) > _WINDOWS or taken > _BYTES):
-                taken -= self._windows.popitem(last=False)[1].size  # its lock stays: somebody may hold it
+            _trim(self._windows)
 
     # -- alignment --------------------------------------------------------------------------------------
     def _align(
@@ -242,9 +250,10 @@ class Ingest:
             expected = self._transcripts.expected(session, assembly)
         reads = [self._read(message, n + known, ancestry, first_message) for n, message in enumerate(messages[known:])]
         reads = self._as_stored(_said_by_others(reads, messages[known:], known, head, expected), expected)
+        reads = _named_by_rows(reads, self._was(session, messages) if window is None else (), expected)
         theirs = [(n, read) for n, read in enumerate(reads) if read.core is not None or read.ids]
         shared = session.platform.lower() == CLIENTS and session.unclaimed
-        plan = self._placed([read for _, read in theirs], expected, first_message, before, seen, shared=shared)
+        plan = self._placed(theirs, _by_name(expected, reads), first_message, before, seen, shared=shared)
         if window is not None and expected and any(place.new for place in plan.places):
             # The window lacks what the host left out before; what looks new may be that, shown by somebody with an older list.
             return self._align(session, messages, None, 0, source, seen)
@@ -264,13 +273,19 @@ class Ingest:
         entries = [Entry(read.ids, read.digest, read.own) for read in reads]
         last_known = next((entry.ids[-1] for entry in reversed(head) if entry.ids), 0)
         changes = _Changes(messages[known:], theirs, plan, unaligned, last_known, first_message.kind == "unknown",
-                           assembly)  # fmt: skip
+                           assembly, {item.store_id: item for item in expected})  # fmt: skip
         stored, marks = self._store_new(session, changes, entries, last_seq, source)
-        return Transcript(head.followed_by(entries), assembly, last_seq + stored, stored, marks), plan.leftover
+        leftover = tuple(changes.rows[item.store_id] for item in plan.leftover)
+        return Transcript(head.followed_by(entries), assembly, last_seq + stored, stored, marks), leftover
+
+    def _was(self, session: Session, messages: Messages) -> Sequence[Entry]:
+        """The first messages of a list as this process saw them in another file."""
+        left = self._left.get(session.session_id)
+        return left.known(messages) if left is not None else ()
 
     def _placed(
         self,
-        theirs: list[_Read],
+        theirs: Sequence[tuple[int, _Read]],
         expected: Sequence[Expected],
         first_message: FirstMessage,
         before: float,
@@ -284,12 +299,17 @@ class Ingest:
         """
         if first_message.kind != "unknown":
             return align(
-                [self._live(read) for read in theirs], expected, self._cores,
+                [self._live(read) for _, read in theirs], expected, self._cores,
                 before=before, seen=seen, shared=shared, named=self._named,
             )  # fmt: skip
         row = first_message.row
         others = [item for item in expected if row is None or item.store_id != row.store_id]
-        rest = [self._live(read) for read in theirs[1:]]
+        rest = [self._live(read) for _, read in theirs[1:]]
+        behind = [item for item in others if row is not None and item.pos > row.pos]
+        if rest and behind and behind[0].digest == rest[0].digest:
+            others = behind
+        elif known := _overlap(rest, others):
+            others = others[-known:]
         plan = align(rest, others, self._cores, before=before, seen=seen, named=self._named)
         first = next((place.ids[0] for place in plan.places if place.ids), None)
         if row is not None:
@@ -297,8 +317,8 @@ class Ingest:
         elif first is None:
             plan.places.insert(0, Place(new=True))
         else:
-            at = next(n for n, item in enumerate(others) if item.store_id == first)
-            plan.places.insert(0, Place(new=True, pos=middle(others[at - 1].pos if at else 0.0, others[at].pos)))
+            at = next(n for n, item in enumerate(expected) if item.store_id == first)
+            plan.places.insert(0, Place(new=True, pos=middle(expected[at - 1].pos if at else 0.0, expected[at].pos)))
         plan.unaligned = plan.unaligned and row is None
         return plan
 
@@ -388,8 +408,8 @@ class Ingest:
     def _live(self, read: _Read) -> Live:
         said = read.core
         if said is None:
-            return Live("tool", read.digest, None, lambda: Core(""))
-        return Live(said.role, read.digest, said.answers, lambda: core(said.text, said.calls, self._named))
+            return Live("tool", read.name or read.digest, None, lambda: Core(""))
+        return Live(said.role, read.name or read.digest, said.answers, lambda: core(said.text, said.calls, self._named))
 
     def _as_rewritten(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
         """Messages that are here whole, by what the host's own compressor made of them; the user's newest is never its work."""
@@ -493,7 +513,8 @@ class Ingest:
         owners: list[tuple[int, tuple[int, ...]]] = []
         for (n, read), place in zip(changes.theirs, places, strict=True):
             if place.ids:
-                entries[n] = replace(entries[n], ids=place.ids)
+                known = changes.rows.get(place.ids[0]) if len(place.ids) == 1 else None
+                entries[n] = replace(entries[n], ids=place.ids, stored_at=known.stored_at if known is not None else 0.0)
             if not place.new or read.core is None:  # a stub whose row has left the thread still shows that row
                 continue
             message = changes.messages[n]
@@ -502,22 +523,26 @@ class Ingest:
                 flags = changes.flags(n)
                 if flags & Flag.IMPORTED and not own.glued(read.core.text):
                     kept = replace(kept, role=CONTEXT_ROLE)
-                rows.append(NewRow(kept, place.pos, place.revises, flags))
+                was = read.was if place.rest is None else None
+                rows.append(
+                    NewRow(kept, place.pos, place.revises, flags, *((was.ids[0], was.stored_at) if was else ()))
+                )
                 owners.append((n, place.ids))
         if not rows and not changes.plan.retracted and not restored:
             return 0, Flag.NONE
         first = owners[0][0] if owners else 0
-        joins = session.session_id not in self._joined
+        joins, now = session.session_id not in self._joined, time.time()
         with self._store.writing() if joins else nullcontext():
             ids = self._store.append(
-                session.conversation_id, session.session_id, last_seq, rows, source=source, now=time.time(),
+                session.conversation_id, session.session_id, last_seq, rows, source=source, now=now,
                 retract=changes.plan.retracted, restore=restored, previous_text=self._end_before(first, entries),
             )  # fmt: skip
             if joins:
                 self._leases.join(WORKS_AT.format(session.session_id))
         self._joined.add(session.session_id)
-        for (n, before), store_id in zip(owners, ids, strict=True):
-            entries[n] = replace(entries[n], ids=(*before, store_id))
+        for (n, before), row, store_id in zip(owners, rows, ids, strict=True):
+            at = 0.0 if before else row.stored_at or now
+            entries[n] = replace(entries[n], ids=(*before, store_id), stored_at=at)
         return len(ids), reduce(or_, (row.flags for row in rows), Flag.NONE)
 
     def _end_before(self, n: int, entries: Sequence[Entry]) -> str | None:
@@ -585,6 +610,7 @@ class _Changes:
     last_known: int  # the row in front of this part, 0 if there is none
     unknown_context: bool = False  # the first message is a context message of ours that no prompt explains
     assembly: Assembly | None = None  # the prompt that the list begins with
+    rows: Mapping[int, Expected] = field(default_factory=dict)  # that the list should show
 
     def flags(self, n: int) -> int:
         """Flags of the row of message ``n``."""
@@ -604,6 +630,48 @@ def _between(places: list[Place], shown: Sequence[Sequence[float]]) -> None:
 
 
 # -- pure helpers ------------------------------------------------------------------------------------------
+def _overlap(live: Sequence[Live], stored: Sequence[Expected]) -> int:
+    """Number of rows at the end of what is stored with which a list of unknown place begins, as many as there can be."""
+    mine, theirs = [item.digest for item in live], [item.digest for item in stored]
+    sizes = range(min(len(mine), len(theirs)), 0, -1)
+    return next((size for size in sizes if mine[0] == theirs[-size] and mine[:size] == theirs[-size:]), 0)
+
+
+def _trim(windows: OrderedDict[str, Window]) -> None:
+    """Let the oldest windows go where there are too many; their locks stay: somebody may hold one."""
+    taken = sum(each.size for each in windows.values())
+    while len(windows) > 1 and (len(windows) > _WINDOWS or taken > _BYTES):
+        taken -= windows.popitem(last=False)[1].size
+
+
+def _named_by_rows(reads: Sequence[_Read], before: Sequence[Entry], expected: Sequence[Expected]) -> list[_Read]:
+    """Messages that this process saw in another file, with the rows here that they are, by when they were stored.
+
+    ``before``: what the first messages were there. One that has no such row here may have one that was stored at another time.
+    """
+    names = {_name(item.digest, item.stored_at) for item in expected} if before else set()
+    out = list(reads)
+    for n, (read, was) in enumerate(zip(reads, before, strict=False)):
+        if read.core is not None and not read.own and was.stored_at and was.digest == read.digest:
+            name = _name(was.digest, was.stored_at)
+            out[n] = replace(read, was=was, name=name if name in names else b"")
+    return out
+
+
+def _by_name(expected: Sequence[Expected], reads: Sequence[_Read]) -> Sequence[Expected]:
+    """Rows that are compared by their names where a message has one: equal words are no proof then."""
+    names = {read.name for read in reads if read.name}
+    if not names:
+        return expected
+    rows = [(item, _name(item.digest, item.stored_at)) for item in expected]
+    return [replace(item, digest=name) if name in names else item for item, name in rows]
+
+
+def _name(digest: bytes, stored_at: float) -> bytes:
+    """One row, in whatever file."""
+    return b"%b %r" % (digest, stored_at)
+
+
 def _said_by_others(
     reads: list[_Read], messages: Messages, known: int, head: Iterable[Entry], expected: Sequence[Expected]
 ) -> list[_Read]:

@@ -29,11 +29,15 @@ Messages = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One message of a live list: the stored rows it shows. ``own``: "" or which kind of our own text it is."""
+    """One message of a live list: the stored rows it shows. ``own``: "" or which kind of our own text it is.
+
+    ``stored_at``: when the first of them was stored; with what it says that tells it from every other row, in any file.
+    """
 
     ids: tuple[int, ...]
     digest: bytes
     own: str = ""
+    stored_at: float = 0.0
 
 
 class Entries(Sequence[Entry]):
@@ -212,7 +216,7 @@ def _thread(heads: Sequence[Stored], own_id: int, gone: frozenset[int] | None) -
 def expected_of(row: Stored, pos: float) -> Expected:
     """A stored row as the live list should show it, at a position."""
     return Expected(
-        row.store_id, pos, row.role, row.digest, row.answers, row.tokens, row.said_at or row.stored_at
+        row.store_id, pos, row.role, row.digest, row.answers, row.tokens, row.said_at or row.stored_at, row.stored_at
     )  # fmt: skip
 
 
@@ -360,6 +364,10 @@ class Window:
         self.missed = self.shown_rows().intersection(item.store_id for item in pending) if pending else frozenset()
         self.transcript, self.pending, self.hand, self.unknown = transcript, pending, None, False
         self.version += 1
+
+    def known(self, messages: Messages) -> Sequence[Entry]:
+        """What the leading messages of a list were that are as they were in this one."""
+        return self.transcript.entries[: self.columns.common(Columns.of(messages), 0)]
 
     def shown_rows(self, *, alone: bool = True) -> frozenset[int]:
         """The rows that this list showed before: what it lacks of them was taken back; of others it says nothing.

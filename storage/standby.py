@@ -29,6 +29,11 @@ _OWNED: Final = (
     ("messages", "conversation_id"), ("nodes", "conversation_id"), ("assemblies", "conversation_id"),
     ("carried", "conversation_id"), ("archives", "conversation_id"),
 )  # fmt: skip
+#: A prompt none of whose messages could be read: a list that shows it is kept with its record, which tells where it belongs.
+_WITHOUT_TAIL: Final = """
+DELETE FROM assemblies WHERE conversation_id = ? AND json_valid(tail_ids) AND json_array_length(tail_ids) > 0
+   AND NOT EXISTS (SELECT 1 FROM json_each(tail_ids) JOIN messages ON store_id = value)
+"""
 _SHARED: Final = ("payloads", "payload_refs")
 _NOTES: Final = ("inherits:", "nonce:", "rotate:", "dissolved:")
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
@@ -233,6 +238,7 @@ def _copy(db: Database, old: sqlite3.Connection, wanted: Sequence[int]) -> Copie
                 for row in _rows(old, table, f"{column} = ?", (conversation,), out):
                     _insert(db, table, row)
             _copy_sources(db, old, conversation, out)
+            db.execute(_WITHOUT_TAIL, (conversation,))
             _note_for_search(db, conversation, out)
         for table in _SHARED:
             for row in _rows(old, table, "1", (), out):
