@@ -186,9 +186,7 @@ def test_whatever_is_said_again_is_there_as_often_and_in_order(
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["", "restarted"])
 @pytest.mark.parametrize("table", _TABLES)
-def test_a_page_that_cannot_be_copied_doubles_and_loses_nothing(
-    hermes_home: Path, table: str, restarted: bool
-) -> None:
+def test_a_page_that_cannot_be_copied_doubles_and_loses_nothing(hermes_home: Path, table: str, restarted: bool) -> None:
     """What the process knows of its list, or else the record in front of it, tells the place of each message."""
     story = Story(hermes_home)
     story.says(60)
