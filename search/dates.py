@@ -2,8 +2,8 @@
 Times of a question: dates that are typed in it, and events that it counts from ("before the move").
 
 Pure. Reads what is unmistakable (2023-10-13, October 13, 2023, 3 June, July 2023, in August, 2023年10月13日, 10月,
-yesterday, last week, this month, last Wednesday, 3 days ago, im Mai, letzte Woche, vor drei Tagen, 昨天, 上个月, 上周三, 五月初,
-le 3 juin, la semana pasada, há dois dias, tre giorni fa, в мае, вчера) and nothing else: a wrong guess would push right
+yesterday, last week, this month, last Wednesday, on Monday, 3 days ago, a few weeks ago, at Christmas, im Mai, letzte Woche,
+vor drei Tagen, 昨天, 上个月, 上周三, 五月初, le 3 juin, la semana pasada, há dois dias, tre giorni fa, в мае, вчера) and nothing else: a wrong guess would push right
 answers down. Days are whole days in UTC with some hours on both sides, for neither the zone of the one who asks nor of the
 one who spoke is known. Which words name an event, and on which side of it the question looks, stands here; when it was, a
 search must tell.
@@ -59,8 +59,10 @@ _NAMED_WEEKDAYS: Final = (
     "lundi mardi mercredi jeudi vendredi samedi dimanche",
     "lunes martes miércoles jueves viernes sábado domingo",
     "lunedì martedì mercoledì giovedì venerdì sabato domenica",
+    "segunda-feira terça-feira quarta-feira quinta-feira sexta-feira sábado domingo",
     "понедельник вторник среду четверг пятницу субботу воскресенье",
 )
+_CHRISTMAS: Final = "christmas|weihnachten|noël|navidad|natal|natale|рождество|圣诞节?"
 
 
 def _month_of(*languages: str) -> str:
@@ -77,7 +79,8 @@ _ANY: Final = re.compile(
     r"derni|pass|pasad|scors|hier\b|ayer|hoy\b|ontem|hoje|ieri\b|oggi|aujourd|il y a|hace\b|há\b|\bfa\b|прошл|вчера|"
     "сегодня|назад|"
     r"\b(?:en|em|a|da|depuis|desde|durante|pendant|в|с|за)\s|"
-    r"letzt|vorig|vergangen|gestern|heute|\bvor\b|(?:im|seit)\s|周|星期|"
+    r"letzt|vorig|vergangen|gestern|heute|\bvor\b|(?:im|seit)\s|周|星期|礼拜|\b(?:on|am)\s|(?:lunes|martes|es) |"
+    rf"{_CHRISTMAS}|{'|'.join(name for names in _NAMED_WEEKDAYS for name in names.split())}|"
     r"\d|ago|last|past|previous|today|tonight|morning|yesterday|[天昨前上月年]|(?:in|during|of|since|this)\s|"
     r"atrás|\b(?:dies|anfang|ende|mitte|cet?|est[ae]\s|quest|inizio|fine?|metà|início|meados|faz|début|mi-|этой|этом|начал|середин|конц)"
 )
@@ -246,11 +249,31 @@ def _weekday(found: re.Match[str], now: float) -> list[_Span]:
     if chinese:
         day = today - timedelta(days=today.weekday() + 7 - _WEEKDAYS[chinese])
         return [_span(day, day + timedelta(days=2 if chinese == "末" else 1))]
-    name = parts["weekday"] or ""
+    name = parts.get("bare") or parts.get("weekday") or ""
     named = (names.split().index(name) for names in _NAMED_WEEKDAYS if name in names.split())
     wanted = next(named, _WEEKDAYS.get(name[:4], _WEEKDAYS.get(name[:3], 0)))
     back = (today.weekday() - wanted - 1) % 7 + 1
     return [_span(today - timedelta(days=back), today - timedelta(days=back - 1))]
+
+
+def _few(found: re.Match[str], now: float) -> list[_Span]:
+    """A few weeks ago: more than one, fewer than eight."""
+    return _before_last(found, now, most=7)
+
+
+def _before_last(found: re.Match[str], now: float, *, most: int = 3) -> list[_Span]:
+    """The week, month or year before the last one."""
+    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    unit = found["unit"] or ""
+    size = _UNITS.get(unit) or _UNITS[unit.removesuffix("s")]
+    return [_span(today - timedelta(days=most * size), today - timedelta(days=size))]
+
+
+def _christmas(_found: re.Match[str], now: float) -> list[_Span]:
+    """The last one, and those of the years before it."""
+    last = datetime.fromtimestamp(now, UTC).year
+    days = [datetime(year, 12, 24, tzinfo=UTC) for year in range(last - _YEARS_BACK, last + 1)]
+    return [_span(day, day + timedelta(days=3)) for day in days if day.timestamp() <= now]
 
 
 _SINGLE: Final = {
@@ -266,6 +289,8 @@ _ANY_MONTH: Final = _month_of(*_NAMED_MONTHS)
 _WEEKDAYS_LATIN: Final = "|".join(name for names in _NAMED_WEEKDAYS for name in names.split())
 _LAST: Final = r"(?:derni[eè]re?|pass[eé]e?|pasad[ao]|passad[ao]|scors[ao]|passat[ao])"
 _UNIT: Final = "jour|semaine|mois|an|année|día|dia|semana|mes|mês|año|ano|giorno|settimana|mese|anno"
+
+_UNITS_LATIN: Final = rf"(?P<unit>(?:{_UNIT})s?|meses|giorni|settimane|mesi|anni)\b"
 
 _WEEKEND: Final = (
     r"\b(?P<weekend>(?:last|past)\s+weekend|(?:letzte[ns]?|vorige[ns]?)\s+wochenende|week-?end\s+(?:dernier|passé)|"
@@ -313,6 +338,26 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         (r"\b(?P<word>heute|gestern|vorgestern)\b", _days_back),
         (r"(?P<word>今天|今晚|昨天|昨晚|前天)", _days_back),
         (_WEEKEND, _weekday),
+        (r"\b(?:a\s+few|a\s+couple\s+of|several)\s+(?P<unit>days|weeks|months|years)\s+ago\b", _few),
+        (r"\bvor\s+(?:ein\s+paar|einigen|wenigen)\s+(?P<unit>tagen|wochen|monaten|jahren)\b", _few),
+        (
+            rf"\b(?:il\s+y\s+a\s+quelques|(?:hace|há|faz)\s+(?:un[oa]s|algun[oa]s|alguns|uns|umas))\s+{_UNITS_LATIN}",
+            _few,
+        ),
+        (rf"\b(?:qualche|alcun[ie])\s+{_UNITS_LATIN}\s+fa\b", _few),
+        (r"\bнесколько\s+(?P<unit>дней|недель|месяцев|лет)\s+назад\b", _few),
+        (r"几\s*个?(?P<unit>天|周|星期|月|年)之?前", _few),
+        (r"\b(?P<unit>week|month|year)\s+before\s+last\b", _before_last),
+        (r"\bvorletzte[nrms]?\s+(?P<unit>woche|monat|jahr)\b", _before_last),
+        (r"(?:上上个?(?P<unit>周|星期|月))", _before_last),
+        (r"(?<!\d)前(?P<unit>年)", _before_last),
+        (
+            rf"\b(?:on|am|el|il|la|le|na|no|в|во)\s+(?P<weekday>{_WEEKDAYS_LATIN})(?!\w)(?!\s+(?:{_LAST}|pro|que viene))",
+            _weekday,
+        ),
+        (rf"\b(?:on|am)\s+{_WEEKDAY}", _weekday),
+        (r"(?<![上下每这])(?:周|星期|礼拜)(?P<bare>[一二三四五六日天])(?!\w*[起到至])", _weekday),
+        (rf"(?:\b(?:at|over|an|zu|à|en|no|a|на|last|letzte)\s+|(?=圣))(?:{_CHRISTMAS})(?![a-z])", _christmas),
         (_THIS, _this),
         (r"(?:这(?:一)?个?|(?<!日)本|今)(?P<unit>周|星期|月|年)", _this),
         (rf"\b(?:last|past|previous|letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?)\s+{_WEEKDAY}", _weekday),
