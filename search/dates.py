@@ -3,10 +3,10 @@ Times of a question: dates that are typed in it, and events that it counts from 
 
 Pure. Reads what is unmistakable (2023-10-13, October 13, 2023, 3 June, July 2023, in August, 2023年10月13日, 10月,
 yesterday, last week, this month, last Wednesday, on Monday, 3 days ago, a few weeks ago, at Christmas, im Mai, letzte Woche,
-vor drei Tagen, 昨天, 上个月, 上周三, 五月初, le 3 juin, la semana pasada, há dois dias, tre giorni fa, в мае, вчера) and nothing else: a wrong guess would push right
-answers down. Days are whole days in UTC with some hours on both sides, for neither the zone of the one who asks nor of the
-one who spoke is known. Which words name an event, and on which side of it the question looks, stands here; when it was, a
-search must tell.
+vor drei Tagen, 昨天, 上个月, 上周三, 五月初, le 3 juin, la semana pasada, há dois dias, tre giorni fa, в мае, вчера) and
+nothing else: a wrong guess would push right answers down. Days are whole days in UTC with some hours on both sides, for
+neither the zone of the one who asks nor of the one who spoke is known. Which words name an event, and on which side of it
+the question looks, stands here; when it was, a search must tell.
 """
 
 from __future__ import annotations

@@ -144,7 +144,8 @@ def test_a_named_time_is_understood(question: str, inside: str, outside: str) ->
     ["May I ask what she may do?", "march on", "version 2023.10 of it", "port 8080", "the last word", "error 1013",
      "10/13", "30 February 2024", "", "mark", "deco", "junk", "sept", "2023", "das letzte Wort", "vor dem Test", "im Test",
      "die Mai", "周到", "monday", "was steht hier?", "in mars", "il passato", "mes amis", "un an", "a few words",
-     "la segunda vez", "on Mondays we rest", "natal place", "每周一", "el lunes que viene", "lundi prochain", "мая", "fa caldo", "mayo"],
+     "la segunda vez", "on Mondays we rest", "natal place", "每周一", "el lunes que viene", "lundi prochain",
+     "мая", "fa caldo", "mayo"],
 )  # fmt: skip
 def test_what_is_no_date_is_not_taken_for_one(question: str) -> None:
     """A wrong guess would push the right answers down."""
