@@ -140,7 +140,7 @@ class LCMEngine(ContextEngine):
         self.api_key = api_key
         try:
             self.context_length = max(0, int(context_length or 0))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             self.context_length = 0
         runtime = self.runtime
         self.fallback_context = self.context_length <= 0

@@ -209,7 +209,7 @@ def test_lists_that_are_none_break_nothing(host: Host, messages: Any) -> None:
     assert host.engine.compress(messages) is messages
 
 
-@pytest.mark.parametrize("length", [0, None, -5, "x", 10**9])
+@pytest.mark.parametrize("length", [0, None, -5, "x", float("inf"), 10**9])
 def test_a_window_of_any_length_gives_a_threshold(host: Host, length: Any) -> None:
     """An unknown window gets a stated fallback."""
     host.engine.update_model("m", length)

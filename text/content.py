@@ -2,8 +2,8 @@
 Host message dict → ``Message``: lossless stored JSON, readable text, canonical core, identity digest; groups of a list.
 
 Everything the host may do to a message without changing what was said (strip blanks, replace images by
-"[screenshot]", drop private keys, add timestamps, append its todo list when it merges rows) leaves the digest as it
-is. Everything else changes it. Owns nothing; never raises on any shape of input.
+"[screenshot]", leave out sound and other parts without text, drop private keys, add timestamps, append its todo list
+when it merges rows) leaves the digest as it is. Everything else changes it. Owns nothing; never raises on any shape of input.
 """
 
 from __future__ import annotations
@@ -63,6 +63,20 @@ def _part_text(part: Any) -> str:
     if isinstance(text, str):
         return text
     return "" if text is None and part.get("type") == "text" else _dump(part)
+
+
+def kept_text(content: Any) -> str:
+    """Text of a message's content, as the host keeps it over a restart: of a list its text and images, and no other part."""
+    if not isinstance(content, list):
+        return text_of(content)
+    kept = []
+    for part in content:
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if kind == "text":
+            kept.append(str(part.get("text", "")))
+        elif kind in _IMAGES:
+            kept.append(SCREENSHOT)
+    return "\n".join(kept)
 
 
 def images_in(content: Any) -> int:
@@ -168,7 +182,7 @@ def canonical_core(message: Mapping[str, Any], *, text: str | None = None) -> Sa
     """Canonical core of a message. ``text`` overrides the content, for a part of a message that the host glued together."""
     role = _role(message)
     body = message.get("content") if text is None else text
-    words = body if isinstance(body, str) else text_of(body)
+    words = body if isinstance(body, str) else kept_text(body)
     calls = calls_of(message)
     answers = _answers(message)
     return Said(role, words, calls, answers, digest(role, words, calls, answers))
@@ -196,8 +210,11 @@ def read_message(message: Mapping[str, Any], *, text: str | None = None, core: S
     """Read all of one host message. ``text`` as in ``said``; ``core`` if that has been read already."""
     if core is None:
         core = canonical_core(message, text=text)
+    words = core.text
     if text is not None:
         message = {**message, "content": text}
+    elif isinstance(message.get("content"), list):
+        words = text_of(message["content"])
     if "_db_persisted" in message:
         message = _without_bookkeeping(message)
     stored_json, quarantined = _encoded(message)
@@ -211,13 +228,13 @@ def read_message(message: Mapping[str, Any], *, text: str | None = None, core: S
     arguments = "".join(call.arguments for call in core.calls)
     return Message(
         role=core.role,
-        text=core.text,
+        text=words,
         calls=core.calls,
         answers=core.answers,
         tool_name=_tool_name(message, core.role),
         digest=core.digest,
         stored_json=stored_json,
-        tokens=tokens.count_message(core.text, len(core.calls), arguments, images_in(message.get("content"))),
+        tokens=tokens.count_message(words, len(core.calls), arguments, images_in(message.get("content"))),
         said_at=said_at(message),
         uid=_uid(message),
         flags=flags,

@@ -169,6 +169,26 @@ def test_a_content_list_that_changes_in_place_is_noticed(world: World) -> None:
 
 
 @pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "input_audio", "input_audio": {"data": "AAAA"}},
+        {"type": "text", "text": ""},
+        {"type": "file", "file": {}},
+    ],
+    ids=["sound", "empty text", "file"],
+)
+def test_a_part_that_the_host_leaves_out_makes_no_second_message(world: World, part: dict[str, Any]) -> None:
+    """After a restart the host shows the text and the images of a list, and nothing of its other parts."""
+    messages = chat().turns(1).user([{"type": "text", "text": "listen"}, part, {"type": "text", "text": "well?"}])
+    messages.says("heard").user([part]).says("again")
+    world.take(messages)
+    world = world.restart()
+    world.take(reload(messages))
+
+    assert world.stored() == messages
+
+
+@pytest.mark.parametrize(
     "change",
     [{"role": "assistant"}, {"tool_call_id": "other"}],
     ids=["role", "answered call"],

@@ -48,6 +48,15 @@ SAME: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         user("[screenshot]\nlook\n[screenshot]"),
     ),
     "image stripped": (user([IMAGE]), user([{"type": "text", "text": "[screenshot]"}])),
+    "sound left out": (
+        user([{"type": "text", "text": "listen"}, {"type": "input_audio", "input_audio": {"data": "AAAA"}}]),
+        user("listen"),
+    ),
+    "nothing but a file": (user([{"type": "file", "file": {"file_id": "f1"}}]), user(None)),
+    "an empty part between": (
+        user([{"type": "text", "text": "a"}, {"type": "text", "text": ""}, {"type": "text", "text": "b"}]),
+        user("a\n\nb"),
+    ),
     "one text part": (user([{"type": "text", "text": "look"}]), user("look")),
     "no text": ({**call(), "content": None}, {**call(), "content": ""}),
     "times": (user("look"), user("look", timestamp=1_700_000_000.5)),
