@@ -32,7 +32,7 @@ from .host import facts
 from .host.offers import CHAT
 from .ingest.transcript import StoredList, Transcript
 from .llm.client import keep_progress
-from .runtime import INGEST, PROCESS, Process, Runtime, evidence
+from .runtime import INGEST, PROCESS, Process, Runtime
 from .schemas import SCHEMAS
 from .search.scope import LOCAL_PLATFORMS
 from .session import CLIENTS
@@ -202,7 +202,7 @@ class LCMEngine(ContextEngine):
 
     def _rotation_waits(self, runtime: Runtime) -> bool:
         """Has an operator ordered that this session's old messages leave the prompt (``/lcm rotate apply``)?"""
-        with self._guard("orders"):
+        with self._guard("orders", runtime=runtime):
             return bool(self.session_id) and runtime.orders.rotation(self.session_id) is not None
         return False
 
@@ -267,19 +267,13 @@ class LCMEngine(ContextEngine):
             session_id, host_key=self.host_key or None, model=self.model or None,
             parent=parent, origin=origin if parent else None, carry_from=left if fresh else None,
         )  # fmt: skip
-        self.sight(session_id)
+        runtime.sight(self, session_id)
 
     def _has_past(self, session_id: str) -> bool:
         """Has anything been said in a session, as the host or we know?"""
         runtime = self.runtime
         known = runtime.db.path.exists() and runtime.find_session(session_id) is not None
         return known or bool(facts.session_transcript(self.session_db, session_id))
-
-    def sight(self, session_id: str) -> None:
-        """Tell the runtime whose session this is, as far as the host says."""
-        seen, runtime = evidence(self, session_id), self.runtime
-        runtime.announce(session_id, platform=seen.source or None)
-        runtime.saw_owner(session_id, seen.owner())
 
     def begins(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Does the host's own transcript of this session, as old as ours, show no more than this first message?
@@ -306,7 +300,7 @@ class LCMEngine(ContextEngine):
                 parent=old_id,
                 origin="rotation",
             )
-            self.sight(self.session_id)
+            runtime.sight(self, self.session_id)
         if runtime.mode(self.session_id) == "full":
             session = runtime.session(self.session_id)
             if old_id != session.session_id:
@@ -667,14 +661,14 @@ class LCMEngine(ContextEngine):
     def home(self) -> Path:
         return Path(self._home) if self._home else facts.hermes_home()
 
-    def _guard(self, topic: str, *, aborts: bool = False) -> Guard:
+    def _guard(self, topic: str, *, aborts: bool = False, runtime: Runtime | None = None) -> Guard:
         """A guard that survives every failure inside, and remembers it."""
-        return Guard(topic, self._succeeded, partial(self._failed, aborts=aborts))
+        return Guard(topic, partial(self._succeeded, runtime), partial(self._failed, aborts=aborts))
 
-    def _succeeded(self, topic: str) -> None:
+    def _succeeded(self, runtime: Runtime | None, topic: str) -> None:
         """Called by the guard: what had been wrong before is resolved."""
         if topic != INGEST:
-            self.runtime.health.resolved(topic)
+            (runtime or self.runtime).health.resolved(topic)
 
     def _failed(self, topic: str, error: Exception, *, aborts: bool) -> None:
         """Called by the guard: the host goes on with its own messages, status says why."""

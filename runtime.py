@@ -570,6 +570,12 @@ class Runtime:
         facts = self._pending.get(session_id)
         return facts is None or facts.owner is None
 
+    def sight(self, engine: LiveEngine, session_id: str) -> None:
+        """Note whose session this is, as far as the host of its engine says."""
+        seen = evidence(engine, session_id)
+        self.announce(session_id, platform=seen.source or None)
+        self.saw_owner(session_id, seen.owner())
+
     def saw_owner(self, session_id: str, owner: str | None) -> None:
         """Positive evidence of an owner: claims what nobody owns, and is refused where earlier evidence says otherwise."""
         if owner is None:
@@ -669,7 +675,7 @@ class Runtime:
             self.announce(session_id, platform=platform)
         engine = self.process.engines.of(session_id)
         if engine is not None and self.undecided(session_id):
-            engine.sight(session_id)
+            self.sight(engine, session_id)
         if not self._admits(session_id, said):
             return None
         if begins and (known := self.stored(session_id)) is not None:
@@ -787,6 +793,7 @@ class Runtime:
     def ended(self, session_id: str = "") -> None:
         """A session, or the process, ends: keep the states, let its list go, and make the file small."""
         self.health.resolved(_FILE)
+        self.filters.look_out()
         self.save_states()
         with self.health.watched("upkeep"), suppress(StoreReadOnly):  # who may only read has nothing to keep up
             if session_id:
@@ -797,6 +804,7 @@ class Runtime:
                 self.upkeep.session_ended(session.conversation_id)
 
     def _between_turns(self, stopped: Callable[[], bool]) -> None:
+        self.filters.look_out()
         with self.health.watched(_COSTS):
             self.costs.save()
         self.upkeep.between_turns(stopped)
@@ -895,9 +903,6 @@ class LiveEngine(Protocol):
     @property
     def config(self) -> Config:
         """The settings for its model on its platform."""
-
-    def sight(self, session_id: str) -> None:
-        """Tell the runtime whose session this is, as far as the host says."""
 
     def begins(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Does the host's own transcript show no more than this first turn?"""

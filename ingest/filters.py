@@ -13,7 +13,9 @@ import importlib
 import json
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import ModuleType
 from typing import Any, Final
@@ -35,6 +37,7 @@ _SWITCH_ON: Final = (
 )
 _KIND = re.compile(r"\[redacted:([a-z_]+)")
 _LOOKED_AT = 100_000  # bytes of a message
+_MOST_UNSEEN = 64  # messages: more are looked at while the turn waits
 _NAMES = frozenset(("role", "tool_call_id", "message_uid", "timestamp", "name", "tool_name", "type", "id", "call_id"))
 _LEAST_SAVED = 400  # what a placeholder with its description costs: shorter strings stay
 
@@ -52,6 +55,7 @@ class WriteFilters:
         self._redactor = redactor
         self._named = named or redactor or Redactor()
         self._told = False
+        self._unseen = deque[bytes]()  # beginnings of messages in which nobody has looked for secrets yet
         self._threshold = threshold
         #: As ``text``, for a short one that comes often.
         self.key: Callable[[str], str] = redactor.key if redactor is not None else str
@@ -75,23 +79,28 @@ class WriteFilters:
     def stored_form(self, read: Message) -> Message:
         """A message that is wanted, as it is stored."""
         if self._redactor is None:
-            self._look_out(read)
+            if not self._told and not read.flags & Flag.OWN_TOOL:
+                self._unseen.append(read.stored_json[:_LOOKED_AT])
+                if len(self._unseen) > _MOST_UNSEEN:
+                    self.look_out()
             return self._folded(read)
         if not self._told:
             self._told = True
             self._health.resolved(SECRETS)
         return self._folded(redacted(read, self._redactor))
 
-    def _look_out(self, read: Message) -> None:
-        """Tell once, while redaction is off, that a secret was stored, and how to take it out. Looks at so much of a message."""
-        if self._told or read.flags & Flag.OWN_TOOL:
-            return
-        text = read.stored_json[:_LOOKED_AT].decode("utf-8", "replace")
-        kind = self._named.kind_in(text)
-        if kind and not _KIND.search(text):
-            self._told = True
-            self._health.degraded(SECRETS, f"a message that was stored holds a secret ({kind}); redaction is off",
-                                  severity="warning", remedy=_SWITCH_ON)  # fmt: skip
+    def look_out(self) -> None:
+        """Tell once, while redaction is off, that a secret was stored, and how to take it out. Behind the turn: nobody waits."""
+        with suppress(IndexError):  # none is left, or another thread looked at it
+            while not self._told:
+                text = self._unseen.popleft().decode("utf-8", "replace")
+                kind = self._named.kind_in(text)
+                if kind and not _KIND.search(text):
+                    self._told = True
+                    self._health.degraded(SECRETS, f"a message that was stored holds a secret ({kind}); redaction is off",
+                                          severity="warning", remedy=_SWITCH_ON)  # fmt: skip
+        if self._told:
+            self._unseen.clear()
 
     def clean(self, messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Messages of a live list as models may see them: without secrets."""

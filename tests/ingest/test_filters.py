@@ -9,14 +9,17 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from worlds import linear
 from worlds.process import Chat, World, chat, texts
 
 from hermes_lcm.ingest.filters import as_redacted
+from hermes_lcm.ops.status import remembered
 from hermes_lcm.records import Flag
 from hermes_lcm.text import content
+from hermes_lcm.text.redact import Redactor
 
 SECRET = "zQ9-geheim-4711"
 ON = {"sensitive_patterns_enabled": True}
@@ -228,3 +231,22 @@ def test_a_message_that_is_no_json_is_shown_without_its_secret(odd: Any, tmp_pat
     (clean,) = World(tmp_path, **ON).runtime.filters.clean([{"role": "user", "content": "x", "extra": odd}])
 
     assert repr(clean["extra"]) == repr(odd).replace(SECRET, "[redacted:password_assignment]")
+
+
+def test_a_stored_secret_is_told_behind_the_turn(tmp_path: Path) -> None:
+    """While redaction is off nobody waits for the look; status has it at the latest when it is asked."""
+    world = World(tmp_path)
+    with patch.object(Redactor, "kind_in", side_effect=AssertionError("a turn waits")):
+        world.take(chat().user("export AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"))
+    remembered(world.runtime.access(None, trusted=True))
+
+    assert "redaction is off" in " ".join(each.message for each in world.health.problems())
+
+
+def test_many_unread_messages_are_not_all_kept_for_the_look(tmp_path: Path) -> None:
+    """A long list that comes at once is looked through at once."""
+    world = World(tmp_path)
+    live = chat().user("export AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY").turns(40)
+    world.take(live)
+
+    assert "redaction is off" in " ".join(each.message for each in world.health.problems())
