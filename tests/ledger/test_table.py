@@ -1,0 +1,103 @@
+"""The ledger of a conversation: each fact once, later values beside earlier ones, and what operators say of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from worlds.process import World, chat
+
+from hermes_lcm.ledger.table import CORRECTED, PINNED, STRUCK, Entry, entries
+
+
+def told(world: World, *said: str) -> list[Entry]:
+    """The entries of a conversation in which a user said this."""
+    live = chat()
+    for text in said:
+        live.user(text).says("Noted.")
+    world.take(live)
+    return read(world)
+
+
+def read(world: World) -> list[Entry]:
+    """The entries of the conversation as they are now."""
+    ledger, conversation = world.runtime.ledger, world.session().conversation_id
+    look = ledger.look([conversation], seconds=10)
+    rows, _ = world.runtime.whole_store.legible(look.addresses)
+    return entries(rows, ledger.marks([conversation]))
+
+
+def test_a_fact_that_is_said_again_is_one_entry(tmp_path: Path) -> None:
+    """Named after where it was said first, and quoted as it was said last."""
+    (entry,) = told(World(tmp_path), "I'm using Flask 2.3.1 for it.", "As I said: I'm using Flask v2.3.1 for it.")
+
+    assert (entry.times, entry.fact.value) == (2, "v2.3.1")
+    assert entry.name.startswith("1.")
+
+
+def test_a_later_value_contradicts_an_earlier_one(tmp_path: Path) -> None:
+    """Both stand, each with the other's name."""
+    old, new = told(World(tmp_path), "Our budget is $400.", "Our budget is $500.")
+
+    assert (old.contradicts, new.contradicts) == (new.name, old.name)
+    assert not old.replaced_by
+
+
+def test_a_value_whose_words_speak_of_a_change_replaces_the_earlier_one(tmp_path: Path) -> None:
+    """The earlier one stays, and says by what it was replaced."""
+    old, new = told(World(tmp_path), "Our budget is $400.", "Our budget is now $500.")
+
+    assert (old.replaced_by, new.replaces) == (new.name, old.name)
+    assert not old.contradicts
+
+
+def test_a_version_that_is_told_more_exactly_contradicts_nothing(tmp_path: Path) -> None:
+    """2.3 and 2.3.1 may both be said of one thing."""
+    found = told(World(tmp_path), "I'm using Flask 2.3 for it.", "I'm using Flask 2.3.1 for it.")
+
+    assert [each.contradicts for each in found] == ["", ""]
+
+
+@pytest.mark.parametrize("mark", [PINNED, STRUCK, CORRECTED])
+def test_an_operators_verdict_is_kept(tmp_path: Path, mark: str) -> None:
+    """In the next process too, until it is taken back."""
+    world = World(tmp_path)
+    (entry,) = told(world, "Our budget is $400.")
+    world.runtime.ledger.mark(entry, mark, "$450", now=1.0)
+    world = world.restart()
+    (marked,) = world.runtime.ledger.marked([world.session().conversation_id])
+
+    assert (marked.name, marked.mark, marked.correction) == (entry.name, mark, "$450")
+    world.runtime.ledger.mark(marked, "", now=2.0)
+    assert world.runtime.ledger.marked([world.session().conversation_id]) == []
+
+
+def test_a_struck_entry_contradicts_nothing(tmp_path: Path) -> None:
+    """Nobody says it any more."""
+    world = World(tmp_path)
+    old, _ = told(world, "Our budget is $400.", "Our budget is $500.")
+    world.runtime.ledger.mark(old, STRUCK, now=1.0)
+
+    assert [each.contradicts for each in read(world)] == ["", ""]
+
+
+def test_what_was_kept_is_not_looked_at_again(tmp_path: Path) -> None:
+    """Only what came since is."""
+    world = World(tmp_path)
+    told(world, "Our budget is $400.")
+    ledger, conversations = world.runtime.ledger, [world.session().conversation_id]
+    look = ledger.look(conversations, seconds=10)
+    ledger.keep(look)
+
+    assert look.looked == 1
+    again = ledger.look(conversations, seconds=10)
+    assert (again.looked, again.addresses) == (0, look.addresses)
+
+
+def test_a_look_whose_time_is_up_says_so(tmp_path: Path) -> None:
+    """And has not looked at the newest messages."""
+    world = World(tmp_path)
+    told(world, "Our budget is $400.")
+    look = world.runtime.ledger.look([world.session().conversation_id], seconds=-1)
+
+    assert (look.behind, look.looked) == (True, 0)
