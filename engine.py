@@ -207,7 +207,7 @@ class LCMEngine(ContextEngine):
         return False
 
     def should_compress_preflight(self, messages: Sequence[Mapping[str, Any]]) -> bool:
-        """Never called by the hosts known; the same question for those that do."""
+        """The same question, as hosts ask it from 0.22 on below their own threshold."""
         return self.should_compress(facts.rough(messages))
 
     def get_active_compression_failure_cooldown(self, **_: Any) -> dict[str, Any] | None:
