@@ -225,7 +225,8 @@ def add_host(
 ) -> None:
     """A login role for one host, and what it may see: its own realm, and these principals of the shared one.
 
-    ``patterns``: of LIKE. A role that is there gets the new password and these rights instead of its old ones.
+    ``patterns``: of LIKE. A role that is there gets the new password and these rights instead of its old ones; settings that it
+    has on the server go, and whoever is connected as it is sent away: any of them may be a thief's.
     """
     from psycopg import sql
 
@@ -237,6 +238,9 @@ def add_host(
                 sql.Identifier(role), sql.Literal(password)
             )
         )
+        here = connection.execute("SELECT current_database()").fetchone() or ("",)
+        for where in (sql.SQL(""), sql.SQL("IN DATABASE {}").format(sql.Identifier(here[0]))):
+            connection.execute(sql.SQL("ALTER ROLE {} {} RESET ALL").format(sql.Identifier(role), where))
         connection.execute(sql.SQL("GRANT lcm_member TO {}").format(sql.Identifier(role)))
         connection.execute(
             "INSERT INTO lcm.hosts(role, realm) VALUES (%s, %s) ON CONFLICT(role) DO UPDATE SET realm = excluded.realm",
@@ -245,3 +249,7 @@ def add_host(
         connection.execute("DELETE FROM lcm.grants WHERE role = %s", (role,))
         rows = [(role, f"{PRIVATE}{role}", "%"), *((role, realm, pattern) for pattern in patterns)]
         connection.cursor().executemany("INSERT INTO lcm.grants VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", rows)
+    connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s AND pg_has_role(usesysid, 'USAGE')",
+        (role,),
+    )

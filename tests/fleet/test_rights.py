@@ -106,6 +106,21 @@ def test_a_search_of_a_stolen_role_finds_only_its_own(victim: Host, thief: Host)
     assert len(victim.sql(sql, ["4711", "safe"], "session:s")) == 1
 
 
+def test_init_gives_a_stolen_role_back_to_its_host(fleet: Fleet, victim: Host) -> None:
+    """A password and settings of a thief's go, and the thief is no longer connected."""
+    role, database = victim.sql("SELECT session_user, current_database()")[0]
+    with psycopg.connect(victim.dsn, autocommit=True) as stolen:
+        stolen.execute(f"ALTER ROLE {role} PASSWORD 'mine'")
+        stolen.execute(f"ALTER ROLE {role} SET default_transaction_read_only = on")
+        stolen.execute(f"ALTER ROLE {role} IN DATABASE {database} SET row_security = off")
+        victim.to(fleet.role("victim", realm="family"))
+        with pytest.raises(psycopg.OperationalError):
+            stolen.execute("SELECT 1")
+    victim.take(chat().user("all is well"), "later")
+
+    assert victim.member.push().messages == 1
+
+
 def test_knowing_a_conversations_name_opens_nothing(victim: Host, thief: Host) -> None:
     """A role that says it has the conversation is refused, and its own file stays as it is."""
     nonce = victim.session().nonce
