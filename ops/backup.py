@@ -576,17 +576,17 @@ def _others(deps: Access) -> str:
     return f"of other databases there are, by name: {'; '.join(others)}" if others else "`/lcm backup` makes one"
 
 
-def plan_restore(deps: Access, name: str) -> Restore:
+def plan_restore(deps: Access, name: str, progress: Progress = silent) -> Restore:
     """Contents of a backup, and what would be gone after putting it back. Changes nothing."""
     source, notes = chosen(deps, name)
     if source.exists() and deps.db.path.exists() and source.samefile(deps.db.path):
         raise BadRequest(f"{source} is the database itself")
     with _database_in(source) as copy:
-        return _planned(deps, source, copy, notes)
+        return _planned(deps, source, copy, notes, progress)
 
 
-def _planned(deps: Access, source: Path, copy: Path, notes: tuple[str, ...]) -> Restore:
-    if faults := files.faults(copy):
+def _planned(deps: Access, source: Path, copy: Path, notes: tuple[str, ...], progress: Progress) -> Restore:
+    if faults := files.faults(copy, progress):
         damaged = StoreCorrupt(f"{source} is not a sound backup: {'; '.join(faults[:3])}")
         damaged.remedy = (
             f"name another backup: `/lcm restore` lists them; or copy this one to {deps.db.path}, where `/lcm doctor repair` "
@@ -616,16 +616,15 @@ def _newest(deps: Access) -> int | None:
 
 def restore(deps: Access, name: str, progress: Progress = silent) -> Restore:
     """Put a backup back. What was there is kept under a name of its own; nothing else may have the database open."""
-    plan = plan_restore(deps, name)
+    plan = plan_restore(deps, name, progress)
     database = deps.db.path
     fresh = database.with_name(f".{database.name}.{os.getpid()}.restored")
     kept = stamped(database, deps.clock(), f"{database.stem}-before-restore")
     remove_half_made(database)
     try:
-        progress("copying", 0, 0)
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _database_in(plan.source) as copy:
-            shutil.copyfile(copy, disk.private(fresh))
+            files.copied(copy, disk.private(fresh), progress)
         files.upgraded(fresh, beside=(plan.source, database))
         _unpack_files(plan.source, deps.payloads.folder)
         files.exchange(deps.db, fresh, kept if database.exists() and database.stat().st_size else None)

@@ -290,7 +290,9 @@ def restore(deps: Access, words: Words) -> Answer:
         return _restorable(deps)
     at_most(words, 1, "one backup, or `latest`")
     name = backup.in_a_chat(deps, words.rest[0])
-    plan = backup.restore(deps, name, words.progress) if words.apply else backup.plan_restore(deps, name)
+    plan = (
+        backup.restore(deps, name, words.progress) if words.apply else backup.plan_restore(deps, name, words.progress)
+    )
     newer = "unknown, it cannot be read" if plan.newer is None else f"{plan.newer:,}"
     count = render.counted(plan.counts.get("messages", 0), "message")
     lines = [f"{plan.source}: sound, {count}. Newer messages that it lacks: {newer}", *plan.notes]

@@ -43,6 +43,7 @@ try:
 except ImportError:
     resource = None  # type: ignore[assignment]
 
+_COPIED_BYTES: Final = 4 << 20  # of a file at a time
 _LOOK_S: Final = 0.1  # between two looks at how far a check is
 _MAGIC = b"SQLite format 3\0"
 _SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -168,11 +169,11 @@ def room(folder: Path) -> tuple[int, ...]:
     return int(4 * math.log2(free + 1)), limit
 
 
-def faults(path: Path) -> tuple[str, ...]:
+def faults(path: Path, progress: Progress = silent) -> tuple[str, ...]:
     """Faults of a file that should be ours: SQLite's quick check, whose it is, and its seals. Changes nothing."""
     try:
         with reading(path) as connection:
-            found, names = _unsound(connection), tables(connection)
+            found, names = _checked(connection, progress), tables(connection)
             if connection.execute("PRAGMA application_id").fetchone()[0] != migrations.APPLICATION_ID:
                 found.append("not a database of hermes-lcm")
             if "messages" not in names:
@@ -188,9 +189,13 @@ def quick_check(path: Path, progress: Progress = silent) -> tuple[str, ...]:
     """Faults that SQLite finds in a file; () when it is sound. Raises StoreError when it may not look."""
     try:
         with reading(path) as connection:
-            return tuple(_unsound(connection) if progress is silent else _watched(connection, progress))
+            return tuple(_checked(connection, progress))
     except StoreCorrupt as exc:
         return (str(exc),)
+
+
+def _checked(connection: sqlite3.Connection, progress: Progress) -> list[str]:
+    return _unsound(connection) if progress is silent else _watched(connection, progress)
 
 
 def _watched(connection: sqlite3.Connection, progress: Progress) -> list[str]:
@@ -311,6 +316,15 @@ def copy_raw(path: Path, target: Path) -> None:
                 copy = target.with_name(target.name + suffix)
                 shutil.copy2(source, disk.private(copy))
                 copy.chmod(0o600)
+
+
+def copied(path: Path, target: Path, progress: Progress) -> None:
+    """The bytes of a file in another one, which is there."""
+    parts = -(-path.stat().st_size // _COPIED_BYTES)
+    with path.open("rb") as source, target.open("wb") as copy:
+        for n in range(parts):
+            copy.write(source.read(_COPIED_BYTES))
+            progress("copying", n + 1, parts)
 
 
 def exchange(db: Database, new: Path, kept: Path | None) -> None:

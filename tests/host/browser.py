@@ -65,9 +65,18 @@ def dashboard(home: Home) -> Iterator[str]:
         until(lambda: ready.exists() and ready.read_text().strip(), (home.path / "dashboard.log").read_text)
         yield f"http://127.0.0.1:{json.loads(ready.read_text())['port']}"
     finally:
-        process.terminate()
-        process.wait(30)
+        _end(process)
         log.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a program that may wait for connections which nobody closes any more; how it ends is the host's business."""
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 class Browser:
@@ -93,8 +102,7 @@ class Browser:
 
     def close(self) -> None:
         self._socket.close()
-        self._process.terminate()
-        self._process.wait(30)
+        _end(self._process)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> Browser:

@@ -186,7 +186,7 @@ def test_the_exam_is_held_and_its_questions_lead_to_messages(page: Browser) -> N
     """With a bar for each kind."""
     go(page, view="exam", session="hostile")
     page.click("button", "Run the exam now")
-    page.sees(r"Held .* about hostile")
+    page.sees(r"Run .* about hostile")
     page.sees("one search away")
     page.js("document.querySelectorAll('.lcm-grades').length || (() => { throw new Error('no bar') })()")
 

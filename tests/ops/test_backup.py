@@ -128,6 +128,18 @@ def test_a_writer_elsewhere_does_not_delay_a_backup(world: Home, held: list[Hold
     assert backup.back_up(world.deps()).counts["messages"] == 100
 
 
+def test_putting_a_backup_back_tells_how_far_it_is(world: Home) -> None:
+    """Of the check and of the copy: both take long with a large file."""
+    deps = world.deps()
+    backup.back_up(deps)
+    told: list[tuple[str, int, int]] = []
+    backup.restore(deps, "latest", lambda *step: told.append(step))
+
+    last = {what: (done, total) for what, done, total in told}
+    assert last["copying"] == (1, 1)
+    assert last["checking the file"][0] == last["checking the file"][1] or last["checking the file"][1] == 0
+
+
 def test_a_backup_names_payload_files(world: Home, tmp_path: Path) -> None:
     """Their digests tell at a restore which of them are gone."""
     folder = tmp_path / "lcm-payloads"
