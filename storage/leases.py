@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from .connection import Database
 
 _FOR_GOOD_S: Final = 30 * 86_400.0
+_ENDED: Final = frozenset("ZX")  # states of a process of which only the number is left
 
 
 class Claims(Protocol):
@@ -127,8 +128,9 @@ def _lives(holder: str) -> bool | None:
 
 
 def _began(pid: int) -> str:
-    """Begin of a process, in ticks since the machine's; "" where nothing tells."""
+    """Begin of a process, in ticks since the machine's; "" where nothing tells, or of one that has ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        return "" if stat[0] in _ENDED else stat[19]
     except (OSError, IndexError):
         return ""

@@ -92,6 +92,20 @@ def test_a_claim_ends_with_its_process(tmp_path: Path, end: str) -> None:
     assert not mine.has_others("session:s")
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="nothing tells whether a process has ended")
+def test_a_claim_ends_with_a_process_that_nobody_has_waited_for(tmp_path: Path) -> None:
+    """A parent that does not ask for its child's end leaves its number in use, as the first process of a container does."""
+    path = tmp_path / "lcm.db"
+    process, mine = elsewhere(path), Leases(Database(path))
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
+    claimed = mine.claim("work", 180.0), mine.has_others("session:s")
+    process.wait(10)
+
+    assert claimed == (True, False)
+
+
 def test_a_number_that_was_given_out_again_is_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The claim names when its process began."""
     one, two, _ = pair(tmp_path / "lcm.db")
