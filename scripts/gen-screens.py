@@ -86,7 +86,7 @@ def take(home: Home, out: Path, kind: str) -> None:
             page.picture(out / f"tab-{name}.{kind}")
         page.js("location.hash = 'view=exam'")
         page.click("button", "Run the exam now")
-        page.sees(r"Held ")
+        page.sees(r"Run .*, about")
         page.picture(out / f"tab-exam.{kind}")
         page.js("location.hash = 'view=conversation'")
         page.sees("Choose a summary")
