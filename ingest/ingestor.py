@@ -590,6 +590,8 @@ class Ingest:
             found = next((row for row in retracted if at < row.pos < until[n] and row.digest == digest), None)
             if found is not None:
                 restored.append(found)
+                if (instead := places[n].revises) is not None:  # what was said in its place is taken back for it
+                    changes.plan.retracted += self._transcripts.own_rows(session, [instead])
                 places[n], at = Place((found.store_id,)), found.pos
             elif until[n] == math.inf:  # behind the last row: what follows the first new message was said anew
                 break

@@ -47,12 +47,15 @@ class Story:
 
     def says(self, turns: int) -> None:
         for _ in range(turns):
-            new = Chat().user(self.rng.choice(_WORDS)).says(self.rng.choice((*_WORDS, *_LONG)))
-            self.thread += texts(new)
-            self.live = Chat([*self.live, *new])
-            self.host.says(self.live)
-            if self.host.engine.should_compress(tokens_of(self.live)):
-                self.live = Chat(self.host.compress(self.live))
+            self.turn(self.rng.choice(_WORDS), self.rng.choice((*_WORDS, *_LONG)))
+
+    def turn(self, asked: str, answered: str) -> None:
+        new = Chat().user(asked).says(answered)
+        self.thread += texts(new)
+        self.live = Chat([*self.live, *new])
+        self.host.says(self.live)
+        if self.host.engine.should_compress(tokens_of(self.live)):
+            self.live = Chat(self.host.compress(self.live))
 
     def restarts(self) -> None:
         """The process is killed, with nothing in its memory alone; the next one begins with the host's own list."""
@@ -182,6 +185,17 @@ def test_whatever_is_said_again_is_there_as_often_and_in_order(
 
     assert list(story.home.glob("lcm.standby-*.db")) == []
     assert story.shown() == story.thread
+
+
+def test_words_that_were_taken_back_come_back_in_place_of_what_was_said_instead(hermes_home: Path) -> None:
+    """The reply to both is the same, so it looks like an edit of the request."""
+    story = Story(hermes_home)
+    story.says(3)
+    for asked, answered in (("no", "why?"), ("maybe", "fine"), ("no", "fine")):
+        story.turn(asked, answered)
+        shown = story.shown()
+        assert shown == story.thread
+        story.takes_back()
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["", "restarted"])
