@@ -52,7 +52,7 @@ PRESETS: tuple[Preset, ...] = (
         (("context_threshold", 0.75), ("fresh_tail_count", 24), ("leaf_chunk_tokens", 8000)),
         200_000,
         500_000,
-        "values published with the earlier hermes-lcm 0.14; measured again with this implementation, see the metrics",
+        "the earlier hermes-lcm 0.14, as published; measured again with this plugin",
         (("target_after_compaction", 0.55),),
         measured=(6, 203827, 108388, 0.99, 344, 1658451, 23),
         defaults_measured=(8, 203827, 115187, 0.986, 140, 1423846, 49),

@@ -25,6 +25,12 @@ def test_a_choice_sets_what_a_setting_accepts(choice: presets.Preset) -> None:
     assert set(lines) == {KNOBS[name].env for name, _ in choice.settings}
 
 
+@pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda each: each.name)
+def test_where_the_values_come_from_is_said_once(preset: presets.Preset) -> None:
+    """The row is called "values from": what follows it does not begin with the same word."""
+    assert not preset.provenance.startswith("values")
+
+
 def test_a_preset_takes_the_place_of_another_one() -> None:
     """What the earlier one had set goes back to its default."""
     economy, memory = (presets.preset_named(name) for name in ("economy", "memory"))
