@@ -57,7 +57,7 @@ _METADATA = (
     "this shows what was said, and LCM_DASHBOARD=metadata permits figures only; set it to `full` in config.yaml "
     "(lcm: dashboard: full) and restart the dashboard"
 )
-_EMPTY = "installed and active; nothing is stored yet: the first message in a chat makes the archive"
+_EMPTY = "nothing is stored yet: the first message in a chat makes the archive"
 
 
 def answer(page: str, given: Mapping[str, Any], *, shared: bool = False) -> tuple[int, str]:

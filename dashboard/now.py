@@ -66,6 +66,7 @@ def now(look: Look) -> Answer:
         "database": said_["database"],
         "problems": said_["problems"],
         "mode": said_.get("lifecycle", {}).get("mode"),
+        "engine": facts.selected_engine(),
     }
     if look.deps.session is None:
         return {**out, "window": None, "next": None, "money": None}

@@ -107,8 +107,9 @@ def _archive(data: Mapping[str, Any]) -> list[str]:
     """The archive as a whole, in a sentence or two."""
     if data["database"]["state"] == "empty":
         used = data["host"]["engine_in_use"] in ("lcm", "", None)
-        active = "Installed and active" if used else "Installed, but Hermes uses another engine (see `/lcm doctor`)"
-        return [f"  {active}. Nothing is stored yet: send a message."]
+        if not used:
+            return ["  Installed, but Hermes uses another engine, so nothing is stored (see `/lcm doctor`)."]
+        return ["  Installed and active. Nothing is stored yet: send a message."]
     found = data.get("archive")
     if not found:
         return []

@@ -7,6 +7,7 @@ export function Now({ place, go, profile }) {
   const now = useData("now", { profile, session: place.session });
   return h(Loaded, { of: now }, (said) =>
     h("div", { className: "lcm-grid" },
+      said.engine === "lcm" ? null : h(Notice, null, w.say("now.other", { engine: said.engine })),
       said.window ? h(Window, { said, w }) : h(Panel, { title: w.say("now.window") }, h("p", null, w.say("now.empty"))),
       h(Health, { said, go, w }),
       said.window ? h(Next, { said, go, w }) : null,

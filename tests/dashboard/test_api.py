@@ -235,6 +235,14 @@ def test_an_empty_home_says_what_to_do(hermes_home: Path) -> None:
     assert list(hermes_home.glob("lcm.db*")) == []
 
 
+@pytest.mark.parametrize("engine", ["lcm", "compressor"])
+def test_the_first_page_knows_which_engine_hermes_uses(hermes_home: Path, engine: str) -> None:
+    """Where it is another one, the tab says that nothing new is stored, and how that ends."""
+    (hermes_home / "config.yaml").write_text(f"context:\n  engine: {engine}\n", encoding="utf-8")
+
+    assert ask("now")["engine"] == engine
+
+
 def test_profiles_have_archives_of_their_own(archive: Home, hermes_home: Path) -> None:
     """The host's way to name them."""
     (hermes_home / "profiles" / "work").mkdir(parents=True)
