@@ -23,7 +23,7 @@ from ..storage.connection import Database
 from ..storage.files import Progress, quick_check, silent
 from ..storage.meta import Meta
 from ..storage.packing import read_json, unpack, unpack_block
-from ..storage.schema import TABLES
+from ..storage.schema import has_numbers, lost_parts
 from ..storage.upgrade import Reference
 from ..text import content
 
@@ -64,7 +64,7 @@ def readable(table: str, row: Mapping[str, Any]) -> bool:
     if table != "messages":
         return True
     kept = intact(row["envelope"]) or Reference.of(row["envelope"]) is not None
-    return kept and isinstance(row["seq"], int) and isinstance(row["session_key"], int)
+    return kept and isinstance(row["seq"], int) and isinstance(row["session_key"], int) and has_numbers(row)
 
 
 def damages(db: Database, progress: Progress = silent) -> tuple[str, ...]:
@@ -197,8 +197,8 @@ class Survey:
         return [row[0] for row in rows]
 
     def lost_tables(self) -> list[str]:
-        """Tables that are not there."""
-        return sorted(TABLES.difference(self.tables()))
+        """Tables that are not there, and columns of others (`nodes.text`)."""
+        return lost_parts(self._db.query)
 
     def flagged(self, flag: int, *, above: int) -> list[tuple[str, int]]:
         """(session, how many) of messages with a flag."""

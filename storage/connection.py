@@ -22,6 +22,7 @@ from ..errors import (
     Exchanged,
     Overtaken,
     StoreBusy,
+    StoreCorrupt,
     StoreError,
     StoreForeign,
     StoreFull,
@@ -169,6 +170,12 @@ class Database:
                 for connection in open_ones:
                     if connection is not None:
                         connection.close()
+
+    def release(self) -> None:
+        """Close all connections, that to a file that was left included: what only that one shows is saved. Raises StoreError."""
+        self.close()
+        self.rescue()
+        self._left.forget()
 
     def use(self, file: Path, *, watched: bool = False) -> None:
         """Work with another file from the next use on: a stand-in, or the database's own. Raises StoreBusy in a transaction.
@@ -340,6 +347,8 @@ class Database:
 
     def _open_whole(self) -> None:
         wait_ms = BUSY_AGAIN_MS if self._clock() < self._busy_until else self._busy_ms
+        if not is_memory(self.file) and self.file.exists():
+            refuse_other_kinds(self.file)
         lost = self.file == self.path and (self._left.held or has_lost_log(self.file))
         with self._translated_or_busy, _folder(self.file.parent, alone=lost):
             if lost:
@@ -437,7 +446,6 @@ class Database:
         if is_memory(self.file):
             return
         if self.file.exists():
-            refuse_other_kinds(self.file)
             return
         if self._known and not self.file.parent.is_dir():
             raise StoreReadOnly(
@@ -454,6 +462,12 @@ class Database:
         # Read after the tables: a process that makes them meanwhile says in the same transaction whose they are.
         version = schema.version_of(connection)
         owner = _pragma(connection, "application_id")
+        marked = (owner, version) == (schema.APPLICATION_ID, schema.VERSION)
+        if tables and not marked and version <= schema.VERSION and schema.is_whole(connection):
+            raise StoreCorrupt(
+                f"{self.file} has all tables of this release, and a header that was changed (application_id {owner}, "
+                f"user_version {version})"
+            )
         if tables and owner != schema.APPLICATION_ID:  # its tables are in the log only: seen now that it is open
             raise StoreForeign(
                 f"{self.file} is a database of another program (application_id {owner})",
@@ -754,7 +768,7 @@ class Database:
             os.chmod(target, 0o600)
 
     @contextmanager
-    def copied(self, tables: Sequence[str], schema: Sequence[str]) -> Iterator[Callable[[str], object]]:
+    def copied(self, tables: Sequence[str], schema: Sequence[str]) -> Iterator[Callable[[str], sqlite3.Cursor]]:
         """A private copy of some tables as they are now, over ``schema``, which makes them; ``execute`` of it. Locks nobody."""
         source = memory_uri(self.file) if is_memory(self.file) else self._reading_uri()
         self._ready()
@@ -767,6 +781,7 @@ class Database:
                 copy.execute(f"DELETE FROM main.{table}")
                 copy.execute(f"INSERT INTO main.{table} SELECT * FROM source.{table}")
             copy.execute("COMMIT")
+            copy.execute("PRAGMA writable_schema=RESET")  # what a search index knew of itself is read anew
             yield copy.execute
 
     def optimise(self, *, log_bytes: int = LARGE_LOG_BYTES) -> None:
@@ -911,6 +926,11 @@ def refuse_other_kinds(path: Path) -> None:
         wrong = StoreError(f"{path} is {what}; the database needs a file")
         wrong.remedy = "let LCM_DATABASE_PATH name a file (or leave it out: `lcm.db` in the Hermes home)"
         raise wrong
+    for side in (Path(f"{path}{ending}") for ending in ("-wal", "-shm", "-journal")):
+        if side.is_dir():
+            blocked = StoreError(f"{side} is a folder; SQLite needs that name for a file of its own")
+            blocked.remedy = f"move the folder {side} away, or remove it; nothing of the database lies in it"
+            raise blocked
     if not found.st_size and found.st_mode & 0o077:
         path.chmod(0o600)
 

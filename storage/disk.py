@@ -136,6 +136,12 @@ class Translated:
             raise of(f"{self._path}: {exc.strerror or exc}") from exc
 
 
+#: Damage that has no code of its own: a text that is none, a search index whose own tables were changed or lost.
+_DAMAGE: Final = (
+    "Could not decode to UTF-8", "invalid fts5 file format", "vtable constructor failed",
+    "fts5: error creating shadow table")  # fmt: skip
+
+
 def translate(exc: sqlite3.Error, path: Path) -> StoreError:
     """SQLite's error as one of ours, by result code (the text is for people)."""
     code = getattr(exc, "sqlite_errorcode", None)
@@ -151,8 +157,8 @@ def translate(exc: sqlite3.Error, path: Path) -> StoreError:
         return StoreFull(said)
     if primary == sqlite3.SQLITE_NOTADB:
         return StoreCorrupt(f"{said} (is LCM_DATABASE_PATH right? Otherwise its first bytes are damaged)")
-    if primary == sqlite3.SQLITE_CORRUPT or "Could not decode to UTF-8" in said:
-        return StoreCorrupt(said)  # Python has no code for a text that is none
+    if primary == sqlite3.SQLITE_CORRUPT or any(words in said for words in _DAMAGE):
+        return StoreCorrupt(said)
     if primary == sqlite3.SQLITE_IOERR:
         full = no_room(path.parent)
         return (

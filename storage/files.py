@@ -16,6 +16,7 @@ import shutil
 import sqlite3
 import struct
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
@@ -228,7 +229,22 @@ def _unsound(connection: sqlite3.Connection) -> list[str]:
     """Faults of SQLite's quick check, one each: it puts all of a database's into one text, below a heading; else odd numbers."""
     rows = connection.execute("PRAGMA quick_check(20)")
     found = [line for (text,) in rows for line in text.splitlines() if not line.startswith("*** in database")]
-    return migrations.odd_numbers(connection.execute) if found == ["ok"] else found
+    return [*migrations.odd_numbers(connection.execute), *_odd_texts(connection)] if found == ["ok"] else found
+
+
+def _odd_texts(connection: sqlite3.Connection) -> list[str]:
+    """Tables with a text that is not UTF-8: nobody can read such a row."""
+    odd = []
+    for table in tables(connection):
+        columns = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")') if row[2] == "TEXT"]
+        try:
+            if columns and table in TABLES:
+                deque(connection.execute(f'SELECT {", ".join(columns)} FROM "{table}"'), maxlen=0)
+        except sqlite3.OperationalError as exc:
+            if not isinstance(translate(exc, Path(table)), StoreCorrupt):
+                raise
+            odd.append(f"{table}: a text that is not UTF-8")
+    return odd
 
 
 def counts(path: Path) -> dict[str, int]:

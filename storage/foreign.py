@@ -132,7 +132,7 @@ def _kind(tables: dict[str, frozenset[str]], application: int) -> Kind:
     names = tuple(sorted(tables))
     if not tables:
         return Kind(EMPTY)
-    if application == schema.APPLICATION_ID:
+    if application == schema.APPLICATION_ID or schema.TABLES.issubset(tables):
         return Kind(OURS, names)
     for name, wanted in _KINDS:
         if all(columns <= tables.get(table, frozenset()) for table, columns in wanted.items()):

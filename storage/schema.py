@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import cache
 from typing import Any, Final
 
 from ..records import Flag
@@ -283,11 +284,35 @@ def statements() -> Iterator[tuple[str, str]]:
 
 _INDEX: Final = re.compile(r"CREATE (?:UNIQUE )?INDEX (\w+)")
 TABLES: Final = frozenset(table for table, _ in statements())
+_COLUMNS: Final = (
+    "SELECT m.name, c.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c "
+    f"WHERE m.type = 'table' AND m.name IN ({', '.join(repr(table) for table in sorted(TABLES))})"
+)
 
 
 def version_of(connection: sqlite3.Connection) -> int:
     """``user_version`` of a file; 0 for one that holds nothing yet."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+@cache
+def _columns() -> frozenset[tuple[str, str]]:
+    with closing(sqlite3.connect(":memory:")) as made:
+        for _, statement in statements():
+            made.execute(statement)
+        return frozenset(made.execute(_COLUMNS))
+
+
+def lost_parts(query: Callable[[str], Iterable[Sequence[Any]]]) -> list[str]:
+    """Tables of this release that a file lacks, and columns (`nodes.text`) of those that it has."""
+    there = {(table, column) for table, column in query(_COLUMNS)}
+    tables = {table for table, _ in there}
+    return sorted({f"{table}.{column}" if table in tables else table for table, column in _columns() - there})
+
+
+def is_whole(connection: sqlite3.Connection) -> bool:
+    """Has a file all tables of this release, whatever its header says?"""
+    return TABLES.issubset(row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
 
 
 def create(connection: sqlite3.Connection) -> None:
@@ -315,20 +340,23 @@ def mark(connection: sqlite3.Connection) -> None:
 
 
 #: Numbers of a message without which nothing can be stored: SQLite takes anything for a value.
-_NUMBERS: Final = ("conversation_id", "session_key", "seq", "tokens", "chars", "stored_at", "flags")
+_NUMBERS: Final = ("store_id", "conversation_id", "session_key", "seq", "pos", "tokens", "chars", "stored_at", "flags")
 
 
 def has_numbers(message: Mapping[str, Any]) -> bool:
     """Are the numbers of a message numbers, with room behind them?"""
     numbers = [message[name] for name in _NUMBERS if name in message]
-    return all(isinstance(each, int | float) and each < MOST_ADDRESSES for each in numbers)
+    return all(isinstance(each, int | float) and abs(each) < MOST_ADDRESSES for each in numbers)
 
 
 def odd_numbers(query: Callable[[str], Iterable[Sequence[Any]]]) -> list[str]:
     """Messages of which ``has_numbers`` is not true, in words."""
     if not {row[0] for row in query("SELECT name FROM pragma_table_info('messages')")}.issuperset(_NUMBERS):
         return []  # no such table, or another program's
-    odd = " OR ".join(f"typeof({name}) NOT IN ('integer', 'real') OR {name} >= {MOST_ADDRESSES}" for name in _NUMBERS)
+    most = MOST_ADDRESSES - 1
+    odd = " OR ".join(
+        f"typeof({name}) NOT IN ('integer', 'real') OR {name} NOT BETWEEN -{most} AND {most}" for name in _NUMBERS
+    )
     ((count,),) = query(f"SELECT count(*) FROM messages WHERE {odd}")
     return [f"messages: {count} with a number that is none"] if count else []
 

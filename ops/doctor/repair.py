@@ -197,8 +197,11 @@ def repair(deps: Access, progress: Progress = silent) -> Repaired:
         return Repaired(found, notes=_swept(deps))
     if not found.damaged:
         kept = backup.back_up(deps, progress).path
-        if found.indexes:
-            reindex(deps, progress)
+        try:
+            if found.indexes:
+                reindex(deps, progress)
+        except StoreCorrupt as exc:  # an index that cannot even be dropped
+            return _rescue(deps, Diagnosis((str(exc),)), progress)
         give_to_owners(deps, found.guesses)
         return Repaired(found, kept, indexed=bool(found.indexes))
     return _rescue(deps, found, progress)
@@ -219,7 +222,7 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
     try:
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         backup.remove_half_made(path)
-        deps.db.close()
+        deps.db.release()
         files.refuse_shared(path)
         files.copy_raw(path, kept)
         saved = files.salvage(kept, fresh, readable, progress)
@@ -235,6 +238,7 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
         raise StoreError(f"{path}: {exc.strerror or exc}") from exc
     finally:
         files.discard(fresh)
+    deps.db.open()  # another thread of this process may be at it
     if index_damage(deps, deep=False):  # unless opening the new file has built them already
         reindex(deps, progress)
     counts = {table: there.get(table, 0) for table in saved.kept}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import zlib
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,64 @@ def test_a_damaged_file_is_salvaged(tmp_path: Path) -> None:
     assert done.lost["messages"] == 100 - kept
     assert doctor(world.deps(), deep=True)["checks"][5]["status"] == "pass"
     assert explain.search(world.deps(), "zebra")["results"]
+    assert repair.repair(world.deps()).diagnosis.well
+
+
+#: Changes by hand after which nothing could be done, or nothing was seen.
+DAMAGES = {
+    "the way to the words": "DELETE FROM message_index_idx",
+    "how the index is kept": "DELETE FROM message_index_config",
+    "a version of the index": "UPDATE message_index_config SET v = 99",
+    "whose file it is": "PRAGMA application_id = 7",
+    "which schema it has": "PRAGMA user_version = 5",
+    "a position that is a word": "UPDATE messages SET pos = 'x' WHERE store_id = 50",
+    "an address far away": "UPDATE messages SET pos = -1e300 WHERE store_id = 50",
+    "a text that is none": "UPDATE messages SET tool_name = CAST(x'ff' AS TEXT) WHERE store_id = 50",
+    "a column": "ALTER TABLE nodes DROP COLUMN expand_hint",
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_repair_leads_out_of_every_change_by_hand(name: str, tmp_path: Path) -> None:
+    """The deep doctor sees it; what is not touched is there, and then nothing is left to repair."""
+    world = healthy(tmp_path)
+    world.close()
+    with closing(sqlite3.connect(world.path, isolation_level=None)) as raw:
+        raw.execute(DAMAGES[name])
+    world = world.restart()
+    assert any(each["status"] == "fail" for each in doctor(world.deps(), deep=True)["checks"])
+    repair.repair(world.deps())
+    world = world.restart()
+
+    assert repair.repair(world.deps()).diagnosis.well
+    assert world.runtime.store.count() >= 99
+    assert explain.search(world.deps(), "zebra deployment")["results"]
+    world.say("later", session="s9")
+    assert world.runtime.store.count() >= 100
+
+
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
+def test_a_folder_in_place_of_a_side_file_is_named(ending: str, tmp_path: Path) -> None:
+    """With the way out: it holds nothing of the database."""
+    world = healthy(tmp_path)
+    world.close()
+    side = Path(f"{world.path}{ending}")
+    side.unlink(missing_ok=True)
+    side.mkdir()
+    found = next(each for each in doctor(world.restart().deps())["checks"] if each["status"] == "fail")
+
+    assert f"{side} is a folder" in found["detail"]
+    assert "move the folder" in found["remedy"]
+
+
+def test_a_file_is_repaired_by_the_process_that_met_the_damage(world: Home) -> None:
+    """It holds what it could not read any more, and must let it go."""
+    world.raw("UPDATE messages SET flags = 'x' WHERE store_id = 50")
+    with suppress(StoreError):
+        world.say("later", session="s9")
+    done = repair.repair(world.deps())
+
+    assert done.saved["messages"] >= 99
     assert repair.repair(world.deps()).diagnosis.well
 
 
