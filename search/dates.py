@@ -2,11 +2,12 @@
 Times of a question: dates that are typed in it, and events that it counts from ("before the move").
 
 Pure. Reads what is unmistakable (2023-10-13, October 13, 2023, 3 June, July 2023, in August, 2023年10月13日, 10月,
-yesterday, last week, this month, last Wednesday, on Monday, 3 days ago, a few weeks ago, at Christmas, im Mai, letzte Woche,
-vor drei Tagen, 昨天, 上个月, 上周三, 五月初, le 3 juin, la semana pasada, há dois dias, tre giorni fa, в мае, вчера) and
-nothing else: a wrong guess would push right answers down. Days are whole days in UTC with some hours on both sides, for
-neither the zone of the one who asks nor of the one who spoke is known. Which words name an event, and on which side of it
-the question looks, stands here; when it was, a search must tell.
+yesterday, last week, this month, last Wednesday, on Monday, 3 days ago, a few weeks ago, at Christmas, last summer, over the
+weekend, im Mai, letzte Woche, vor drei Tagen, 昨天, 上个月, 上周三, 五月初, le 3 juin, la semana pasada, há dois dias,
+tre giorni fa, в мае, вчера) and nothing else: a wrong guess would push right
+answers down. Days are whole days in UTC with some hours on both sides, for neither the zone of the one who asks nor of the
+one who spoke is known. Which words name an event, and on which side of it the question looks, stands here; when it was, a
+search must tell.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ _MONTHS: Final = {
     "okt": 10,
     "dez": 12,
 }
-_WEEKDAY: Final = (
-    r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday|"
-    r"montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag)\b"
+_WEEKDAY_NAMES: Final = (
+    "monday|tuesday|wednesday|thursday|friday|saturday|sunday|"
+    "montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag"
 )
+_WEEKDAY: Final = rf"(?P<weekday>{_WEEKDAY_NAMES})\b"
 _WEEKDAYS: Final = {
     **{name: n for n, name in enumerate("mon tue wed thu fri sat sun".split())},
     **{name: n for n, name in enumerate(("mont", "dien", "mitt", "donn", "frei", "sams", "sonn"))},
@@ -62,7 +64,20 @@ _NAMED_WEEKDAYS: Final = (
     "segunda-feira terça-feira quarta-feira quinta-feira sexta-feira sábado domingo",
     "понедельник вторник среду четверг пятницу субботу воскресенье",
 )
-_CHRISTMAS: Final = "christmas|weihnachten|noël|navidad|natal|natale|рождество|圣诞节?"
+_FEASTS: Final = {  # month and day on which the days of a feast begin
+    (12, 24): "christmas|weihnachten|noël|navidad|natal|natale|рождество|圣诞节?",
+    (12, 31): (
+        "new year['’]?s(?: eve| day)?|silvester|neujahr|nochevieja|año nuevo|nouvel an|capodanno|ano novo|новый год|元旦|跨年"
+    ),
+}
+_FEAST: Final = "|".join(_FEASTS.values())
+_SEASONS: Final = {  # the month in which it begins, in the north
+    3: "spring|frühling|frühjahr|printemps|primavera|весной|春天|春季",
+    6: "summer|sommer|été|verano|verão|estate|летом|夏天|夏季",
+    9: "autumn|fall|herbst|automne|otoño|outono|autunno|осенью|秋天|秋季",
+    12: "winter|hiver|invierno|inverno|зимой|冬天|冬季",
+}
+_SEASON: Final = rf"(?P<season>{'|'.join(_SEASONS.values())})(?!\w*[a-zа-я])"
 
 
 def _month_of(*languages: str) -> str:
@@ -80,7 +95,9 @@ _ANY: Final = re.compile(
     "сегодня|назад|"
     r"\b(?:en|em|a|da|depuis|desde|durante|pendant|в|с|за)\s|"
     r"letzt|vorig|vergangen|gestern|heute|\bvor\b|(?:im|seit)\s|周|星期|礼拜|\b(?:on|am)\s|(?:lunes|martes|es) |"
-    rf"{_CHRISTMAS}|{'|'.join(name for names in _NAMED_WEEKDAYS for name in names.split())}|"
+    rf"{_FEAST}|{'|'.join(_SEASONS.values())}|anoche|other day|autre jour|otro día|altro giorno|neulich|на днях|полгода|"
+    "(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekend|wochenende|week-end|fi[nm]e? (?:de )?se|выходн|"
+    rf"{'|'.join(name for names in _NAMED_WEEKDAYS for name in names.split())}|"
     r"\d|ago|last|past|previous|today|tonight|morning|yesterday|[天昨前上月年]|(?:in|during|of|since|this)\s|"
     r"atrás|\b(?:dies|anfang|ende|mitte|cet?|est[ae]\s|quest|inizio|fine?|metà|início|meados|faz|début|mi-|этой|этом|начал|середин|конц)"
 )
@@ -88,6 +105,7 @@ _MARGIN: Final = timedelta(hours=14)  # the widest zone
 _UNITS: Final = {
     "day": 1,
     "week": 7,
+    "fortnight": 14,
     "month": 30,
     "year": 365,
     "天": 1,
@@ -128,6 +146,10 @@ _NUMBERS: Final = {
         )
         for n, name in enumerate(names.split(), 1)
     },
+    **dict.fromkeys("eleven elf once onze undici".split(), 11),
+    **dict.fromkeys("twelve zwölf douze doce doze dodici".split(), 12),
+    **dict.fromkeys("fourteen vierzehn quatorze catorce quattordici".split(), 14),
+    **dict.fromkeys("fifteen fünfzehn quinze quince quindici".split(), 15),
     **{name: n for n, name in enumerate("zwei drei vier fünf sechs sieben acht neun zehn".split(), 2)},
     **{name: n for n, name in enumerate("一二三四五六七八九", 1)},
 }
@@ -245,7 +267,7 @@ def _weekday(found: re.Match[str], now: float) -> list[_Span]:
     """The last Wednesday before today; in Chinese that of the week before."""
     parts = found.groupdict()
     today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    chinese = "末" if parts.get("weekend") else parts.get("chinese")
+    chinese = "末" if parts.get("weekend") or parts.get("han_weekend") else parts.get("chinese")
     if chinese:
         day = today - timedelta(days=today.weekday() + 7 - _WEEKDAYS[chinese])
         return [_span(day, day + timedelta(days=2 if chinese == "末" else 1))]
@@ -269,11 +291,33 @@ def _before_last(found: re.Match[str], now: float, *, most: int = 3) -> list[_Sp
     return [_span(today - timedelta(days=most * size), today - timedelta(days=size))]
 
 
-def _christmas(_found: re.Match[str], now: float) -> list[_Span]:
+def _other_day(_found: re.Match[str], now: float) -> list[_Span]:
+    """Some day of the last two weeks."""
+    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return [_span(today - timedelta(days=14), today)]
+
+
+def _half_year(_found: re.Match[str], now: float) -> list[_Span]:
+    """Half a year ago: five to seven months."""
+    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return [_span(today - timedelta(days=213), today - timedelta(days=152))]
+
+
+def _feast(found: re.Match[str], now: float) -> list[_Span]:
     """The last one, and those of the years before it."""
     last = datetime.fromtimestamp(now, UTC).year
-    days = [datetime(year, 12, 24, tzinfo=UTC) for year in range(last - _YEARS_BACK, last + 1)]
+    month, day = next(begins for begins, names in _FEASTS.items() if re.fullmatch(names, found["feast"]))
+    days = [datetime(year, month, day, tzinfo=UTC) for year in range(last - _YEARS_BACK, last + 1)]
     return [_span(day, day + timedelta(days=3)) for day in days if day.timestamp() <= now]
+
+
+def _season(found: re.Match[str], now: float) -> list[_Span]:
+    """That of the year which is named, else of the last years; the winter of a year is at both of its ends."""
+    last, year = datetime.fromtimestamp(now, UTC).year, int(found["year"] or 0)
+    month = next(begins for begins, names in _SEASONS.items() if found["season"] in names.split("|"))
+    years = range(year - (month == 12), year + 1) if year else range(last - _YEARS_BACK, last + 1)
+    begun = [datetime(each, month, 1, tzinfo=UTC) for each in years if each]
+    return [_span(first, first + timedelta(days=92)) for first in begun if first.timestamp() <= now]
 
 
 _SINGLE: Final = {
@@ -293,8 +337,20 @@ _UNIT: Final = "jour|semaine|mois|an|année|día|dia|semana|mes|mês|año|ano|gi
 _UNITS_LATIN: Final = rf"(?P<unit>(?:{_UNIT})s?|meses|giorni|settimane|mesi|anni)\b"
 
 _WEEKEND: Final = (
-    r"\b(?P<weekend>(?:last|past)\s+weekend|(?:letzte[ns]?|vorige[ns]?)\s+wochenende|week-?end\s+(?:dernier|passé)|"
-    r"fi[nm]\s+de\s+semana\s+pass?ado|scorso\s+fine\s+settimana|fine\s+settimana\s+scorso|прошлы[ех]\s+выходны[ех])\b"
+    r"\b(?P<weekend>(?:(?:last|past)|(?:over|on|at)\s+the)\s+weekend|(?:letzte[ns]?|vorige[ns]?|am)\s+wochenende|"
+    r"week-?end\s+(?:dernier|passé)|fi[nm]\s+de\s+semana\s+pass?ado|scorso\s+fine\s+settimana|"
+    r"fine\s+settimana\s+scorso|прошлы[ех]\s+выходны[ех]|на\s+выходных)\b|(?<![上下每这本])(?P<han_weekend>周末)"
+)
+_IN_SEASON: Final = (
+    r"(?:\b(?:(?:in|during|over|last|this|of)\s+(?:the\s+|early\s+|late\s+)?|(?:im|letzte[ns]|diesen|vorige[ns])\s+|"
+    r"(?:en|au|cet|à\s+l['’]|l['’]|d['’]|quest['’])\s*|(?:el|la|na|no|nel|esta|este|neste|nesta)\s+)|(?=[весонлтизм春夏秋冬]))"
+    rf"{_SEASON}(?!\s+(?:boot|framework|cloud|security|data|mvc|back|through|short|apart))"
+    rf"(?:\s+(?:of\s+|del?\s+)?{_YEAR})?"
+)
+#: At the end of a question about what was; "by Friday" and "next Friday" are to come.
+_BARE_WEEKDAY: Final = (
+    r"\b(?:did|was|were|had|ai|as|a|avons|avez|ont|ho|hai|ha|abbiamo|hanno)\b(?:\s+[\w'’-]+){1,8}?\s+"
+    rf"(?<!next )(?<!every )(?<!by )(?<!until )(?P<weekday>{_WEEKDAYS_LATIN}|{_WEEKDAY_NAMES})\s*[?.!]*\s*$"
 )
 _THIS: Final = (
     r"\b(?:this|diese[nmrs]?|cet(?:te)?|ce|est[ae]|questa|questo|quest['’]|этой|этом)\s*"
@@ -305,6 +361,7 @@ _Meaning = Callable[[re.Match[str], float], list[_Span]]
 _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
     (re.compile(pattern), meaning)
     for pattern, meaning in (
+        (_IN_SEASON, _season),
         (rf"\b{_YEAR}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})(?!\d)", _date),
         (rf"\b{_MONTH}\s+{_DAY},?\s+{_YEAR}\b", _date),
         (rf"\b{_DAY}\s+(?:of\s+)?{_MONTH},?\s+{_YEAR}\b", _date),
@@ -349,6 +406,8 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         (r"几\s*个?(?P<unit>天|周|星期|月|年)之?前", _few),
         (r"\b(?P<unit>week|month|year)\s+before\s+last\b", _before_last),
         (r"\bvorletzte[nrms]?\s+(?P<unit>woche|monat|jahr)\b", _before_last),
+        (r"\bavant-derni[eè]re?\s+(?P<unit>semaine|mois|année)\b", _before_last),
+        (r"\bпозапрошл(?:ой|ом)\s+(?P<unit>неделе|месяце|году)\b", _before_last),
         (r"(?:上上个?(?P<unit>周|星期|月))", _before_last),
         (r"(?<!\d)前(?P<unit>年)", _before_last),
         (
@@ -357,7 +416,15 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         ),
         (rf"\b(?:on|am)\s+{_WEEKDAY}", _weekday),
         (r"(?<![上下每这])(?:周|星期|礼拜)(?P<bare>[一二三四五六日天])(?!\w*[起到至])", _weekday),
-        (rf"(?:\b(?:at|over|an|zu|à|en|no|a|на|last|letzte)\s+|(?=圣))(?:{_CHRISTMAS})(?![a-z])", _christmas),
+        (
+            rf"(?:\b(?:at|on|over|around|an|um|zu|à|au|en|no|a|на|last|letzte[ns]?)\s+|(?=[圣元跨]))(?P<feast>{_FEAST})(?!\w*[a-z])",
+            _feast,
+        ),
+        (r"\b(?:the other day|neulich|l['’]autre jour|el otro día|l['’]altro giorno|на днях)\b|前几天", _other_day),
+        (
+            r"\b(?:half a year ago|vor einem halben jahr|hace medio año|há meio ano|mezzo anno fa|полгода назад)\b|半年之?前",
+            _half_year,
+        ),
         (_THIS, _this),
         (r"(?:这(?:一)?个?|(?<!日)本|今)(?P<unit>周|星期|月|年)", _this),
         (rf"\b(?:last|past|previous|letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?)\s+{_WEEKDAY}", _weekday),
@@ -373,11 +440,12 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         (r"\b(?P<unit>неделю|месяц|год)\s+(?P<ago>назад)\b", _days_back),
         (rf"\bvor\s+{_COUNT}\s+(?P<unit>tag(?:en)?|wochen?|monat(?:en)?|jahr(?:en)?)\b", _days_back),
         (r"\b(?:letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?)\s+(?P<unit>woche|monat|jahr)\b", _days_back),
-        (rf"\b{_COUNT}\s+(?P<unit>days?|weeks?|months?|years?)\s+ago\b", _days_back),
+        (rf"\b{_COUNT}\s+(?P<unit>days?|weeks?|fortnights?|months?|years?)\s+ago\b", _days_back),
         (r"\b(?:last|past|previous)\s+(?P<unit>week|month|year)\b", _days_back),
         (r"(?P<count>\d{1,3}|[一两二三四五六七])\s*(?:个)?(?P<unit>天|周|星期|月|年)(?:之?前)", _days_back),
         (r"(?:上(?:一)?个?|去(?=年))(?P<unit>周|星期|月|年)", _days_back),
         (r"(?P<month>\d{1,2})\s*月", _date),
+        (_BARE_WEEKDAY, _weekday),
     )
 )
 
