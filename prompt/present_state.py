@@ -357,15 +357,17 @@ def _in_force(read: _Read, closed: Mapping[int, Closed]) -> Row | None:
 
 
 def _words(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
-    """The newest messages of the user that nothing finished, but for those that stand elsewhere: requests and rules."""
-    named = {rule.row.store_id for rule in work_log.rules(read.users, read.speakers)}
-    named |= {row.store_id for row in (read.first, _in_force(read, closed)) if row is not None}
+    """The newest messages of the user that nothing finished, but for requests, and those that are hardly more than a rule."""
+    told: dict[int, int] = {}
+    for rule in work_log.rules(read.users, read.speakers):
+        told[rule.row.store_id] = told.get(rule.row.store_id, 0) + len(rule.text)
+    named = {row.store_id for row in (read.first, _in_force(read, closed)) if row is not None}
     since = read.replies[0].store_id if read.replies else 0
     open_ = work_log.unfinished(read.covered(row for row in read.users if row.store_id > since), closed)
     return [
         f"- {_who(read, row)} wrote {_day(row)}: {work_log.quoted(markers.typed(row.text), _WORDS_CHARS)}"
         for row in open_
-        if row.store_id not in named
+        if row.store_id not in named and 2 * told.get(row.store_id, 0) < min(len(markers.typed(row.text)), _WORDS_CHARS)
     ]
 
 

@@ -742,6 +742,8 @@ ORDERS: dict[str, Callable[[Pool], list[Found]]] = {
 _WORD = re.compile(r"[^\W_]+")
 _BORDER = re.compile(r"\n|[.!?。！？] ?|\s")
 _SNAP_CHARS = 40
+_SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)|[。！？]")
+_ENDING_CHARS = 120
 
 
 def window(text: str, at: int, size: int, stems: Collection[str]) -> tuple[int, int]:
@@ -756,7 +758,19 @@ def window(text: str, at: int, size: int, stems: Collection[str]) -> tuple[int, 
     start = max(0, min(first - slack // 3, len(text) - size))
     if last < size - size // 8 and start < size // 2:
         start = 0  # a message's first words name its matter
-    return _snapped(text, start, min(len(text), start + size), first, last)
+    start, stop = _ended(text, start, min(len(text), start + size), first, [low + n for n, _ in places])
+    return _snapped(text, start, stop, first, last)
+
+
+def _ended(text: str, start: int, stop: int, first: int, places: Sequence[int]) -> tuple[int, int]:
+    """The window with the end of a sentence that says some of the words: what is told of them often comes last."""
+    begun = max((found.end() for found in _SENTENCE_END.finditer(text, start, stop)), default=start)
+    end = _SENTENCE_END.search(text, stop, stop + _ENDING_CHARS)
+    if end is None or not any(begun <= at < stop for at in places):
+        return start, stop
+    begin = min(max(start, first), start + end.end() - stop)
+    fits = 4 * (end.end() - begin) <= 5 * (stop - start)
+    return (begin, end.end()) if fits else (start, stop)
 
 
 def first(text: str, literal: str, stems: Collection[str]) -> int:
@@ -805,7 +819,7 @@ def _snapped(text: str, start: int, stop: int, first: int, last: int) -> tuple[i
     if start > 0:
         border = _BORDER.search(text, start, min(first, start + _SNAP_CHARS))
         start = border.end() if border and border.end() < stop else start
-    if stop < len(text):
+    if stop < len(text) and not _SENTENCE_END.match(text, stop - 1):
         borders = [found.start() for found in _BORDER.finditer(text, max(last, stop - _SNAP_CHARS), stop)]
         stop = borders[-1] + 1 if borders and borders[-1] >= start else stop
     return start, stop

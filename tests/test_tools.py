@@ -287,6 +287,15 @@ def test_an_excerpt_is_a_slice_of_about_the_size(text: str, at: int, size: int, 
     assert stop > start or not text
 
 
+def test_an_excerpt_ends_with_a_sentence_that_says_the_words() -> None:
+    """What is told of them often comes last."""
+    told = "An economy seat for the return flight would cost 114 more for each of you, which is within the budget of 100 a day."
+    text = f"{'The crew is on board. ' * 12}Economy costs 136 on this flight. {told} {'Anything else? ' * 40}"
+    start, stop = window(text, text.index("Economy costs"), 160, ["economi", "flight"])
+
+    assert text[start:stop].rstrip().endswith("budget of 100 a day.")
+
+
 def test_a_match_in_tool_arguments_can_be_read_on(archive: Archive) -> None:
     """The offset is one of lcm_expand's."""
     [store_id] = archive.say(calls("{}", json.dumps({"text": "filler " * 900 + "TREASURE " + "filler " * 900})))

@@ -93,6 +93,23 @@ def test_standing_directives_outlast_ordinary_ones(world: World) -> None:
     assert all(re.search(r"\[msg_\d+, \d{4}-\d\d-\d\d\]", each) for each in lines if "the user said" in each)
 
 
+def test_an_open_request_with_a_rule_in_it_is_told_whole(world: World) -> None:
+    """The rule stands among the rules; what is to be done beside it would be lost."""
+    asked = "Always use tabs. The importer still drops the last column of the customer table, and the totals are off by one cent."
+    messages = reload(chat().user("Build the importer.").says("ok").turns(30).user(asked).says("ok").turns(4))
+    lines = block(world, messages)
+
+    assert any("Always use tabs" in each and "customer" not in each for each in lines)
+    assert any("drops the last column" in each for each in lines)
+
+
+def test_a_message_that_is_a_rule_is_told_once(world: World) -> None:
+    """Among the rules."""
+    messages = reload(chat().user("Build it.").says("ok").user("Always use tabs in the importer.").says("ok").turns(40))
+
+    assert sum("Always use tabs" in each for each in block(world, messages)) == 1
+
+
 def test_a_rule_stands_with_the_one_that_it_replaces(world: World) -> None:
     """Both with their dates, and the old one nowhere as if it were in force."""
     messages = chat().user("Always answer in English.").says("yes").user("From now on answer in German.").says("ja")
