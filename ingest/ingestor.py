@@ -46,6 +46,8 @@ from .transcript import (
 )
 
 _RETRIES = 5
+#: Rows that do not say which parts their message had.
+_CHANGED = Flag.REDACTED | Flag.PURGED | Flag.QUARANTINED | Flag.COLLECTED | Flag.PRUNED
 WORKS_AT = "session:{}"  # the claim of a process that writes to a session
 #: Sessions whose lists are remembered, and bytes that all of them take; the others align once when they come back.
 _WINDOWS, _BYTES = 256, 50_000_000
@@ -56,6 +58,7 @@ class _Read:
     """One live message, recognised. ``core`` is None for text of our own; ``text`` is set for what is glued behind such text.
 
     ``was``: what it was in another file, where this process saw it before; ``name``: of its row, where that is here too.
+    ``parts``: what the host leaves out after a restart; what says the same without them may have others.
     """
 
     core: content.Said | None
@@ -65,6 +68,7 @@ class _Read:
     text: str | None = None
     was: Entry | None = None
     name: bytes = b""
+    parts: str = ""
 
 
 Messages = Sequence[Mapping[str, Any]]
@@ -251,14 +255,15 @@ class Ingest:
         reads = [self._read(message, n + known, ancestry, first_message) for n, message in enumerate(messages[known:])]
         reads = self._as_stored(_said_by_others(reads, messages[known:], known, head, expected), expected)
         reads = _named_by_rows(reads, self._was(session, messages) if window is None else (), expected)
+        rows, reads = self._by_parts(_by_name(expected, reads), reads)
         theirs = [(n, read) for n, read in enumerate(reads) if read.core is not None or read.ids]
         shared = session.platform.lower() == CLIENTS and session.unclaimed
-        plan = self._placed(theirs, _by_name(expected, reads), first_message, before, seen, shared=shared)
+        plan = self._placed(theirs, rows, first_message, before, seen, shared=shared)
         if window is not None and expected and any(place.new for place in plan.places):
             # The window lacks what the host left out before; what looks new may be that, shown by somebody with an older list.
             return self._align(session, messages, None, 0, source, seen)
         if not shared:
-            _moved(plan, theirs, expected, seen)
+            _moved(plan, theirs, rows, seen)
         if not roomy and (crowds := _crowds(plan, expected, before)):
             self._respace(session, crowds)
             return self._align(session, messages, None, 0, source, seen, roomy=True)
@@ -346,7 +351,7 @@ class Ingest:
             if mine is not None:
                 return mine
         core = content.canonical_core(message)
-        return _Read(core, core.digest)
+        return _Read(core, core.digest, parts=content.left_out(text))
 
     def _read_own(
         self, message: Mapping[str, Any], text: str, at: int, ancestry: frozenset[int], first_message: FirstMessage
@@ -409,7 +414,9 @@ class Ingest:
         said = read.core
         if said is None:
             return Live("tool", read.name or read.digest, None, lambda: Core(""))
-        return Live(said.role, read.name or read.digest, said.answers, lambda: core(said.text, said.calls, self._named))
+        return Live(
+            said.role, read.name or _with_parts(read), said.answers, lambda: core(said.text, said.calls, self._named)
+        )
 
     def _as_rewritten(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
         """Messages that are here whole, by what the host's own compressor made of them; the user's newest is never its work."""
@@ -481,6 +488,26 @@ class Ingest:
             if whole is not None:
                 out[n] = some[whole].digest
         return out
+
+    def _by_parts(self, expected: Sequence[Expected], reads: list[_Read]) -> tuple[Sequence[Expected], list[_Read]]:
+        """Rows and messages that are compared with their parts, where messages have some that the host leaves out later."""
+        shown = {_with_parts(read) for read in reads if read.parts}
+        words = {read.digest for read in reads if read.parts}
+        if not words:
+            return expected, reads
+        parts = self._parts([item.store_id for item in expected if item.digest in words])
+        unclear = {item.digest for item in expected if item.digest in words and item.store_id not in parts}
+        reads = [replace(read, parts="") if read.digest in unclear else read for read in reads]
+        names = [_with_parts(_Read(None, item.digest, parts=parts.get(item.store_id, ""))) for item in expected]
+        return [
+            replace(item, digest=name) if name in shown and item.digest not in unclear else item
+            for item, name in zip(expected, names, strict=True)
+        ], reads
+
+    def _parts(self, store_ids: Sequence[int]) -> dict[int, str]:
+        """What the host leaves out of rows after a restart; not of those of which nobody knows it any more."""
+        rows = [row for row in self._store.legible(store_ids)[0] if not row.head.flags & _CHANGED] if store_ids else []
+        return {row.store_id: content.left_out(row.stored_json.get("content")) for row in rows}
 
     def _expected_after(self, window: Window, known: int) -> tuple[list[Expected], float]:
         """The rest of the window's list as expected rows, and the position of the row in front of them."""
@@ -586,8 +613,10 @@ class Ingest:
             at = max([at, *positions])
             if n not in new:
                 continue
-            digest = changes.theirs[n][1].digest
-            found = next((row for row in retracted if at < row.pos < until[n] and row.digest == digest), None)
+            read = changes.theirs[n][1]
+            same = [row for row in retracted if at < row.pos < until[n] and row.digest == read.digest]
+            parts = self._parts([row.store_id for row in same]) if read.parts else {}
+            found = next((row for row in same if parts.get(row.store_id, read.parts) == read.parts), None)
             if found is not None:
                 restored.append(found)
                 if (instead := places[n].revises) is not None:  # what was said in its place is taken back for it
@@ -669,6 +698,11 @@ def _by_name(expected: Sequence[Expected], reads: Sequence[_Read]) -> Sequence[E
     return [replace(item, digest=name) if name in names else item for item, name in rows]
 
 
+def _with_parts(read: _Read) -> bytes:
+    """What a message says, with the parts that the host leaves out after a restart."""
+    return read.digest + read.parts.encode("utf-8", "surrogatepass")
+
+
 def _name(digest: bytes, stored_at: float) -> bytes:
     """One row, in whatever file."""
     return b"%b %r" % (digest, stored_at)
@@ -737,7 +771,8 @@ def _moved(plan: Plan, theirs: Sequence[tuple[int, _Read]], expected: Sequence[E
             left.setdefault(item.digest, []).append(item.store_id)
     for n, (place, (_, read)) in enumerate(zip(plan.places, theirs, strict=True)):
         asked = n == len(theirs) - 1 and read.core is not None and read.core.role == "user"
-        if place.new and not place.ids and place.rest is None and not asked and left.get(read.digest):
-            plan.places[n] = Place((left[read.digest].pop(0),))
+        said = read.name or _with_parts(read)
+        if place.new and not place.ids and place.rest is None and not asked and left.get(said):
+            plan.places[n] = Place((left[said].pop(0),))
     placed.update(store_id for place in plan.places for store_id in place.ids)
     plan.retracted = tuple(store_id for store_id in plan.retracted if store_id not in placed)

@@ -79,6 +79,14 @@ def kept_text(content: Any) -> str:
     return "\n".join(kept)
 
 
+def left_out(content: Any) -> str:
+    """What ``kept_text`` says nothing of, as a person would read it."""
+    if not isinstance(content, list):
+        return ""
+    kinds = ("text", *_IMAGES)
+    return text_of([part for part in content if not isinstance(part, Mapping) or part.get("type") not in kinds])
+
+
 def images_in(content: Any) -> int:
     """Number of image parts in a content list."""
     if not isinstance(content, list):

@@ -188,6 +188,26 @@ def test_a_part_that_the_host_leaves_out_makes_no_second_message(world: World, p
     assert world.stored() == messages
 
 
+@pytest.mark.parametrize("size", [4, 40_000], ids=["short", "long"])
+@pytest.mark.parametrize("undone", [False, True], ids=["at once", "undone before"])
+@pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
+def test_another_recording_in_place_of_one_is_another_message(
+    world: World, size: int, undone: bool, restarted: bool
+) -> None:
+    """The host will leave both out later; until then they are what the user said."""
+    one, other = ({"type": "input_audio", "input_audio": {"data": letter * size}} for letter in "AB")
+    world.take(chat().turns(1).user([one]).says("heard"))
+    if undone:
+        world.take(chat().turns(1))
+    world = world.restart() if restarted else world
+    world.take(chat().turns(1).user([other]))
+
+    assert [message["content"] for message in world.stored() if isinstance(message["content"], list)] == [
+        [one],
+        [other],
+    ]
+
+
 @pytest.mark.parametrize(
     "change",
     [{"role": "assistant"}, {"tool_call_id": "other"}],
