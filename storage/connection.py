@@ -347,8 +347,8 @@ class Database:
 
     def _open_whole(self) -> None:
         wait_ms = BUSY_AGAIN_MS if self._clock() < self._busy_until else self._busy_ms
-        if not is_memory(self.file) and self.file.exists():
-            refuse_other_kinds(self.file)
+        if not is_memory(self.file):
+            refuse_side_folders(self.file)
         lost = self.file == self.path and (self._left.held or has_lost_log(self.file))
         with self._translated_or_busy, _folder(self.file.parent, alone=lost):
             if lost:
@@ -446,6 +446,7 @@ class Database:
         if is_memory(self.file):
             return
         if self.file.exists():
+            refuse_other_kinds(self.file)
             return
         if self._known and not self.file.parent.is_dir():
             raise StoreReadOnly(
@@ -926,13 +927,17 @@ def refuse_other_kinds(path: Path) -> None:
         wrong = StoreError(f"{path} is {what}; the database needs a file")
         wrong.remedy = "let LCM_DATABASE_PATH name a file (or leave it out: `lcm.db` in the Hermes home)"
         raise wrong
+    if not found.st_size and found.st_mode & 0o077:
+        path.chmod(0o600)
+
+
+def refuse_side_folders(path: Path) -> None:
+    """Raise StoreError where a folder has the name of a side file."""
     for side in (Path(f"{path}{ending}") for ending in ("-wal", "-shm", "-journal")):
         if side.is_dir():
             blocked = StoreError(f"{side} is a folder; SQLite needs that name for a file of its own")
             blocked.remedy = f"move the folder {side} away, or remove it; nothing of the database lies in it"
             raise blocked
-    if not found.st_size and found.st_mode & 0o077:
-        path.chmod(0o600)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
