@@ -119,7 +119,7 @@ class Sealer:
         """Create the seals' triggers. Called before a connection's first transaction; a connection that only reads has none."""
         if self._attached:
             return
-        connection, self._attached = self._connection, True
+        connection = self._connection
         connection.create_function("lcm_seal", -1, self._row)
         connection.create_function("lcm_sum", 2, _summed_up)
         there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -127,6 +127,7 @@ class Sealer:
             if {table.name, *table.rests_on} <= there:  # the doctor tells which tables are lost
                 for statement in _triggers(table):
                     connection.execute(statement)
+        self._attached = True  # now: one that failed is made at the next call, or what it counts would be missing
 
     def _row(self, *args: Any) -> None:
         try:
@@ -179,7 +180,7 @@ def _triggers(table: _Table) -> Iterator[str]:
             for row, sign in rows
         )
         name = f"seal_{table.part.replace(' ', '_')}_{table.name}_{event}"
-        yield f"CREATE TEMP TRIGGER {name} AFTER {event} ON main.{table.name} BEGIN {calls} END"
+        yield f"CREATE TEMP TRIGGER IF NOT EXISTS {name} AFTER {event} ON main.{table.name} BEGIN {calls} END"
 
 
 def _number(blob: object) -> int:

@@ -167,8 +167,12 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
         damaged = damages(deps.db, progress)
         if damaged:
             return Diagnosis(damaged)
-        progress("checking the indexes", 0, 0)
-        return Diagnosis((), (*index_damage(deps, deep=True), *left_words(deps, deep=True)), guesses(deps))
+        indexes: list[str] = []
+        for n, look in enumerate((index_damage, left_words)):
+            progress("checking the indexes", n, 2)
+            indexes += look(deps, deep=True)
+        progress("checking the indexes", 2, 2)
+        return Diagnosis((), tuple(indexes), guesses(deps))
     except StoreCorrupt as exc:
         return Diagnosis((str(exc),))
 

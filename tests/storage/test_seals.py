@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,25 @@ def test_a_life_of_compactions_keeps_the_seals(hermes_home: Path) -> None:
     assert seals.broken(host.runtime.db) == []
     assert len(host.runtime.db.query("SELECT 1 FROM seals")) >= 3
     host.close()
+
+
+def test_triggers_that_could_not_be_made_are_made_at_the_next_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else that process would count some of its changes only, and the doctor would call its own work damage."""
+    world = healthy(tmp_path).restart()
+    triggers, fails = seals._triggers, ["SELECT no_such_function()"]
+
+    def some(table: seals._Table) -> Iterator[str]:
+        for n, statement in enumerate(triggers(table)):
+            yield fails.pop() if fails and n else statement
+
+    monkeypatch.setattr(seals, "_triggers", some)
+    with pytest.raises(StoreError), world.runtime.db.transaction():
+        pass
+    world.say("one", session="s2")
+
+    assert seals.broken(world.runtime.db) == []
 
 
 def test_ctrl_c_while_a_row_is_sealed_is_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
