@@ -58,7 +58,7 @@ class _Read:
     """One live message, recognised. ``core`` is None for text of our own; ``text`` is set for what is glued behind such text.
 
     ``was``: what it was in another file, where this process saw it before; ``name``: of its row, where that is here too.
-    ``parts``: what the host leaves out after a restart; what says the same without them may have others.
+    ``parts``: its text with those that the host leaves out after a restart; what says the same without them may have others.
     """
 
     core: content.Said | None
@@ -351,7 +351,7 @@ class Ingest:
             if mine is not None:
                 return mine
         core = content.canonical_core(message)
-        return _Read(core, core.digest, parts=content.left_out(text))
+        return _Read(core, core.digest, parts=content.whole_text(text))
 
     def _read_own(
         self, message: Mapping[str, Any], text: str, at: int, ancestry: frozenset[int], first_message: FirstMessage
@@ -414,8 +414,9 @@ class Ingest:
         said = read.core
         if said is None:
             return Live("tool", read.name or read.digest, None, lambda: Core(""))
+        words = read.parts or said.text
         return Live(
-            said.role, read.name or _with_parts(read), said.answers, lambda: core(said.text, said.calls, self._named)
+            said.role, read.name or _with_parts(read), said.answers, lambda: core(words, said.calls, self._named)
         )
 
     def _as_rewritten(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
@@ -505,9 +506,9 @@ class Ingest:
         ], reads
 
     def _parts(self, store_ids: Sequence[int]) -> dict[int, str]:
-        """What the host leaves out of rows after a restart; not of those of which nobody knows it any more."""
+        """Texts of rows with what the host leaves out of them after a restart; not of those of which nobody knows it any more."""
         rows = [row for row in self._store.legible(store_ids)[0] if not row.head.flags & _CHANGED] if store_ids else []
-        return {row.store_id: content.left_out(row.stored_json.get("content")) for row in rows}
+        return {row.store_id: content.whole_text(row.stored_json.get("content")) for row in rows}
 
     def _expected_after(self, window: Window, known: int) -> tuple[list[Expected], float]:
         """The rest of the window's list as expected rows, and the position of the row in front of them."""

@@ -79,12 +79,12 @@ def kept_text(content: Any) -> str:
     return "\n".join(kept)
 
 
-def left_out(content: Any) -> str:
-    """What ``kept_text`` says nothing of, as a person would read it."""
+def whole_text(content: Any) -> str:
+    """Text of a message's content where ``kept_text`` is another; else ""."""
     if not isinstance(content, list):
         return ""
-    kinds = ("text", *_IMAGES)
-    return text_of([part for part in content if not isinstance(part, Mapping) or part.get("type") not in kinds])
+    whole = text_of(content)
+    return whole if whole != kept_text(content) else ""
 
 
 def images_in(content: Any) -> int:

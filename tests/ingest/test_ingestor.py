@@ -13,6 +13,7 @@ import pytest
 from worlds.process import Chat, World, chat, digests, flatten, merge, reload, texts
 
 from hermes_lcm.records import Flag
+from hermes_lcm.text import content
 
 TODO = "[Your active task list was preserved across context compression]\n- [>] 1. Fix the parser (in_progress)"
 
@@ -206,6 +207,34 @@ def test_another_recording_in_place_of_one_is_another_message(
         [one],
         [other],
     ]
+
+
+@pytest.mark.parametrize("undone", [False, True], ids=["at once", "undone before"])
+def test_the_same_words_with_a_recording_are_another_message(world: World, undone: bool) -> None:
+    """Equal words are no proof where a message has more than its words."""
+    words, sound = {"type": "text", "text": "listen"}, {"type": "input_audio", "input_audio": {"data": "AAAA"}}
+    world.take(chat().turns(1).user([words]).says("to what?"))
+    if undone:
+        world.take(chat().turns(1))
+    world.take(chat().turns(1).user([words, sound]).says("heard"))
+
+    assert [words, sound] in [message["content"] for message in world.stored()]
+
+
+def test_a_message_with_parts_is_the_one_that_an_earlier_release_stored(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its digest was of all parts; a client that shows them again says nothing new."""
+    messages = (
+        chat().turns(1).user([{"type": "text", "text": "a"}, {"type": "file", "file": {}}]).says("ok").turns(1, first=5)
+    )
+    with monkeypatch.context() as earlier:
+        earlier.setattr(content, "kept_text", content.text_of)
+        world.take(messages)
+    world = world.restart()
+    world.take(messages)
+
+    assert world.stored() == messages
 
 
 @pytest.mark.parametrize(
