@@ -258,13 +258,14 @@ class _Merge:
     def _node(self, node: Node) -> bool:
         """Store a summary that is not here. False: what it covers has not come yet."""
         home = self._ids.conversations.get(node.conversation_id)
-        mine = self._deps.dag.node(node.node_id)
-        if mine is not None and (mine.conversation_id, mine.text, mine.depth) == (home, node.text, node.depth):
-            self._ids.nodes[node.node_id] = mine.node_id  # a copy, of whose sources some may have been unreadable
-            return True
         there = self._other.dag.sources(node.node_id)
         known = self._ids.messages if node.depth == 0 else self._ids.nodes
         sources = tuple(known[each] for each in there if each in known)
+        mine = self._deps.dag.node(node.node_id)
+        same = mine is not None and (mine.conversation_id, mine.text, mine.depth) == (home, node.text, node.depth)
+        if same and set(sources).issubset(self._deps.dag.sources(node.node_id)):
+            self._ids.nodes[node.node_id] = node.node_id  # a copy, of whose sources some may have been unreadable
+            return True
         if home is None or not sources or (node.depth and len(sources) < len(there)):
             return False
         name = node.fingerprint if list(sources) == there else fingerprint(node.depth, sources)
