@@ -700,12 +700,12 @@ def _by_name(expected: Sequence[Expected], reads: Sequence[_Read]) -> Sequence[E
 
 
 def _with_parts(read: _Read) -> bytes:
-    """What a message says, with the parts that the host leaves out after a restart."""
+    """Digest of a message, followed by its text with the parts that the host leaves out after a restart."""
     return read.digest + read.parts.encode("utf-8", "surrogatepass")
 
 
 def _name(digest: bytes, stored_at: float) -> bytes:
-    """One row, in whatever file."""
+    """Name of a row that is the same in each file that holds it: its digest, and when it was first stored."""
     return b"%b %r" % (digest, stored_at)
 
 

@@ -171,12 +171,6 @@ class Database:
                     if connection is not None:
                         connection.close()
 
-    def release(self) -> None:
-        """Close all connections, that to a file that was left included: what only that one shows is saved. Raises StoreError."""
-        self.close()
-        self.rescue()
-        self._left.forget()
-
     def use(self, file: Path, *, watched: bool = False) -> None:
         """Work with another file from the next use on: a stand-in, or the database's own. Raises StoreBusy in a transaction.
 

@@ -311,7 +311,7 @@ def lost_parts(query: Callable[[str], Iterable[Sequence[Any]]]) -> list[str]:
 
 
 def is_whole(connection: sqlite3.Connection) -> bool:
-    """Has a file all tables of this release, whatever its header says?"""
+    """True where a file holds each table of this release; its header may say something else."""
     return TABLES.issubset(row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
 
 

@@ -226,7 +226,7 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
     try:
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         backup.remove_half_made(path)
-        deps.db.release()
+        deps.db.close()
         files.refuse_shared(path)
         files.copy_raw(path, kept)
         saved = files.salvage(kept, fresh, readable, progress)
@@ -242,7 +242,6 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
         raise StoreError(f"{path}: {exc.strerror or exc}") from exc
     finally:
         files.discard(fresh)
-    deps.db.open()  # another thread of this process may be at it
     if index_damage(deps, deep=False):  # unless opening the new file has built them already
         reindex(deps, progress)
     counts = {table: there.get(table, 0) for table in saved.kept}

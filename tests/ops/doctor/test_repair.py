@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -107,17 +107,6 @@ def test_a_folder_in_place_of_a_side_file_is_named(ending: str, tmp_path: Path) 
 
     assert f"{side} is a folder" in found["detail"]
     assert "move the folder" in found["remedy"]
-
-
-def test_a_file_is_repaired_by_the_process_that_met_the_damage(world: Home) -> None:
-    """It holds what it could not read any more, and must let it go."""
-    world.raw("UPDATE messages SET flags = 'x' WHERE store_id = 50")
-    with suppress(StoreError):
-        world.say("later", session="s9")
-    done = repair.repair(world.deps())
-
-    assert done.saved["messages"] >= 99
-    assert repair.repair(world.deps()).diagnosis.well
 
 
 def test_a_salvage_changes_no_message_that_it_saves(tmp_path: Path) -> None:
