@@ -44,6 +44,9 @@ SELECT m.id FROM lcm.messages m JOIN lcm.principals p USING(owner) WHERE m.flags
    AND (%(principal)s::text IS NULL OR p.name = %(principal)s)
    AND (%(before)s::float8 IS NULL OR coalesce(m.said_at, m.stored_at) < %(before)s)
 """
+_STANDING: Final = (
+    f"SELECT id, digest FROM lcm.messages WHERE flags & {int(Flag.PURGED)} = 0 AND id = ANY(%(part)s::bigint[])"
+)
 _NOW: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _PURGES: Final = "SELECT n, changed, ids, nodes FROM lcm.purges WHERE changed >= %s ORDER BY n"
 _MAY: Final = "SELECT has_function_privilege('lcm.purge(bigint[], bytea[])', 'EXECUTE'), session_user"
@@ -75,7 +78,7 @@ class Purging:
             _refuse_without_right(server)
             only_there = self._only_there(server, state, asked, progress)
             wanted = {state.to_fleet("messages", each): each for each in chosen}
-            found = [row[0] for row in _of(server, f"{_SELECT} AND m.id = ANY(%(part)s::bigint[])", [*wanted], asked)]
+            found = self._same(server, wanted)
             every = sorted({*found, *only_there})
             held = {
                 number: str(role) for number, role in _of(server, "SELECT * FROM lcm.held(%(part)s::bigint[])", every)
@@ -96,6 +99,15 @@ class Purging:
                 {wanted[each]: who for each, who in held.items() if each in wanted},
                 {each: who for each, who in held.items() if each not in wanted},
             )  # fmt: skip
+
+    def _same(self, server: Connection[tuple[Any, ...]], wanted: Mapping[int, int]) -> list[int]:
+        """Numbers of there whose message is the one that has this number here, whatever else is noted of it there."""
+        out = []
+        for part in _parts(wanted):
+            here = self._deps.store.heads_of([wanted[each] for each in part])
+            ours = {each: here[wanted[each]].digest for each in part if wanted[each] in here}
+            out += [number for number, digest in _of(server, _STANDING, part) if ours.get(number) == digest]
+        return out
 
     def _only_there(
         self, server: Connection[tuple[Any, ...]], state: State, asked: Selection, progress: Progress
@@ -232,15 +244,10 @@ def _name(server: Connection[tuple[Any, ...]]) -> str:
     return f"{info.host}:{info.port}/{info.dbname} (PostgreSQL {version}, role {info.user})"
 
 
-def _of(
-    server: Connection[tuple[Any, ...]], sql: str, numbers: Sequence[int], asked: Selection | None = None
-) -> Iterator[tuple[Any, ...]]:
+def _of(server: Connection[tuple[Any, ...]], sql: str, numbers: Iterable[int]) -> Iterator[tuple[Any, ...]]:
     """Answers about numbers, part by part."""
-    fixed = (
-        {"session": asked.session, "principal": asked.principal, "before": asked.before, "ids": None} if asked else {}
-    )
     for part in _parts(numbers):
-        yield from server.execute(sql, {**fixed, "part": list(part)}).fetchall()
+        yield from server.execute(sql, {"part": part}).fetchall()
 
 
 def _parts(numbers: Iterable[int]) -> Iterator[list[int]]:

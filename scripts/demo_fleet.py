@@ -17,6 +17,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / ".lcm-path"), str(ROOT / "tests"), str(ROOT / "tests" / "fleet")]
 
+import psycopg  # noqa: E402
 from worlds.fleet import Host, eventually  # noqa: E402
 from worlds.postgres import Postgres, running  # noqa: E402
 from worlds.process import chat, reload  # noqa: E402
@@ -60,10 +61,10 @@ def made(folder: Path, name: str) -> Host:
     return Host(folder / name)
 
 
-def hosts(folder: Path, server: Postgres) -> tuple[Host, Host, Host]:
+def hosts(folder: Path, admin: str) -> tuple[Host, Host, Host]:
     """The schema, and a role for each of three machines."""
     heading("A PostgreSQL server, its schema, and a role for each host")
-    admin, operator = server.database(), made(folder, "operator")
+    operator = made(folder, "operator")
     typed(operator, "fleet init", admin)
     out = []
     for name, realm in (("server", "anna"), ("laptop", "anna"), ("stranger", "mallory")):
@@ -119,6 +120,29 @@ def comes_back(server: Host, laptop: Host, live: Any) -> None:
     print("  the same thread on both, message by message")
 
 
+def purged(server: Host, laptop: Host, admin: str) -> None:
+    """The operator lets the laptop purge; the words go from the server and from the other host."""
+    heading("The laptop may purge, and forgets a secret: a dry run, then for good")
+    with psycopg.connect(admin, autocommit=True) as operator:
+        operator.execute("GRANT lcm_purger TO lcm_laptop")
+    typed(laptop, "purge matching terracotta", laptop.dsn)
+    check(found(laptop) and found(server), "the words were gone before the purge")
+    typed(laptop, "purge matching terracotta apply", laptop.dsn)
+    typed(server, "fleet pull", server.dsn)
+    for host in (laptop, server):
+        check(not found(host), f"the words are still in {host.folder}")
+    with psycopg.connect(admin) as operator:
+        left = operator.execute("SELECT count(*) FROM lcm.messages WHERE words @@ 'terracotta'::tsquery").fetchone()
+    check(left == (0,), "PostgreSQL still holds the word")
+    print("  neither host and no row of PostgreSQL holds the word any more")
+
+
+def found(host: Host) -> bool:
+    """Whether any message or summary of a host's file says the words."""
+    rows = [str(row.stored_json) for batch in host.runtime.store.row_batches() for row in batch]
+    return any("terracotta" in text for text in rows + [n.text for b in host.dag.node_batches() for n in b])
+
+
 def stolen(server: Host, stranger: Host) -> None:
     heading("Somebody has the stranger's password, and sends SQL")
     stranger.dsn = Path(stranger.dsn.removeprefix("file:")).read_text(encoding="utf-8").strip()
@@ -135,11 +159,13 @@ def stolen(server: Host, stranger: Host) -> None:
 def play(folder: Path) -> None:
     """All of it."""
     with running() as postgres:
-        server, laptop, stranger = hosts(folder, postgres)
+        admin = postgres.database()
+        server, laptop, stranger = hosts(folder, admin)
         live = moves(server, laptop)
         killed(postgres, laptop, live)
         comes_back(server, laptop, live)
         stolen(server, stranger)
+        purged(server, laptop, admin)
     heading("Everything held")
 
 

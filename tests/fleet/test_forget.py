@@ -66,6 +66,7 @@ def number(host: Host) -> int:
 def pair(fleet: Fleet, host: Hosts) -> tuple[Host, Host]:
     """Two hosts that both have a conversation with a secret in it and a summary over it."""
     a, b = host("a", script=Script("provisional")), host("b")
+    a.session("s", principal="telegram:dm:1")
     a.compact(chat().user(SECRET).says("noted").turns(60, first=10))
     a.member.push()
     b.member.pull(30)
@@ -100,6 +101,38 @@ def test_a_purge_empties_the_server_and_certifies_it(fleet: Fleet, pair: tuple[H
     assert tables[1]["removed"] >= 1
     assert "clean" in answer.text
     assert a.member.verify().sound
+
+
+@pytest.mark.parametrize("kind", ["messages", "session", "principal", "before", "matching"])
+def test_each_way_to_name_messages_reaches_the_server_and_the_other_host(
+    fleet: Fleet, pair: tuple[Host, Host], kind: str
+) -> None:
+    """What another session of another person said in between stays on all three."""
+    a, b = pair
+    a.session("chat", principal="telegram:dm:2")
+    a.take(chat().user("the badger of Gera stays awake").says("good"), "chat")
+    a.member.push()
+    b.member.pull(30)
+    named = {
+        "messages": f"msg_{number(a)}", "session": "s", "principal": "telegram:dm:1", "matching": "aardvark",
+        "before": "2000-01-01",
+    }  # fmt: skip
+    if kind == "before":
+        with a.db.transaction():
+            a.db.execute("UPDATE messages SET said_at = 1 WHERE store_id = ?", (number(a),))
+    dry = ask(a, f"purge {kind} {named[kind]}")
+
+    assert dry.code == OK, dry.text
+    assert all(says(each) for each in (on_server(fleet), here(a), here(b)))
+    done = ask(a, f"purge {kind} {named[kind]} apply")
+    ask(b, "fleet pull")
+
+    assert done.code == OK, done.text
+    for texts in (on_server(fleet), here(a), here(b)):
+        assert not says(texts)
+        assert any("badger of Gera" in text for text in texts)
+    assert dry.data["messages"] == done.data["messages"]
+    assert b.member.verify().sound
 
 
 def test_another_host_forgets_at_its_next_pull(fleet: Fleet, pair: tuple[Host, Host]) -> None:
