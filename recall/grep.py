@@ -488,7 +488,7 @@ class Search:
         """
         found = [rows.get(hit.store_id) if isinstance(hit, Hit) else None for hit in queue]
         first = self._first_chars()
-        lengths = [len(row.text) if row is not None else _STRETCH for row in found]
+        lengths = [len(searchable(row)) if row is not None else _STRETCH for row in found]
         places = list(itertools.accumulate(row is not None for row in found))  # of messages; summaries have no place
         broad = self._is_broad(queue)
         self._closing_chars = _BROAD_CLOSING_CHARS if broad else _CLOSING_CHARS
@@ -692,7 +692,7 @@ def _sizes(queue: Sequence[Hit | NodeHit], rows: Mapping[int, Row], room: Room, 
     long = [n < _FIRST_SNIPPETS and not (isinstance(hit, Hit) and hit.rung == "near") for n, hit in enumerate(queue)]
     sizes = [first if each else base for each in long]
     found = [rows.get(hit.store_id) if isinstance(hit, Hit) else None for hit in queue]
-    lengths = [len(row.text) if row is not None else base for row in found]
+    lengths = [len(searchable(row)) if row is not None else base for row in found]
     most = min(room.chars, _SPARE_CHARS)
     for factor in (4, 2):
         if sum(min(size, each * factor) + _FRAME_CHARS for size, each in zip(lengths, sizes, strict=True)) < most:

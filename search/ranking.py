@@ -76,6 +76,7 @@ _MANY: Final = (
     r"多少|几[个次岁年]|多大|电话|号码"
 )
 _OF_MONEY: Final = re.compile(r"\b(?:amount|price|cost|fee|refund|total|how much)\b|多少钱|价格", re.IGNORECASE)
+_CODE_SPAN: Final = re.compile(r"`[^`\n]{1,40}`")
 _MONEY: Final = re.compile(r"[$€£¥]\s?\d|\d\s?(?:[€£¥元块]|(?:dollar|euro|usd|eur)s?\b)")
 #: Kind of question: how it is asked, and what its answer holds.
 _KINDS: Final = {
@@ -265,7 +266,8 @@ class Asked:
         """Is it a sentence, no list and no JSON; or does it name the sum that is asked for?"""
         if self.of_money:
             return _MONEY.search(stretch) is not None
-        return sum(sign.isalpha() or sign == " " for sign in stretch) >= PROSE_SHARE * len(stretch)
+        said = _CODE_SPAN.sub("", stretch)  # a value in its sentence
+        return sum(sign.isalpha() or sign == " " for sign in said) >= PROSE_SHARE * len(said)
 
     def _pairs(self, seen: Seen) -> float:
         """Share of neighbours of the question that stand close together in their order."""

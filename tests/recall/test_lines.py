@@ -289,6 +289,24 @@ def test_a_few_words_that_many_messages_say_bring_an_overview(tmp_path: Path) ->
     assert reports("harbour ships") > reports("What ships came to the harbour?")
 
 
+def test_a_long_call_takes_no_more_room_than_long_words(tmp_path: Path) -> None:
+    """What it calls with is its text: an answer that grows while all fit would show this one and no other."""
+    content = "; ".join(f"harbour ships {n}" for n in range(400))
+    rounds = [
+        said
+        for n in range(20)
+        for said in (
+            user(f"and {n}?"),
+            calls({f"content_{n}": f"{n} {content}"}),
+            result(f"ok {n}"),
+            says(f"Report {n}: ships left the harbour."),
+        )
+    ]
+    archive = Archive(tmp_path, *rounds, *(user(f"Did the ships of day {n} see the harbour?") for n in range(10)))
+
+    assert len(HIT.findall(archive.raw("lcm_grep", query="harbour ships"))) > 20
+
+
 def test_an_overview_lists_results_of_one_form_by_address(tmp_path: Path) -> None:
     """What they say is read on request; the room is for others."""
     rows = [calls({"port": "Ostia"}), result('{"port": "Ostia", "harbour": "old", "ships": 3}')]

@@ -403,6 +403,7 @@ def test_a_question_in_thai_is_no_name() -> None:
         ("cabin economy", "The cabin is small.", True),
         ("cabin economy", f"economy: 1, cabin: 2 {'3, 4; ' * 60} The cabin of economy class is full, they said.", True),
         ("cabin economy", "Nothing of this.", False),
+        ("cabin economy", "The cabin of `economy` is `#00d7ff`, and that of `first` is `#5f87af` or `$73%`.", True),
     ],
 )
 def test_common_words_are_told_by_a_sentence_and_amounts_by_a_sum(question: str, text: str, tells: bool) -> None:
