@@ -8,6 +8,7 @@ Needs the data (LCM_DATA, or a folder data/ in a folder shared/ beside the check
 conversation is one session in a database of its own. A hit counts when it is an annotated evidence message; summaries
 do not count. R@k: the share of a question's evidence among the first k messages; MRR: one over the place of the first; seen: the
 share of it that can be read in the first 2,000 tokens (four characters each) of the default answer, more than 30 % of a message.
+Questions that name a time are asked twice more: with the day after the last message as today, and with their times not read.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import kit
 from driving import Agent, hook
@@ -30,6 +32,7 @@ GOALS = {"locomo": 0.75, "beam": 0.56, "memdaily": 0.47}
 SEEN_GOALS = {"locomo": 0.88, "beam": 0.70, "memdaily": 0.75}
 PLACES = (1, 5, 10, 20)
 READ_CHARS, READ, SLICE = 8000, 0.3, 40
+DAY_S = 86_400.0
 
 
 class Doc(NamedTuple):
@@ -185,8 +188,27 @@ class Score:
         ]
 
 
-def ask_all(case: Case, where: Path, score: dict[str, Score], times: list[float], most: int) -> int:
+Way = Callable[[str, float], Any]
+
+
+def readings(docs: list[Doc]) -> dict[str, Way]:
+    """How the times of a question are read, by name."""
+    from hermes_lcm.search import dates
+
+    read, last = dates.times_in, max((doc.at for doc in docs if doc.at), default=time.time())
+    return {
+        "not read": lambda *_: dates.When(),
+        "today": read,
+        "when it ended": lambda text, _: read(text, last + DAY_S),
+    }
+
+
+def ask_all(
+    case: Case, where: Path, score: dict[str, Score], timed: dict[str, Score], times: list[float], most: int
+) -> int:
     """All questions about one conversation; how many of its messages could be told apart."""
+    from hermes_lcm.search import dates
+
     name, docs, asked = case
     chat, places = as_chat(docs)
     texts = {doc.name: doc.text for doc in docs}
@@ -196,14 +218,22 @@ def ask_all(case: Case, where: Path, score: dict[str, Score], times: list[float]
         session = agent.runtime.session(agent.session_id)
         rows = sorted(agent.runtime.store.heads([segment(session.conversation_id)]), key=lambda row: row.seq)
         ident = {row.store_id: places[at] for at, row in enumerate(rows) if at in places}
-        for question in asked[:: max(1, len(asked) // most)] if most else asked:
-            began = time.perf_counter()
+        ways = readings(docs)
+
+        def found(question: Asked) -> list[str]:
             answer = agent.tool("lcm_grep", query=question.question, limit=40)
-            times.append(time.perf_counter() - began)
             hits = [
                 hit.get("store_id") for hit in answer.get("results") or () if hit.get("type", "message") == "message"
             ]
-            seen = list(dict.fromkeys(ident[i] for i in hits if i in ident))
+            return list(dict.fromkeys(ident[i] for i in hits if i in ident))
+
+        for question in asked[:: max(1, len(asked) // most)] if most else asked:
+            began = time.perf_counter()
+            seen = found(question)
+            times.append(time.perf_counter() - began)
+            for reading, way in ways.items() if dates.times_in(question.question, time.time()) else ():
+                with patch.object(dates, "times_in", way):
+                    timed.setdefault(reading, Score()).add(found(question), question.evidence, 0)
             text = agent.engine.handle_tool_call("lcm_grep", {"query": question.question}, session_id=agent.session_id)
             known = [texts[name] for name in question.evidence if name in texts]
             read = sum(shown(each, text[:READ_CHARS]) > READ for each in known) / len(question.evidence)
@@ -217,6 +247,12 @@ def shown(text: str, answer: str) -> float:
     """Share of a text's slices that stand in an answer."""
     slices = [text[at : at + SLICE] for at in range(0, max(1, len(text) - SLICE // 2), SLICE)]
     return sum(each in answer for each in slices) / len(slices)
+
+
+def by_reading(name: str, timed: dict[str, Score]) -> list[list[object]]:
+    """The row of a set: its questions that name a time, R@10 by reading."""
+    counts = [each.n for each in timed.values()][:1]
+    return [[name, n, *(round(each.at[10] / n, 3) for each in timed.values())] for n in counts]
 
 
 def segment(conversation_id: int) -> object:
@@ -235,6 +271,7 @@ def main() -> int:
     where = args.where or Path(tempfile.gettempdir())
     rows: list[list[object]] = []
     times: list[list[object]] = []
+    named: list[list[object]] = []
     for name, read in SETS.items():
         if args.set not in (None, name):
             continue
@@ -244,21 +281,25 @@ def main() -> int:
             )
             continue
         score: dict[str, Score] = {}
+        timed: dict[str, Score] = {}
         spent: list[float] = []
         messages = 0
         for n, case in enumerate(read(folder / name)):
             if args.quick and n:
                 break
-            messages += ask_all(case, where, score, spent, 60 if args.quick else 0)
+            messages += ask_all(case, where, score, timed, spent, 60 if args.quick else 0)
         for kind, found in sorted(score.items(), key=lambda item: (item[0] != "all", item[0])):
             if kind == "all" or len(score) > 2:
                 rows.append([f"{name}: {kind}", *found.row()])
         times.append([f"{name}, {messages} messages", *spread(spent)])
+        named += by_reading(name, timed)
         report.budget(f"{name}: R@10", score["all"].at[10] / max(1, score["all"].n), GOALS[name], least=True)
         report.budget(f"{name}: seen", score["all"].read / max(1, score["all"].n), SEEN_GOALS[name], least=True)
     if rows:
+        columns = ("", "questions", "not read", "today is today", "today is the day after the last message")
         report.table("Evidence recall", ("", "questions", *(f"R@{p}" for p in PLACES), "MRR", "no hit", "seen"), rows)
         report.table("Time of a search that brings 40 hits", ("", *SPREAD), times)
+        report.table("Questions that name a time, R@10 by what is made of it", columns, named)
     return report.finish(args.json)
 
 
