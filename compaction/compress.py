@@ -56,6 +56,7 @@ class Outcome:
 
 
 _STATE_SHARE = 0.06  # of the threshold: the block of present state
+_STANDS_FOR = 4  # times a summary's tokens
 
 
 class CompressPass:
@@ -328,8 +329,12 @@ def _rooms(prefix: int, wanted: int, limit: int) -> tuple[tuple[int, int], ...]:
 
 
 def state_tokens(threshold: int, roots: Sequence[Node]) -> int:
-    """Room of the present state: where the summaries stand for little, it says little too."""
-    return int(min(threshold, 4 * sum(node.source_tokens for node in roots)) * _STATE_SHARE)
+    """Room of the present state: where the summaries stand for little, it says little too.
+
+    What a condensed one is made of are summaries, and stands for several times as much itself.
+    """
+    stands_for = sum(node.source_tokens * _STANDS_FOR**node.depth for node in roots)
+    return int(min(threshold, _STANDS_FOR * stands_for) * _STATE_SHARE)
 
 
 def _gaps(pinned: int | None, kept: Sequence[int]) -> frozenset[int]:

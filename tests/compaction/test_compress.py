@@ -8,12 +8,14 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from worlds.process import WAIT_S, Chat, Script, World, alternates, chat, digests, reload, run, texts, tokens_of
 
+from hermes_lcm.compaction.compress import state_tokens
 from hermes_lcm.prompt import context_message
 from hermes_lcm.records import Flag, Summary, SummaryTask
 from hermes_lcm.text import content, markup
@@ -29,6 +31,16 @@ def world(tmp_path: Path) -> World:
 def long_chat() -> Chat:
     """About 8,000 tokens of turns and tool rounds."""
     return chat().turns(12).user("do it").rounds(12).says("done").turns(8, first=50)
+
+
+def test_the_present_state_says_as_much_behind_condensed_summaries(world: World) -> None:
+    """A summary of summaries is made of few tokens, and stands for all that they stand for."""
+    world.compact(long_chat())
+    leaves = [replace(world.nodes()[0], source_tokens=20_000, tokens=1500) for _ in range(4)]
+    condensed = replace(leaves[0], depth=1, source_tokens=6000)
+
+    assert state_tokens(32_000, [condensed]) == state_tokens(32_000, leaves) == 0.06 * 32_000
+    assert state_tokens(32_000, [replace(leaves[0], source_tokens=500)]) == 120
 
 
 # -- what comes out ----------------------------------------------------------------------------------------------
