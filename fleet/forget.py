@@ -34,7 +34,7 @@ _HELD: Final = "fleet purge held"
 _UNSWEPT: Final = "fleet purge unswept"
 _SHOWN: Final = 10
 _AT_ONCE: Final = 500
-#: Pieces of texts that are looked for on the server.
+#: Pieces without a whole word that are looked for on the server.
 _PIECES: Final = 200
 #: Behind the turns a file is written anew only below this size: that takes a second or so, and turns wait for it.
 _RENEW_BYTES: Final = 200_000_000
@@ -166,8 +166,7 @@ class Purging:
         self, reach: Reach, removed: Mapping[str, int], evidence: proof.Evidence, progress: Progress
     ) -> list[Table]:
         """Look through all that this role sees there."""
-        every = [*evidence.texts]
-        forms = proof.forms_of(every[:: max(1, len(every) // _PIECES)])
+        pieces = proof.Pieces(evidence.texts, _PIECES)
         out = []
         with self._member.joined() as (server, _):
             for name, sql in _SEARCHED.items():
@@ -175,7 +174,7 @@ class Purging:
                 while rows := server.execute(sql, (last,)).fetchall():
                     last, count = rows[-1][0], count + len(rows)
                     progress(f"searching the fleet's {name}", count, 0)
-                    holding += [row[0] for row in rows if any(form in self._text(row[1]) + row[2] for form in forms)]
+                    holding += [row[0] for row in rows if pieces.in_text(self._text(row[1]) + row[2])]
                 out.append(Table(name, count, removed.get(name, 0), tuple(holding)))
         if self._objects is not None:
             left = [each for each in reach.messages if self._objects.names(f"messages/{each}-")]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,9 +30,11 @@ _MOST: Final = 40
 _LEAST_WHOLE: Final = 8
 _LINES: Final = 3
 _SLICE: Final = 48
-#: So many bytes are compared in all, so that a large archive takes minutes: of very many pieces some are looked for.
-_WORK_BYTES: Final = 20_000_000_000
+#: So many bytes are compared one piece after another: of very many pieces without a word inside, and of stored bytes, some are.
+_WORK_BYTES: Final = 4_000_000_000
 _LEAST_PIECES: Final = 50
+_WORD: Final = re.compile(r"\w{4,}")
+_CHUNK_BYTES: Final = 4_000_000
 
 
 @dataclass(slots=True)
@@ -57,6 +61,48 @@ class Evidence:
         """Take pieces of the bytes that hold messages."""
         middle = ((data, len(data) // 2) for data in stored if len(data) >= 2 * _SLICE)
         self.stored.update((data[at : at + _SLICE], None) for data, at in middle)
+
+
+class Pieces:
+    """Pieces of texts, as they are and as they stand inside JSON, looked for together.
+
+    Whoever holds one holds the whole words inside it. So one look at the words of a text says which pieces can be there, however
+    many there are; pieces without a whole word are compared one by one, at most ``most`` of them.
+    """
+
+    def __init__(self, texts: Iterable[str], most: int | None = None, *, stored: bool = False) -> None:
+        forms = forms_of(texts)
+        if stored:  # as bytes of a file, each a character
+            forms = [form.encode("utf-8", "surrogatepass").decode("latin-1") for form in forms]
+        inside = {form: _inside(form) for form in forms}
+        counts = Counter(word for words in inside.values() for word in words)
+        self._by_word: dict[str, list[tuple[str, int]]] = {}
+        for form, words in inside.items():
+            if words:
+                rarest = min(words, key=lambda word: (counts[word], word))
+                self._by_word.setdefault(rarest, []).append((form, words[rarest]))
+        bare = [form for form, words in inside.items() if not words]
+        self._bare = bare if most is None else bare[:: max(1, len(bare) // most)]
+        self.longest = max(map(len, forms), default=0)
+        self.left_out = len(bare) - len(self._bare)
+
+    def in_text(self, text: str) -> set[str]:
+        """Those that the text holds."""
+        found = {form for form in self._bare if form in text}
+        if not self._by_word.keys().isdisjoint(_WORD.findall(text)):
+            for match in _WORD.finditer(text):
+                placed = self._by_word.get(match.group(), ())
+                found.update(
+                    form for form, at in placed if at <= match.start() and text.startswith(form, match.start() - at)
+                )
+        return found
+
+
+def _inside(form: str) -> dict[str, int]:
+    """Whole words inside a form, and where they begin."""
+    return {
+        match.group(): match.start() for match in _WORD.finditer(form) if match.start() > 0 and match.end() < len(form)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,29 +140,29 @@ def ours(database: Path, payloads: Path) -> list[Path]:
 def search(paths: Sequence[Path], evidence: Evidence, progress: Progress) -> Proof:
     """Look for the pieces in these files. Only while this process has none of them open (its locks would be dropped)."""
     total = sum(path.stat().st_size for path in paths if path.exists())
-    every = [*evidence.texts]
-    step = max(1, len(every) // max(_LEAST_PIECES, _WORK_BYTES // max(1, total)))
-    chosen, stored = every[::step], [*evidence.stored][::step]
+    most = max(_LEAST_PIECES, _WORK_BYTES // max(1, total))
+    pieces, raw = Pieces(evidence.texts, most), Pieces(evidence.texts, most, stored=True)
+    stored = [*evidence.stored]
+    stored = stored[:: max(1, len(stored) // most)]
     found = []
     for n, path in enumerate(paths):
         progress("searching files", n, len(paths))
         if path.exists():
-            found.append(_searched(path, chosen, stored))
-    return Proof(tuple(found), len(chosen), len(every))
+            found.append(_searched(path, pieces, raw, stored))
+    return Proof(tuple(found), len(evidence.texts) - min(pieces.left_out, len(evidence.texts)), len(evidence.texts))
 
 
-def _searched(path: Path, texts: Sequence[str], stored: Sequence[bytes]) -> Searched:
-    sha, size = hashlib.sha256(), path.stat().st_size
-    forms = forms_of(texts)
-    needles = [form.encode("utf-8", "surrogatepass") for form in forms]
-    held = 0
+def _searched(path: Path, pieces: Pieces, raw: Pieces, stored: Sequence[bytes]) -> Searched:
+    sha, size, held = hashlib.sha256(), path.stat().st_size, set[str | bytes]()
     if size:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            held = sum(data.find(each) >= 0 for each in (*needles, *stored))
+            held.update(each for each in stored if data.find(each) >= 0)
+            for at in range(0, size, _CHUNK_BYTES):
+                held |= raw.in_text(data[at : at + _CHUNK_BYTES + raw.longest].decode("latin-1"))
             sha.update(data)
-    if not held:
-        held = sum(any(form in said for form in forms) for said in _unpacked(path))
-    return Searched(path, size, sha.hexdigest(), held)
+    for said in _unpacked(path) if not held else ():
+        held |= pieces.in_text(said)
+    return Searched(path, size, sha.hexdigest(), len(held))
 
 
 def forms_of(texts: Iterable[str]) -> list[str]:

@@ -427,14 +427,12 @@ def _prove(deps: Access, done: Done, evidence: proof.Evidence, progress: Progres
 
 def _still(deps: Access, evidence: proof.Evidence) -> list[str]:
     """Addresses of messages and summaries that say what was purged: they repeat it, or are held."""
-    forms = proof.forms_of(evidence.texts)
+    pieces = proof.Pieces(evidence.texts)
     damaged: list[int] = []
     found = [
         f"msg_{row.store_id}"
         for rows in deps.store.row_batches(damaged=damaged)
         for row in rows
-        if any(form in content.encode(row.stored_json)[0] for form in forms)
+        if pieces.in_text(content.encode(row.stored_json)[0])
     ]
-    return found + [
-        node.address for nodes in deps.dag.node_batches() for node in nodes if any(f in node.text for f in forms)
-    ]
+    return found + [node.address for nodes in deps.dag.node_batches() for node in nodes if pieces.in_text(node.text)]

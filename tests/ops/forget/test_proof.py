@@ -1,0 +1,37 @@
+"""Pieces of purged texts: what looking for all of them at once finds is what looking for each alone finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_lcm.ops.forget import proof
+from hermes_lcm.text import content
+
+WORDS = st.text('ab cd_é漢"\\\n.', min_size=8, max_size=30)
+
+
+@given(st.lists(WORDS, max_size=6), st.data())
+def test_pieces_are_found_together_as_they_are_alone(texts: list[str], data: st.DataObject) -> None:
+    """Whatever stands before and behind them."""
+    said = "".join(data.draw(st.lists(st.one_of(WORDS, st.sampled_from([*texts, ""])), max_size=6)))
+
+    assert proof.Pieces(texts).in_text(said) == {form for form in proof.forms_of(texts) if form in said}
+
+
+def test_all_of_very_many_pieces_are_looked_for_in_a_file(tmp_path: Path) -> None:
+    """The last of 2,000 too, across the border of two parts that are read."""
+    evidence, file = proof.Evidence(), tmp_path / "export.txt"
+    for n in range(2_000):
+        evidence.note(
+            content.read_message({"role": "user", "content": f"they met number {n} on the old bridge of the é river"})
+        )
+    last = "met number 1999 on the old bridge of the é river"
+    for padding in range(3_999_960, 4_000_010, 7):
+        file.write_text("." * padding + last + "." * 100, encoding="utf-8")
+        found = proof.search([file], evidence, lambda *_: None)
+
+        assert found.holding
+    assert (found.pieces, found.of) == (len(evidence.texts), len(evidence.texts))
