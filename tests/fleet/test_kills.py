@@ -74,7 +74,7 @@ def test_hosts_and_server_may_die_at_any_moment(tmp_path: Path) -> None:
             stored[name] += hosts[name].kill()
             hosts[name] = Talking(tmp_path / name, dsns[name], name)
         for name, each in hosts.items():
-            eventually(lambda each=each: bool(each.said))
+            eventually(lambda each=each: bool(each.said), 120)
             stored[name] += each.kill()
         for name in NAMES:
             last = Host(tmp_path / name).to(dsns[name])

@@ -24,9 +24,9 @@ from worlds.postgres import Postgres
 from worlds.process import WAIT_S, World
 
 
-def eventually(what: Callable[[], bool]) -> None:
+def eventually(what: Callable[[], bool], wait_s: float = WAIT_S) -> None:
     """Wait for what must come true."""
-    end = time.monotonic() + WAIT_S
+    end = time.monotonic() + wait_s
     while not what():
         assert time.monotonic() < end, "it did not come true"
         time.sleep(0.02)
