@@ -203,10 +203,10 @@ def overview() -> Answer:
 def _kept_by(verb: Verb) -> str:
     """Words on what a verb keeps of what it changes, for its help."""
     if verb.name in _ERASING:
-        return ", and makes no backup, because that would still hold what you remove"
+        return "makes no backup, because that would still hold what you remove"
     if verb.name in _WITHOUT_BACKUP:
-        return ""
-    return ", and keeps the present file" if verb.name == "restore" else ", and makes a backup first"
+        return "does it"
+    return "keeps the present file" if verb.name == "restore" else "makes a backup first"
 
 
 #: Changes that take nothing away from the database.
@@ -245,7 +245,7 @@ def help_of(name: str) -> Answer:
         lines += [f"/lcm {verb.name} {verb.usage}".rstrip(), f"  {verb.help}"]
         lines += [f"  example: /lcm {verb.name} {verb.example}".rstrip()]
         if verb.changes:
-            lines.append(f"  It changes nothing without `apply`{_kept_by(verb)}.")
+            lines.append(f"  Without `apply` it only shows what it would do. With `apply` it {_kept_by(verb)}.")
         if verb.at_once:
             lines.append("  It is done at once; `--dry-run` only shows it.")
     return Answer("\n".join(lines), {"verbs": [verb.name for verb in found]})
@@ -259,7 +259,14 @@ VERBS: tuple[Verb, ...] = (
         "[deep]",
         own=True,
     ),
-    Verb("cost", ops.cost, "tokens and money of requests, compactions and summaries", "[since <date|days>]", own=True),
+    Verb(
+        "cost",
+        ops.cost,
+        "tokens and money of requests, compactions and summaries",
+        "[since <date|days>]",
+        own=True,
+        example="since 7",
+    ),
     *doctor.VERBS,
     *importers.VERBS,
     *fleet.VERBS,
@@ -464,7 +471,7 @@ def flagged(verb: Verb, words: list[str], options: Collection[str] = ()) -> Word
 
     Raises BadRequest for whatever the verb has no use for: `backup --dry-run` shall not make a backup.
     """
-    search = verb.name in ("search", "recall")
+    search = verb.name in ("search", "recall", "help")
     spelled = "--" if verb.name in _OF_WORDS else ""
     words, limit = _limited(verb, words)
     typed_flags = {word for word in words if word in _FLAGS and word.startswith(spelled) and not search}

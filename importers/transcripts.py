@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,11 +67,12 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """Conversations, ancestors first. ``exact``: an export of ours."""
+    """Conversations, ancestors first. ``exact``: an export of ours; ``whole``: the places of those that it was made for."""
 
     path: Path
     conversations: tuple[Conversation, ...]
     exact: bool
+    whole: tuple[int, ...] = ()
 
 
 def read_file(path: Path) -> File:
@@ -85,7 +86,7 @@ def read_file(path: Path) -> File:
     first = text.lstrip("\ufeff \t\r\n").split("\n", 1)[0]
     head = _object(first)
     if head is not None and "lcm_export" in head:
-        return _export(path, head, text.split("\n")[1:])
+        return _exports(path, text.lstrip("\ufeff \t\r\n").split("\n"))
     name = f"import:{path.stem}".encode("utf-8", "backslashreplace").decode()  # a name that is not text, too
     found = [lines for lines in _conversations(path, text.lstrip("\ufeff")) if lines]
     if not found:
@@ -156,35 +157,46 @@ def _object(line: str) -> dict[str, Any] | None:
 
 
 # -- exports ---------------------------------------------------------------------------------------------
-def _export(path: Path, head: Mapping[str, Any], raw: Sequence[str]) -> File:
-    version = head["lcm_export"]
+def _exports(path: Path, lines: Sequence[str]) -> File:
+    """One export, or several behind each other."""
+    heads = [n for n, line in enumerate(lines) if n == 0 or line.startswith('{"lcm_export"')]
+    out: list[Conversation] = []
+    whole = []
+    for at, end in pairwise([*heads, len(lines)]):
+        first = len(out)
+        found = _export(path, at + 1, _object(lines[at]) or {}, lines[at + 1 : end])
+        out += [each if each.parent is None else replace(each, parent=first + each.parent) for each in found]
+        whole.append(len(out) - 1)
+    return File(path, tuple(out), exact=True, whole=tuple(whole))
+
+
+def _export(path: Path, at: int, head: Mapping[str, Any], raw: Sequence[str]) -> list[Conversation]:
+    version = head.get("lcm_export")
     if not isinstance(version, int) or not 1 <= version <= FORMAT:
         raise BadRequest(
-            f"{path}, line 1: an export of format {version!r}; this release reads 1 to {FORMAT}: update the plugin"
+            f"{path}, line {at}: an export of format {version!r}; this release reads 1 to {FORMAT}: update the plugin"
         )
     about = head.get("conversations") or [{"sessions": head.get("sessions"), "rows": head.get("messages")}]
-    numbered = [(n, line) for n, line in enumerate(raw, 2) if line]
+    numbered = [(n, line) for n, line in enumerate(raw, at + 1) if line]
     expected = sum(int(each.get("rows") or 0) for each in about)
     if expected != len(numbered):
         raise BadRequest(f"{path} is not complete: {len(numbered)} messages of {expected}")
     out: list[Conversation] = []
-    at = 0
     for each in about:
-        part = numbered[at : at + int(each.get("rows") or 0)]
-        at += len(part)
-        out.append(_conversation(path, each, tuple(_line(path, n, line) for n, line in part)))
-    return File(path, tuple(out), exact=True)
+        part, numbered = numbered[: int(each.get("rows") or 0)], numbered[int(each.get("rows") or 0) :]
+        out.append(_conversation(path, at, each, tuple(_line(path, n, line) for n, line in part)))
+    return out
 
 
-def _conversation(path: Path, about: Mapping[str, Any], lines: tuple[Line, ...]) -> Conversation:
+def _conversation(path: Path, at: int, about: Mapping[str, Any], lines: tuple[Line, ...]) -> Conversation:
     sessions = about.get("sessions")
     if not isinstance(sessions, list) or not sessions or not all(isinstance(each, dict) for each in sessions):
-        raise BadRequest(f"{path}, line 1: {_short(json.dumps(about))} names no sessions")
+        raise BadRequest(f"{path}, line {at}: {_short(json.dumps(about))} names no sessions")
     names = {str(each.get("session_id")) for each in sessions}
     stray = next((line for line in lines if line.session_id not in names), None)
     if stray is not None:
         raise BadRequest(
-            f"{path}: message {stray.old_id} belongs to session {stray.session_id!r}, which line 1 does not name"
+            f"{path}: message {stray.old_id} belongs to session {stray.session_id!r}, which line {at} does not name"
         )
     cut = about.get("cut")
     return Conversation(
@@ -235,12 +247,15 @@ def plan(deps: Access, path: Path) -> tuple[File, Imported]:
     if not deps.trusted:
         raise BadRequest("conversations are imported at the terminal: hermes lcm import <file>")
     found = read_file(path)
-    last = len(found.conversations) - 1
     present = sum(
-        _present(deps, each, whole=n == last or not found.exact) for n, each in enumerate(found.conversations)
+        _present(deps, each, whole=n in found.whole or not found.exact) for n, each in enumerate(found.conversations)
     )
     total = sum(len(each.lines) for each in found.conversations)
-    shown = found.conversations[-1].sessions if found.exact else [each.sessions[0] for each in found.conversations]
+    shown = (
+        [each for n in found.whole for each in found.conversations[n].sessions]
+        if found.exact
+        else [each.sessions[0] for each in found.conversations]
+    )
     names = tuple(str(each["session_id"]) for each in shown)
     return found, Imported(names, present, total - present, found.exact, about=() if found.exact else _about(found))
 

@@ -56,11 +56,14 @@ def _inside(folder: Path, session_id: str, kind: str) -> Path:
 
 
 def _printed(deps: Access, name: str | None, kind: str, words: Words) -> Answer:
-    """An export as the answer itself."""
-    if name == "all":
-        raise BadRequest("an export to stdout is of one conversation; `-o FOLDER` takes all of them")
-    made, text = export.printed(deps, name, kind, words.progress)
-    return Answer(text.rstrip("\n"), {**_written(made).data, "text": text}, _written(made).code, file=True)
+    """An export as the answer itself; of all, one behind the other, as an import reads them."""
+    made = [export.printed(deps, each, kind, words.progress)
+            for each in (export.newest_of_each(deps) if name == "all" else [name])]  # fmt: skip
+    said = [_written(each) for each, _ in made]
+    data = [{**each.data, "text": text} for each, (_, text) in zip(said, made, strict=True)]
+    text = "".join(text for _, text in made).rstrip("\n")
+    code = max((each.code for each in said), default=OK)
+    return Answer(text, {"exports": data} if name == "all" else data[0], code, file=True)
 
 
 def _written(made: export.Exported) -> Answer:
@@ -83,7 +86,7 @@ def _import(deps: Access, words: Words) -> Answer:
         return lossless_claw(deps, path, mapped, apply=words.apply, progress=words.progress)
     done = transcripts.take_in(deps, path, words.progress) if words.apply else transcripts.plan(deps, path)[1]
     kind = "an export of this plugin, taken in exactly" if done.exact else "a transcript"
-    names = ", ".join(map(one_line, done.sessions))
+    names = render.few([*map(one_line, done.sessions)], 20)
     lines = [f"{one_line(str(path))}: {kind}; {'session' if len(done.sessions) == 1 else 'sessions'} {names}"]
     lines += [f"{name}: {value}" for name, value in done.about]
     verb = "added" if words.apply else "to add"
@@ -306,6 +309,7 @@ VERBS: tuple[Verb, ...] = (
         "write a conversation, or all, to files; at a terminal -o FILE names one, -o - is stdout",
         "[<session>|all] [jsonl|markdown]",
         quotes=True,
+        example="all markdown",
     ),
     Verb(
         "import",

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import BadRequest, NotFound
 from ..records import Assembly, Flag, Node, Row, Scope, Stored
@@ -92,6 +92,7 @@ def _file(deps: Access, ref: Ref, shown: Sequence[int]) -> tuple[Facts, Facts]:
         "in the prompt": "as a placeholder; `/lcm show` prints what it holds",
     }
     return said, {
+        **_in_prompt(Place("placeholder", "", said["in the prompt"])),
         "address": address, "kind": "file", "holds": ref.kind, "mime": ref.mime, "bytes": ref.bytes, "sha256": ref.sha,
         "path": str(path), "there": path.is_file(), "messages": messages,
     }  # fmt: skip
@@ -123,11 +124,12 @@ def _message(deps: Access, row: Row) -> tuple[Facts, Facts]:
         "flags": ", ".join(_flags(head.flags)) or "none",
         "revises": revises or "nothing",
         "covered by": ", ".join(covering) or "no summary",
-        "in the prompt": place,
+        "in the prompt": place.said,
         **(_shown_by(deps, root, head.store_id) if root is not None else {}),
         "text": _short(row.text, _TEXT_CHARS),
     }
     return said, {
+        **_in_prompt(place),
         "address": said["address"], "kind": "message", "role": head.role, "tool": head.tool_name or None,
         "session_id": head.session_id, "conversation_id": head.conversation_id, "seq": head.seq,
         "chars": head.chars, "tokens": head.tokens, "said_at": head.said_at, "stored_at": head.stored_at,
@@ -137,14 +139,14 @@ def _message(deps: Access, row: Row) -> tuple[Facts, Facts]:
 
 
 def _shown_by(deps: Access, root: Node, store_id: int) -> dict[str, Any]:
-    """The summary that the prompt shows instead of a message, and the leaf over it: their authors and checks."""
+    """The summary that the prompt shows instead of a message, and the first one made of it: their authors and checks."""
     below = {*deps.dag.nodes_below([root.node_id])}
     leaf = next((n for n in deps.dag.nodes(deps.dag.covering(store_id)) if n.node_id in below), root)
     out = {"shown by": _origin(root), "checks": root.checks}
     return (
         out
         if leaf.node_id == root.node_id
-        else {**out, "leaf over it": _origin(leaf), "checks of the leaf": leaf.checks}
+        else {**out, "first summary": _origin(leaf), "checks of the first": leaf.checks}
     )
 
 
@@ -165,19 +167,31 @@ def _flags(bits: int) -> list[str]:
     return [name.lower() for name, bit in vars(Flag).items() if name.isupper() and bit & bits]
 
 
-def _message_place(deps: Access, head: Stored) -> tuple[str, Node | None]:
-    """Place of a message in the newest prompt, and of the summary that stands for it there."""
+class Place(NamedTuple):
+    """Place in the newest prompt. ``value``: raw, summary, placeholder or no; ``by``: the summary that shows it."""
+
+    value: str
+    by: str
+    said: str
+
+
+def _in_prompt(place: Place) -> Facts:
+    return {"in_prompt": place.value, "in_prompt_by": place.by or None, "in_prompt_said": place.said}
+
+
+def _message_place(deps: Access, head: Stored) -> tuple[Place, Node | None]:
+    """Place of a message in the newest prompt, and the summary that stands for it there."""
     assembly = _assembly(deps, head.conversation_id)
     if head.flags & Flag.RETRACTED:
-        return "no: the user took it back", None
+        return Place("no", "", "no: the user took it back"), None
     if assembly is None:
-        return "raw, as long as the host shows it: nothing is summarised here", None
+        return Place("raw", "", "word for word, as long as Hermes shows it: nothing is summarised here"), None
     if head.store_id in assembly.tail_ids:
-        return "raw, in the kept tail", None
+        return Place("raw", "", "word for word, among the newest messages"), None
     for root in deps.dag.nodes(assembly.roots):
         if head.store_id in deps.dag.messages_below([root.node_id]):
-            return f"under {root.address}", root
-    return "not in the newest prompt, or stored since", None
+            return Place("summary", root.address, f"as part of {root.address}"), root
+    return Place("no", "", "not in the newest prompt, or stored after it"), None
 
 
 def _node(deps: Access, node: Node) -> tuple[Facts, Facts]:
@@ -186,9 +200,11 @@ def _node(deps: Access, node: Node) -> tuple[Facts, Facts]:
     condensed = [f"sum_{each}" for each in deps.dag.parents(node.node_id)]
     replaces = f"sum_{node.replaces}" if node.replaces else None
     dissolved = node.node_id in Orders(deps.db).dissolved()
+    place = _node_place(deps, node)
     said = {
         "address": node.address,
-        "is": f"summary of depth {node.depth}, {_said(node)}: {counted(node.source_tokens, 'token')} became {node.tokens:,}",
+        "is": f"summary of depth {node.depth}: {counted(node.source_tokens, 'token')} became {node.tokens:,}",
+        "verified": _verified(node),
         "conversation": node.conversation_id,
         "covers": f"{counted(node.message_count, 'message')}, msg_{node.first_store_id} to msg_{node.last_store_id}",
         "times": f"{moment(node.earliest_at)} to {moment(node.latest_at)}",
@@ -197,11 +213,12 @@ def _node(deps: Access, node: Node) -> tuple[Facts, Facts]:
         "replaces": replaces or "nothing",
         "written": f"{moment(node.created_at)} by {node.model or 'no model'}",
         "checks": node.checks,
-        "in the prompt": _node_place(deps, node),
+        "in the prompt": place.said,
         "dissolved": "yes" if dissolved else "no",
         "text": _short(node.text, _TEXT_CHARS),
     }
     return said, {
+        **_in_prompt(place),
         "address": node.address, "kind": "summary", "quality": node.quality, "depth": node.depth, "tokens": node.tokens,
         "source_tokens": node.source_tokens, "conversation_id": node.conversation_id, "messages": node.message_count,
         "first": f"msg_{node.first_store_id}", "last": f"msg_{node.last_store_id}", "earliest_at": node.earliest_at,
@@ -215,21 +232,27 @@ def _said(node: Node) -> str:
     return "not verified" if node.quality == "provisional" else node.quality
 
 
-def _node_place(deps: Access, node: Node) -> str:
+def _verified(node: Node) -> str:
+    if node.quality == "provisional":
+        return "no: it is an extract, or a check failed"
+    return "yes: every path, number and identifier in it stands in what it was made of; it need not keep all of theirs"
+
+
+def _node_place(deps: Access, node: Node) -> Place:
     """Place of a summary in the newest prompt, or the reason why it has none."""
     if deps.session is not None and node.node_id in deps.sessions.carried(deps.session.conversation_id):
-        return "yes, carried over from an earlier conversation"
+        return Place("summary", node.address, "yes, taken along from an earlier conversation")
     assembly = _assembly(deps, node.conversation_id)
     if assembly is not None and node.node_id in assembly.roots:
-        return "yes"
+        return Place("summary", node.address, "yes")
     roots = deps.dag.nodes(assembly.roots) if assembly is not None else []
     above = next((root for root in roots if node.node_id in deps.dag.nodes_below([root.node_id])), None)
     if above is not None:
-        return f"no, but it is part of {above.address}"
+        return Place("summary", above.address, f"no, but it is part of {above.address}")
     better = next((root for root in roots if root.replaces == node.node_id), None)
     if better is not None:
-        return f"no: {better.address} replaced it"
-    return "no"
+        return Place("no", "", f"no: {better.address} replaced it")
+    return Place("no", "", "no")
 
 
 def _short(text: str, chars: int) -> str:

@@ -41,9 +41,9 @@ def sessions(deps: Access, words: Words) -> Answer:
         for each in data
     ]  # fmt: skip
     lines = table(rows, indent="") or ["Nothing is stored yet."]
-    if len(found) > limit:
-        lines.append(f"These are the newest {limit}; `/lcm sessions --limit {5 * limit}` shows more.")
-    return Answer("\n".join(lines), {"sessions": data, "more": len(found) > limit})
+    more = len(found) > limit
+    foot = f"These are the newest {limit}; `/lcm sessions --limit {5 * limit}` shows more." if more else ""
+    return Answer("\n".join(lines), {"sessions": data, "more": more}, foot=foot)
 
 
 def _found(deps: Access, limit: int) -> list[Session]:

@@ -52,7 +52,7 @@ PRESETS: tuple[Preset, ...] = (
         (("context_threshold", 0.75), ("fresh_tail_count", 24), ("leaf_chunk_tokens", 8000)),
         200_000,
         500_000,
-        "the earlier hermes-lcm 0.14, as published; measured again with this plugin",
+        "the earlier hermes-lcm 0.14; measured again with this plugin",
         (("target_after_compaction", 0.55),),
         measured=(6, 203827, 108388, 0.99, 344, 1658451, 23),
         defaults_measured=(8, 203827, 115187, 0.986, 140, 1423846, 49),
@@ -60,7 +60,7 @@ PRESETS: tuple[Preset, ...] = (
     Preset(
         "large_window_balanced",
         "any",
-        "Windows from about 500k tokens: compaction begins near 400k of a million, long before the window is paid for in full.",
+        "Windows from about 500k tokens: compaction begins near 400k of a million.",
         (("context_threshold", 0.4), ("fresh_tail_count", 64)),
         500_000,
         10_000_000,
@@ -71,7 +71,7 @@ PRESETS: tuple[Preset, ...] = (
     Preset(
         "large_window_economical",
         "any",
-        "The same windows where cost and latency matter more than raw context: compaction begins near 250k of a million.",
+        "The same windows, where money and time count more: compaction begins near 250k of a million.",
         (("context_threshold", 0.25), ("fresh_tail_count", 48)),
         500_000,
         10_000_000,

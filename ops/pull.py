@@ -76,5 +76,6 @@ def recall(deps: Access, words: Words) -> Answer:
         return Answer("Nothing was found.", {"pulled": []})
     Orders(deps.db).pull(deps.session.session_id, found)
     shown = text(deps.store, deps.dag, found).partition("\n\n")[2]
-    foot = "This goes along with your next message; `/lcm recall WORDS` before it replaces this."
+    where = f"of session {deps.session.session_id}" if deps.trusted else "you write here"
+    foot = f"This goes to the model with the next message {where}. Another `/lcm recall` before that replaces it."
     return Answer(shown, {"pulled": found, "session_id": deps.session.session_id}, foot=foot)

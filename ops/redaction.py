@@ -8,6 +8,7 @@ wrong, and to take it out of rows, summaries, archives, names, files and indexes
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -159,13 +160,17 @@ def _preview(deps: Access, words: Words) -> Answer:
     lines += [f"not a kind of secret: {', '.join(made.unknown)}"] if made.unknown else []
     lines += render.table(rows) if rows else []
     switch = (
-        "they are redacted"
+        "are redacted"
         if deps.config.sensitive_patterns_enabled
-        else "LCM_SENSITIVE_PATTERNS_ENABLED=true redacts them"
+        else "are stored as they are; LCM_SENSITIVE_PATTERNS_ENABLED=true redacts them"
     )
+    typed = " ".join(["hermes lcm redact", *map(shlex.quote, words.rest), "apply"])
     lines.append(
-        f"Dry run. `redact apply`, at the terminal, removes these from what is stored. New messages: {switch}."
+        f"Dry run. `{typed}`, at the terminal, removes these from what is stored."
+        if made.changed
+        else "Nothing to do: none of these was found."
     )
+    lines.append(f"New messages {switch}.")
     return Answer("\n".join(lines), data)
 
 

@@ -139,7 +139,7 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
             "prompt size",
             f"{pressure['of_context']:.1%} of the window, {pressure['of_threshold']:.1%} of the threshold"
             if live
-            else "only a running agent knows it; ask /lcm status in the chat",
+            else "only a running agent knows it; ask for the status in its chat",
         ),
         *([("last prompt", f"{data['last_prompt_tokens']:,} tokens")] if live else []),
         *_next_fold(data["background"]),
@@ -292,13 +292,14 @@ def checks_said(text: str) -> str:
     said = [f"{each['rung'] or 'attempt'} by {each['route']}: {each['outcome']}" for each in found.get("attempts", ())]
     for part in found.get("parts", ()):
         said.append(
-            f"keeps {part['recall']:.0%} of the names and numbers, {part['recall_with_anchors']:.0%} with its list of them"
+            f"keeps {part['recall']:.0%} of the names and numbers of its source, "
+            f"{part['recall_with_anchors']:.0%} with its list of them"
         )
         said += [f"struck, because the source lacks it: {', '.join(part['struck'])}"] if part["struck"] else []
     if not found.get("attempts"):
         said += [str(reason) for reason in found.get("reasons", ())]
     if "recall_with_anchors" in found:
-        said.append(f"the extract keeps {found['recall_with_anchors']:.0%} of names and numbers")
+        said.append(f"the extract keeps {found['recall_with_anchors']:.0%} of the names and numbers of its source")
     return "; ".join(said) or ", ".join(f"{name}: {value}" for name, value in found.items())
 
 
@@ -308,38 +309,40 @@ def preset_text(data: Mapping[str, Any]) -> str:
     rows = [("preset", data["preset"])]
     rows += [("for", data["summary"])] if "summary" in data else []
     if "windows" in data:
-        rows.append(("windows", f"{data['windows'][0]:,} to {counted(data['windows'][1], 'token')}"))
+        low, high = data["windows"]
+        rows.append(("windows", f"{low:,} to {counted(high, 'token')}" if low else "any"))
     if "reason" in data:
         match = (
             "the model is of its family" if data["match"] == "model" else "only the window was compared, not the model"
         )
         rows += [("why", data["reason"]), ("match", f"{data['match']}: {match}")]
-    rows.append(("values from", f"{data['provenance']} (version {data['policy_version']})"))
-    rows += [("measured", _compared(data))] if data["metrics"] else []
+    rows.append(("values", f"{data['provenance']} (version {data['policy_version']})"))
     lines = table(rows, indent="")
     for name, change in data["would_change"].items():
         lines.append(f"  {name}: {change['from']} -> {change['to']}")
     for name, kept in data["kept_because_you_set_them"].items():
         lines.append(f"  {name}: stays {kept['value']}, you set it ({kept['source']}); the preset has {kept['preset']}")
     lines += [f"  invalid, so not in effect: {said}" for said in data["invalid_settings"].values()]
-    lines += [f"  only part of its benchmark: {name}={value}" for name, value in data["benchmark_only"].items()]
     if not data["would_change"]:
-        lines.append("  taking it over would change nothing")
+        lines.append("  It would change nothing: your settings are these already.")
     if data.get("alternatives"):
         lines.append(f"also for this window: {', '.join(data['alternatives'])}")
-    lines.append(f"Nothing is applied. The lines to set: `/lcm preset apply {data['preset']} --dry-run`")
+    lines += _compared(data)
+    if data["would_change"]:
+        lines.append(
+            f"Nothing is changed yet. `hermes lcm preset use {data['preset']} apply` writes this into config.yaml."
+        )
     return "\n".join(lines)
 
 
-def _compared(data: Mapping[str, Any]) -> str:
-    """Figures of a preset, and of the defaults beside it."""
+def _compared(data: Mapping[str, Any]) -> list[str]:
+    """Figures of a preset, and of the defaults beside it, where it was measured."""
     ours, theirs = data["metrics"], data["metrics_of_defaults"]
-    told = (
-        f"{name.replace('_', ' ')} {_figure(ours[name])} (defaults {_figure(theirs[name])})"
-        for name in ours
-        if name in theirs
-    )
-    return f"{'; '.join(told)}; by {data['measured_by']}"
+    if not ours:
+        return []
+    rows = [("", "preset", "defaults")]
+    rows += [(name.replace("_", " "), _figure(ours[name]), _figure(theirs[name])) for name in ours if name in theirs]
+    return ["", f"Measured by {data['measured_by']}:", *table(rows), ""]
 
 
 def _figure(value: float) -> str:

@@ -46,7 +46,7 @@ def changed(deps: Access, words: Words) -> Answer:
 
 def get(deps: Access, words: Words) -> Answer:
     """``config get``: one value, or all of them."""
-    word = one(words, _NAME)
+    word = one(words, f"{_NAME}, or all")
     if word == "all":
         return _listed(deps.config, list(KNOBS.values()))
     knob = setting_named(word)
@@ -61,7 +61,8 @@ def _listed(config: Config, knobs: list[Knob]) -> Answer:
         rows.append(
             (knob.name, setting_text(getattr(config, knob.name)) + (f"  ({source})" if source != "default" else ""))
         )
-    foot = "`/lcm config explain NAME` says what one of them does; `/lcm config get all` lists them all."
+    foot = "`/lcm config explain NAME` says what one of them does."
+    foot += "" if len(knobs) == len(KNOBS) else " `/lcm config get all` lists them all."
     head = table(rows, indent="") or ["Every setting has its default."]
     return Answer("\n".join([*head, foot]), {"settings": [data_of(config, knob) for knob in knobs]})
 

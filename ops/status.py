@@ -47,8 +47,8 @@ _MOST_FILES = 2000
 EXPORTS = "lcm-exports"
 #: What a missing package switches off.
 OPTIONAL_PACKAGES = {
-    "regex": "LCM_IGNORE_MESSAGE_PATTERNS is not applied (a pattern of the standard library cannot be stopped)",
-    "tiktoken": "token counts are estimates by character class (within about 15 %)",
+    "regex": "LCM_IGNORE_MESSAGE_PATTERNS cannot be used",
+    "tiktoken": "token counts are estimates (within about 15 %)",
 }
 
 
@@ -325,7 +325,7 @@ def _settings(deps: Access) -> dict[str, Any]:
             config, context_length=deps.engine.context_length, model=deps.engine.model, provider=deps.engine.provider
         ),
         "disabled_features": [
-            f"optional package {name} is not installed: {OPTIONAL_PACKAGES[name]}" for name in missing_packages()
+            f"without the optional package {name}: {OPTIONAL_PACKAGES[name]}" for name in missing_packages()
         ],
     }
 

@@ -30,7 +30,7 @@ def explain_address(deps: Access, words: Words) -> Answer:
         for name, text in found.items()
         if text not in ("nothing", "none", "unknown") and (name, text) != ("dissolved", "no")
     }
-    return Answer("\n".join(render.table(said.items(), indent="")), {**data, "in_prompt": found["in the prompt"]})
+    return Answer("\n".join(render.table(said.items(), indent="")), data)
 
 
 def cost(deps: Access, words: Words) -> Answer:
@@ -139,10 +139,7 @@ def apply_preset(deps: Access, words: Words) -> Answer:
         for key, value in own.items()
     ]
     bad = [f"  (invalid and therefore not in effect: {text})" for text in said["invalid_settings"].values()]
-    only = [
-        f"  (not a setting, only part of the benchmark: {key}={value})" for key, value in said["benchmark_only"].items()
-    ]
-    return Answer("\n".join([*head, *lines, *kept, *bad, *only]), {"preset": name, "settings": lines, **said})
+    return Answer("\n".join([*head, *lines, *kept, *bad]), {"preset": name, "settings": lines, **said})
 
 
 def use_preset(deps: Access, words: Words) -> Answer:

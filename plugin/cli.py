@@ -72,7 +72,7 @@ def setup(parser: argparse.ArgumentParser) -> None:
     parser.epilog = f"{at_terminal(overview(), None).text}\n\n{_EXIT}"
     parser.add_argument("words", nargs="*", metavar="what", help="see below; nothing: status")
     parser.add_argument("--session", help="the session it is about (looking: the newest if none is named)")
-    parser.add_argument("--limit", help="search, sessions: how many to show")
+    parser.add_argument("--limit", help="search, sessions, journal: how many to show")
     for name, what in _WORDS.items():
         parser.add_argument(f"--{name}", help=what)
     parser.add_argument("--apply", action="store_true", help="do it, instead of showing what would be done")
@@ -126,7 +126,7 @@ def _help_wanted(typed: list[str]) -> Answer | None:
 
 def _no_option(word: str) -> str:
     """Error text for an unknown option, with those that there are."""
-    near = difflib.get_close_matches(word.partition("=")[0], _OPTIONS, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(word.partition("=")[0], _OPTIONS, n=1, cutoff=0.7)
     meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(_OPTIONS)};"
     return f"`hermes lcm` has no option {word}; {meant} `hermes lcm help` lists what there is"
 

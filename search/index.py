@@ -724,5 +724,5 @@ class NodeIndex:
         missing = self._db.query(
             "SELECT count(*) FROM nodes AS n WHERE NOT EXISTS (SELECT 1 FROM node_index_docsize AS d WHERE d.id = n.node_id)"
         )[0][0]
-        problems = [f"nodes missing from the search index: {missing}"] if missing else []
+        problems = [f"summaries missing from the search index: {missing}"] if missing else []
         return [*problems, *(self._fts.damage() if deep else [])]

@@ -504,8 +504,8 @@ def test_a_message_says_what_covers_it(tmp_path: Path) -> None:
     world = healthy(tmp_path)
     deps = world.deps()
 
-    assert answer("explain msg_5", deps).data["in_prompt"] == "under sum_1"
-    assert answer("explain msg_50", deps).data["in_prompt"] == "raw, in the kept tail"
+    assert answer("explain msg_5", deps).data["in_prompt_by"] == "sum_1"
+    assert answer("explain msg_50", deps).data["in_prompt"] == "raw"
     assert answer("explain msg_5", deps).data["covered_by"] == ["sum_1"]
 
 
@@ -516,7 +516,7 @@ def test_a_summary_says_what_it_was_made_of(tmp_path: Path) -> None:
 
     assert data["sources"][:2] == ["msg_1", "msg_2"]
     assert data["model"] == "a-model"
-    assert data["in_prompt"] == "yes"
+    assert data["in_prompt"] == "summary"
 
 
 # -- documentation -------------------------------------------------------------------------------------

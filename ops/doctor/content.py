@@ -147,7 +147,7 @@ def provisional(deps: Access, _deep: bool) -> Finding:
     reasons = Counter(_reason(rung, checks) for _, _, rung, checks in found)
     more = " or more" if len(found) == 200 else ""
     return warn(
-        f"{len(found)}{more} summaries are extracts or not verified: "
+        f"extracts, or not verified: {counted(len(found), 'summary')}{more}: "
         + ", ".join(f"{why} ({count})" for why, count in reasons.most_common(5)),
         meaning="they hold extracts instead of a summary; their messages are complete and can be expanded",
         remedy="the background worker replaces them once a model answers; see the checks summary_routes and background",

@@ -232,6 +232,13 @@ def pressure(deps: Access, _deep: bool) -> Finding:
     )
 
 
+_OF_THE_WORKER = {
+    "waiting_sessions": "sessions that wait",
+    "leaves_prepared": "summaries written ahead",
+    "nodes_repaired": "extracts replaced",
+}
+
+
 def background(deps: Access, _deep: bool) -> Finding:
     """Does the worker that writes summaries ahead of time run?"""
     state = dict(deps.engine.background)
@@ -245,10 +252,11 @@ def background(deps: Access, _deep: bool) -> Finding:
             remedy=failed.remedy or "see the log of Hermes; the worker tries again after the next turn",
             **state,
         )
-    shown = {name: ("no", "yes")[value] if isinstance(value, bool) else value for name, value in state.items()}
-    said = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
+    if "running" not in state:
+        return ok("no worker in this process", **state)
+    did = ", ".join(f"{words} {state[name]:,}" for name, words in _OF_THE_WORKER.items() if name in state)
     where = "" if deps.engine.live else "no agent runs in this process; "
-    return ok(where + (said or "no worker in this process"), **state)
+    return ok(f"{where}the worker {'runs' if state['running'] else 'rests'}; {did}", **state)
 
 
 def routes(deps: Access, _deep: bool) -> Finding:

@@ -88,7 +88,7 @@ def coverage(deps: Access, deep: bool) -> Finding:
     among = f" ({counted(len(bad), 'conversation')}, the first: session {session_id})" if looked.of > 1 else ""
     is_own = deps.session is not None and session_id == deps.session.session_id
     return warn(
-        f"of {counted(own, 'message')} the prompt lacks {len(missing)} and has {len(twice)} twice{among}{looked.count_text}",
+        f"of {counted(own, 'message')} {_misplaced(missing, twice)}{among}{looked.count_text}",
         meaning="the model does not see those unless it searches; all of them are stored",
         remedy="the next compaction covers them; order one, or let the agent search with lcm_grep",
         command="/lcm rotate apply" if is_own else f"hermes lcm rotate --session {shlex.quote(session_id)} apply",
@@ -96,6 +96,13 @@ def coverage(deps: Access, deep: bool) -> Finding:
         twice=sorted(twice)[:20],
         sessions=[each[0] for each in bad[:20]],
         **looked.data,
+    )
+
+
+def _misplaced(missing: set[int], twice: set[int]) -> str:
+    said = [f"the prompt lacks {len(missing):,}"] if missing else []
+    return " and ".join(
+        [*said, *([f"{len(twice):,} {'is' if len(twice) == 1 else 'are'} in it twice"] if twice else [])]
     )
 
 

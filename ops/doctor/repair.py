@@ -168,10 +168,9 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
         if damaged:
             return Diagnosis(damaged)
         indexes: list[str] = []
-        for n, look in enumerate((index_damage, left_words)):
-            progress("checking the indexes", n, 2)
+        for what, look in (("checking the search indexes", index_damage), ("looking for removed words", left_words)):
+            progress(what, 0, 0)  # one statement of SQLite each: how far it is, nobody knows
             indexes += look(deps, deep=True)
-        progress("checking the indexes", 2, 2)
         return Diagnosis((), tuple(indexes), guesses(deps))
     except StoreCorrupt as exc:
         return Diagnosis((str(exc),))

@@ -39,7 +39,8 @@ def _clean(deps: Access, words: Words) -> Answer:
         (", ".join(each.sessions), f"{render.counted(each.messages, 'message')}", f"matches {each.pattern}")
         for each in found.junk
     ]
-    lines = ["Sessions that LCM_IGNORE_SESSION_PATTERNS names:", *(render.table(rows) or ["  none"])]
+    nothing = ["Nothing to do: no stored session matches LCM_IGNORE_SESSION_PATTERNS."]
+    lines = ["Sessions that match LCM_IGNORE_SESSION_PATTERNS:", *render.table(rows)] if rows else nothing
     if found.spared:
         lines.append(f"Kept, because they are in use or other sessions need them: {', '.join(found.spared[:20])}")
     if found.small:

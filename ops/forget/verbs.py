@@ -84,6 +84,8 @@ def _purge(others_of: Callable[[Access], Others | None], deps: Access, words: Wo
     asked, others = selection(words), others_of(deps)
     if not words.apply:
         planned = purge.plan(deps, asked, words.progress, others)
+        if not _anything(planned):
+            return Answer("Nothing to purge: nothing that is stored matches.", _data(planned))
         lines = [*_planned(planned), "Dry run. The same with --apply does it. No backup is made: it would hold them."]
         return Answer("\n".join([*lines, *_elsewhere(deps, planned)]), _data(planned), FOUND if _kept(planned) else OK)
     done = purge.apply(deps, asked, words.progress, others)
@@ -94,6 +96,11 @@ def _purge(others_of: Callable[[Access], Others | None], deps: Access, words: Wo
     clean = not _kept(done.plan) and (done.found is None or not done.found.holding)
     clean = clean and not any(each.holds for each in done.there)
     return Answer("\n".join(lines), {**_data(done.plan), "certificate": certificate}, OK if clean else FOUND)
+
+
+def _anything(planned: purge.Plan) -> bool:
+    here = planned.rows or planned.nodes or planned.archives or planned.payloads or planned.copies or planned.entries
+    return bool(here or planned.held or planned.there or planned.host)
 
 
 def _kept(planned: purge.Plan) -> bool:

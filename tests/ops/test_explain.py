@@ -44,10 +44,10 @@ def test_a_message_is_explained_in_its_own_conversation(world: Talk, asked_from:
     covered, raw = told(world, "msg_1", asked_from), told(world, "msg_60", asked_from)
     root = world.dag.latest_assembly(1).roots[0]  # type: ignore[union-attr]
 
-    assert covered["in the prompt"] == f"under sum_{root}"
+    assert covered["in the prompt"] == f"as part of sum_{root}"
     assert "verified" in covered["shown by"]
     assert "by scripted" in covered["shown by"]
-    assert raw["in the prompt"] == "raw, in the kept tail"
+    assert raw["in the prompt"] == "word for word, among the newest messages"
 
 
 @pytest.mark.parametrize("asked_from", ["new", "old", None])
@@ -67,8 +67,8 @@ def test_a_branch_sees_its_parents_messages_in_its_own_prompt(world: Talk) -> No
     world.compact(Chat(live).turns(30, first=900), "twig")
     root = world.dag.latest_assembly(world.session("twig").conversation_id).roots[0]  # type: ignore[union-attr]
 
-    assert told(world, "msg_1", "twig")["in the prompt"] == f"under sum_{root}"
-    assert told(world, "msg_60", "old")["in the prompt"] == "raw, in the kept tail"
+    assert told(world, "msg_1", "twig")["in the prompt"] == f"as part of sum_{root}"
+    assert told(world, "msg_60", "old")["in the prompt"] == "word for word, among the newest messages"
 
 
 def test_a_condensed_leaf_says_what_it_is_part_of(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_condensed_leaf_says_what_it_is_part_of(tmp_path: Path) -> None:
     assert told(world, f"sum_{leaf}", "s")["in the prompt"] == (f"no, but it is part of {deep.address}")
     said = told(world, f"msg_{first}", "s")
     assert said["shown by"].startswith(f"{deep.address}, verified, depth {deep.depth}")
-    assert said["leaf over it"].startswith(f"sum_{leaf}, ")
+    assert said["first summary"].startswith(f"sum_{leaf}, ")
 
 
 def test_checks_are_told_in_words(world: Talk) -> None:
@@ -107,17 +107,35 @@ def test_checks_are_told_in_words(world: Talk) -> None:
     extract = render.checks_said(json.dumps({"attempts": [], "reasons": ["out of time"], "recall_with_anchors": 0.25}))
 
     assert said == (
-        "detailed by host: it is empty; retry by m: accepted; keeps 50% of the names and numbers, "
+        "detailed by host: it is empty; retry by m: accepted; keeps 50% of the names and numbers of its source, "
         "75% with its list of them; "
         "struck, because the source lacks it: port 99"
     )
-    assert extract == "out of time; the extract keeps 25% of names and numbers"
+    assert extract == "out of time; the extract keeps 25% of the names and numbers of its source"
     assert render.checks_said("{}") == "none were kept"
     assert render.checks_said("of an older release") == "of an older release"
     node = world.nodes()[0]
     shown = run(f"explain {node.address}", deps(world, "new"))
     assert told(world, node.address)["checks"] == node.checks
     assert "{" not in next(line for line in shown.splitlines() if line.startswith("checks"))
+
+
+def test_programs_get_the_place_as_a_value_beside_the_words(world: Talk) -> None:
+    """`in_prompt` is one of four words, and `in_prompt_by` an address."""
+    root = world.dag.latest_assembly(1).roots[0]  # type: ignore[union-attr]
+    folded, raw, summary = (explain.explain(deps(world, "old"), at)[1] for at in ("msg_1", "msg_60", f"sum_{root}"))
+
+    assert [each["in_prompt"] for each in (folded, raw, summary)] == ["summary", "raw", "summary"]
+    assert [each["in_prompt_by"] for each in (folded, raw, summary)] == [f"sum_{root}", None, f"sum_{root}"]
+    assert folded["in_prompt_said"] == f"as part of sum_{root}"
+
+
+def test_a_verified_summary_says_what_that_means(world: Talk) -> None:
+    """A share of kept names beside the bare word "verified" reads like a contradiction."""
+    shown = run(f"explain {world.nodes()[0].address}", deps(world, "new"))
+    (line,) = [line for line in shown.splitlines() if line.startswith("verified")]
+
+    assert "yes: every path, number and identifier in it stands in what it was made of" in line
 
 
 def test_what_replaced_an_extract_is_named(tmp_path: Path) -> None:

@@ -895,3 +895,75 @@ def test_a_change_on_a_full_disk_is_refused_in_words(full: Home, capsys: pytest.
     code, text = call(full, "notices", "on"), shown_by(capsys)
 
     assert (code, "free disk space" in text) == (FAILED, True), text
+
+
+def test_an_export_of_all_on_stdout_is_taken_in_again(
+    world: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One behind the other in one file; each conversation comes back under its own name."""
+    world.say("another one", session="s2")
+    call(world, "export", "all", "-o", "-")
+    file = tmp_path / "all.jsonl"
+    file.write_text(capsys.readouterr().out, encoding="utf-8")
+    other = empty(tmp_path / "other")
+    assert call(other, "import", str(file), "--apply") == OK
+
+    for session in ("s1", "s2"):
+        call(world, "export", session, "-o", "-")
+        before = capsys.readouterr().out
+        call(other, "export", session, "-o", "-")
+        texts = [[json.loads(line)["message"] for line in each.splitlines()[1:] if line.startswith('{"store_id"')]
+                 for each in (before, capsys.readouterr().out)]  # fmt: skip
+        assert texts[0] == texts[1] != []
+    assert call(other, "import", str(file)) == OK
+    assert "0 messages to add, 101 already here" in capsys.readouterr().out
+
+
+def test_an_incomplete_part_of_an_export_of_all_is_refused(
+    world: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error counts the messages of that part."""
+    world.say("another one", session="s2")
+    call(world, "export", "all", "-o", "-")
+    file = tmp_path / "all.jsonl"
+    file.write_text("\n".join(capsys.readouterr().out.splitlines()[:-1]), encoding="utf-8")
+
+    assert call(world, "import", str(file)) == REFUSED
+    assert "is not complete: 99 messages of 100" in capsys.readouterr().err
+
+
+def test_help_takes_words_that_are_flags_elsewhere(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """`preset apply` is a verb with a flag in its name."""
+    assert call(world, "help", "preset", "apply") == OK
+    assert capsys.readouterr().out.startswith("hermes lcm preset apply <name>")
+
+
+@pytest.mark.parametrize("typed", ["sessions --limit 1", "journal --limit 1", "status"])
+def test_hints_can_be_typed_where_they_are_shown(typed: str, world: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also below what a verb quotes, and no advice to type a command of the terminal in a chat."""
+    for session in ("s2", "s3"):
+        world.say("another one", session=session)
+        call(world, "pin", session)
+    capsys.readouterr()
+    call(world, *typed.split())
+    said = capsys.readouterr().out
+
+    assert "/lcm" not in said.replace("/lcm.db", "")
+    assert "lcm status in the chat" not in said
+
+
+def test_a_purge_that_would_remove_nothing_says_so(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """Six lines of zeros and an offer to do it are no answer."""
+    assert call(world, "purge", "--matching", "nothing like this") == OK
+    assert capsys.readouterr().out == "Nothing to purge: nothing that is stored matches.\n"
+
+
+def test_a_redaction_that_would_change_nothing_says_so(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """And where there is something, the command can be pasted."""
+    call(world, "redact")
+    clean = capsys.readouterr().out
+    world.say("the key is ghp_" + "a1B2" * 9, session="s2")
+    call(world, "redact", "github_token,jwt")
+
+    assert "Nothing to do: none of these was found." in clean
+    assert "`hermes lcm redact github_token,jwt apply`" in capsys.readouterr().out
