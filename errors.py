@@ -94,7 +94,7 @@ class StoreForeign(StoreError):
 class Overtaken(StoreError):
     """Another writer appended to the same conversation first."""
 
-    remedy = "nothing to do: the plugin aligns again by itself"
+    remedy = "nothing: the plugin aligns again by itself"
 
 
 class Exchanged(Overtaken, StoreBusy):

@@ -345,9 +345,7 @@ class Runtime:
         self._make_indexes(db, self._missed_tables(db))
         if db.notice:
             said = f"{db.notice} (noticed at {moment(time.time())})"
-            self.health.degraded(
-                _FILE, said, severity="warning", remedy="nothing to do: what it lacked is written again"
-            )
+            self.health.degraded(_FILE, said, severity="warning", remedy="nothing: what it lacked is written again")
             self.health.save()  # other processes tell of it, too
             db.notice = ""
         self._sessions.clear()
@@ -554,7 +552,7 @@ class Runtime:
                 self._held.pop(next(iter(self._held)))
             self.health.degraded(
                 _HELD_BACK, "a session is not stored: the host does not say where it is from, and patterns leave some out",
-                severity="warning", remedy="nothing to do: it is stored with the first message that says so",
+                severity="warning", remedy="nothing: it is stored with the first message that says so",
             )  # fmt: skip
         elif mode != "full":
             self._held.pop(session_id, None)

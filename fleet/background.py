@@ -122,7 +122,7 @@ class Background:
     def _between(self) -> None:
         self._give_way()
         if self._stopped.is_set():
-            raise FleetError("the process ends", "nothing to do: the next one goes on")
+            raise FleetError("the process ends", "nothing: the next one goes on")
 
 
 class SharedLeases:

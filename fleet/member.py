@@ -93,7 +93,7 @@ class Member:
         ``wait_s``: for a push or pull that is under way, and for each answer. Raises FleetUnavailable.
         """
         if not self._busy.acquire(timeout=-1 if wait_s is None else wait_s):
-            raise FleetUnavailable("this host is busy with the fleet's server", "nothing to do: it goes on by itself")
+            raise FleetUnavailable("this host is busy with the fleet's server", "nothing: it goes on by itself")
         try:
             with self.server.connected(silence_s=wait_s) as connection:
                 refuse_other_versions(connection)

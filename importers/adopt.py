@@ -224,7 +224,7 @@ def _compare(
     nodes = ledger.rows_by_source(source, NODE)
     lost = [item.key for item in old.nodes() if item.key not in nodes]
     if lost:
-        raise StoreCorrupt(f"{len(lost)} summaries did not arrive, the first is node {lost[0]}; nothing was replaced")
+        raise StoreCorrupt(f"{len(lost)} summaries did not arrive, the first is sum_{lost[0]}; nothing was replaced")
 
 
 def _same(row: Row | None, item: Item) -> bool:

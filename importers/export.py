@@ -166,8 +166,8 @@ def _session(deps: Access, session_id: str | None) -> Session:
         if not session_id:
             raise NotFound("no conversation is stored yet that may be read here")
         raise NotFound(
-            f"{session_id!r} is not a format (formats: {', '.join(KINDS)}), and you may read nothing under "
-            f"a session {session_id!r}{there}"
+            f"there is no session {session_id!r} that you may read here, and no format of that name (formats: "
+            f"{', '.join(KINDS)}){there}"
         )
     return found
 

@@ -92,9 +92,9 @@ def _file(deps: Access, ref: Ref, shown: Sequence[int]) -> tuple[Facts, Facts]:
         "in the prompt": "as a placeholder; `/lcm show` prints what it holds",
     }
     return said, {
-        **_in_prompt(Place("placeholder", "", said["in the prompt"])),
         "address": address, "kind": "file", "holds": ref.kind, "mime": ref.mime, "bytes": ref.bytes, "sha256": ref.sha,
         "path": str(path), "there": path.is_file(), "messages": messages,
+        **_in_prompt(Place("placeholder", "", said["in the prompt"])),
     }  # fmt: skip
 
 
@@ -129,12 +129,11 @@ def _message(deps: Access, row: Row) -> tuple[Facts, Facts]:
         "text": _short(row.text, _TEXT_CHARS),
     }
     return said, {
-        **_in_prompt(place),
         "address": said["address"], "kind": "message", "role": head.role, "tool": head.tool_name or None,
         "session_id": head.session_id, "conversation_id": head.conversation_id, "seq": head.seq,
         "chars": head.chars, "tokens": head.tokens, "said_at": head.said_at, "stored_at": head.stored_at,
         "source": head.source or None, "flags": _flags(head.flags), "revises": revises, "covered_by": covering,
-        "text": row.text,
+        "text": row.text, **_in_prompt(place),
     }  # fmt: skip
 
 
@@ -218,13 +217,12 @@ def _node(deps: Access, node: Node) -> tuple[Facts, Facts]:
         "text": _short(node.text, _TEXT_CHARS),
     }
     return said, {
-        **_in_prompt(place),
         "address": node.address, "kind": "summary", "quality": node.quality, "depth": node.depth, "tokens": node.tokens,
         "source_tokens": node.source_tokens, "conversation_id": node.conversation_id, "messages": node.message_count,
         "first": f"msg_{node.first_store_id}", "last": f"msg_{node.last_store_id}", "earliest_at": node.earliest_at,
         "latest_at": node.latest_at, "sources": sources, "condensed_into": condensed, "replaces": replaces,
         "created_at": node.created_at, "model": node.model or None, "rung": node.rung or None,
-        "checks": dict(node.facts), "dissolved": dissolved, "text": node.text,
+        "checks": dict(node.facts), "dissolved": dissolved, "text": node.text, **_in_prompt(place),
     }  # fmt: skip
 
 

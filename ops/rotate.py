@@ -46,7 +46,7 @@ def preview(deps: Access) -> Rotated:
     if leaving <= 0:
         return Rotated("noop", f"everything before the newest {count} messages has left the prompt already")
     return Rotated(
-        "preview", "everything before the fresh tail would leave the prompt at the next message", leaving, count
+        "preview", "everything before the newest messages would leave the prompt at the next message", leaving, count
     )
 
 
@@ -61,7 +61,7 @@ def apply(deps: Access, progress: Progress = silent) -> Rotated:
     Orders(deps.db).rotate(Rotation(session.session_id, last, deps.clock()))
     return Rotated(
         "ordered",
-        "everything before the fresh tail leaves the prompt at the next message",
+        "everything before the newest messages leaves the prompt at the next message",
         plan.leaving,
         plan.tail,
         made.path,

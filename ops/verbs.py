@@ -217,6 +217,8 @@ def uninstall(deps: Access, words: Words) -> Answer:
     links = [str(path) for path in install.links(deps.home)]
     stays = (
         f"Your messages stay in {deps.db.path} and the folders {deps.db.path.stem}-... beside it until you delete them."
+        if deps.db.exists or backup.traces_around(deps)
+        else "No message is stored, so nothing stays behind."
     )
     data = {"archive": str(deps.db.path), "links": links, "applied": words.apply}
     what = "context.engine back to compressor, the plugin off Hermes' list" + (f", {links[0]} removed" if links else "")

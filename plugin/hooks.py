@@ -137,7 +137,7 @@ def sent(runtime: Runtime, session_id: str, messages: Messages, transcript: Tran
     why = runtime.rewrites.sent(runtime.session(session_id), messages, transcript)
     runtime.health.tell(
         f"request rewrite of {session_id}", why and f"a request was sent without its placeholders: {why}", severity="warning",
-        remedy="nothing to do: the next request begins with a compaction that takes the archived messages out",
+        remedy="nothing: the next request begins with a compaction that takes the archived messages out",
     )  # fmt: skip
 
 

@@ -266,7 +266,9 @@ def load(caller: Access, handle: str, after: int, limit: int, room: Room) -> Ans
     archive = _found(caller, handle)
     ids = list(archive.store_ids)
     if after and after not in ids:
-        raise BadRequest(f"after_store_id={after} is no message of {handle}; give the next_cursor of the page before")
+        raise BadRequest(
+            f"after_store_id={after} is not a message of {handle}; give the next_cursor of the page before"
+        )
     at = ids.index(after) + 1 if after else 0
     out: Answer = {
         "note": NOTE, "memory_handle": handle, "state": archive.state, "range": f"{archive.first_index}..{archive.last_index}",

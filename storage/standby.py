@@ -202,7 +202,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         if (owner, version) == (schema.APPLICATION_ID, schema.VERSION):
             return connection
         connection.close()
-        raise sqlite3.DatabaseError(f"{path} is no database of this release")
+        raise sqlite3.DatabaseError(f"{path} is not a database of this release")
     raise last
 
 

@@ -299,10 +299,10 @@ def redaction(deps: Access, _deep: bool) -> Finding:
     """Are secrets redacted before they are stored?"""
     said = sensitive(deps.config)
     if said["unknown"]:
-        off = "would be stored as they are if redaction were on; it is off, and everything is"
+        off = "redaction is off, so every secret is stored as it is; if it were on, these kinds would still be"
         return warn(
             f"{'on' if said['enabled'] else 'off'}; not a kind of secret: {', '.join(said['unknown'])}",
-            meaning=f"these kinds of secrets {'are stored as they are' if said['enabled'] else off}",
+            meaning="these kinds of secrets are stored as they are" if said["enabled"] else off,
             remedy=f"correct LCM_SENSITIVE_PATTERNS ({said['source']}); there are: {', '.join(CATALOGUE)}",
             **said,
         )

@@ -57,6 +57,14 @@ def test_leaving_restores_the_host_and_says_where_the_archive_is(world: Home) ->
     assert "`pip uninstall hermes-lcm`" in answer("uninstall apply", world.deps(trusted=True)).text
 
 
+def test_leaving_before_the_first_message_says_that_nothing_stays(world: Home) -> None:
+    """A path to a file that there is not would be looked for."""
+    said = answer("uninstall", world.deps(trusted=True)).text
+
+    assert "No message is stored, so nothing stays behind." in said
+    assert str(world.path) not in said
+
+
 def test_a_list_of_plugins_that_the_host_cannot_change_is_told(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hosts near 0.22 look for packages on the network; without one the rest is done all the same."""
     monkeypatch.setattr("hermes_cli.plugins_cmd.cmd_disable", lambda *_: (_ for _ in ()).throw(OSError("no network")))

@@ -334,7 +334,10 @@ def test_a_flag_that_a_verb_has_no_use_for_is_refused(
         ("redact preview apply", "`hermes lcm redact preview` does not take 'apply'"),
         ("preset sugest", "did you mean `hermes lcm preset suggest`?"),
         ("export nope", "under a session 'nope'; the newest sessions: s1"),
-        ("export pdf", "'pdf' is not a format (formats: jsonl, markdown), and you may read nothing"),
+        (
+            "export pdf",
+            "there is no session 'pdf' that you may read here, and no format of that name (formats: jsonl, markdown)",
+        ),
         ("status --session nope", "under a session 'nope'; the newest sessions: s1"),
     ],
 )
