@@ -86,6 +86,7 @@ def _month_of(*languages: str) -> str:
 
 
 _Span = tuple[float, float]
+_Meaning = Callable[[re.Match[str], float], list[_Span]]
 _MOST_CHARS: Final = 2000
 _MOST_SPANS: Final = 40
 _MOST_DAYS: Final = 20_000
@@ -208,7 +209,7 @@ def _in_digits(found: re.Match[str]) -> str:
 
 def _this(found: re.Match[str], now: float) -> list[_Span]:
     """This week, month or year, until today."""
-    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    today = _midnight(now)
     size = _UNITS[found["unit"]]
     gone = {7: today.weekday(), 30: today.day - 1}.get(size, today.timetuple().tm_yday - 1)
     return [_span(today - timedelta(days=gone), today + timedelta(days=1))]
@@ -237,6 +238,10 @@ def _next(first: datetime, *, month: bool) -> datetime:
     return first.replace(month=first.month + 1)
 
 
+def _midnight(now: float) -> datetime:
+    return datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
 def _span(first: datetime, last: datetime) -> _Span:
     return (first - _MARGIN).timestamp(), (last + _MARGIN).timestamp()
 
@@ -245,14 +250,13 @@ def _days_back(found: re.Match[str], now: float) -> list[_Span]:
     """Yesterday, three days ago, last week."""
     parts = found.groupdict()
     word = parts.get("word") or ""
-    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    today = _midnight(now)
     if word == "hier" and forms.languages(found.string) != ("fr",):  # in German it is "here"
         return []
     if word in _SINGLE:
         back = _SINGLE[word]
         return [_span(today - timedelta(days=back), today - timedelta(days=back - 1))]
-    unit = parts["unit"] or ""
-    size = _UNITS.get(unit) or _UNITS[unit.removesuffix("s")]
+    size = _days_of(parts["unit"])
     count = parts.get("count") or ("один" if parts.get("ago") else None)
     if count is None:  # last week: the seven days before this week's, and what is close
         return [_span(today - timedelta(days=2 * size), today - timedelta(days=size // 7))]
@@ -266,7 +270,7 @@ def _days_back(found: re.Match[str], now: float) -> list[_Span]:
 def _weekday(found: re.Match[str], now: float) -> list[_Span]:
     """The last Wednesday before today; in Chinese that of the week before."""
     parts = found.groupdict()
-    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    today = _midnight(now)
     chinese = "末" if parts.get("weekend") or parts.get("han_weekend") else parts.get("chinese")
     if chinese:
         day = today - timedelta(days=today.weekday() + 7 - _WEEKDAYS[chinese])
@@ -278,29 +282,22 @@ def _weekday(found: re.Match[str], now: float) -> list[_Span]:
     return [_span(today - timedelta(days=back), today - timedelta(days=back - 1))]
 
 
-def _few(found: re.Match[str], now: float) -> list[_Span]:
-    """A few weeks ago: more than one, fewer than eight."""
-    return _before_last(found, now, most=7)
+def _days_of(unit: str) -> int:
+    return _UNITS.get(unit) or _UNITS[unit.removesuffix("s")]
 
 
-def _before_last(found: re.Match[str], now: float, *, most: int = 3) -> list[_Span]:
-    """The week, month or year before the last one."""
-    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    unit = found["unit"] or ""
-    size = _UNITS.get(unit) or _UNITS[unit.removesuffix("s")]
-    return [_span(today - timedelta(days=most * size), today - timedelta(days=size))]
+def _past(first: int, last: int) -> _Meaning:
+    """So many units ago, of days where none is named: until the second of them."""
+
+    def meaning(found: re.Match[str], now: float) -> list[_Span]:
+        size = _days_of(found.groupdict().get("unit") or "day")
+        return [_span(_midnight(now) - timedelta(days=first * size), _midnight(now) - timedelta(days=last * size))]
+
+    return meaning
 
 
-def _other_day(_found: re.Match[str], now: float) -> list[_Span]:
-    """Some day of the last two weeks."""
-    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return [_span(today - timedelta(days=14), today)]
-
-
-def _half_year(_found: re.Match[str], now: float) -> list[_Span]:
-    """Half a year ago: five to seven months."""
-    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return [_span(today - timedelta(days=213), today - timedelta(days=152))]
+#: A few weeks ago: more than one, fewer than eight. Half a year ago: five to seven months.
+_few, _before_last, _other_day, _half_year = _past(7, 1), _past(3, 1), _past(14, 0), _past(213, 152)
 
 
 def _feast(found: re.Match[str], now: float) -> list[_Span]:
@@ -357,7 +354,6 @@ _THIS: Final = (
     rf"(?P<unit>week|month|year|woche|monat|jahr|{_UNIT}|неделе|месяце|году)\b"
 )
 
-_Meaning = Callable[[re.Match[str], float], list[_Span]]
 _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
     (re.compile(pattern), meaning)
     for pattern, meaning in (
@@ -391,8 +387,6 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
             rf"(?<!\w)(?P<word>{'|'.join(sorted((w for w in _SINGLE if w < '一'), key=len, reverse=True))})(?!\w)",
             _days_back,
         ),
-        (r"\b(?P<word>today|tonight|this morning|yesterday|last night)\b", _days_back),
-        (r"\b(?P<word>heute|gestern|vorgestern)\b", _days_back),
         (r"(?P<word>今天|今晚|昨天|昨晚|前天)", _days_back),
         (_WEEKEND, _weekday),
         (r"\b(?:a\s+few|a\s+couple\s+of|several)\s+(?P<unit>days|weeks|months|years)\s+ago\b", _few),

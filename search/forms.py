@@ -343,6 +343,3 @@ def _inflected(root: str, of: _Language) -> Iterator[str]:
     for begin in of.beginnings:
         yield begin + root[:-1] + root[-1].translate(_FINALS)
         yield from (begin + root + ending for ending in of.endings if len(root) >= of.least or len(ending) == 1)
-
-
-__all__ = ["Forms", "forms", "is_common", "languages", "plain"]
