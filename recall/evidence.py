@@ -37,7 +37,6 @@ _NEIGHBOUR_TOKENS: Final = 400
 _QUOTE_CHARS: Final = 240
 _CHECKED_CHARS: Final = 20_000  # of a piece that is compared with an answer
 _STEP_TOKENS: Final = 4000
-_DEPTH: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,26 +64,20 @@ class Grant:
     used: int = 0
     addresses: set[str] = field(default_factory=set)
     summaries: set[str] = field(default_factory=set)
-    levels: dict[int, int] = field(default_factory=dict)
     shown: list[str] = field(default_factory=list)  # every text that was read
-    revoked: bool = False
 
     def tokens_left(self) -> int:
         """Tokens that may still be read."""
-        return 0 if self.revoked else max(0, self.tokens - self.used)
+        return max(0, self.tokens - self.used)
 
     def seconds_left(self) -> float:
         """Time until the deadline."""
-        return 0.0 if self.revoked else self.deadline - self.clock()
+        return self.deadline - self.clock()
 
     def spend(self, text: str) -> None:
         """Count what was read, and keep it: an answer is checked against it."""
         self.shown.append(text)
         self.used += tokens.count(text)
-
-    def revoke(self) -> None:
-        """End the grant: nothing more may be read."""
-        self.revoked = True
 
     def allows(self, address: Address) -> bool:
         """Is this address within the grant (beyond its scope, which SQL enforces)?"""
@@ -144,10 +137,6 @@ class Pack:
         blocks = [item.block() for item in ordered]
         return f'<{fence} trust="quoted data">\n' + "\n\n".join(blocks) + f"\n</{fence}>"
 
-    def halve(self) -> None:
-        """Keep the better half."""
-        self.items = self.ranked()[: max(1, len(self.items) // 2)]
-
     def best(self, count: int) -> list[str]:
         """Addresses of the best pieces."""
         return list(dict.fromkeys(item.address for item in self.ranked()))[:count]
@@ -198,7 +187,7 @@ def gather(caller: Access, question: Question, grant: Grant) -> Pack:
         wanted = list(search.messages(most).hits)
     if below is None:
         for place, found in enumerate(search.summaries(_SUMMARIES).hits):
-            builder.node(caller.dag.node(found.node_id), 2 + place, 0)
+            builder.node(caller.dag.node(found.node_id), 2 + place)
     builder.windows(wanted, search, below)
     if below is not None:
         builder.messages(sorted(below), rank=len(wanted) + 1)
@@ -220,7 +209,7 @@ def _named(caller: Access, question: Question, grant: Grant, pack: Pack, builder
             for node in caller.nodes([address.number]):
                 known += 1
                 conversations.add(node.conversation_id)
-                builder.node(node, 0, 0)
+                builder.node(node, 0)
                 nodes.update(caller.dag.nodes_below([node.node_id]))
                 below |= set(caller.dag.messages_below([node.node_id]))
         elif address.kind == "msg":
@@ -251,11 +240,10 @@ class _Builder:
         self._cap = max(_LEAST_MESSAGE_TOKENS, int(budget * _MESSAGE_SHARE))
         self._have: set[str] = set()
 
-    def node(self, node: Node | None, rank: int, level: int) -> None:
+    def node(self, node: Node | None, rank: int) -> None:
         """A summary's own text."""
         if node is None:
             return
-        self._grant.levels[node.node_id] = level
         order = (node.conversation_id, node.first_pos, -node.depth - 1)
         role = f"summary of {node.message_count} messages" + (", provisional" if node.quality == "provisional" else "")
         quote = node.text[:_QUOTE_CHARS]
@@ -402,8 +390,6 @@ def _node(caller: Access, grant: Grant, address: Address) -> Node:
     found = caller.nodes([address.number], grant.scope)
     if not found:
         raise no_such(address)
-    if grant.levels.setdefault(address.number, 0) > _DEPTH:
-        raise BadRequest("that deep no reading is allowed; answer from what you have")
     return found[0]
 
 
@@ -431,7 +417,6 @@ def _expand(caller: Access, _: Question, grant: Grant, given: dict[str, Any]) ->
 def _source(caller: Access, grant: Grant, node: Node, source: int) -> str:
     if node.depth == 0:
         return _message(caller, grant, Address("msg", source), 0)
-    grant.levels[source] = grant.levels.get(node.node_id, 0) + 1
     children = caller.nodes([source], grant.scope)
     if not children:
         return ""

@@ -2,9 +2,8 @@
 ``lcm_expand_query``: a question about the past, answered by a bounded reader.
 
 The reader is the auxiliary model. It starts from an evidence pack and may search, describe and expand for a few steps
-under a grant: allowed conversations, a cap of tokens, a depth, a deadline; revoked when the answer is there. It
-cannot ask again, and a session has one reader at a time. When the model fails, the evidence itself is the answer,
-marked degraded.
+under a grant: allowed conversations, a cap of tokens, a deadline. It cannot ask again, and a session has one reader at a
+time. When the model fails, the evidence itself is the answer, marked degraded.
 """
 
 from __future__ import annotations
@@ -90,20 +89,17 @@ def answer(caller: Access, question: Question, room: Room) -> Answer:
         deadline=caller.clock() + config.expansion_timeout_ms / 1000,
         clock=caller.clock,
     )
-    try:
-        pack = gather(caller, question, grant)
-        if not pack.items:
-            return _nothing(pack)
-        session_id = caller.session.session_id if caller.session else ""
-        with caller.readers.only(session_id) as mine:
-            outcome = (
-                Reader(caller, question, grant, pack).answer_question()
-                if mine
-                else _Outcome(None, "another question of this session is still being answered")
-            )
-        return _answered(pack, grant, outcome, Page(caller.readers, owner_of(caller), question, room))
-    finally:
-        grant.revoke()
+    pack = gather(caller, question, grant)
+    if not pack.items:
+        return _nothing(pack)
+    session_id = caller.session.session_id if caller.session else ""
+    with caller.readers.only(session_id) as mine:
+        outcome = (
+            Reader(caller, question, grant, pack).answer_question()
+            if mine
+            else _Outcome(None, "another question of this session is still being answered")
+        )
+    return _answered(pack, grant, outcome, Page(caller.readers, owner_of(caller), question, room))
 
 
 def go_on(caller: Access, question: Question, cursor: str, room: Room) -> Answer:
@@ -190,7 +186,7 @@ class Reader:
         try:
             return self._ask(messages, tools=tools)
         except SummaryTooLong:
-            self._pack.halve()
+            self._pack.items = self._pack.ranked()[: max(1, len(self._pack.items) // 2)]
             self._tools = False
             return self._ask(self._opening(), tools=False)
         except SummaryError:
@@ -311,6 +307,3 @@ def _nothing(pack: Pack) -> Answer:
         "sourceConversationId": None, "conversation_ids": [], "found": False,
         **({"notes": list(pack.notes)} if pack.notes else {}),
     }  # fmt: skip
-
-
-__all__ = ["TASK", "Question", "answer", "go_on", "owner_of"]
