@@ -22,7 +22,7 @@ from ..ingest import host_compressor
 from ..ops import backup
 from ..records import Flag
 from ..storage.files import Progress, silent
-from ..storage.foreign import HOST, Foreign, Row
+from ..storage.foreign import HOST, HOST_FILE, Foreign, Row, of_host
 from ..text import content
 from . import replays
 from .earlier import looks_like_summary
@@ -33,7 +33,6 @@ from .session_links import SessionLink, by_conversation, chains, from_host, open
 if TYPE_CHECKING:
     from ..recall.access import Access
 
-FILE: Final = "state.db"
 KIND: Final = "host"
 _JSON: Final = "\0json:"  # how the host marks content that is no text
 #: The host stores messages one by one, tens of microseconds apart at least, and a list that it wrote anew a microsecond apart.
@@ -58,12 +57,9 @@ class HostImport:
 
 def known_sessions(home: Path) -> Mapping[str, SessionLink]:
     """The host's sessions; nothing where it has no database, or one that cannot be read."""
-    path = home / FILE
-    if not path.is_file():
-        return {}
     try:
-        with Foreign(path, shared=True) as source:
-            return {each.session_id: each for each in _facts(source)} if source.kind.name == HOST else {}
+        with of_host(home) as source:
+            return {each.session_id: each for each in _facts(source)} if source is not None else {}
     except LcmError:
         return {}  # who belongs to whom is then what the other database says
 
@@ -93,7 +89,7 @@ def take_in(deps: Access, session_id: str | None, progress: Progress = silent) -
 def _opened(deps: Access) -> Foreign:
     if not deps.trusted:
         raise BadRequest("the host's sessions are imported at the terminal: hermes lcm import host")
-    path = deps.home / FILE
+    path = deps.home / HOST_FILE
     if not path.is_file():
         raise BadRequest(f"Hermes has stored no conversation yet: there is no {path}")
     source = Foreign(path, shared=True)

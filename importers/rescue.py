@@ -24,13 +24,12 @@ from ..records import Flag
 from ..session import LOST_ID, Session
 from ..storage import disk, files
 from ..storage.files import Progress, silent
-from ..storage.foreign import HOST, Foreign
+from ..storage.foreign import HOST, HOST_FILE, Foreign
 from ..text import content
 
 if TYPE_CHECKING:
     from ..recall.access import Access
 
-FILE: Final = "state.db"
 _MISSING, _DAMAGED, _SOUND = "missing", "damaged", "sound"
 _SESSIONS: Final = "SELECT session_id FROM sessions ORDER BY started_at, session_key"
 _OWN: Final = f"""
@@ -54,7 +53,7 @@ class Rescue:
 
 def plan(deps: Access, named: str = "") -> Rescue:
     """Sessions of ours that the host's file lacks. Changes nothing."""
-    path = deps.home / FILE
+    path = deps.home / HOST_FILE
     state = _state(path)
     known = _known(path) if state == _SOUND else frozenset()
     every = [str(row[0]) for row in deps.db.query(_SESSIONS)]
@@ -180,8 +179,8 @@ def _rescue(deps: Access, words: Words) -> Answer:
     if not deps.trusted:
         raise BadRequest("the host's own file is written at the terminal only: `hermes lcm rescue`")
     if not deps.db.exists:
-        there = _state(deps.home / FILE)
-        raise BadRequest(f"nothing is stored here; {FILE} is {there}" + (
+        there = _state(deps.home / HOST_FILE)
+        raise BadRequest(f"nothing is stored here; {HOST_FILE} is {there}" + (
             ": `hermes lcm import host --apply` takes its conversations in" if there == _SOUND else ""))  # fmt: skip
     named = words.rest[0] if words.rest else ""
     done = apply(deps, named, words.progress) if words.apply else plan(deps, named)

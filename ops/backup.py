@@ -30,14 +30,13 @@ from ..records import Flag
 from ..storage import disk, files
 from ..storage.connection import Database
 from ..storage.files import Facts, Progress, silent
-from ..storage.foreign import HOST, Foreign
+from ..storage.foreign import of_host
 from ..storage.meta import Meta
 from ..storage.upgrade import BACKUPS
 from .render import size
 from .survey import unsound
 
 KEEP = 10
-HOST_FILE = "state.db"
 #: Beside the newest ten: of so many days, weeks and months the newest one each.
 KEPT_BY_AGE = (("%Y-%m-%d", 7), ("%G-%V", 4), ("%Y-%m", 12))
 KEPT_UNSOUND = 3
@@ -518,7 +517,7 @@ def way_back(deps: Access) -> str:
 def traces_around(deps: Access) -> str:
     """Traces around a database that there was one: backups, payload files, conversations of the host."""
     told = [said] if (said := left_of(deps)) else []
-    if count := _host_messages(deps.home / HOST_FILE):
+    if count := _host_messages(deps.home):
         told.append(f"{count:,} messages in sessions of Hermes")
     return "; ".join(told)
 
@@ -531,13 +530,11 @@ def left_of(deps: Access) -> str:
     return "; ".join(told)
 
 
-def _host_messages(path: Path) -> int:
+def _host_messages(home: Path) -> int:
     """Number of messages in the host's own session database."""
-    if not path.is_file():
-        return 0
     try:
-        with Foreign(path, shared=True) as host:
-            return int(host.one("SELECT count(*) FROM messages") or 0) if host.kind.name == HOST else 0
+        with of_host(home) as host:
+            return int(host.one("SELECT count(*) FROM messages") or 0) if host is not None else 0
     except LcmError:
         return 0
 

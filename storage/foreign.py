@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from . import schema
 
 OURS, EARLIER = "an archive of this plugin", "a database of the earlier hermes-lcm plugin"
 OPENCLAW, HOST = "a database of lossless-claw", "a session database of Hermes"
+#: The host's database in its home.
+HOST_FILE = "state.db"
 OTHER, EMPTY = "a database of another program", "an empty database"
 _KINDS = (
     (EARLIER, {"messages": {"store_id", "session_id", "role", "content"}}),
@@ -99,6 +101,17 @@ class Foreign:
 
     def _pragma(self, name: str) -> int:
         return int(self.one(f"PRAGMA {name}") or 0)
+
+
+@contextmanager
+def of_host(home: Path) -> Iterator[Foreign | None]:
+    """The host's own database, which others may have open; None where there is none. Raises LcmError where it cannot be read."""
+    path = home / HOST_FILE
+    if not path.is_file():
+        yield None
+        return
+    with Foreign(path, shared=True) as found:
+        yield found if found.kind.name == HOST else None
 
 
 def refuse_foreign(path: Path) -> None:

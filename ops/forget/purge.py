@@ -25,7 +25,7 @@ from ...records import ARCHIVE_RUNG, Flag, Message, Node, Row, SourceLine, Store
 from ...search.documents import STORE_ID_SQL
 from ...storage import disk, files
 from ...storage.files import Progress, silent
-from ...storage.foreign import HOST, Foreign
+from ...storage.foreign import HOST_FILE, of_host
 from ...store import MessageStore
 from ...text import content, tokens
 from .. import backup
@@ -187,11 +187,8 @@ def _sessions_of(deps: Access, rows: Sequence[int]) -> list[str]:
 
 def _known_to_host(deps: Access, names: Sequence[str]) -> list[str] | None:
     """Sessions among these of which the host's own database has messages; None where it cannot be asked."""
-    path = deps.home / backup.HOST_FILE
-    if not path.is_file():
-        return None
-    with Foreign(path, shared=True) as host:
-        if host.kind.name != HOST:
+    with of_host(deps.home) as host:
+        if host is None:
             return None
         known = {str(row["name"]) for row in host.rows("SELECT DISTINCT session_id AS name FROM messages")}
     return [name for name in names if name in known]
@@ -420,7 +417,7 @@ def _prove(deps: Access, done: Done, evidence: proof.Evidence, progress: Progres
     paths = proof.ours(deps.db.path, deps.payloads.folder)
     deps.db.close()
     done.found = proof.search(paths, evidence, progress)
-    done.not_ours = proof.search([deps.home / backup.HOST_FILE], evidence, progress)
+    done.not_ours = proof.search([deps.home / HOST_FILE], evidence, progress)
     if done.found.holding:
         done.still = _still(deps, evidence)
 
