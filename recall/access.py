@@ -283,7 +283,8 @@ class Access:
 
     def nodes(self, node_ids: Iterable[int], scope: Scope | None = None) -> list[Node]:
         """Nodes among these that may be read, in the order asked for."""
-        wanted = list(node_ids)
+        if not (wanted := list(node_ids)):
+            return []
         readable = self.scopes.nodes(wanted, scope or self.everything())
         return self.dag.nodes([node_id for node_id in wanted if node_id in readable])
 

@@ -68,13 +68,14 @@ def overview(caller: Access, session: Session | None, room: Room, others_from: i
             "notes": ["nothing is stored of this session yet"],
             **_others(caller, None, room, others_from),
         }
-    counts = caller.scopes.counts(caller.conversation(session.conversation_id))
+    messages, _ = caller.scopes.counts(caller.conversation(session.conversation_id))
     out.update(
         session_id=session.session_id, conversation_id=session.conversation_id, origin=session.origin,
-        messages=counts.messages, compactions=session.compactions,
+        messages=messages, compactions=session.compactions,
         sessions=_last([each.session_id for each in caller.sessions.of_conversation(session.conversation_id)]),
     )  # fmt: skip
-    roots = caller.roots() if current else _latest_roots(caller, session)
+    latest = None if current else caller.dag.latest_assembly(session.conversation_id)
+    roots = caller.roots() if current else latest.roots if latest is not None else ()
     roots = (*(n for n in caller.sessions.carried(session.conversation_id) if n not in roots), *roots)
     out["nodes_by_depth"] = [
         {"depth": depth, "quality": quality, "count": count}
@@ -98,11 +99,6 @@ def _first(items: list[str]) -> list[str]:
 def _last(items: list[str]) -> list[str]:
     """The last of a list; of those before, lcm_load_session tells one by one (``continues``)."""
     return items if len(items) <= _MOST_LISTED else [f"… {len(items) - _MOST_LISTED} more", *items[-_MOST_LISTED:]]
-
-
-def _latest_roots(caller: Access, session: Session) -> tuple[int, ...]:
-    latest = caller.dag.latest_assembly(session.conversation_id)
-    return latest.roots if latest else ()
 
 
 def _roots(out: Answer, caller: Access, roots: Sequence[int], room: Room) -> None:
@@ -300,6 +296,3 @@ def _file(caller: Access, name: str, source_offset: int, content_offset: int, ro
         out["next_content_offset"] = end
         out["continue_with"] = {"tool": "lcm_describe", "id": name, "content_offset": end}
     return out
-
-
-__all__ = ["describe", "overview"]

@@ -261,9 +261,9 @@ class Search:
     def _scope_of_nodes(self) -> Scope:
         """The scope, with the conversations of summaries that were carried into the current one."""
         scope = self._ask.chosen.scope
-        extra = [node.conversation_id for node in self._caller.dag.nodes(self._carried)]
-        if not extra or scope.conversations is None:
+        if not self._carried or scope.conversations is None:
             return scope
+        extra = [node.conversation_id for node in self._caller.dag.nodes(self._carried)]
         return replace(scope, conversations=tuple(dict.fromkeys((*scope.conversations, *extra))))
 
     def _carried_nodes(self) -> list[int]:
@@ -620,8 +620,8 @@ class Search:
         """Text of an empty answer."""
         out: Answer = {}
         if hits.reached <= 1:  # else it would be said of what was not looked at
-            counts = self._caller.scopes.counts(self._ask.chosen.scope)
-            out = {"searched_messages": counts.messages, "searched_sessions": counts.sessions}
+            messages, sessions = self._caller.scopes.counts(self._ask.chosen.scope)
+            out = {"searched_messages": messages, "searched_sessions": sessions}
         if hits.nearest:
             out["nearest_terms"] = list(hits.nearest)
         advice = ["the same call with next_cursor, for what is older"] if hits.reached > 1 else []

@@ -161,7 +161,7 @@ SELECT c.conversation_id FROM conversations c WHERE c.conversation_id IN {_LIST.
 _COUNT_MESSAGES = """
 SELECT count(*) FROM conversations c JOIN messages m USING(conversation_id) WHERE 1"""
 _COUNT_SESSIONS = """
-SELECT count(*), count(DISTINCT s.conversation_id) FROM conversations c JOIN sessions s USING(conversation_id) WHERE 1"""
+SELECT count(*) FROM conversations c JOIN sessions s USING(conversation_id) WHERE 1"""
 _IN_SESSION = f"""
   FROM messages m JOIN conversations c USING(conversation_id)
  WHERE m.session_key = {KEY_OF.format(":session")}
@@ -231,15 +231,6 @@ class Wanted:
     until: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Numbers of a scope."""
-
-    messages: int
-    sessions: int
-    conversations: int
-
-
 class Scopes:
     """Answers what a scope covers, for one database."""
 
@@ -264,12 +255,10 @@ class Scopes:
         """Conversations among these that exist and may be read."""
         return set(self._ids(_AMONG_CONVERSATIONS, scope, ids=json.dumps(list(ids))))
 
-    def counts(self, scope: Scope) -> Counts:
-        """Number of messages, sessions and conversations in a scope."""
+    def counts(self, scope: Scope) -> tuple[int, int]:
+        """(messages, sessions) of a scope."""
         messages = self._ids(_COUNT_MESSAGES, scope, of="m", clause=_SESSION)[0]
-        sql, params = _within(_COUNT_SESSIONS, scope, clause=_SESSION.replace("m.", "s."))
-        sessions, conversations = self._db.query(sql, params)[0]
-        return Counts(messages, sessions, conversations)
+        return messages, self._ids(_COUNT_SESSIONS, scope, clause=_SESSION.replace("m.", "s."))[0]
 
     def page(self, session_id: str, scope: Scope, wanted: Wanted, *, after: int, limit: int) -> list[int]:
         """Store ids of a session above ``after``, in order."""
