@@ -16,7 +16,7 @@ import subprocess
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +32,7 @@ from . import costs, presets
 from .backup import backup_folder, rotate_path
 from .orders import Orders
 from .retention import HOUR_S, by_step, due, last_round
-from .survey import Survey, free_bytes, inside
+from .survey import COUNT_LIMIT, Survey, free_bytes, inside
 
 if TYPE_CHECKING:
     from ..storage.connection import Database
@@ -87,7 +87,7 @@ def status(deps: Access, *, deep: bool = False, wrong: StoreError | None = None)
     database = database_state(deps)
     out["database"] = database
     if database["state"] == "ready":
-        for part in (_owners, _stored, _lifecycle, _examined, _mapped, _spent):
+        for part in (_stored, _lifecycle, _mapped, _spent):
             try:
                 out.update(part(deps))
             except UNREADABLE as exc:
@@ -200,15 +200,10 @@ def _said(exc: LcmError) -> dict[str, str]:
     return {"error": worded(exc), "kind": type(exc).__name__, "remedy": remedy}
 
 
-def _owners(deps: Access) -> dict[str, Any]:
-    """Refuse messages without any session: no search finds them."""
-    if Survey(deps.db).ownerless():
-        raise StoreCorrupt(f"{deps.db.path} holds messages and no session that can be read")
-    return {}
-
-
 def _stored(deps: Access) -> dict[str, Any]:
     survey = Survey(deps.db)
+    if survey.ownerless():  # no search finds them
+        raise StoreCorrupt(f"{deps.db.path} holds messages and no session that can be read")
     session = deps.session
     if deps.reads_all:
         messages, nodes = survey.total("messages", "store_id"), survey.total("nodes", "node_id")
@@ -225,8 +220,8 @@ def _stored(deps: Access) -> dict[str, Any]:
     conversation = session.conversation_id
     rows = deps.store.last_seq(conversation)
     mine = survey.messages_of(session.session_id) if survey.sessions_of(conversation) > 1 else None
-    out["store"] |= {"conversation_messages": rows, "session_messages": mine.count if mine else rows}
-    if mine and mine.more:
+    out["store"] |= {"conversation_messages": rows, "session_messages": rows if mine is None else mine}
+    if mine == COUNT_LIMIT:
         out["store"]["session_messages_at_least"] = True
     by_depth: dict[str, dict[str, int]] = {}
     for (depth, quality), count in deps.dag.by_depth(conversation).items():
@@ -268,10 +263,6 @@ def _lifecycle(deps: Access) -> dict[str, Any]:
     }
 
 
-def _examined(deps: Access) -> dict[str, Any]:
-    return {"exam": last_exam(deps)}
-
-
 def _spent(deps: Access) -> dict[str, Any]:
     """Money of today: of this session, or of all."""
     main, summariser = deps.engine.prices
@@ -282,9 +273,10 @@ def _spent(deps: Access) -> dict[str, Any]:
 
 
 def _mapped(deps: Access) -> dict[str, Any]:
-    """Progress of a question that is put to many messages, also after the process that began it."""
+    """The last exam, and the progress of a question that is put to many messages, also after the process that began it."""
     session = deps.session
-    return {"lcm_map": mapping.progress(Meta(deps.db), session.session_id) if session is not None else ""}
+    told = mapping.progress(Meta(deps.db), session.session_id) if session is not None else ""
+    return {"exam": last_exam(deps), "lcm_map": told}
 
 
 def last_exam(deps: Access) -> dict[str, Any] | None:
@@ -392,15 +384,8 @@ def spend(deps: Access) -> dict[str, Any]:
 
 def plugin(deps: Access) -> dict[str, Any]:
     """Release that runs, its place, and its commit as far as that can be read."""
-    git = identity(PLUGIN)
-    return {
-        "plugin_version": version(),
-        "plugin_path": str(PLUGIN),
-        "plugin_git_commit": git.commit,
-        "plugin_git_branch": git.branch,
-        "plugin_git_dirty": git.dirty,
-        "hermes_home": str(deps.home),
-    }
+    git = {f"plugin_git_{name}": value for name, value in identity(PLUGIN).items()}
+    return {"plugin_version": version(), "plugin_path": str(PLUGIN), **git, "hermes_home": str(deps.home)}
 
 
 def version() -> str | None:
@@ -545,28 +530,23 @@ def problems(deps: Access, database: Mapping[str, Any]) -> list[dict[str, Any]]:
 _STATUS = ("-c", "core.fsmonitor=false", "--no-optional-locks", "status", "--porcelain=v2", "--branch", "-uno")
 
 
-@dataclass(frozen=True, slots=True)
-class GitIdentity:
-    """Commit and branch of a checkout; ``dirty``: a tracked file has changed (None: unknown)."""
+def identity(folder: Path) -> dict[str, Any]:
+    """Commit and branch of the checkout that ``folder`` is the top of; ``dirty``: a tracked file has changed.
 
-    commit: str | None = None
-    branch: str | None = None
-    dirty: bool | None = None
-
-
-def identity(folder: Path) -> GitIdentity:
-    """Identity of the checkout that ``folder`` is the top of. All is None without git, or where it does not answer."""
+    All is None without git, or where it does not answer.
+    """
+    unknown = dict.fromkeys(("commit", "branch", "dirty"))
     if not (folder / ".git").exists():
-        return GitIdentity()
+        return unknown
     try:
         call = ["git", "-C", str(folder), *_STATUS]
         done = subprocess.run(call, capture_output=True, text=True, timeout=1.0, check=True)  # noqa: S603 - only constants
     except (OSError, subprocess.SubprocessError):
-        return GitIdentity()
+        return unknown
     heads = dict(line[2:].split(" ", 1) for line in done.stdout.splitlines() if line.startswith("# "))
     commit, branch = heads.get("branch.oid"), heads.get("branch.head")
-    return GitIdentity(
-        commit if commit != "(initial)" else None,
-        branch if branch != "(detached)" else None,
-        any(not line.startswith("#") for line in done.stdout.splitlines()),
-    )
+    return {
+        "commit": commit if commit != "(initial)" else None,
+        "branch": branch if branch != "(detached)" else None,
+        "dirty": any(not line.startswith("#") for line in done.stdout.splitlines()),
+    }

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -86,25 +85,6 @@ def unsound(db: Database, progress: Progress = silent) -> tuple[str, ...]:
     return found or (*seals.broken(db, progress=partial(progress, "comparing with seals")), *missing, *broken)
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """A count; ``more``: it stopped there."""
-
-    count: int
-    more: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Large:
-    """A message by its size; nothing of its text."""
-
-    store_id: int
-    role: str
-    tool_name: str | None
-    chars: int
-    bytes: int
-
-
 # A branch counts on from where it left its parent; nodes are counted by their index.
 _BELONGING = """
 SELECT sum(max(0, (SELECT coalesce(max(seq), 0) FROM messages m WHERE m.conversation_id = c.conversation_id)
@@ -146,11 +126,10 @@ class Survey:
         row = self._db.query(_BELONGING, (principal,))[0]
         return int(row[0] or 0), int(row[1] or 0)
 
-    def messages_of(self, session_id: str) -> Amount:
-        """Messages stored under one host session."""
+    def messages_of(self, session_id: str) -> int:
+        """Messages stored under one host session, counted up to ``COUNT_LIMIT``."""
         sql = f"SELECT count(*) FROM (SELECT 1 FROM messages WHERE session_key = {KEY_OF.format('?')} LIMIT ?)"
-        count = int(self._db.query(sql, (session_id, COUNT_LIMIT))[0][0])
-        return Amount(count, count == COUNT_LIMIT)
+        return int(self._db.query(sql, (session_id, COUNT_LIMIT))[0][0])
 
     def archive(self) -> tuple[int, int, float | None]:
         """(conversations, sessions, when the first of them began) of the whole database."""
@@ -179,14 +158,11 @@ class Survey:
         last = int(row[0]) if row and row[0] is not None else 0
         return 0 if deep else max(0, last - newest)
 
-    def largest(self, *, above: int, limit: int) -> list[Large]:
-        """The largest messages, largest first."""
-        rows = self._db.query(
-            "SELECT store_id, role, tool_name, chars, length(envelope) FROM messages WHERE store_id > ? "
-            "ORDER BY chars DESC, store_id LIMIT ?",
-            (above, limit),
-        )
-        return [Large(*row) for row in rows]
+    def largest(self, *, above: int, limit: int) -> list[dict[str, Any]]:
+        """The largest messages, largest first; nothing of their texts."""
+        sql = "SELECT store_id, role, tool_name, chars, length(envelope) FROM messages WHERE store_id > ? "
+        rows = self._db.query(f"{sql} ORDER BY chars DESC, store_id LIMIT ?", (above, limit))
+        return [dict(zip(("store_id", "role", "tool", "chars", "stored_bytes"), row, strict=True)) for row in rows]
 
     def large_ids(self, *, above: int, chars: int, limit: int) -> list[int]:
         """Messages of at least ``chars`` characters, largest first."""
@@ -226,11 +202,6 @@ class Survey:
             return isinstance(content.decode(read_json(store_id, stored_json, self._blocks.block)), dict)
         except UNREADABLE:
             return False
-
-    def stored_json_bytes(self) -> int:
-        """Bytes of stored JSON that is in no block yet. Looks at every row."""
-        sql = "SELECT coalesce(sum(length(envelope)), 0) FROM messages WHERE typeof(envelope) = 'blob'"
-        return int(self._db.query(sql)[0][0])
 
     def blank_sources(self, *, above: int, limit: int) -> int:
         """Messages whose source is blank, counted up to ``limit``."""
@@ -288,10 +259,6 @@ class Survey:
         }
         return {name: int(self._db.query(sql)[0][0]) for name, sql in questions.items()}
 
-    def ended_recently(self, *, since: float) -> int:
-        """Sessions that ended after a time."""
-        return int(self._db.query("SELECT count(*) FROM sessions WHERE ended_at >= ?", (since,))[0][0])
-
     def pragma(self, name: str) -> Any:
         """One value that SQLite reports about the file."""
         row = self._db.query_one(f"PRAGMA {name}")
@@ -329,6 +296,7 @@ _ORDER: Final = (
 )  # fmt: skip
 # An index and a table that lies in one are told apart: only what has a table's name by itself holds rows.
 _MISSING = "no such table: dbstat"
+_UNPACKED = "SELECT coalesce(sum(length(envelope)), 0) FROM messages WHERE typeof(envelope) = 'blob'"
 _PAGES = """
 SELECT s.name, coalesce(m.tbl_name, s.name), s.pgsize FROM dbstat AS s LEFT JOIN sqlite_master AS m ON m.name = s.name
  WHERE s.aggregate = TRUE
@@ -355,7 +323,7 @@ def inside(db: Database) -> dict[str, int]:
     for name, table, size in rows:
         kind = _kind_of(table)
         out["message_indexes" if kind == "messages" and name != table else kind] += size
-    json_texts = min(Survey(db).stored_json_bytes(), out["messages"])
+    json_texts = min(int(db.query(_UNPACKED)[0][0]), out["messages"])
     out["messages"], out["message_columns"] = json_texts, out["messages"] - json_texts
     out["free_pages"] = free_bytes(db)
     return out

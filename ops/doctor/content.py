@@ -15,7 +15,7 @@ from ...errors import LcmError, StoreCorrupt
 from ...recall.access import Access
 from ...records import Flag
 from ...session import LOCAL, Session, principal_of
-from ...storage.foreign import HOST, Foreign
+from ...storage.foreign import of_host
 from ...text import blobs
 from ..backup import way_back
 from ..findings import Finding, fail, ok, warn
@@ -186,19 +186,10 @@ def largest(deps: Access, deep: bool) -> Finding:
     survey = Survey(deps.db)
     rows = survey.largest(above=survey.floor(deep=deep), limit=5)
     said = ", ".join(
-        f"msg_{row.store_id} {row.role}{f' {row.tool_name}' if row.tool_name else ''} {row.chars:,}" for row in rows
-    )
-    data = [
-        {
-            "store_id": row.store_id,
-            "role": row.role,
-            "tool": row.tool_name,
-            "chars": row.chars,
-            "stored_bytes": row.bytes,
-        }
+        f"msg_{row['store_id']} {row['role']}{f' {tool}' if (tool := row['tool']) else ''} {row['chars']:,}"
         for row in rows
-    ]
-    return ok(f"characters, of {_scope(deep)}: {said}" if rows else "nothing stored yet", rows=data)
+    )
+    return ok(f"characters, of {_scope(deep)}: {said}" if rows else "nothing stored yet", rows=rows)
 
 
 def inline_payloads(deps: Access, deep: bool) -> Finding:
@@ -233,7 +224,8 @@ def lifecycle(deps: Access, _deep: bool) -> Finding:
     """Which session is this, and is it open?"""
     session, mode = deps.session, deps.mode()
     if session is None and mode not in MODE_SETTINGS:
-        ended = Survey(deps.db).ended_recently(since=deps.clock() - _LIVE_DAYS_S)
+        sql = "SELECT count(*) FROM sessions WHERE ended_at >= ?"
+        ended = deps.db.query(sql, (deps.clock() - _LIVE_DAYS_S,))[0][0]
         return ok(f"no session is bound; {ended} ended in the last day")
     if session is not None and mode not in MODE_SETTINGS:
         state = f"ended: {session.end_reason}" if session.ended_at else "open"
@@ -248,7 +240,6 @@ def lifecycle(deps: Access, _deep: bool) -> Finding:
     )
 
 
-FILE: Final = "state.db"
 _CHATS: Final = "SELECT * FROM sessions WHERE session_key IS NOT NULL AND session_key <> ''"
 
 
@@ -284,12 +275,9 @@ def guesses(deps: Access) -> tuple[Guess, ...]:
 
 def _chats(deps: Access) -> dict[str, Mapping[str, Any]]:
     """The host's sessions of chats by id, but for those that were handed over; none where its database cannot be read."""
-    path = deps.home / FILE
-    if not path.is_file():
-        return {}
     try:
-        with Foreign(path, shared=True) as source:
-            if source.kind.name != HOST or "session_key" not in source.columns("sessions"):
+        with of_host(deps.home) as source:
+            if source is None or "session_key" not in source.columns("sessions"):
                 return {}
             return {str(row["id"]): row for row in source.rows(_CHATS) if not row.get("handoff_state")}
     except LcmError:

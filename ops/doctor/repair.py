@@ -176,14 +176,16 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
         return Diagnosis((str(exc),))
 
 
-def glanced(deps: Access) -> str:
-    """Faults of a file that answers, as far as looking costs little: its pages, and the newest messages; "" for none."""
-    large = deps.db.path.stat().st_size > QUICK_BYTES
-    if not large and (found := files.quick_check(deps.db.path)):
-        return found[0]
+def glanced(deps: Access) -> StoreCorrupt | None:
+    """Damage of a file that answers, as far as looking costs little: its pages, and the newest messages."""
+    path = deps.db.path
+    large = path.stat().st_size > QUICK_BYTES
+    if not large and (found := files.quick_check(path)):
+        return StoreCorrupt(f"{path}: {found[0].removeprefix(f'{path}: ')}")
     survey = Survey(deps.db)
     lost = survey.unreadable(above=survey.floor(deep=False, newest=_NEWEST_OF_MANY if large else RECENT_ROWS))
-    return f"{counted(len(lost), 'message')} cannot be read, the first is msg_{lost[0]}" if lost else ""
+    said = f"{path}: {counted(len(lost), 'message')} cannot be read, the first is msg_"
+    return StoreCorrupt(f"{said}{lost[0]}") if lost else None
 
 
 def hopeless(deps: Access) -> str:

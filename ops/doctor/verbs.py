@@ -4,7 +4,6 @@ Verbs of the doctor: what is wrong, and what an operator lets it do about that.
 
 from __future__ import annotations
 
-from ...errors import BadRequest
 from ...recall.access import Access
 from .. import backup, render
 from ..answers import FAILED, FOUND, OK, Answer, Verb, Words
@@ -19,10 +18,6 @@ def _doctor(deps: Access, words: Words) -> Answer:
 
 
 def _retention(deps: Access, words: Words) -> Answer:
-    if words.apply:
-        raise BadRequest(
-            "retention is an analysis only; `/lcm doctor clean apply` removes sessions that a pattern names"
-        )
     rows = clean.retention(deps, words.progress)
     data = [{"month": row[0], "messages": row[1], "sessions": row[2], "stored_bytes": row[3]} for row in rows]
     shown = [

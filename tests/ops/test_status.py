@@ -360,42 +360,41 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_the_commit_is_read_without_git(checkout: Path) -> None:
     """Commit, branch, and no local changes."""
-    assert status_module.identity(checkout) == status_module.GitIdentity(
-        git(checkout, "rev-parse", "HEAD"), "trunk", False
-    )
+    head = git(checkout, "rev-parse", "HEAD")
+    assert status_module.identity(checkout) == {"commit": head, "branch": "trunk", "dirty": False}
 
 
 def test_packed_refs_and_detached_heads_are_read(checkout: Path) -> None:
     """A fresh clone packs its refs; a bisect has no branch."""
     commit = git(checkout, "rev-parse", "HEAD")
     git(checkout, "pack-refs", "--all")
-    assert status_module.identity(checkout).commit == commit
+    assert status_module.identity(checkout)["commit"] == commit
     git(checkout, "checkout", "-q", "--detach")
-    assert status_module.identity(checkout) == status_module.GitIdentity(commit, None, False)
+    assert status_module.identity(checkout) == {"commit": commit, "branch": None, "dirty": False}
 
 
 def test_a_changed_file_makes_a_checkout_dirty(checkout: Path) -> None:
     """Same length or not; and touching it alone does not."""
     path = checkout / "file.txt"
     path.write_text("two\n")
-    assert status_module.identity(checkout).dirty is True
+    assert status_module.identity(checkout)["dirty"] is True
     path.write_text("one\n")
-    assert status_module.identity(checkout).dirty is False
+    assert status_module.identity(checkout)["dirty"] is False
     path.unlink()
-    assert status_module.identity(checkout).dirty is True
+    assert status_module.identity(checkout)["dirty"] is True
 
 
 def test_a_worktree_is_followed(checkout: Path, tmp_path: Path) -> None:
     """Its .git is a file that names the folder."""
     git(checkout, "worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
 
-    assert status_module.identity(tmp_path / "side").branch == "side"
-    assert status_module.identity(tmp_path / "side").commit == git(checkout, "rev-parse", "HEAD")
+    assert status_module.identity(tmp_path / "side")["branch"] == "side"
+    assert status_module.identity(tmp_path / "side")["commit"] == git(checkout, "rev-parse", "HEAD")
 
 
 def test_no_checkout_is_no_error(tmp_path: Path) -> None:
     """An installed package has no .git."""
-    assert status_module.identity(tmp_path) == status_module.GitIdentity()
+    assert status_module.identity(tmp_path) == {"commit": None, "branch": None, "dirty": None}
 
 
 def test_the_version_is_the_manifests(world: Home) -> None:
