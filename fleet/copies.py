@@ -7,7 +7,6 @@ the store alone opens nothing, and a copy whose row is gone is gone.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import time
@@ -63,7 +62,11 @@ def keep(member: Member, deps: Access, progress: Progress = silent) -> Copy:
         progress("sealing", 0, 0)
         _seal(made.path, sealed, key)
         copy = Copy(
-            made.path.name, f"backups/{secrets.token_hex(16)}", key.hex(), _sha256(made.path), made.path.stat().st_size
+            made.path.name,
+            f"backups/{secrets.token_hex(16)}",
+            key.hex(),
+            backup.digest_of(made.path) or "",
+            made.path.stat().st_size,
         )
         progress("storing", 0, 0)
         objects.put_file(copy.object, sealed)
@@ -87,7 +90,7 @@ def fetch(member: Member, deps: Access, name: str = "", progress: Progress = sil
     with _beside(target) as sealed, _beside(target) as opened:
         progress("fetching", 0, 0)
         _store(deps).get_file(found.object, sealed)
-        if not _unseal(sealed, opened, bytes.fromhex(found.key)) or _sha256(opened) != found.sha256:
+        if not _unseal(sealed, opened, bytes.fromhex(found.key)) or backup.digest_of(opened) != found.sha256:
             raise FleetError(f"the copy {found.name} is not what was stored", "fetch an older one by its name")
         disk.sync(opened)
         opened.replace(target)
@@ -142,11 +145,6 @@ def _beside(path: Path) -> Iterator[Path]:
         yield partial
     finally:
         files.discard(partial)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _seal(path: Path, sealed: Path, key: bytes) -> None:

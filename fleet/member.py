@@ -132,7 +132,8 @@ class Member:
         with self.joined() as (connection, state):
             pusher = Pusher(self._deps(), self._outbox, state, connection)
             try:
-                pusher.push_all(between)
+                while pusher.step():
+                    between()
             finally:
                 self._note(pusher.out)
             self._hold_sessions(connection)

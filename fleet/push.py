@@ -9,7 +9,7 @@ file is open meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -128,11 +128,6 @@ class Pusher:
         self._objects = objects_of(deps.config.fleet_objects)
         self._json_texts: dict[int, bytes] = {}
         self.out = Pushed()
-
-    def push_all(self, between: Callable[[], object]) -> None:
-        """Push all rows that wait. ``between``: called after each batch."""
-        while self.step():
-            between()
 
     def step(self) -> bool:
         """One batch; False: nothing waits."""

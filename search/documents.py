@@ -164,18 +164,14 @@ class Documents:
         """Store ids of messages that are not indexed yet."""
         return _ids(self._db.query(_LIST, (_WAITING,)))
 
-    def count_waiting(self) -> int:
-        """Number of waiting messages, inside the caller's transaction."""
-        return len(self._now())
-
     def postpone(self, store_ids: Sequence[int]) -> None:
         """Let these wait, too, inside the caller's transaction."""
         if store_ids:
-            self._meta.note(_WAITING, sorted({*self._now(), *store_ids}))
+            self._meta.note(_WAITING, sorted({*self.now_waiting(), *store_ids}))
 
     def stop_waiting(self, store_ids: Sequence[int] | None) -> set[int]:
         """Messages among these (None: all) that still wait; they do no longer. Inside the caller's transaction."""
-        waiting = set(self._now())
+        waiting = set(self.now_waiting())
         taken = waiting if store_ids is None else waiting & {*store_ids}
         if waiting - taken:
             self._meta.note(_WAITING, sorted(waiting - taken))
@@ -206,7 +202,7 @@ class Documents:
                     self.add(written)
         return unreadable
 
-    def _now(self) -> list[int]:
+    def now_waiting(self) -> list[int]:
         """The list as the writer sees it: another process may have been faster."""
         return _ids(self._db.fetch(_LIST, (_WAITING,)))
 

@@ -334,7 +334,7 @@ class MessageIndex:
         with self._db.transaction():
             if removed is not None and removed == self._meta.value(INDEXED_STILL):
                 self._meta.forget(INDEXED_STILL)
-            return self.documents.count_waiting()
+            return len(self.documents.now_waiting())
 
     def check(self, *, deep: bool = False) -> list[str]:
         """Faults of the index in words; empty when all is well. ``deep`` reads the whole index."""
