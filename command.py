@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from .errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError
+from .errors import BadRequest, LcmError, NotFound, StoreError
 from .exam import grading
 from .fleet import forget as purging
 from .fleet import verbs as fleet
@@ -39,7 +39,7 @@ from .ops import (
     settings,
 )
 from .ops import verbs as ops
-from .ops.answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, at_most, one
+from .ops.answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, one
 from .ops.doctor import checks, repair
 from .ops.doctor import verbs as doctor
 from .ops.forget import verbs as forget
@@ -49,8 +49,6 @@ from .runtime import LiveEngine, Runtime, by_itself, rights_of
 from .search.scope import OWN_SESSION, Rights
 from .session import Session, principal_of
 from .text.printable import printable
-
-__all__ = ["FAILED", "FOUND", "OK", "REFUSED", "VERBS", "Answer", "Verb", "Words", "answer", "flagged", "parsed", "run"]
 
 _REMEDY = "see that the account that Hermes runs as may write this file and its folder, and that the disk has room"
 
@@ -85,10 +83,8 @@ def _lost(deps: Access) -> StoreError | None:
     """Damage that a short look finds: a database that is gone, or that answers and is damaged all the same."""
     try:
         if deps.db.exists:
-            if not (wrong := repair.glanced(deps)):
-                return None
-            damaged = StoreCorrupt(f"{deps.db.path}: {wrong.removeprefix(f'{deps.db.path}: ')}")
-            damaged.remedy = "`/lcm doctor repair` says what can be saved, with `apply` it saves it"
+            if damaged := repair.glanced(deps):
+                damaged.remedy = "`/lcm doctor repair` says what can be saved, with `apply` it saves it"
             return damaged
         if not (left := backup.left_of(deps)):
             return None
@@ -102,8 +98,7 @@ def _lost(deps: Access) -> StoreError | None:
     return error
 
 
-def _exam(deps: Access, words: Words) -> Answer:
-    at_most(words, 0, "no further word")
+def _exam(deps: Access, _words: Words) -> Answer:
     data = grading.exam(deps)
     return Answer(grading.text(data), data)
 
@@ -124,7 +119,7 @@ def _search(deps: Access, words: Words) -> Answer:
     beside = ", ".join(each["address"] for each in data["results"] if each["near"])
     lines += [f"Beside them: {beside}"] if beside else []
     if not lines and (wrong := repair.glanced(deps)):
-        raise StoreCorrupt(f"{deps.db.path}: {wrong.removeprefix(f'{deps.db.path}: ')}")
+        raise wrong
     notes = [f"({note})" for note in data["notes"]]
     foot = [f"`/lcm show {data['results'][0]['address']}` prints a message whole."] if lines else []
     return Answer("\n".join([*(lines or ["Nothing was found."]), *notes]), data, foot="".join(foot))
@@ -613,8 +608,9 @@ def engine_state(runtime: Runtime, session: Session | None, engine: LiveEngine |
         background={**runtime.preparer.state(), **_next_fold(runtime, session, engine), **_fleet(runtime)},
         breaker=runtime.breaker.dump(),
         spend=runtime.spend.dump(),
+        compression_enabled=facts.compression_enabled(),
+        misspelt_block=facts.misspelt_block(),
     )
-    common = replace(common, compression_enabled=facts.compression_enabled(), misspelt_block=facts.misspelt_block())
     return _off_line(runtime, session, common) if engine is None else _live(runtime, engine, common)
 
 

@@ -96,9 +96,13 @@ def failed(why: str, remedy: str = "") -> Called:
 
 
 # ---------------------------------------------------------------------------------------------------------------- tools
-def _grep(caller: Access, args: Args) -> Answer:
+def _room(caller: Access, args: Args) -> Room:
     budget = args["budget_tokens"] if args["format"] == "text" or "budget_tokens" in args["typed"] else None
-    return grep.grep(caller, _search(caller, args), Room.of(caller.answer_tokens).capped(budget))
+    return Room.of(caller.answer_tokens).capped(budget)
+
+
+def _grep(caller: Access, args: Args) -> Answer:
+    return grep.grep(caller, _search(caller, args), _room(caller, args))
 
 
 def _search(caller: Access, args: Args) -> grep.Ask:
@@ -129,8 +133,7 @@ def _search(caller: Access, args: Args) -> grep.Ask:
 def _load(caller: Access, args: Args) -> Answer:
     wanted = Wanted(args["role"] or (), args["source"] or (), args["time_from"], args["time_to"])
     ask = expand.Load(args["session_id"], args["after_store_id"], args["limit"], args["max_content_chars"], wanted)
-    budget = args["budget_tokens"] if args["format"] == "text" or "budget_tokens" in args["typed"] else None
-    return expand.load(caller, ask, Room.of(caller.answer_tokens).capped(budget))
+    return expand.load(caller, ask, _room(caller, args))
 
 
 def _describe(caller: Access, args: Args) -> Answer:

@@ -8,6 +8,7 @@ A line of any length is answered in at most ``BUCKETS`` pieces, so a page of 50,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from ..errors import BadRequest
@@ -15,7 +16,7 @@ from ..ops import explain, listing
 from ..ops.orders import Orders
 from ..ops.render import checks_said
 from ..recall.paging import time_said
-from ..records import ARCHIVE_RUNG, Flag, Node, Row
+from ..records import ARCHIVE_RUNG, Flag, Row
 from ..store import Segment
 from ..text import content, salience
 from .look import Answer, Look
@@ -145,12 +146,9 @@ def _single(look: Look, segments: Sequence[Segment], low: float, high: float) ->
         bounds = {"c": each.conversation_id, "seq": each.end.seq, "pos": min(each.end.pos, high), "low": low}
         found += look.deps.db.query(_SINGLE, {**bounds, "gone": Flag.RETRACTED, "most": 4 * SINGLE})
     return [
-        dict(zip(("id", "pos", "role", "tool", "tokens", "at"), row, strict=True)) for row in sorted(found, key=_pos)
+        dict(zip(("id", "pos", "role", "tool", "tokens", "at"), row, strict=True))
+        for row in sorted(found, key=itemgetter(1))
     ]
-
-
-def _pos(row: Sequence[Any]) -> float:
-    return float(row[1])
 
 
 # -- one summary ---------------------------------------------------------------------------------------
@@ -174,17 +172,16 @@ def node(look: Look) -> Answer:
     if not look.full:
         return {**out, "sources": [{"address": f"{'sum' if found.depth else 'msg'}_{n}"} for n in part]}
     says = salience.normal(f"{found.text}\n{found.expand_hint}")
-    sources = _children(deps.nodes(part)) if found.depth else _said(deps.rows(part))
+    sources: list[Answer] = (
+        [
+            {"address": each.address, "role": "summary", "at": each.earliest_at, **_cut(each.text)}
+            for each in deps.nodes(part)
+        ]
+        if found.depth
+        else [{"address": f"msg_{row.store_id}", **_message(row), **_cut(row.text)} for row in deps.rows(part)]
+    )
     return {**out, "text": found.text, "hint": found.expand_hint,
             "sources": [{**each, "dropped": dropped(each["text"], says)} for each in sources]}  # fmt: skip
-
-
-def _children(nodes: Sequence[Node]) -> list[Answer]:
-    return [{"address": each.address, "role": "summary", "at": each.earliest_at, **_cut(each.text)} for each in nodes]
-
-
-def _said(rows: Sequence[Row]) -> list[Answer]:
-    return [{"address": f"msg_{row.store_id}", **_message(row), **_cut(row.text)} for row in rows]
 
 
 def _message(row: Row) -> Answer:

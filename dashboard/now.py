@@ -27,19 +27,9 @@ from ..text import tokens
 from .look import Answer, Look
 
 _SHOWN: Final = (
-    *("session_id", "bound", "context_length", "context_length_source", "effective_context_length", "threshold_tokens"),
-    *(
-        "threshold_source",
-        "model",
-        "provider",
-        "store",
-        "dag",
-        "lifecycle",
-        "disk",
-        "plugin_version",
-        "refused_settings",
-    ),
-)
+    "session_id", "bound", "context_length", "context_length_source", "effective_context_length", "threshold_tokens",
+    "threshold_source", "model", "provider", "store", "dag", "lifecycle", "disk", "plugin_version", "refused_settings",
+)  # fmt: skip
 
 
 def about(look: Look) -> Answer:
@@ -81,7 +71,8 @@ def _window(look: Look, threshold: int) -> tuple[list[Answer], list[Stored], int
     """(parts of the prompt with their tokens, its raw messages, tokens of all parts)."""
     deps, session = look.deps, look.session
     assembly = deps.assembly()
-    roots = [*deps.dag.nodes(deps.sessions.carried(session.conversation_id)), *_roots(look, assembly)]
+    shown = deps.dag.nodes(assembly.roots) if assembly is not None else []
+    roots = [*deps.dag.nodes(deps.sessions.carried(session.conversation_id)), *shown]
     raw = _raw(look, assembly)
     system = tokens.count(system_prompt(deps.home, session.session_id))
     parts: list[Answer] = [{"kind": "system", "tokens": system, "known": bool(system)}]
@@ -96,10 +87,6 @@ def _window(look: Look, threshold: int) -> tuple[list[Answer], list[Stored], int
         parts.append({"kind": "state", "tokens": tokens.count(state)})
     parts.append({"kind": "tail", "count": len(raw), "tokens": sum(head.tokens for head in raw)})
     return parts, raw, sum(int(part["tokens"]) for part in parts)
-
-
-def _roots(look: Look, assembly: Assembly | None) -> list[Node]:
-    return look.deps.dag.nodes(assembly.roots) if assembly is not None else []
 
 
 def _by_depth(nodes: Sequence[Node]) -> dict[int, list[Node]]:

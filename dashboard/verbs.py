@@ -14,14 +14,14 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
 
-from ..command import FOUND, OK, VERBS, Verb, Words, flagged, parsed, perform, refused
+from ..command import VERBS, flagged, parsed, perform, refused
 from ..command import answer as verb
 from ..config import KNOBS, setting_text
 from ..errors import BadRequest, LcmError
 from ..ledger.table import STRUCK
 from ..ops import journal as kept
 from ..ops import presets
-from ..ops.answers import at_terminal
+from ..ops.answers import FOUND, OK, Verb, Words, at_terminal
 from ..ops.replay import REACHED
 from ..ops.status import last_exam, telling
 from ..recall import ledger as stated

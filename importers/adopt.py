@@ -73,7 +73,7 @@ def plan(deps: Access, where: str | None, payloads: str | None, progress: Progre
         found = old.counts()
         target = _workplace(deps.db.path)
         taken, total = Taken(), found["messages"]
-        here = None if in_place else _ledger_source(deps, path)
+        here = Ledger(deps.db).find(_import_id(path)) if not in_place and deps.db.exists else None
         intake = Intake(
             deps, here or Source(0, "", KIND, {}, 0.0, None), keep_copies=True, progress=progress, fresh=in_place
         )
@@ -171,10 +171,6 @@ def _payload_facts(old: Earlier) -> dict[str, Any]:
 
 def _import_id(path: Path) -> str:
     return f"earlier:{path.resolve()}"
-
-
-def _ledger_source(deps: Access, path: Path) -> Source | None:
-    return Ledger(deps.db).find(_import_id(path)) if deps.db.exists else None
 
 
 # -- doing -----------------------------------------------------------------------------------------------

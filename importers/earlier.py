@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import BadRequest
 from ..records import Flag
-from ..storage.foreign import EARLIER, Foreign, Row
+from ..storage.foreign import Foreign, Row
 from .intake import Item
 from .session_links import SessionLink
 from .summaries import NodeItem
@@ -100,8 +99,6 @@ class Earlier:
     """One database of the earlier plugin."""
 
     def __init__(self, source: Foreign, payloads: OldPayloads) -> None:
-        if source.kind.name != EARLIER:
-            raise BadRequest(f"{source.path} is not a database of the earlier hermes-lcm plugin ({source.kind.name})")
         self._db = source
         self.payloads = payloads
         self._spans: dict[str, tuple[int, int]] = {}

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from ..records import Flag, NewNode
@@ -181,11 +182,6 @@ def _children_first(items: Sequence[NodeItem], keys: set[str]) -> Iterator[NodeI
 
 
 def _batches(items: Iterable[NodeItem]) -> Iterator[list[NodeItem]]:
-    batch: list[NodeItem] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
+    every = iter(items)
+    while batch := [*islice(every, _BATCH)]:
         yield batch

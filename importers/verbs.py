@@ -271,8 +271,6 @@ _NONE: dict[str, Any] = {
 
 
 def _duplicates(deps: Access, words: Words) -> Answer:
-    if words.rest:
-        raise BadRequest(f"{words.rest[0]!r} is not 'apply'")
     done = (duplicates.mark if words.apply else duplicates.look)(deps, words.progress)
     count, places = len(done.found), len(done.by_conversation)
     if not count and not done.doubtful:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..storage.connection import Database
 from ..storage.meta import Meta
-from .answers import Answer, Words, at_most
+from .answers import Answer, Words
 from .render import moment, table
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ def note(db: Database, words: str, said: str, *, now: float) -> None:
 
 def journal(deps: Access, words: Words) -> Answer:
     """The newest entries, newest first."""
-    at_most(words, 0, "no words")
     limit = words.limit or SHOWN
     found = entries(deps.db)[::-1]
     lines = table([(moment(each["at"]), each["words"], each["said"]) for each in found[:limit]], indent="")

@@ -11,7 +11,7 @@ from ..records import Node, Row
 from ..session import KEY_OF, Session
 from ..text import content
 from ..text.printable import one_line
-from .answers import FOUND, Answer, Words, at_most, one
+from .answers import FOUND, Answer, Words, one
 from .explain import addressed, readable
 from .render import counted, moment, table
 
@@ -28,7 +28,6 @@ _SUMMARIES = "SELECT count(*) FROM nodes WHERE conversation_id = ?"
 
 def sessions(deps: Access, words: Words) -> Answer:
     """The newest sessions that may be read here, with what is stored of each."""
-    at_most(words, 0, "no words")
     readable(deps)  # refuses who is known to own nothing
     limit = words.limit or SESSIONS
     found = _found(deps, limit + 1)
@@ -36,7 +35,7 @@ def sessions(deps: Access, words: Words) -> Answer:
     rows = [
         (
             each["session_id"], each["platform"] or "unknown", counted(each["messages"], "message"),
-            _summaries(each["summaries"]), _span(each["first_at"], each["last_at"]),
+            counted(each["summaries"], "summary"), _span(each["first_at"], each["last_at"]),
         )
         for each in data
     ]  # fmt: skip
@@ -57,10 +56,6 @@ def _span(first: float, last: float) -> str:
     """Span of two times, the day named once where it is one."""
     begin, end = moment(first)[:16], moment(last)[:16]
     return f"{begin} to {end.removeprefix(begin[:11])}"
-
-
-def _summaries(count: int) -> str:
-    return "1 summary" if count == 1 else f"{count:,} summaries"
 
 
 def described(deps: Access, session: Session) -> dict[str, Any]:

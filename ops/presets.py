@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..config import KNOBS, Config, setting_text
-from ..errors import BadRequest, NotFound
+from ..errors import NotFound
 
 POLICY_VERSION = 1
 POLICY_FILE = "ops/presets.py"
@@ -152,7 +152,10 @@ def suggestion(config: Config, *, context_length: int, model: str = "", provider
         return {"preset": None, "reason": reason, "context_length": context_length}
     preset = fitting[0]
     known = bool(model or provider)
-    match = "model" if known and _family_matches(preset, f"{provider} {model}") else "context-only"
+    of_family = preset.family == "any" or any(
+        word in f"{provider} {model}".lower() for word in preset.family.split("_")
+    )
+    match = "model" if known and of_family else "context-only"
     return {
         "preset": preset.name,
         "family": preset.family,
@@ -162,10 +165,6 @@ def suggestion(config: Config, *, context_length: int, model: str = "", provider
         **described(preset, config),
         "command": f"/lcm preset apply {preset.name} --dry-run",
     }
-
-
-def _family_matches(preset: Preset, text: str) -> bool:
-    return preset.family == "any" or any(word in text.lower() for word in preset.family.split("_"))
 
 
 def described(preset: Preset, config: Config) -> dict[str, Any]:
@@ -200,12 +199,3 @@ def preview(name: str) -> list[str]:
     """The lines an operator would put into the environment; nothing is written."""
     preset = preset_named(name)
     return [f"{KNOBS[key].env}={setting_text(value)}" for key, value in preset.settings]
-
-
-def refuse_apply(name: str) -> None:
-    """Presets are suggestions: only ``--dry-run`` exists."""
-    preset_named(name)
-    raise BadRequest(
-        f"`preset apply` changes nothing; `/lcm preset apply {name} --dry-run` prints the settings to put into "
-        "the environment or into the `lcm:` block of config.yaml"
-    )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import NotFound
 from ..recall import lines
@@ -58,11 +58,6 @@ def _message(store: MessageStore, number: int) -> tuple[str, str]:
 def _summary(dag: SummaryDag, number: int) -> tuple[str, str]:
     node = dag.node(number)
     return ("a summary", node.text) if node is not None else ("a summary", "[it cannot be read any more]")
-
-
-def completions(deps: Access, typed: str, limit: int) -> list[dict[str, Any]]:
-    """Messages that may be meant, with a line of each, while somebody types."""
-    return search(deps, typed, limit=limit)["results"] if typed.strip() else []
 
 
 def recall(deps: Access, words: Words) -> Answer:

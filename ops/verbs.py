@@ -106,7 +106,6 @@ def show_preset(deps: Access, words: Words) -> Answer:
 
 def show_choice(name: str, deps: Access, words: Words) -> Answer:
     """One of the presets that are verbs of their own."""
-    at_most(words, 0, "no further word")
     return show_preset(deps, replace(words, rest=(name,)))
 
 
@@ -129,7 +128,10 @@ def apply_preset(deps: Access, words: Words) -> Answer:
     name = one(words, f"a preset: {', '.join(each.name for each in presets.PRESETS)}")
     preset = presets.preset_named(name)
     if not words.dry:
-        presets.refuse_apply(name)
+        raise BadRequest(
+            f"`preset apply` changes nothing; `/lcm preset apply {name} --dry-run` prints the settings to put into "
+            "the environment or into the `lcm:` block of config.yaml"
+        )
     said = presets.described(preset, deps.config)
     own = said["kept_because_you_set_them"]
     lines = [line for line in presets.preview(name) if line.partition("=")[0] not in own]

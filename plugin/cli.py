@@ -20,24 +20,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from ..command import (
-    FAILED,
-    REFUSED,
-    VERBS,
-    Answer,
-    Verb,
-    Words,
-    flagged,
-    help_of,
-    operator_access,
-    overview,
-    parsed,
-    perform,
-    refused,
-)
+from ..command import VERBS, flagged, help_of, operator_access, overview, parsed, perform, refused
 from ..errors import BadRequest, LcmError
 from ..host import facts
-from ..ops.answers import at_most, at_terminal, one
+from ..ops.answers import FAILED, REFUSED, Answer, Verb, Words, at_terminal, one
 from ..ops.answers import newest as newest_named
 from ..ops.status import UNREADABLE, unreadable
 from ..recall.access import Access
@@ -178,7 +164,6 @@ def _program(runtime: Runtime, deps: Access, words: Words, args: argparse.Namesp
     if words.name == "completion":
         text = completion.script(one(words, "a shell: bash, zsh or fish"), _OPTIONS)
         return Answer(text.rstrip("\n"), {"script": text}, file=True)
-    at_most(words, 0, "no further word")
     if words.name == "browse":
         browse(deps, watched=watched)
         return Answer("")

@@ -12,6 +12,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +40,10 @@ _TASKS = (
 
 def register_all(ctx: Any) -> None:
     """Register everything this host offers a place for."""
-    offers = Offers(getattr(ctx, "register_middleware", None), _llm_request)
+    offers = Offers(getattr(ctx, "register_middleware", None), _later(".hooks", "llm_request"))
     ctx.register_context_engine(Prototype(offers))
     for name in HOOKS:
-        ctx.register_hook(name, _hook(name))
+        ctx.register_hook(name, _later(".hooks", name))
     _optional(ctx, "register_cli_command", _register_cli)
     _optional(ctx, "register_command", _register_slash)
     _optional(ctx, "register_auxiliary_task", _register_tasks)
@@ -59,20 +60,14 @@ def _optional(ctx: Any, feature: str, register: Callable[[Any], None]) -> None:
             logger.warning("%s refused by the host: %s", feature, exc)
 
 
-def _hook(name: str) -> Callable[..., Any]:
-    def callback(**kwargs: Any) -> Any:
-        from .hooks import HOOKS as CALLBACKS
+def _later(module: str, name: str) -> Callable[..., Any]:
+    """A function of a module beside this one, which is imported when it is called."""
 
-        return CALLBACKS[name](**kwargs)
+    def callback(*args: Any, **kwargs: Any) -> Any:
+        return getattr(import_module(module, __package__), name)(*args, **kwargs)
 
     callback.__name__ = name
     return callback
-
-
-def _llm_request(**kwargs: Any) -> Any:
-    from .hooks import llm_request
-
-    return llm_request(**kwargs)
 
 
 def _register_slash(ctx: Any) -> None:
@@ -118,7 +113,7 @@ def _register_reference(ctx: Any) -> None:
     """``@lcm:msg_12`` and ``@lcm:"that nginx error"``, typed by a person into a message."""
     from agent.context_references import ContextCompletionItem, ContextReferenceProvider
 
-    from ..ops import pull
+    from ..ops import explain, pull
 
     class History(ContextReferenceProvider):  # type: ignore[misc,unused-ignore]
         prefix = "lcm"
@@ -130,7 +125,9 @@ def _register_reference(ctx: Any) -> None:
 
         def _found(self, query: str, limit: int) -> list[Any]:
             access = _asked()
-            found = pull.completions(access, query, limit) if access is not None else []
+            if access is None or not query.strip():
+                return []
+            found = explain.search(access, query, limit=limit)["results"]
             return [ContextCompletionItem(each["address"], each["snippet"][:80], each["when"]) for each in found]
 
         async def expand(self, target: str) -> str | None:
@@ -159,17 +156,8 @@ def _register_policy(offers: Offers, ctx: Any) -> None:
 
 
 def _register_cli(ctx: Any) -> None:
-    def setup(parser: Any) -> None:
-        from .cli import setup as fill
-
-        fill(parser)
-
-    def handle(args: Any) -> Any:
-        from .cli import handle as run
-
-        return run(args)
-
-    ctx.register_cli_command("lcm", "Inspect and maintain the lossless context archive", setup, handle)
+    about = "Inspect and maintain the lossless context archive"
+    ctx.register_cli_command("lcm", about, _later(".cli", "setup"), _later(".cli", "handle"))
 
 
 def _register_tasks(ctx: Any) -> None:

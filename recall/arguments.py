@@ -65,7 +65,7 @@ def parsed(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
         values[param.name], seen[param.name] = value, str(typed)
     for name in tool.required:
         if values[name] is None or (isinstance(values[name], str) and not values[name].strip()):
-            param = _param(tool, name)
+            param = known[name]
             what = param.meaning.rstrip(".") or f"one of {', '.join(param.choices)}"
             raise BadRequest(f"{tool.name} needs {name}: {what}")
     values["typed"] = frozenset(map(_snake, seen.values()))
@@ -289,16 +289,8 @@ def _snake(name: str) -> str:
     return _HUMP.sub("_", name).lower().replace("-", "_")
 
 
-def _param(tool: Tool, name: str) -> Param:
-    return next(param for param in tool.params if param.name == name)
-
-
 def _unknown(tool: Tool, typed: str, known: Iterable[str]) -> str:
     guess = nearest(typed, known)
-    hint = f"; did you mean {guess}?" if guess else ""
+    hint = f"; did you mean {guess}?" if guess else "."
     names = ", ".join(param.name for param in tool.params) or "none"
-    return (
-        f"{tool.name} has no argument {value_text(typed)}{hint} Its arguments: {names}"
-        if hint
-        else (f"{tool.name} has no argument {value_text(typed)}. Its arguments: {names}")
-    )
+    return f"{tool.name} has no argument {value_text(typed)}{hint} Its arguments: {names}"

@@ -283,8 +283,12 @@ def summary(caller: Access, node_id: int, ask: Sources, content_offset: int, roo
         items, resume = _source_nodes(caller, wanted, content_offset, room)
     out["expanded"] = items
     at = ask.offset + (len(items) - 1 if resume else len(items))
-    out["pagination"] = _pagination(ask, len(sources), at, resume)
-    if out["pagination"]["has_more"]:
+    more = at < len(sources)
+    out["pagination"] = {
+        "source_offset": ask.offset, "total_sources": len(sources), "has_more": more,
+        "next_source_offset": at if more else None, "next_content_offset": resume or None,
+    }  # fmt: skip
+    if more:
         handle = {"tool": "lcm_expand", "node_id": node_id, "source_offset": at}
         extra = {"content_offset": resume} if resume else {}
         extra.update({"recursive": True} if ask.recursive else {})
@@ -295,17 +299,6 @@ def summary(caller: Access, node_id: int, ask: Sources, content_offset: int, roo
 def _short(node: Node) -> Answer:
     facts = node_frame(node)
     return {name: facts[name] for name in ("address", "depth", "kind", "quality", "messages", "message_count")}
-
-
-def _pagination(ask: Sources, total: int, at: int, resume: int) -> Answer:
-    more = at < total
-    return {
-        "source_offset": ask.offset,
-        "total_sources": total,
-        "has_more": more,
-        "next_source_offset": at if more else None,
-        "next_content_offset": resume or None,
-    }
 
 
 def _messages_below(caller: Access, node: Node) -> list[int]:
@@ -379,6 +372,3 @@ def file(caller: Access, name: str, piece: Slice, room: Room) -> Answer:
     room.use_up(out)
     handle = {"tool": "lcm_expand", "externalized_ref": name, **_ranges(piece)}
     return {**out, **_cut(payload.text, piece, room, handle)}
-
-
-__all__ = ["Load", "Slice", "Sources", "file", "load", "message", "stretch", "summary"]
