@@ -333,12 +333,18 @@ def test_a_flag_that_a_verb_has_no_use_for_is_refused(
         ("restore latest x", "unexpected 'x': `hermes lcm restore` takes one backup"),
         ("redact preview apply", "`hermes lcm redact preview` does not take 'apply'"),
         ("preset sugest", "did you mean `hermes lcm preset suggest`?"),
-        ("export nope", "under a session 'nope'; the newest sessions: s1"),
+        (
+            "export nope",
+            "there is no session 'nope' that you may read here, and no format of that name (formats: jsonl, markdown); the newest sessions: s1",
+        ),
         (
             "export pdf",
             "there is no session 'pdf' that you may read here, and no format of that name (formats: jsonl, markdown)",
         ),
-        ("status --session nope", "under a session 'nope'; the newest sessions: s1"),
+        (
+            "status --session nope",
+            "there is no session 'nope' that you may read here, and no format of that name (formats: jsonl, markdown); the newest sessions: s1",
+        ),
     ],
 )
 def test_a_refusal_names_the_word_and_what_would_do(
