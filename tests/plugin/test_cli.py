@@ -335,15 +335,15 @@ def test_a_flag_that_a_verb_has_no_use_for_is_refused(
         ("preset sugest", "did you mean `hermes lcm preset suggest`?"),
         (
             "export nope",
-            "there is no session 'nope' that you may read here, and no format of that name (formats: jsonl, markdown); the newest sessions: s1",
+            "no format of that name (formats: jsonl, markdown); the newest sessions: s1",
         ),
         (
             "export pdf",
-            "there is no session 'pdf' that you may read here, and no format of that name (formats: jsonl, markdown)",
+            "there is no session 'pdf' that you may read here, and no format of that name",
         ),
         (
             "status --session nope",
-            "there is no session 'nope' that you may read here, and no format of that name (formats: jsonl, markdown); the newest sessions: s1",
+            "under a session 'nope'; the newest sessions: s1",
         ),
     ],
 )
