@@ -46,6 +46,7 @@ _TODO_ROWS = 2000  # how far back the host's task list is looked for
 _TODO_CHARS = 512_000  # what the host itself takes back into its list
 _SNAPSHOT_ITEM = re.compile(r"- \[([ >x~?])\] (\S{1,80})\. (.*) \((pending|in_progress|completed|cancelled)\)")
 _OPEN = ("in_progress", "pending")
+_OF_DAY = re.compile(r"(?<=\[msg_)(?:\d+)(, \d{4}-\d\d-\d\d\])")
 _NOT_SAID = Flag.HOST_NOTE | Flag.RETRACTED | Flag.IMPORTED | Flag.FILTERED
 
 
@@ -396,7 +397,8 @@ def _entries(kind: str, entries: Iterable[work_log.Entry]) -> list[str]:
 def _fitted(parts: Sequence[_Part], room: int) -> str:
     """The newest lines of each part that fit ``room`` tokens: first its share, then evenly by weight; in the parts' order."""
     left = room - sum(tokens.count(head) + 1 for head in {part.head for part in parts if part.lines})
-    waiting = [[(tokens.count(line) + 1, line) for line in part.lines] for part in parts]
+    waiting = [[(tokens.count(short) + 1, line) for line, short in zip(part.lines, _days_once(part.lines), strict=True)]
+               for part in parts]  # fmt: skip
     kept: list[list[str]] = [[] for _ in parts]
 
     def move(n: int) -> int:
@@ -419,8 +421,14 @@ def _fitted(parts: Sequence[_Part], room: int) -> str:
             waiting[n].clear()
     out: dict[str, list[str]] = {}
     for part, lines in zip(parts, kept, strict=True):
-        out.setdefault(part.head, []).extend(lines[::-1])
+        out.setdefault(part.head, []).extend(_days_once(lines[::-1]))
     return "\n".join(line for head, lines in out.items() if lines for line in [head, *lines])
+
+
+def _days_once(lines: Sequence[str]) -> list[str]:
+    """Lines without the day where the one above them names it."""
+    days = ["", *(found[1] if (found := _OF_DAY.search(line)) else "" for line in lines)]
+    return [line.replace(day, "]", 1) if day and day == above else line for line, above, day in zip(lines, days, days[1:])]
 
 
 def _touched(rows: Iterable[Row], known: Collection[str]) -> list[tuple[str, int]]:

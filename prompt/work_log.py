@@ -76,6 +76,7 @@ _MAY_NAME: Final = re.compile(r"\d|://|#[0-9a-fA-F]{6}")
 _DEED_CHARS: Final = 200
 _ARGUMENT_SHOWN: Final = 120
 _ID: Final = re.compile(r"(?:^|_)(?:id|key|number|url|code)$", re.IGNORECASE)
+_NAMES: Final = re.compile(r"[^\W\d_]\d|\d[^\W\d_]|[A-Z]|\d{2}")  # JFK, HAT069, 2024-05-22; not "no" or 0
 
 
 class Entry(NamedTuple):
@@ -245,8 +246,16 @@ def paths(arguments: Mapping[str, Any]) -> list[str]:
 
 # -- what tools did outside -------------------------------------------------------------------------------
 def deeds(done: Sequence[Step]) -> list[Entry]:
-    """Calls that changed something outside of files, with their arguments and the names that they got back; oldest first."""
-    return [Entry(step.asked, _deed(step)) for step in done if _is_deed(step)]
+    """Calls that changed something outside of files, with their arguments and the names that they got back; oldest first.
+
+    One that was made again counts where it was made last.
+    """
+    out: dict[str, Entry] = {}
+    for step in filter(_is_deed, done):
+        text = _deed(step)
+        out.pop(text, None)
+        out[text] = Entry(step.asked, text)
+    return list(out.values())
 
 
 def _is_deed(step: Step) -> bool:
@@ -279,10 +288,15 @@ def _given(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _deed(step: Step) -> str:
-    given = _given(step.arguments)
-    # What identifies the deed stands first: a long argument is what gets cut.
-    said = ", ".join([*sorted(given, key=len)[:2], *_got(step.arguments, step.answer)[:2], *sorted(given, key=len)[2:]])
-    return f"{step.call.name} {quoted(said, _DEED_CHARS)}"
+    """What identifies the deed stands first, then names and numbers: the end of long arguments is what gets cut."""
+    said = [*_given(step.arguments), *_got(step.arguments, step.answer)[:2]]
+    return f"{step.call.name} {quoted(', '.join(sorted(said, key=_telling)), _DEED_CHARS)}"
+
+
+def _telling(said: str) -> tuple[int, int]:
+    """Rank of an argument among those of its call."""
+    name, _, value = said.partition(" ")
+    return 0 if _ID.search(name) else 1 if _NAMES.search(value) else 2, len(said)
 
 
 def _got(given: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str]:
