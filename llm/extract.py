@@ -261,12 +261,12 @@ def digest(source: Source, *, count: Count) -> Digest:
     body = _with_title(task, pieces, sentences, count)
     _, missing = recall(source.items, Haystack(body))
     # What the names do not need goes to sentences, and within limits the other way round.
-    spare = room - count(body) - count(anchor_line(missing, room=2 * room, count=count))
+    spare = room - count(body) - count(anchor_line(missing, source, room=2 * room, count=count))
     sentences = max(int(room * _LEAST_SENTENCES_SHARE), sentences + spare * 9 // 10)
     body = _with_title(task, pieces, sentences, count)
     haystack = Haystack(body)
     _, missing = recall(source.items, haystack)
-    anchors = anchor_line(missing, room=room - count(body), count=count)
+    anchors = anchor_line(missing, source, room=room - count(body), count=count)
     share = with_more(source.items, missing, haystack.plus(anchors))
     return Digest(f"{body}\n{anchors}".strip(), _hint(source.items), share)
 

@@ -416,9 +416,12 @@ def strike(text: str, named: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 
 
 # --------------------------------------------------------------------------------------------------------- anchors
-def anchor_line(missing: Iterable[Item], *, room: int, count: Count) -> str:
-    """``Anchors: a, b, c`` with as many of the items (most important first) as ``room`` tokens take, or ""."""
-    chosen: list[str] = []
+def anchor_line(missing: Iterable[Item], source: Source, *, room: int, count: Count) -> str:
+    """``Anchors: a, b, c`` with as many of the items (most important first) as ``room`` tokens take, or "".
+
+    They stand in the order of the source: what was named together stands together.
+    """
+    chosen: list[Item] = []
     seen = ""
     left = room - count("Anchors: ")
     for item in missing:
@@ -431,9 +434,10 @@ def anchor_line(missing: Iterable[Item], *, room: int, count: Count) -> str:
                 break
             continue
         left -= cost
-        chosen.append(text)
+        chosen.append(item)
         seen += "\n" + item.key
-    return "Anchors: " + ", ".join(chosen) if chosen else ""
+    chosen.sort(key=lambda item: source.haystack.text.find(item.key))
+    return "Anchors: " + ", ".join(" ".join(item.text.split()) for item in chosen) if chosen else ""
 
 
 def anchor_room(task: SummaryTask, tokens: int) -> int:
@@ -475,7 +479,7 @@ def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Ve
     if _is_unrelated(answer, share, source):
         reasons.append("it has nothing to do with the source")
     named = () if reasons else suspects(f"{text}\n{hint}", evidence)
-    anchors = anchor_line(missing, room=anchor_room(task, tokens), count=count)
+    anchors = anchor_line(missing, source, room=anchor_room(task, tokens), count=count)
     return Verdict(
         ok=not reasons and not named,
         reasons=tuple(reasons),

@@ -427,8 +427,9 @@ def _fitted(parts: Sequence[_Part], room: int) -> str:
 
 def _days_once(lines: Sequence[str]) -> list[str]:
     """Lines without the day where the one above them names it."""
-    days = ["", *(found[1] if (found := _OF_DAY.search(line)) else "" for line in lines)]
-    return [line.replace(day, "]", 1) if day and day == above else line for line, above, day in zip(lines, days, days[1:])]
+    days = [found[1] if (found := _OF_DAY.search(line)) else "" for line in lines]
+    again = [bool(day) and day == above for day, above in zip(days, ["", *days], strict=False)]
+    return [line.replace(day, "]", 1) if twice else line for line, day, twice in zip(lines, days, again, strict=True)]
 
 
 def _touched(rows: Iterable[Row], known: Collection[str]) -> list[tuple[str, int]]:

@@ -474,24 +474,41 @@ def salient(readings: Iterable[Reading]) -> tuple[Item, ...]:
     """Items that a summary of these lines should keep, most important first.
 
     People's and models' words count whole. A long tool result counts by its telling lines, and by what occurs in
-    somebody's words too: a listing of a thousand files has no thousand facts worth keeping.
+    somebody's words too: a listing of a thousand files has no thousand facts worth keeping. Names of fields, which stand
+    in result after result, come last.
     """
     items: dict[str, Item] = {}
     weight: dict[str, float] = {}
     mentions: Counter[str] = Counter()
+    fields: Counter[str] = Counter()
     for reading in readings:
         role = _ROLES.get(reading.line.role, 1.0)
         found = reading.items()
         mentions.update(found.keys())
+        fields.update(
+            {normal(name) for pair in _FIELD.findall(reading.line.text[:_FIELD_CHARS]) for name in pair if name}
+        )
         for key, item in found.items():
             items.setdefault(key, item)
             weight[key] = max(weight.get(key, 0.0), _WEIGHTS[item.kind] * role)
     kept = [
-        Item(item.kind, item.text, key, weight[key] * (1 + min(mentions[key], 8) / 4))
+        Item(
+            item.kind,
+            item.text,
+            key,
+            _of_field(weight[key] * (1 + min(mentions[key], 8) / 4), fields[key], mentions[key]),
+        )
         for key, item in items.items()
         if not _ADDRESS.fullmatch(key)  # ours, not the conversation's
     ]
     return tuple(sorted(kept, key=lambda item: -item.weight))
 
 
+def _of_field(weight: float, named: int, mentions: int) -> float:
+    """Weight of a name that stands before so many of the values, in most of the lines that have it."""
+    return weight / _FIELD_LOSS if named >= _FIELD_LINES and 2 * named > mentions else weight
+
+
+_FIELD = lazy(r"\"(\w{2,40})\"\s{0,2}:|(?:(?<=\] )|(?<=; ))(\w{2,40}): ")
+_FIELD_LINES, _FIELD_LOSS, _FIELD_CHARS = 3, 8, 4000
 _ADDRESS = lazy(r"(?:msg|sum|part|file)_\d+")

@@ -93,6 +93,16 @@ def test_standing_directives_outlast_ordinary_ones(world: World) -> None:
     assert all(re.search(r"\[msg_\d+, \d{4}-\d\d-\d\d\]", each) for each in lines if "the user said" in each)
 
 
+def test_a_day_stands_once_above_what_was_said_on_it(world: World) -> None:
+    """The room is for words."""
+    messages = chat().user("hello").says("hi").user("Never push to main.").says("ok")
+    messages.user("Always use tabs.").says("ok")
+    first, second = (each for each in block(world, messages.turns(20)) if "the user said" in each)
+
+    assert re.search(r"said \[msg_3, \d{4}-\d\d-\d\d\]", first)
+    assert second == "- the user said [msg_5]: “Always use tabs.”"
+
+
 def test_an_open_request_with_a_rule_in_it_is_told_whole(world: World) -> None:
     """The rule stands among the rules; what is to be done beside it would be lost."""
     asked = "Always use tabs. The importer still drops the last column of the customer table, and the totals are off by one cent."
@@ -179,7 +189,7 @@ def test_of_several_people_each_line_says_who_spoke(world: World) -> None:
     messages.user(f"{before}[Bob|7]\nFrom now on answer in English.").says("ok")
     messages.user("[Anna|42]\nNever touch main.").says("ok").user("[Bob|7]\nnever mind").says("ok")
     lines = block(world, messages.turns(20))
-    said = [re.sub(r"\[msg_(\d+), [\d-]{10}\]", r"[\1]", each) for each in lines if " said [" in each]
+    said = [re.sub(r"\[msg_(\d+)(?:, [\d-]{10})?\]", r"[\1]", each) for each in lines if " said [" in each]
 
     assert said == [
         "- Anna (42) said [1]: “Always answer in German.”",

@@ -133,8 +133,29 @@ def test_what_a_tool_changed_outside_stands_with_its_arguments_and_what_it_got_b
     step(live, "d", {"path": "a.py"}, "ok", tool="update_file")
 
     assert [entry.text for entry in work_log.deeds(done(world, live))] == [
-        "create_issue “title Leak, labels bug; p1, issue_number 77”"
+        "create_issue “issue_number 77, title Leak, labels bug; p1”"
     ]
+
+
+def test_what_identifies_a_deed_stands_first_and_the_same_deed_counts_once(world: World) -> None:
+    """The end of long arguments is cut; "no" and 0 tell least."""
+    given = {
+        "insurance": "no",
+        "bags": 0,
+        "flights": ["HAT069 2024-05-24", "HAT258 2024-05-24"],
+        "to": "SFO",
+        "user_id": "ada_1",
+    }
+    live = chat().user("go")
+    step(live, "a", given, "{}", tool="book_flight")
+    step(live, "b", given, "{}", tool="book_flight")
+    entry = work_log.deeds(done(world, live))[-1]
+
+    assert (
+        entry.text
+        == "book_flight “user_id ada_1, to SFO, flights HAT069 2024-05-24; HAT258 2024-05-24, bags 0, insurance no”"
+    )
+    assert len(work_log.deeds(done(world, live))) == 1
 
 
 def test_a_failure_tells_how_often_it_was_tried(world: World) -> None:
