@@ -436,6 +436,26 @@ def test_what_is_missing_becomes_anchors():
     assert verdict.recall < 0.4 < verdict.recall_with_anchors
 
 
+def test_anchors_stand_in_the_order_of_the_source_and_names_of_fields_last():
+    """What was named together stands together; a schema says nothing of the case."""
+    users = [f"user_{n}_named" for n in range(12)]
+    rows = [
+        f'{{"reservation_code": "RES{n}X", "owner_name": "{user}", "total_paid": {n}000, "saved_passengers": []}}'
+        for n, user in enumerate(users)
+    ]
+    source = task(*(text for row in rows for text in ("look it up", "I look.", row)), prose(1500), target=400)
+    verdict = judged(
+        "The user asked for one thing after the other. The assistant looked all of them up, one by one, and told what it had found of each.",
+        source,
+    )
+    anchors = verdict.anchors.removeprefix("Anchors: ").split(", ")
+    pairs = [(f"RES{n}X", user) for n, user in enumerate(users) if user in anchors]
+
+    assert pairs
+    assert all(anchors[at + 1] == user for code, user in pairs if (at := anchors.index(code)) >= 0)
+    assert "saved_passengers" not in anchors[: 2 * len(pairs)]
+
+
 def test_anchors_never_outgrow_the_source():
     """Text and anchors together stay within the band."""
     source = task(" ".join(f"src/pkg{n}/file_{n}.py" for n in range(60)), prose(300), target=80)
