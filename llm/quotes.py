@@ -32,7 +32,7 @@ _ERRORS_OF_ONE: Final = 3
 _ERRORS_SHARE: Final = 0.3
 #: And what was done.
 _DONE_SHARE: Final = 0.4
-_REFUSED_SHARE: Final = 0.25
+_REFUSED_SHARE: Final = 0.35
 _DONE_CHARS: Final = 200
 _STANDING_WEIGHT: Final = 2.0
 _DIRECTIVE_WEIGHT: Final = 1.2
@@ -194,7 +194,7 @@ def _done(lines: Iterable[SourceLine]) -> Iterator[_Line]:
             for name, given in _CALL.findall(line.text):
                 if statements.changes_something(name) and not _CHANGE.match(f"[calls {name}] {given}"):
                     yield _Line(_clip(f"{name} {_SIGNS.sub('', given)}", _DONE_CHARS), 1.0)
-            if text := statements.outcome(line.text.partition("\n[calls ")[0]):
+            if text := statements.outcome(_CALL.split(line.text, maxsplit=1)[0]):
                 yield _Line(_clip(text, _DONE_CHARS), 1.0)
         elif line.role == "summary":
             yield from (_Line(text, 1.0) for text in _section(line.text, DONE))
@@ -203,8 +203,8 @@ def _done(lines: Iterable[SourceLine]) -> Iterator[_Line]:
 def _refused(lines: Iterable[SourceLine]) -> Iterator[_Line]:
     for line in lines:
         if line.role == "assistant":
-            said = line.text.partition("\n[calls ")[0]
-            yield from (_Line(_clip(text, _LINE_CHARS), 1.0) for text in statements.refusals(said))
+            said = statements.refusals(_CALL.split(line.text, maxsplit=1)[0])
+            yield from (_Line(_clip(text, _LINE_CHARS), 1.0) for text in said)
         elif line.role == "summary":
             yield from (_Line(text, 1.0) for text in _section(line.text, REFUSED))
 

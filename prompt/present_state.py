@@ -117,7 +117,7 @@ class PresentState:
                 _Part(_PINNED_HEAD, _pinned(read.marked), 1),
                 _Part(_RULES_HEAD, _rules(read), 0.5),
                 _Part(_FINISHED_HEAD, _finished(read, closed), weight=1.5),
-                _Part(_FINISHED_HEAD, _entries("done by a tool", read.unseen(work_log.deeds(read.done))), weight=1.5),
+                _Part(_FINISHED_HEAD, _entries("done by a tool", read.unseen(work_log.deeds(read.done))), 0.25, 1.5),
                 _Part(_NAMED_HEAD, _values(read), weight=2),
                 _Part(_NAMED_HEAD, _refusals(read), weight=0.8),
                 _Part(HOLDS_HEAD, self._requests(read, closed), 1),

@@ -32,6 +32,13 @@ def test_words_of_the_user_error_lines_and_changed_files_stand_verbatim():
     ]
 
 
+def test_what_a_call_was_given_is_no_reply():
+    """Nobody was told so."""
+    thought = "thought: The fare is basic, so it cannot be cancelled under the policy of the airline."
+
+    assert quoted(("assistant", f"[calls think] {thought}"), ("assistant", f"I look.\n[calls think] {thought}")) == ""
+
+
 def test_what_the_summary_or_an_earlier_line_says_is_not_quoted_again():
     """A quotation is worth the words that nothing else says."""
     text = quoted(

@@ -444,10 +444,8 @@ def test_anchors_stand_in_the_order_of_the_source_and_names_of_fields_last():
         for n, user in enumerate(users)
     ]
     source = task(*(text for row in rows for text in ("look it up", "I look.", row)), prose(1500), target=400)
-    verdict = judged(
-        "The user asked for one thing after the other. The assistant looked all of them up, one by one, and told what it had found of each.",
-        source,
-    )
+    told = "The user asked for one thing after the other. The assistant looked each of them up, and told what it had found of it."
+    verdict = judged(told, source)
     anchors = verdict.anchors.removeprefix("Anchors: ").split(", ")
     pairs = [(f"RES{n}X", user) for n, user in enumerate(users) if user in anchors]
 
