@@ -546,8 +546,12 @@ def perform(verb: Verb, deps: Access, words: Words) -> Answer:
 
 def _run(verb: Verb, deps: Access, words: Words) -> Answer:
     """A verb's own answer. No turn waits for its look at a million rows; where nothing is stored there are none."""
-    with deps.db.apart() if deps.db.exists else nullcontext():
-        return verb.run(deps, words)
+    try:
+        with deps.db.apart() if deps.db.exists else nullcontext():
+            return verb.run(deps, words)
+    finally:
+        if deps.db.reads_when_full:  # it stores nothing: what it had open would lock a repair or a restore out
+            deps.db.close()
 
 
 def _noted(verb: Verb, deps: Access, words: Words, done: Answer) -> Answer:

@@ -35,6 +35,7 @@ from .storage.connection import Database, marks, padded
 from .storage.meta import ADD, FORGET_MADE, INDEXED_STILL, REWRITTEN
 from .storage.packing import Stored as Packed
 from .storage.packing import pack, read_json
+from .storage.schema import MOST_ADDRESSES
 from .text import blobs, content
 
 #: A row but for its stored JSON, as it is read: with the host's id of its session.
@@ -67,6 +68,11 @@ class NewRow:
     flags: int = Flag.NONE
     wanted: int | None = None
     stored_at: float | None = None
+
+    @property
+    def address(self) -> int | None:
+        """The wanted address, unless nothing would have room behind it."""
+        return self.wanted if (self.wanted or 0) < MOST_ADDRESSES else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +172,7 @@ class MessageStore:
                 store_id = self._db.execute(
                     _INSERT,
                     (
-                        row.wanted, row.wanted, conversation_id, session_key, seq, seq if row.pos is None else row.pos,
+                        row.address, row.address, conversation_id, session_key, seq, seq if row.pos is None else row.pos,
                         content.storable(message.role), content.storable(message.tool_name),
                         content.storable(message.answers), message.digest, message.tokens, len(message.text),
                         message.said_at, row.stored_at or now, source, message.flags | row.flags, row.revises, ready.stored_json,

@@ -60,6 +60,8 @@ class Standby:
         give_way: Callable[[], object] = lambda: None,
     ) -> None:
         self._db, self._deps, self._health = db, deps, health
+        self._beside = Database(db.path)  # one for all who look: what one of them has open would lock another out
+        self._beside.reads_when_full = True
         self._lock = threading.RLock()
         self._looked: object = None  # the same, whether or not all of them could be merged
         #: Identity of the file whose left-over stand-ins are merged.
@@ -80,9 +82,7 @@ class Standby:
         """Access to the database itself, not to its stand-in."""
         if not self._db.stands_in:
             return deps
-        database = Database(self._db.path)
-        database.reads_when_full = True
-        return replace(parts_on(deps, database, ready=False), health=deps.health)
+        return replace(parts_on(deps, self._beside, ready=False), health=deps.health)
 
     def _is(self, *kinds: type[StoreError]) -> bool:
         """Is the database unusable for such a reason?"""

@@ -11,7 +11,7 @@ import itertools
 import json
 import math
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
@@ -99,7 +99,9 @@ class FullText:
         self._terms = name.replace("_index", "_terms")
         self._common: dict[str, tuple[int, int]] = {}  # stem: its rows, of how many
         self._end = 0  # the newest row, when a search began
-        self._select = f"SELECT f.rowid, -f.rank, {columns} FROM {name} AS f CROSS JOIN {join} WHERE {name} MATCH ?"
+        self._select = (
+            f"SELECT f.rowid, coalesce(-f.rank, 0.0), {columns} FROM {name} AS f CROSS JOIN {join} WHERE {name} MATCH ?"
+        )
         self._newest = f"SELECT f.rowid, 0.0, {columns} FROM {name} AS f CROSS JOIN {join} WHERE {name} MATCH ?"
 
     def match(
@@ -209,13 +211,7 @@ class FullText:
 
     def rows(self) -> int:
         """Number of indexed rows: the first number of FTS5's averages record."""
-        found = self._db.query_one(f"SELECT block FROM {self._name}_data WHERE id = 1")
-        total = 0
-        for byte in found[0] if found and found[0] else b"":
-            total = total << 7 | byte & 127
-            if byte < 128:
-                break
-        return total
+        return next(iter(_numbers(self._db.query_one(f"SELECT block FROM {self._name}_data WHERE id = 1"))), 0)
 
     def frequencies(self, atoms: Iterable[Atom]) -> dict[str, int]:
         """Rows by stem."""
@@ -434,16 +430,68 @@ class FullText:
                 self._db.execute(f"DELETE FROM {table} WHERE id > {_HEADS} AND id <= ?", rows[-1])
         return bool(rows)
 
-    def damage(self) -> list[str]:
-        """FTS5's own check of its structure, of a copy: it takes seconds, and would keep every writer waiting."""
+    def damage(self, *, deep: bool = True) -> list[str]:
+        """Faults of the table, in words. ``deep``: of all that it holds, read in a copy: it takes seconds, and would keep every
+        writer waiting."""
+        parts = [f"{self._name}_{part}" for part in (_PARTS if deep else ())]
+        plain = [each for each in self._schema if self._terms not in each]
         try:
-            with self._db.copied([f"{self._name}_{part}" for part in _PARTS], self._schema[:1]) as copy:
-                copy(f"INSERT INTO {self._name}({self._name}) VALUES ('integrity-check')")
-                copy(f"CREATE VIRTUAL TABLE temp.words USING fts5vocab('main', '{self._name}', 'row')")
-                (lost,) = copy(_UNFOUND).fetchone()
+            with self._db.copied([], plain) as copy:
+                settings = set(copy(f"SELECT k, v FROM {self._name}_config"))
+            found = self._glanced(settings)
+            if deep and not found:
+                with self._db.copied(parts, plain) as copy:
+                    found = self._compared(copy)
         except StoreError as exc:
-            return [f"{self._name} is damaged: {exc}"]
-        return [f"{self._name} is damaged: words that it holds and does not find: {lost:,}"] if lost else []
+            found = str(exc)
+        return [f"{self._name} is damaged: {found}"] if found else []
+
+    def _glanced(self, settings: set[tuple[Any, ...]]) -> str:
+        """Faults that show without reading the table: what every search and every write begins with."""
+        name = self._name
+        if set(self._db.query(f"SELECT k, v FROM {name}_config WHERE k <> 'automerge'")) != settings:
+            return "its settings were changed"
+        counts = self._db.query_one(
+            f"SELECT (SELECT block FROM {name}_data WHERE id = 1), (SELECT count(*) FROM {name}_docsize)"
+        )
+        rows, (counted, *words) = counts[1] if counts else 0, _numbers(counts) or [0]
+        if counted != rows:
+            return f"it has {rows:,} rows and counts {counted:,}"
+        first = self._db.query_one(f"SELECT term FROM {self._terms} LIMIT 1")
+        if any(words) and not first:
+            return f"it counts {sum(words):,} words and holds none"
+        self._db.query_one(f"SELECT rowid FROM {name} WHERE {name} MATCH '\"a\"' ORDER BY rank LIMIT 1")
+        if first and not self._db.query_one(f"SELECT 1 FROM {self._terms} WHERE term = ?", first):
+            return "a word that it holds is not found"
+        return ""
+
+    def _compared(self, copy: Callable[[str], Any]) -> str:
+        """FTS5's own check of its structure, and whether words, lengths of rows and totals are the same number."""
+        copy(f"INSERT INTO {self._name}({self._name}) VALUES ('integrity-check')")
+        copy(f"CREATE VIRTUAL TABLE temp.words USING fts5vocab('main', '{self._name}', 'row')")
+        (lost,) = copy(_UNFOUND).fetchone()
+        if lost:
+            return f"words that it holds and does not find: {lost:,}"
+        _, *totals = _numbers(copy(f"SELECT block FROM {self._name}_data WHERE id = 1").fetchone()) or [0]
+        lengths = [0] * len(totals)
+        for size, rows in copy(f"SELECT sz, count(*) FROM {self._name}_docsize GROUP BY 1"):
+            lengths = [a + b * rows for a, b in itertools.zip_longest(lengths, _numbers((size,)), fillvalue=0)]
+        (words,) = copy("SELECT coalesce(sum(cnt), 0) FROM words").fetchone()
+        if lengths != totals or words != sum(totals):
+            return f"it holds {words:,} words, its rows {sum(lengths):,}, and it counts {sum(totals):,}"
+        return ""
+
+
+def _numbers(row: tuple[Any, ...] | None) -> list[int]:
+    """The numbers of a record of FTS5, SQLite's varints: of 7 bits a byte, the ninth of 8. Nothing of what is no record."""
+    out, number, length = [], 0, 0
+    for byte in row[0] if row and isinstance(row[0], bytes) else b"":
+        length += 1
+        number = number << 8 | byte if length == 9 else number << 7 | byte & 127
+        if byte < 128 or length == 9:
+            out.append(number)
+            number = length = 0
+    return out
 
 
 def _in_column(column: str, expression: str) -> str:

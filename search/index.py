@@ -345,7 +345,7 @@ class MessageIndex:
             f"WHERE {_FOUND} AND m.store_id NOT IN ({waiting}){order}) AS m WHERE {_MISSING.format(MESSAGES)}"
         )[0][0]
         problems = [f"messages missing from the search index: {missing}"] if missing else []
-        return [*problems, *(self._fts.damage() if deep else [])]
+        return [*problems, *self._fts.damage(deep=deep)]
 
     def removed(self, *, deep: bool = False) -> int:
         """Number of messages that are gone and left their words in the index, as it was noted; ``deep`` also counts."""
@@ -725,4 +725,4 @@ class NodeIndex:
             "SELECT count(*) FROM nodes AS n WHERE NOT EXISTS (SELECT 1 FROM node_index_docsize AS d WHERE d.id = n.node_id)"
         )[0][0]
         problems = [f"summaries missing from the search index: {missing}"] if missing else []
-        return [*problems, *(self._fts.damage() if deep else [])]
+        return [*problems, *self._fts.damage(deep=deep)]

@@ -139,7 +139,8 @@ class Translated:
 #: Damage that has no code of its own: a text that is none, a search index whose own tables were changed or lost.
 _DAMAGE: Final = (
     "Could not decode to UTF-8", "invalid fts5 file format", "vtable constructor failed",
-    "fts5: error creating shadow table")  # fmt: skip
+    "fts5: error creating shadow table", "SQL logic error", "no such table: message_index_", "no such table: node_index_",
+)  # fmt: skip
 
 
 def translate(exc: sqlite3.Error, path: Path) -> StoreError:

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "search session storage store text",
     "fleet": "archive config errors importers ops ops.forget recall records search storage store text",
     "ops.forget": "compaction errors llm ops ops.doctor recall records search storage store text",
-    "ops.doctor": "config dag errors ingest ops recall records session storage store text",
+    "ops.doctor": "config dag errors ingest ops recall records search session storage store text",
     "importers": "archive config dag errors host ingest ops recall records search session storage store text",
     "ops": "archive compaction config dag errors host ingest ledger recall records search session storage store text",
     "compaction": "archive config dag errors ingest llm prompt records search session storage store text",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import BadRequest, StoreCorrupt, StoreError
+from ...search.index import prepare
 from ...session import LOST_ID
 from ...storage import files
 from ...storage.connection import Database
@@ -243,7 +244,7 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
         raise StoreError(f"{path}: {exc.strerror or exc}") from exc
     finally:
         files.discard(fresh)
-    if index_damage(deps, deep=False):  # unless opening the new file has built them already
+    if prepare(deps.db) or index_damage(deps, deep=False):  # unless opening the new file has built them already
         reindex(deps, progress)
     counts = {table: there.get(table, 0) for table in saved.kept}
     return Repaired(found, kept, indexed=True, saved=counts, lost=saved.unreadable, notes=(*saved.notes, *notes))

@@ -4,6 +4,7 @@ Ways to change a database by hand: what changes what is shown, the deep doctor f
 
 from __future__ import annotations
 
+import json
 import signal
 import sqlite3
 from dataclasses import replace
@@ -12,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from worlds.breaking import Host, copied, template, valid
+from worlds.breaking import Host, copied, lost_or_doubled, template, valid
 from worlds.process import chat
 
 from hermes_lcm import command
@@ -121,6 +122,24 @@ DAMAGES = {
     "the seals are gone": "DELETE FROM seals",
 }  # fmt: skip
 
+#: What only a search needs, and texts and numbers that no statement of ours writes.
+MENDED = {
+    "the index's structure": "UPDATE message_index_data SET block = x'00' WHERE id = 10",
+    "no totals of the index": "DELETE FROM message_index_data WHERE id = 1",
+    "half of the index's totals": "UPDATE message_index_data SET block = substr(block, 1, 2) WHERE id = 1",
+    "a page of the index": "UPDATE message_index_data SET block = x'0000' WHERE id = (SELECT max(id) FROM message_index_data)",
+    "the length of a row": "UPDATE message_index_docsize SET sz = x'7f00' WHERE id = (SELECT max(id) FROM message_index_docsize)",
+    "how the index ranks": "UPDATE message_index_config SET v = 'bm25(0.0, 9.0)' WHERE k = 'rank'",
+    "the way into the index is gone": "DROP TABLE message_index_idx",
+    "the lengths of rows are gone": "DROP TABLE message_index_docsize",
+    "the structure of the summaries' index": "UPDATE node_index_data SET block = x'00' WHERE id = 10",
+    "the totals of the summaries' index": "UPDATE node_index_data SET block = x'00' WHERE id = 1",
+    "the pages of the summaries' index": "DELETE FROM node_index_data WHERE id > 10",
+    "a role that is no text": "UPDATE messages SET role = CAST(x'ff' AS TEXT) WHERE store_id = 5",
+    "an address behind which is no room": """UPDATE messages SET store_id = 9223372036854775807
+                                             WHERE store_id = (SELECT max(store_id) FROM messages)""",
+}  # fmt: skip
+
 
 def lived(host: Host) -> None:
     live = chat()
@@ -185,8 +204,42 @@ def test_a_change_by_hand_is_found_and_stops_nothing(name: str, source: Path, tm
     assert all(each["status"] != "fail" or each.get("remedy") for each in found.data["checks"])
 
 
-def doctor(host: Host) -> Any:
+@pytest.mark.parametrize("name", MENDED)
+def test_what_was_changed_beside_a_process_is_mended_in_it(name: str, source: Path, tmp_path: Path) -> None:
+    """The deep doctor sees it, turns go on, and after a repair in the same process all is well with the next one."""
+    host = Host(copied(source, tmp_path / "home"))
+    live = SAID.copy().user("and now?")
+    host.says(live)
+    with sqlite3.connect(host.home / "lcm.db") as raw:
+        raw.execute(MENDED[name])
+    raw.close()
+    host.runtime.db.close()
+    before = doctor(host)
+    host.says(live.says("this").user("and then?"))
+    sent = host.compress(live.copy(), force=True)
+    host.tool("lcm_grep", query="question 7")
+    doctor(host)
+    repaired = doctor(host, "doctor repair apply")
+    host.says(live.says("that").user("and in the end?"))
+    assert valid(host.compress(live.copy(), force=True))
+    found = json.loads(host.tool("lcm_grep", query="question 7"))
+    after = doctor(host)
+    accepted = doctor(host, "doctor accept apply")
+    healthy = doctor(host)
+    stored = lost_or_doubled(host, live)
+    host.close()
+
+    assert before.code == FOUND
+    assert valid(sent)
+    assert repaired.code == OK, repaired.text
+    assert found["results"]
+    assert [each["check"] for each in after.data["checks"] if each["status"] == "fail"] in ([], ["ingest_gaps"])
+    assert healthy.code == OK, (accepted.text, healthy.text)
+    assert stored == ([], [])
+
+
+def doctor(host: Host, words: str = "doctor deep") -> Any:
     """As the operator asks at the terminal."""
     access = command.operator_access(host.runtime, None, None)
     engine = replace(access.engine, engine_name_in_use="lcm")
-    return command.answer("doctor deep", replace(access, trusted=True, engine=engine))
+    return command.answer(words, replace(access, trusted=True, engine=engine))
