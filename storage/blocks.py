@@ -184,7 +184,9 @@ class Packer:
             ids = padded(self._blocks.block(number))
             pointing = f"store_id IN ({marks(len(ids))}) AND envelope = ? AND typeof(envelope) = 'integer'"
             rows = self._db.fetch(f"SELECT store_id FROM messages WHERE {pointing}", (*ids, number))
-            texts = {n: self._blocks.block(number)[n].decode("utf-8") for (n,) in rows} | texts
+            for (n,) in rows:
+                with suppress(UnicodeDecodeError):  # of one of them: its neighbours are read
+                    texts.setdefault(n, self._blocks.block(number)[n].decode("utf-8"))
         conversation = self._db.fetch("SELECT conversation_id FROM messages WHERE store_id = ?", (min(changed),))[0][0]
         self._db.execute("DELETE FROM blocks WHERE block_id = ?", (number,))
         for _, store_ids, data in packed(grouped([(n, conversation, texts[n]) for n in sorted(texts)])):

@@ -373,6 +373,30 @@ def test_what_is_rewritten_in_a_damaged_block_can_be_read(tmp_path: Path) -> Non
     assert Survey(world.db).unreadable() == lost[1:]
 
 
+class NoText(str):
+    """A text whose bytes are none."""
+
+    def encode(self, *_: Any) -> bytes:
+        return b"\xff"
+
+
+def test_one_text_that_is_none_takes_no_neighbour_along(tmp_path: Path) -> None:
+    """A block one of whose texts cannot be read is written anew for another one: the rest says what it said."""
+    world = World(tmp_path)
+    world.take(busy())
+    packed(world)
+    before = dict(everything(world))
+    (number,) = world.db.query("SELECT envelope FROM messages WHERE store_id = 3")[0]
+    rows = [(n, NoText() if n == 4 else body.decode()) for n, body in world.store.packer._blocks.block(number).items()]
+    with world.db.transaction():
+        world.db.execute("UPDATE blocks SET data = ? WHERE block_id = ?", (pack_block(rows), number))
+    world.db.close()
+    emptied(world, [3])
+
+    assert Survey(world.db).unreadable() == [4]
+    assert [n for n in before if n != 4 and world.store.rows([n])[0].stored_json != json.loads(before[n])] == [3]
+
+
 def test_packing_leaves_what_it_cannot_read(tmp_path: Path) -> None:
     """A row that is garbage stays garbage that the doctor finds, and its neighbours are packed."""
     world = World(tmp_path)
