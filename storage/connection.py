@@ -68,6 +68,9 @@ SPARE_PAGES = 16
 RETURNED_PAGES = 4000
 #: So many where many follow each other. The pauses in between, and how long a step is tried while others are in the way.
 _RENEWED_PAGES, _PAUSE_S, _LONGEST_PAUSE_S, _PATIENCE_S = 500, 0.005, 0.5, 30.0
+_TABLES_AND_TRIGGERS = """
+SELECT count(*), group_concat(name || ' on ' || tbl_name, ', ') FILTER (WHERE type = 'trigger') FROM sqlite_master
+"""
 _IN_STEPS = 2  # ``auto_vacuum`` of a file that gives pages back when it is told to
 #: Written anew in 30 ms of processor time.
 SMALL_FILE_BYTES = 2_000_000
@@ -453,7 +456,7 @@ class Database:
     def _accepted(self, connection: sqlite3.Connection) -> int:
         """Schema of the file (0: it holds nothing yet). Raises a StoreError for a file that this release does not read."""
         connection.execute("PRAGMA trusted_schema=OFF")
-        tables, triggers = connection.execute("SELECT count(*), total(type = 'trigger') FROM sqlite_master").fetchone()
+        tables, triggers = connection.execute(_TABLES_AND_TRIGGERS).fetchone()
         # Read after the tables: a process that makes them meanwhile says in the same transaction whose they are.
         version = schema.version_of(connection)
         owner = _pragma(connection, "application_id")
@@ -470,8 +473,8 @@ class Database:
             )
         if triggers:
             raise StoreForeign(
-                f"{self.file} holds triggers, and this plugin makes none: they may change or drop what is stored",
-                remedy="remove them, or restore a backup",
+                f"{self.file} holds triggers ({triggers}), and this plugin makes none: they may change or drop what is stored",
+                remedy="run `/lcm doctor repair`, which removes them, or restore a backup",
             )
         if version > schema.VERSION:
             raise StoreTooNew(

@@ -456,6 +456,23 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
         return changed
 
 
+def triggers(path: Path) -> tuple[str, ...]:
+    """Triggers in a file of ours, which never has any; none where it cannot be read."""
+    try:
+        if not header(path).ours:
+            return ()
+        with reading(path) as connection:
+            return tuple(row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'"))
+    except StoreError:
+        return ()
+
+
+def drop_triggers(path: Path) -> None:
+    """Take the triggers out of a file. What they did before stays done."""
+    quoted = [name.replace('"', '""') for name in triggers(path)]
+    rewrite(path, [(f'DROP TRIGGER main."{name}"', ()) for name in quoted])
+
+
 def reseal(path: Path) -> None:
     """Take what a file of ours holds for what was written: after a salvage, or when an operator accepts a loss."""
     with _failures(path), closing(_connect(path, "mode=rw")) as connection:

@@ -146,7 +146,8 @@ class Leases:
             folder = os.open(self._db.path.parent, os.O_RDONLY)
             try:
                 asked = struct.pack(_LOCK, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
-                return struct.unpack(_LOCK, fcntl.fcntl(folder, fcntl.F_OFD_GETLK, asked))[0] != fcntl.F_UNLCK
+                kind: int = struct.unpack(_LOCK, fcntl.fcntl(folder, fcntl.F_OFD_GETLK, asked))[0]
+                return kind != fcntl.F_UNLCK
             finally:
                 os.close(folder)
         except OSError:

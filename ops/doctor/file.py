@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...errors import StoreCorrupt, StoreError, StoreForeign, StoreReadOnly
+from ...errors import StoreError, StoreForeign, StoreReadOnly
 from ...recall.access import Access
 from ...storage import files, seals
 from ...storage import schema as migrations
@@ -36,7 +36,7 @@ def database(deps: Access, _deep: bool) -> Finding:
         return _nothing(deps)
     if state["state"] == "ready":
         return _writable(deps.db.path)
-    command = "/lcm doctor repair" if state["kind"] == StoreCorrupt.__name__ else ""
+    command = "/lcm doctor repair" if "`/lcm doctor repair`" in state["remedy"] else ""
     return fail(
         state["error"],
         meaning="nothing new is stored and nothing is found until this is solved; the host goes on with its own messages",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,17 +131,18 @@ _RELINK = (
 class Diagnosis:
     """A diagnosis. ``damaged``: the file is unsound, or lost tables; ``indexes``: what the search indexes lack.
 
-    ``guesses``: conversations that the host says are somebody else's.
+    ``guesses``: conversations that the host says are somebody else's; ``triggers``: by name, that somebody put into the file.
     """
 
     damaged: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
     guesses: tuple[Guess, ...] = ()
+    triggers: tuple[str, ...] = ()
 
     @property
     def well(self) -> bool:
         """Is there nothing to repair?"""
-        return not (self.damaged or self.indexes or self.guesses)
+        return not (self.damaged or self.indexes or self.guesses or self.triggers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,8 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
     """Read the whole file and both indexes. Changes nothing; raises what only an operator can solve (locked, newer, ...)."""
     if not deps.db.path.exists() or deps.db.path.stat().st_size == 0:
         return Diagnosis()
+    if added := files.triggers(deps.db.path):
+        return Diagnosis(triggers=added)
     progress("checking the file", 0, 0)
     try:
         deps.db.open()
@@ -201,6 +204,8 @@ def repair(deps: Access, progress: Progress = silent) -> Repaired:
     found = diagnose(deps, progress)
     if found.well:
         return Repaired(found, notes=_swept(deps))
+    if found.triggers:
+        return _without_triggers(deps, found, progress)
     if not found.damaged:
         kept = backup.back_up(deps, progress).path
         try:
@@ -211,6 +216,20 @@ def repair(deps: Access, progress: Progress = silent) -> Repaired:
         give_to_owners(deps, found.guesses)
         return Repaired(found, kept, indexed=bool(found.indexes))
     return _rescue(deps, found, progress)
+
+
+def _without_triggers(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
+    """Repair of a file that triggers are taken out of, in its place: what they did shows in its seals."""
+    path = deps.db.path
+    kept = backup.stamped(path, deps.clock(), f"{path.stem}-damaged")
+    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    deps.db.backup(kept, progress)
+    files.drop_triggers(path)
+    rest = repair(deps, progress)
+    notes = (f"removed: the triggers {', '.join(found.triggers)}; the file as it was: {kept}", *rest.notes)
+    return replace(
+        rest, diagnosis=replace(rest.diagnosis, triggers=found.triggers), kept=rest.kept or kept, notes=notes
+    )
 
 
 def _swept(deps: Access) -> tuple[str, ...]:

@@ -68,6 +68,7 @@ def _repair(deps: Access, words: Words) -> Answer:
     data = {
         "damaged": list(found.damaged),
         "indexes": list(found.indexes),
+        "triggers": list(found.triggers),
         "owners": [{"session_id": each.session.session_id, "owner": each.owner} for each in found.guesses],
         "applied": words.apply and not found.well,
         "kept": str(done.kept) if done.kept else None,
@@ -86,6 +87,7 @@ def _repair(deps: Access, words: Words) -> Answer:
     if found.well:
         return Answer("\n".join(["Nothing to repair: the file and its search indexes are sound.", *done.notes]), data)
     lines = [f"The file is damaged: {each}" for each in found.damaged[:5]]
+    lines += [f"A trigger that this plugin did not make: {each}" for each in found.triggers]
     lines += [f"Search index: {each}" for each in found.indexes[:5]]
     lines += [f"Owner of {each}" for each in found.guesses]
     if not words.apply and found.damaged and (hopeless := repair.hopeless(deps)):
@@ -95,6 +97,7 @@ def _repair(deps: Access, words: Words) -> Answer:
             said
             for said, needed in (
                 ("saves what is readable into a new file and keeps the damaged one", found.damaged),
+                ("keeps a copy of the file and takes the triggers out of it", found.triggers),
                 ("rebuilds the indexes", found.indexes),
                 ("gives conversations to their owners", found.guesses),
             )

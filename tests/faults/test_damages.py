@@ -238,6 +238,31 @@ def test_what_was_changed_beside_a_process_is_mended_in_it(name: str, source: Pa
     assert stored == ([], [])
 
 
+def test_a_trigger_is_named_and_taken_out(source: Path, tmp_path: Path) -> None:
+    """The dry run changes nothing; then the file is used again, and what was said meanwhile is in it."""
+    host = Host(copied(source, tmp_path / "home"))
+    live = SAID.copy().user("and now?")
+    host.says(live)
+    with sqlite3.connect(host.home / "lcm.db") as raw:
+        raw.execute('CREATE TRIGGER "of ""theirs" AFTER INSERT ON messages BEGIN DELETE FROM meta; END')
+    raw.close()
+    host.says(live.says("this").user("and then?"))
+    told, dry = doctor(host, "doctor"), doctor(host, "doctor repair")
+    still = doctor(host, "doctor")
+    repaired = doctor(host, "doctor repair apply")
+    host.says(live.says("that").user("and in the end?"))
+
+    assert (told.code, dry.code, still.code) == (FOUND, FOUND, FOUND)
+    assert "on messages" in told.text
+    assert "/lcm doctor repair" in told.text
+    assert 'of "theirs' in dry.text
+    assert repaired.code == OK, repaired.text
+    assert doctor(host).code == OK, doctor(host).text
+    assert not host.runtime.db.stands_in
+    assert lost_or_doubled(host, live) == ([], [])
+    host.close()
+
+
 def doctor(host: Host, words: str = "doctor deep") -> Any:
     """As the operator asks at the terminal."""
     access = command.operator_access(host.runtime, None, None)

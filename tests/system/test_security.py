@@ -416,7 +416,7 @@ def test_a_trigger_is_named_as_what_it_is(tmp_path: Path) -> None:
     rewritten(tmp_path, "CREATE TRIGGER t AFTER DELETE ON meta BEGIN SELECT 1; END")
     with pytest.raises(StoreForeign, match="holds triggers") as refused:
         Database(tmp_path / "lcm.db").open()
-    assert "remove them" in refused.value.remedy
+    assert "removes them" in refused.value.remedy
 
 
 def test_every_test_that_the_document_names_exists() -> None:
