@@ -347,6 +347,19 @@ class MessageStore:
         ]
         return out if len(segments) == 1 else sorted(out, key=lambda row: (row.pos, row.store_id))
 
+    def session_of(self, others: Sequence[Stored]) -> str | None:
+        """The session here of one of another file's messages: it has its address, or was stored at that very time."""
+        here = self.heads_of([each.store_id for each in others])
+        same = [here[each.store_id] for each in others if each.store_id in here]
+        digests = {each.store_id: each.digest for each in others}
+        if twin := next((each for each in same if each.digest == digests[each.store_id]), None):
+            return twin.session_id
+        at = json.dumps([each.stored_at for each in others])
+        sql = f"SELECT digest, stored_at, {ID_OF.format('messages')} FROM messages WHERE stored_at IN "
+        sql += "(SELECT value FROM json_each(?))"
+        known = {(each.digest, each.stored_at) for each in others}
+        return next((name for digest, when, name in self._db.query(sql, (at,)) if (digest, when) in known), None)
+
     def heads_behind(self, segment: Segment, *, pos: float, seq: int) -> list[Stored]:
         """Rows behind a position, and rows that were stored after ``seq`` wherever they stand.
 

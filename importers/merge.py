@@ -95,7 +95,7 @@ class _Merge:
         source = self._ledger.begin(name, KIND, {"path": str(self._other.db.file)}, now=self._deps.clock())
         for conversation, parent, fork_seq, nonce, principal in rows:
             sessions = {each.session_id: each for each in self._sessions(conversation, parent, fork_seq, nonce)}
-            sessions.update(self._lost_sessions(conversation, principal, sessions))
+            sessions.update(self._lost_sessions(conversation, principal, nonce, sessions))
             by_home: dict[int, dict[str, Session]] = {}
             for there, each in sessions.items():
                 by_home.setdefault(each.conversation_id, {})[there] = each
@@ -116,23 +116,27 @@ class _Merge:
         return self.out
 
     # -- sessions -----------------------------------------------------------------------------------
-    def _lost_sessions(self, conversation: int, principal: str | None, known: Collection[str]) -> dict[str, Session]:
+    def _lost_sessions(
+        self, conversation: int, principal: str | None, nonce: str | None, known: Collection[str]
+    ) -> dict[str, Session]:
         """Sessions of which a damaged file has messages only, as they are here.
 
-        A message that is here too tells which one it is. Others belong to whom the conversation belongs to, or to nobody.
+        A message that is here too tells which one it is, or the conversation. Others belong to
+        whom that belongs to, or to nobody.
         """
         sessions = self._deps.sessions
         lost: dict[str, list[Stored]] = {}
         for head in self._other.store.heads([Segment(conversation)]):
             if head.session_id not in known:
                 lost.setdefault(head.session_id, []).append(head)
+        owner = sessions.nonce_owner(nonce) if nonce else None
+        of_owner = sessions.of_conversation(owner)[-1:] if owner is not None else []
         out: dict[str, Session] = {}
         for name, heads in lost.items():
-            here = self._deps.store.heads_of([head.store_id for head in heads])
-            same = (here[h.store_id] for h in heads if h.store_id in here and here[h.store_id].digest == h.digest)
-            twin = next(same, None)
+            twin = self._deps.store.session_of(heads)
             out[name] = (
-                (sessions.find(twin.session_id) if twin is not None else None)
+                (sessions.find(twin) if twin is not None else None)
+                or next(iter(of_owner), None)
                 or sessions.find(name)
                 or sessions.open(name, now=self._deps.clock(), platform="unknown", principal=principal)
             )

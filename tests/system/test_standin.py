@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -591,15 +591,21 @@ def test_a_whole_file_that_waits_beside_what_goes_on_from_it_is_merged_first(out
     assert lost_or_doubled(outage.host, outage.said) == kept
 
 
-def test_a_stand_in_that_lost_its_sessions_doubles_nothing(outage: Outage) -> None:
-    """Its messages tell whose they are by those that the database has already."""
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["same addresses", "other addresses"])
+@pytest.mark.parametrize("lost", [("sessions",), ("sessions", "conversations")], ids=" and ".join)
+def test_a_stand_in_that_lost_its_sessions_doubles_nothing(
+    outage: Outage, lost: Sequence[str], elsewhere: bool
+) -> None:
+    """Its messages tell whose they are by those that the database has already: by their address, or by when they were stored."""
     mend = locked(outage.db)
     outage.turns(2, first=100)
     outage.host.close()
     mend()
     (left,) = outage.standbys()
     with sqlite3.connect(left) as raw:
-        raw.execute("DELETE FROM sessions")
+        for table in lost:
+            raw.execute(f"DELETE FROM {table}")
+        raw.execute("UPDATE messages SET store_id = store_id + 1000 WHERE ?", (elsewhere,))
     raw.close()
     outage.host = Host(outage.home)
     outage.turns(1, first=110)
