@@ -77,12 +77,7 @@ def _repair(deps: Access, words: Words) -> Answer:
         "notes": list(done.notes),
     }
     if not deps.db.exists:
-        said = "There is no database yet: nothing is stored, so there is nothing to repair."
-        best = backup.best_backup(deps)
-        if best is not None and best.sound:
-            said += f" There are backups of one, the best is {best}: `/lcm restore {best.path.name} apply`."
-        elif best is not None:
-            said += f" There are backups of one: {backup.way_back(deps)}."
+        said = _no_database(deps)
         return Answer(said, {**data, "notes": [said]})
     if found.well:
         return Answer("\n".join(["Nothing to repair: the file and its search indexes are sound.", *done.notes]), data)
@@ -112,6 +107,16 @@ def _repair(deps: Access, words: Words) -> Answer:
     lines += ["The search indexes were rebuilt."] if done.indexed or found.damaged else []
     lines += [f"Given to their owners: {render.counted(len(found.guesses), 'conversation')}."] if found.guesses else []
     return Answer("\n".join(lines), data)
+
+
+def _no_database(deps: Access) -> str:
+    said = "There is no database yet: nothing is stored, so there is nothing to repair."
+    best = backup.best_backup(deps)
+    if best is None:
+        return said
+    if best.sound:
+        return f"{said} There are backups of one, the best is {best}: `/lcm restore {best.path.name} apply`."
+    return f"{said} There are backups of one: {backup.way_back(deps)}."
 
 
 def _accept(deps: Access, words: Words) -> Answer:
