@@ -396,6 +396,6 @@ def test_redact_shows_first_what_it_would_do(tmp_path: Path) -> None:
     refused = command.answer("redact apply", home.deps(f"plan for {TOKEN}"))
 
     assert shown == dry
-    assert "`redact apply`" in shown
+    assert "`hermes lcm redact apply`" in shown
     assert (refused.code, "at the terminal" in refused.text) == (REFUSED, True)
     assert home.path.read_bytes() == before
