@@ -12,11 +12,12 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from agent.context_engine import ContextEngine
 
@@ -45,6 +46,34 @@ _SELECT = "select_context"
 _MOST_TOKENS: Final = 10**12  # more is no count of anything
 _NEARLY_FULL = 0.85  # of the window: from here on a prompt is cut even where nothing can be stored
 
+Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+def _harmless(otherwise: Callable[..., Any]) -> Callable[[Call], Call]:
+    """A call of the host that raises nothing: what no guard inside has met is remembered, and the host is told ``otherwise``."""
+
+    def wrap(method: Call) -> Call:
+        topic = method.__name__
+
+        @wraps(method)
+        def harmless(engine: LCMEngine, *args: Any, **kwargs: Any) -> Any:
+            try:
+                said = method(engine, *args, **kwargs)
+                if topic in engine.failing:
+                    engine.failing.discard(topic)
+                    engine.runtime.health.resolved(topic)
+            except Exception as exc:
+                logger.exception("%s failed", topic)
+                engine.failing.add(topic)
+                with suppress(Exception):
+                    engine.runtime.health.degraded(topic, exc)
+                return otherwise(*args, **kwargs)
+            return said
+
+        return cast(Call, harmless)
+
+    return wrap
+
 
 class LCMEngine(ContextEngine):
     """Lossless context management for one agent. The registered object is a prototype; the host copies it."""
@@ -71,6 +100,8 @@ class LCMEngine(ContextEngine):
         self.session_id = self.platform = self.host_key = ""
         #: The host's session database, if it handed one over.
         self.session_db: Any = None
+        #: Calls of the host that failed the last time.
+        self.failing = set[str]()
         self._home: str | None = None
         self._left: str | None = None
         self._cooldown_until = 0.0
@@ -125,6 +156,7 @@ class LCMEngine(ContextEngine):
         return self.process.at(self._home)
 
     # -- model and tokens -----------------------------------------------------------------------------
+    @_harmless(lambda *_, **__: None)
     def update_model(
         self,
         model: str = "",
@@ -159,6 +191,7 @@ class LCMEngine(ContextEngine):
         self.threshold_tokens = config.threshold_tokens(self.context_length)
         self.threshold_percent = self.threshold_tokens / max(1, config.window(self.context_length))
 
+    @_harmless(lambda *_, **__: None)
     def update_from_response(self, usage: Mapping[str, Any] | None = None, **_: Any) -> None:
         """Usage of a request as the provider counted it."""
         usage, runtime = usage if isinstance(usage, Mapping) else {}, self.runtime
@@ -182,6 +215,7 @@ class LCMEngine(ContextEngine):
                 cached=count(usage.get("cache_read_tokens"), 0), written=self.last_completion_tokens,
             )  # fmt: skip
 
+    @_harmless(lambda *_, **__: False)
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         """Is the prompt at its threshold, and has anything changed since a pass that could do nothing?"""
         runtime = self.runtime
@@ -206,16 +240,19 @@ class LCMEngine(ContextEngine):
             return bool(self.session_id) and runtime.orders.rotation(self.session_id) is not None
         return False
 
+    @_harmless(lambda *_, **__: False)
     def should_compress_preflight(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """The same question, as hosts ask it from 0.22 on below their own threshold."""
         return self.should_compress(facts.rough(messages))
 
+    @_harmless(lambda *_, **__: None)
     def get_active_compression_failure_cooldown(self, **_: Any) -> dict[str, Any] | None:
         """Cooldown of automatic compaction while the database cannot be used; None otherwise."""
         left = 0.0 if self._nearly_full(self.pressure.estimated) else self._cooldown_until - time.monotonic()
         return {"remaining_seconds": left, "reason": "the LCM database cannot be used"} if left > 0 else None
 
     # -- sessions ---------------------------------------------------------------------------------------
+    @_harmless(lambda *_, **__: None)
     def bind_session_state(self, session_db: Any = None, session_id: str = "", **_: Any) -> None:
         """The host's own transcript, and which session this engine works for from now on."""
         self.session_db = session_db
@@ -231,6 +268,7 @@ class LCMEngine(ContextEngine):
             if left is not None:
                 self._catch_up()
 
+    @_harmless(lambda *_, **__: None)
     def on_session_start(self, session_id: str, **kwargs: Any) -> None:
         """A new agent for a session, or (``boundary_reason="compression"``) the prompt of ours was taken over."""
         self._home = str(kwargs.get("hermes_home") or self._home or "") or None
@@ -435,6 +473,7 @@ class LCMEngine(ContextEngine):
             return runtime.compress_pass.has_backlog(runtime.session(self.session_id), request)
         return True
 
+    @_harmless(lambda messages, *_, **__: messages)
     def compress(
         self,
         messages: list[dict[str, Any]],
@@ -598,11 +637,13 @@ class LCMEngine(ContextEngine):
             return "/lcm shows them"
         return "`hermes lcm` shows them" if self.platform in LOCAL_PLATFORMS else ""
 
+    @_harmless(lambda *_, **__: None)
     def get_automatic_compaction_status_message(self, *, phase: str = "", **_: Any) -> str | None:
         """Status line of newer hosts before a pass. The line with the figures comes after it, so a chat hears nothing here."""
         local = phase == "compress" and self.platform in LOCAL_PLATFORMS
         return compress.BEGINS if local and self.runtime.wants_notices(self.session_id) else None
 
+    @_harmless(lambda *_, **__: (False, None))
     def should_compress_info(self, prompt_tokens: int | None = None) -> tuple[bool, str | None]:
         """Answer of ``should_compress``, and for newer hosts the reason why a prompt over its threshold is not folded."""
         due = self.should_compress(prompt_tokens)
@@ -619,6 +660,7 @@ class LCMEngine(ContextEngine):
         """Bare function schemas, the same bytes at every call."""
         return [dict(schema) for schema in SCHEMAS]
 
+    @_harmless(lambda name, *_, **__: tools.failed(f"{name} failed; the log of Hermes says why").text)
     def handle_tool_call(self, name: str, args: Mapping[str, Any] | None = None, **kwargs: Any) -> str:
         """Answer one of the agent's tool calls; errors are part of the answer."""
         began = time.monotonic()

@@ -64,15 +64,22 @@ def _survives(
                 if not isinstance(exc, LcmError):
                     logger.exception("%s failed", topic)
                 if ours:
-                    health = PROCESS.at().health
-                    health.degraded(topic, exc)
-                    health.save()
+                    _note(topic, exc)
 
         guarded.__name__ = callback.__name__
         guarded.__doc__ = callback.__doc__
         return guarded
 
     return wrap
+
+
+def _note(topic: str, error: Exception) -> None:
+    try:
+        health = PROCESS.at().health
+        health.degraded(topic, error)
+        health.save()
+    except Exception:
+        logger.exception("the failure of %s could not be noted", topic)
 
 
 def pre_llm_call(

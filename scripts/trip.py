@@ -36,7 +36,12 @@ class Trace:
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         """One call, as ``sys.setprofile`` tells it."""
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(PLUGIN) and code.co_name[0] != "<":
+        if (
+            event == "call"
+            and code.co_filename.startswith(PLUGIN)
+            and code.co_name[0] != "<"
+            and code.co_name != "harmless"
+        ):
             self.steps.setdefault(code.co_filename.removeprefix(PLUGIN), code)
 
     def lines(self) -> list[str]:

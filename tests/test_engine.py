@@ -582,3 +582,34 @@ def test_what_another_process_said_since_the_list_was_loaded_is_not_taken_back(
 
     assert host.runtime.store.retracted(1) == []
     assert texts(host.stored())[-2:] == ["the gateway is told", "the terminal asks"]
+
+
+def test_whatever_fails_no_call_of_the_host_does(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where the runtime cannot be reached, or the failure not be noted; it is over with the next call."""
+    host, live = Host(hermes_home), chat().turns(30)
+    calls = {
+        "update_model": ("m", 5_333), "update_from_response": ({"prompt_tokens": 9},), "should_compress": (4_900,),
+        "should_compress_preflight": (live,), "should_compress_info": (4_900,), "bind_session_state": (None, "s"),
+        "get_active_compression_failure_cooldown": (), "on_session_start": ("s",), "compress": (live,),
+        "handle_tool_call": ("lcm_status", {}),
+    }  # fmt: skip
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    for owner, name in (
+        (runtime_module.Process, "at"),
+        (runtime_module.Runtime, "count"),
+        (runtime_module.Engines, "add"),
+    ):
+        with monkeypatch.context() as broken:
+            broken.setattr(owner, name, fails)
+            said = {call: getattr(host.engine, call)(*given) for call, given in calls.items()}
+            hooks.pre_api_request(session_id="s", conversation_history=live, platform="cli")
+            hooks.post_llm_call(session_id="s", conversation_history=live, platform="cli")
+        assert said["compress"] is live or alternates(said["compress"])
+        assert said["handle_tool_call"]
+    for call, given in calls.items():
+        getattr(host.engine, call)(*given)
+
+    assert {each.topic for each in host.runtime.health.problems()}.isdisjoint(calls)

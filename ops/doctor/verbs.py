@@ -4,6 +4,8 @@ Verbs of the doctor: what is wrong, and what an operator lets it do about that.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from ...recall.access import Access
 from .. import backup, render
 from ..answers import FAILED, FOUND, OK, Answer, Verb, Words
@@ -60,6 +62,15 @@ def _clean(deps: Access, words: Words) -> Answer:
     return Answer("\n".join(lines), data)
 
 
+#: What an applied repair does, and to which findings.
+_REPAIRS = (
+    ("saves what is readable into a new file and keeps the damaged one", attrgetter("damaged")),
+    ("keeps a copy of the file and takes the triggers out of it", attrgetter("triggers")),
+    ("rebuilds the indexes", attrgetter("indexes")),
+    ("gives conversations to their owners", attrgetter("guesses")),
+)
+
+
 def _repair(deps: Access, words: Words) -> Answer:
     done = (
         repair.repair(deps, words.progress) if words.apply else repair.Repaired(repair.diagnose(deps, words.progress))
@@ -88,17 +99,8 @@ def _repair(deps: Access, words: Words) -> Answer:
     if not words.apply and found.damaged and (hopeless := repair.hopeless(deps)):
         return Answer("\n".join([*lines, hopeless]), data, FOUND)
     if not words.apply:
-        what = " and ".join(
-            said
-            for said, needed in (
-                ("saves what is readable into a new file and keeps the damaged one", found.damaged),
-                ("keeps a copy of the file and takes the triggers out of it", found.triggers),
-                ("rebuilds the indexes", found.indexes),
-                ("gives conversations to their owners", found.guesses),
-            )
-            if needed
-        )
-        return Answer("\n".join([*lines, f"Dry run. `/lcm doctor repair apply` {what}."]), data, FOUND)
+        said = " and ".join(what for what, needed in _REPAIRS if needed(found))
+        return Answer("\n".join([*lines, f"Dry run. `/lcm doctor repair apply` {said}."]), data, FOUND)
     lines.append(f"{'The damaged file is kept' if found.damaged else 'Backup'}: {done.kept}")
     if done.saved:
         lines.append("Saved: " + ", ".join(f"{count} {name}" for name, count in done.saved.items() if count))
