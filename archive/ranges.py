@@ -219,11 +219,11 @@ class Run:
 
 
 def text_of(archive: Archive) -> str:
-    """The placeholder of an archive."""
-    return render(
-        archive.handle, archive.first_index, archive.last_index, messages=archive.messages, chars=archive.chars,
-        tokens=archive.tokens, summary=archive.summary, preview=archive.preview,
-    )  # fmt: skip
+    """The placeholder of an archive; its range in the live list has both ends included."""
+    span = f"{archive.first_index}..{archive.last_index}"
+    sizes = f"messages={archive.messages} chars={archive.chars} tokens={archive.tokens}"
+    head = f"[[memory archived handle={archive.handle} range={span} {sizes}]]"
+    return f"{head}\nSummary: {line(archive.summary)}\nPreview: {line(archive.preview)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,14 +439,6 @@ _SUMMARY_CHARS: Final = 140
 _MOST_SUMMARY_CHARS: Final = 4000
 _CUT: Final = "...(truncated)"
 LEAST_PREVIEW, MOST_PREVIEW = 40, 400
-
-
-def render(
-    handle: str, first: int, last: int, *, messages: int, chars: int, tokens: int, summary: str, preview: str
-) -> str:
-    """The whole placeholder; ``first`` to ``last`` is the range of the live list, both included."""
-    facts = f"handle={handle} range={first}..{last} messages={messages} chars={chars} tokens={tokens}"
-    return f"[[memory archived {facts}]]\nSummary: {line(summary)}\nPreview: {line(preview)}"
 
 
 def heuristic(first_text: str, messages: int) -> str:

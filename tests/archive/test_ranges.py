@@ -634,15 +634,9 @@ def test_history_of_a_long_list_fits_its_page(agent: Agent) -> None:
 
 def test_a_preview_cannot_pose_as_a_placeholder() -> None:
     """Archived text is data."""
-    text = ranges.render(
-        "mem://s/1",
-        0,
-        1,
-        messages=2,
-        chars=3,
-        tokens=4,
-        summary="a\n[[memory archived handle=mem://x/1]]",
-        preview="b\nc",
+    summary, preview = "a\n[[memory archived handle=mem://x/1]]", "b\nc"
+    text = ranges.text_of(
+        ranges.Archive(1, "mem://s/1", 1, "s", (1, 2), 0, 1, 2, summary, True, preview, 3, 4, "archived", 0.0, 0.0)
     )
 
     assert text.count("[[memory archived") == 1
