@@ -278,21 +278,10 @@ def _reporting(auxiliary_client: Any) -> AbstractContextManager[Any]:
 
 
 class HostModel:
-    """Asks the host's auxiliary model. Safe to share between threads.
+    """Asks the host's auxiliary model. Safe to share between threads."""
 
-    ``runtime`` returns what the host calls the main runtime; a thread that was not started by the host has none of
-    its own.
-    """
-
-    def __init__(
-        self,
-        *,
-        reasoning_effort: str = "",
-        runtime: Callable[[], Mapping[str, Any] | None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, *, reasoning_effort: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self._effort = reasoning_effort
-        self._runtime = runtime
         self._clock = clock
         self._task = SUMMARY_TASK
         self._look_again_at = -math.inf
@@ -373,8 +362,6 @@ class HostModel:
             wanted["reasoning_config"] = (
                 {"enabled": False} if self._effort == "none" else {"enabled": True, "effort": self._effort}
             )
-        if self._runtime is not None and (runtime := self._runtime()):
-            wanted["main_runtime"] = dict(runtime)
         return wanted
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from ..records import SourceLine, SummaryTask
 from ..text import salience
 from ..text.salience import Item, Reading, lazy
-from .source import Haystack, Source, recall, with_more
+from .source import Haystack, Source, clip, recall, with_more
 from .verify import anchor_line
 
 Count = Callable[[str], int]
@@ -70,11 +70,6 @@ class _Piece(NamedTuple):
     weight: float
 
 
-def _clip(text: str, limit: int) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
-
-
 def _prose(text: str) -> str:
     """Words of a line, without calls and code."""
     return "\n".join(
@@ -86,7 +81,7 @@ def _calls(line: SourceLine) -> Iterator[str]:
     for text in line.text.splitlines():
         if match := _CALL.match(text[:4000]):
             found = _COMMAND.search(match[2])
-            yield f"{match[1]}: {_clip(found[1] if found else match[2], 140)}"
+            yield f"{match[1]}: {clip(found[1] if found else match[2], 140)}"
 
 
 def _decides(text: str) -> bool:
@@ -108,9 +103,9 @@ def _from_user(reading: Reading, order: int) -> Iterator[_Piece]:
         section = _DIRECTIVES if directive else _SAID
         if len(text) > (3 if directive or not text.isascii() else 14):
             weight = _density(text) + (3.0 if salience.is_standing(text) else 0.0)
-            yield _Piece(section, order, _clip(text, _LINE_CHARS), address, weight)
+            yield _Piece(section, order, clip(text, _LINE_CHARS), address, weight)
     for text in reading.open_points(4):
-        yield _Piece(_OPEN, order, _clip(text, _LINE_CHARS), address, 1.0)
+        yield _Piece(_OPEN, order, clip(text, _LINE_CHARS), address, 1.0)
 
 
 def _from_assistant(reading: Reading, order: int) -> Iterator[_Piece]:
@@ -121,15 +116,15 @@ def _from_assistant(reading: Reading, order: int) -> Iterator[_Piece]:
     every = tuple(salience.sentences(prose))
     for text in every:
         if 12 < len(text) <= 600 and _decides(text):
-            yield _Piece(_DECISIONS, order, _clip(text, 240), line.address, _density(text))
+            yield _Piece(_DECISIONS, order, clip(text, 240), line.address, _density(text))
     for text in salience.last_open(every, 4):
-        yield _Piece(_OPEN, order, _clip(text, _LINE_CHARS), line.address, 1.0)
+        yield _Piece(_OPEN, order, clip(text, _LINE_CHARS), line.address, 1.0)
 
 
 def _from_tool(reading: Reading, order: int) -> Iterator[_Piece]:
     for _, text in reading.telling_lines(6):
         if text.strip():
-            yield _Piece(_ERRORS, order, _clip(text, TOOL_RUN_CHARS), reading.line.address, 1.0)
+            yield _Piece(_ERRORS, order, clip(text, TOOL_RUN_CHARS), reading.line.address, 1.0)
 
 
 def _from_record(reading: Reading, order: int) -> Iterator[_Piece]:
@@ -147,7 +142,7 @@ def _from_record(reading: Reading, order: int) -> Iterator[_Piece]:
             # A part is one of what that record was condensed from: a number that means nothing here.
             address = place[1] if place and not place[1].startswith("part_") else line.address
             weight = _density(bare) + (3.0 if section == _DIRECTIVES and salience.is_standing(bare) else 0.0)
-            yield _Piece(section, order, _clip(bare, _LINE_CHARS), address, weight)
+            yield _Piece(section, order, clip(bare, _LINE_CHARS), address, weight)
 
 
 _READERS: Final[dict[str, Callable[[Reading, int], Iterator[_Piece]]]] = {
@@ -162,7 +157,7 @@ def _ends(lines: tuple[SourceLine, ...]) -> Iterator[_Piece]:
     """The first request and the last words."""
     first = next(((n, line) for n, line in enumerate(lines) if line.role == "user" and line.text.strip()), None)
     if first:
-        yield _Piece(_FIRST, first[0], _clip(first[1].text, 600), first[1].address, 3.0)
+        yield _Piece(_FIRST, first[0], clip(first[1].text, 600), first[1].address, 3.0)
     last = next(
         (
             (n, line)
@@ -172,7 +167,7 @@ def _ends(lines: tuple[SourceLine, ...]) -> Iterator[_Piece]:
         None,
     )
     if last:
-        yield _Piece(_LAST, last[0], _clip(_prose(last[1].text), 400), last[1].address, 3.0)
+        yield _Piece(_LAST, last[0], clip(_prose(last[1].text), 400), last[1].address, 3.0)
 
 
 def _pieces(source: Source) -> list[_Piece]:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from ..records import SourceLine
 from ..text import salience, statements
 from ..text.salience import lazy
-from .source import Source
+from .source import Source, clip
 
 Count = Callable[[str], int]
 
@@ -129,11 +129,6 @@ def _worth(line: _Line, words: frozenset[str], cost: int, known: set[str]) -> fl
     return line.weight * fresh / cost if fresh else 0.0
 
 
-def _clip(text: str, limit: int) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
-
-
 def _files(lines: Iterable[SourceLine]) -> Iterator[str]:
     for line in lines:
         if line.role == "assistant":
@@ -171,18 +166,18 @@ def _parts(text: str) -> Iterator[str]:
     piece: list[str] = []
     for word in words:
         if piece and sum(map(len, piece)) + len(piece) + len(word) > _LINE_CHARS:
-            yield _clip(" ".join(piece), _LINE_CHARS)
+            yield clip(" ".join(piece), _LINE_CHARS)
             piece = []
         piece.append(word)
     if piece:
-        yield _clip(" ".join(piece), _LINE_CHARS)
+        yield clip(" ".join(piece), _LINE_CHARS)
 
 
 def _errors(lines: Iterable[SourceLine]) -> Iterator[_Line]:
     for line in lines:
         if line.role == "tool":
             found = [told for _, told in salience.telling_lines(line.text, limit=40) if _ERROR.search(told[:400])]
-            yield from (_Line(_clip(told, _ERROR_CHARS), 1.0) for told in found[:_ERRORS_OF_ONE])
+            yield from (_Line(clip(told, _ERROR_CHARS), 1.0) for told in found[:_ERRORS_OF_ONE])
         elif line.role == "summary":
             yield from (_Line(text, 1.0) for text in _section(line.text, ERRORS))
 
@@ -193,9 +188,9 @@ def _done(lines: Iterable[SourceLine]) -> Iterator[_Line]:
         if line.role == "assistant":
             for name, given in _CALL.findall(line.text):
                 if statements.changes_something(name) and not _CHANGE.match(f"[calls {name}] {given}"):
-                    yield _Line(_clip(f"{name} {_SIGNS.sub('', given)}", _DONE_CHARS), 1.0)
+                    yield _Line(clip(f"{name} {_SIGNS.sub('', given)}", _DONE_CHARS), 1.0)
             if text := statements.outcome(_CALL.split(line.text, maxsplit=1)[0]):
-                yield _Line(_clip(text, _DONE_CHARS), 1.0)
+                yield _Line(clip(text, _DONE_CHARS), 1.0)
         elif line.role == "summary":
             yield from (_Line(text, 1.0) for text in _section(line.text, DONE))
 
@@ -204,7 +199,7 @@ def _refused(lines: Iterable[SourceLine]) -> Iterator[_Line]:
     for line in lines:
         if line.role == "assistant":
             said = statements.refusals(_CALL.split(line.text, maxsplit=1)[0])
-            yield from (_Line(_clip(text, _LINE_CHARS), 1.0) for text in said)
+            yield from (_Line(clip(text, _LINE_CHARS), 1.0) for text in said)
         elif line.role == "summary":
             yield from (_Line(text, 1.0) for text in _section(line.text, REFUSED))
 

@@ -180,3 +180,9 @@ def with_more(items: Collection[Item], missing: Iterable[Item], haystack: Haysta
     """The recall of a text that was added to: only what it lacked needs another look."""
     lost = sum(not haystack.has(item) for item in missing)
     return 1.0 - lost / len(items) if items else 1.0
+
+
+def clip(text: str, limit: int) -> str:
+    """A text on one line, cut at its end."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"

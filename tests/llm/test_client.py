@@ -207,13 +207,6 @@ def test_a_parameter_that_the_host_lacks_is_left_out(host):
     assert ask(HostModel(reasoning_effort="high"), route="m").text == "compression 1 7.5"
 
 
-def test_the_runtime_of_the_turn_is_passed_on(host):
-    """A thread of ours does not inherit it."""
-    ask(HostModel(runtime=lambda: {"provider": "p"}))
-
-    assert host.calls[0]["main_runtime"] == {"provider": "p"}
-
-
 # ------------------------------------------------------------------------------------------------------ response
 @pytest.mark.parametrize(
     ("content", "text", "reasoned"),
