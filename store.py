@@ -33,7 +33,6 @@ from .session import ID_OF, KEY_OF, Cut
 from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, Packer, unreadable
 from .storage.connection import Database, marks, padded
 from .storage.meta import ADD, FORGET_MADE, INDEXED_STILL, REWRITTEN
-from .storage.packing import Stored as Packed
 from .storage.packing import pack, read_json
 from .storage.schema import MOST_ADDRESSES
 from .text import blobs, content
@@ -618,10 +617,6 @@ class MessageStore:
             f"SELECT data FROM blocks WHERE block_id IN (SELECT envelope {which} 'integer')", (wanted,)
         )
         return [bytes(row[0]) for row in (*own, *shared)]
-
-    def stored_json(self, store_id: int, stored: Packed) -> str:
-        """The JSON of a message's stored JSON from what stands in its row. Raises StoreCorrupt when it is none."""
-        return self.blocks.legible(store_id, stored)
 
     def _decoded(self, row: Sequence[Any]) -> Row:
         """A row of ``HEAD_COLUMNS, stored JSON``. Raises StoreCorrupt when it is none."""

@@ -224,7 +224,7 @@ def lines(deps: Access, conversation_id: int, until: int = 2**62, lost: frozense
         for row in rows:
             if row[0] in lost:
                 continue
-            fields, stored_json = dict(zip(_FIELDS, row, strict=False)), deps.store.stored_json(row[0], row[-1])
+            fields, stored_json = dict(zip(_FIELDS, row, strict=False)), deps.store.blocks.legible(row[0], row[-1])
             if fields["flags"] & Flag.EXTERNALISED:
                 whole = deps.payloads.whole(deps.store.rows([fields["store_id"]])[0])
                 fields["flags"], stored_json = whole.head.flags, content.encode(whole.stored_json)[0]

@@ -44,7 +44,7 @@ def alone(world: World) -> int:
 
 def everything(world: World) -> list[tuple[Any, ...]]:
     rows = world.db.query("SELECT store_id, envelope FROM messages ORDER BY store_id")
-    return [(store_id, world.store.stored_json(store_id, stored)) for store_id, stored in rows]
+    return [(store_id, world.store.blocks.legible(store_id, stored)) for store_id, stored in rows]
 
 
 @given(st.lists(st.text(), min_size=1, max_size=20))

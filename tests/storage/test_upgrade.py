@@ -122,7 +122,7 @@ def wrong(world: World, old: Old, *, without: list[int] | None = None) -> list[A
         if store_id in (without or ()):
             continue
         ((stored,),) = world.db.query("SELECT envelope FROM messages WHERE store_id = ?", (store_id,))
-        stored_json = world.store.stored_json(store_id, stored).encode()
+        stored_json = world.store.blocks.legible(store_id, stored).encode()
         (whole,) = world.runtime.whole_store.rows([store_id])
         (view,) = world.runtime.view_store.rows([store_id])
         read = {"bytes": len(stored_json), "sha256": sha256(stored_json)}
