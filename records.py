@@ -149,6 +149,11 @@ class Node:
         return f"sum_{self.node_id}"
 
     @property
+    def is_sound(self) -> bool:
+        """May it be condensed? An extract that the user chose may."""
+        return self.quality != "provisional" or self.rung == EXTRACT_RUNG
+
+    @property
     def facts(self) -> Mapping[str, Any]:
         """The checks as they are read; {} where they are no JSON object."""
         try:

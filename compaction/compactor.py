@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..archive.ranges import Archived, ArchivedRanges
+from ..archive.ranges import Archived, ArchivedRanges, latest_request
 from ..config import Config
 from ..dag import SummaryDag, fingerprint
 from ..errors import SourcesChanged, SummaryError
@@ -131,10 +131,10 @@ class Compactor:
     def view(self, session: Session, request: Request) -> View:
         """Measure the list and decide what stays raw."""
         units = self._units(session, request)
+        newest = latest_request(request.messages, request.transcript.entries)
         archived: tuple[Archived, ...] = ()
         if self._archives is not None and self._archives.waits(session):
-            asked = _latest_request(units, request.messages)
-            units, archived = self._archives.parted(session, request.transcript, units, asked)
+            units, archived = self._archives.parted(session, request.transcript, units, _unit_of(newest, units))
         before = self._rough(request.messages)
         messages, current = before, request.current_tokens
         if request.ahead:  # as it will be when the threshold is reached
@@ -152,7 +152,7 @@ class Compactor:
             force=request.force or (current or before) < request.begins,
             due=request.begins,
         )
-        asked = _latest_request(units, request.messages)
+        asked = _unit_of(newest, units)
         tail = plan.tail_of(units, count=config.fresh_tail_count, room_tokens=budget.tail, request=asked)
         backlog = tuple(
             unit for n, unit in enumerate(units) if n != tail.request and (n < tail.start or unit.index < 0)
@@ -201,11 +201,6 @@ class Compactor:
         for chunk, node in zip(jobs, made, strict=True):
             nodes[chunk.ids] = node if node is not None else self._digest(session, chunk, request)
         return [ready[chunk.node_id] if chunk.node_id is not None else nodes[chunk.ids] for chunk in chunks]
-
-    @property
-    def in_chunks(self) -> bool:
-        """Does a pass cover chunk by chunk, instead of all that is outside the tail?"""
-        return self.config.dynamic_leaf_chunk_enabled
 
     def leaf_tokens(self, source_tokens: int) -> int:
         """Estimated tokens that a leaf over so many tokens takes in a prompt."""
@@ -381,7 +376,7 @@ class Compactor:
         first, refused = True, 0
         while refused < _MOST_REFUSED and time.monotonic() < request.deadline and not request.cancelled():
             runs = plan.condensations(
-                [plan.Root(n.node_id, n.depth, n.tokens, self._sound(n)) for n in roots],
+                roots,
                 room_tokens=room if first and not request.critical else int(room * _CONDENSE_SHARE),
                 fanin=config.condensation_fanin,
                 max_depth=config.incremental_max_depth,
@@ -409,9 +404,6 @@ class Compactor:
     def _crowded(self, roots: Sequence[Node], room: int) -> bool:
         many = len(roots) > _CROWDED_RUNS * self.config.condensation_fanin
         return many and sum(node.tokens + FRAME_TOKENS for node in roots) > _CROWDED_ROOMS * room
-
-    def _sound(self, node: Node) -> bool:
-        return node.quality != "provisional" or node.rung == EXTRACT_RUNG
 
     def ready_parent(self, session: Session, children: Sequence[Node]) -> Node | None:
         """The node that was condensed from exactly these before, unless an operator dissolved it."""
@@ -509,16 +501,9 @@ def _stubbed(entries: Sequence[Entry], indexes: Sequence[int]) -> bool:
     return any(entries[n].own == "stub" for n in indexes)
 
 
-def _latest_request(units: Sequence[Unit], messages: Sequence[Mapping[str, Any]]) -> int | None:
-    """The unit with what the user said last; text that the host wrote in the user's name does not count."""
-    for n in range(len(units) - 1, -1, -1):
-        unit = units[n]
-        if unit.role != "user" or unit.index < 0:
-            continue
-        message = messages[unit.index]
-        if not content.is_host_note("user", content.text_of(message.get("content")), message):
-            return n
-    return None
+def _unit_of(index: int | None, units: Sequence[Unit]) -> int | None:
+    """Place of the unit that begins with a message of the live list."""
+    return next((n for n, unit in enumerate(units) if unit.index == index), None)
 
 
 class Workers:

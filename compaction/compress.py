@@ -151,7 +151,13 @@ class CompressPass:
     def _chunkwise(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> View:
         """The view of a pass that covers no more of the oldest chunks than it takes to get down to the low-water mark."""
         compactor = self._compactor.with_settings(request)
-        if not compactor.in_chunks or request.force or request.focus or request.narrow or request.critical:
+        if (
+            not compactor.config.dynamic_leaf_chunk_enabled
+            or request.force
+            or request.focus
+            or request.narrow
+            or request.critical
+        ):
             return view
         taken: set[int] = set()
         prefix = context_message.prefix_tokens(roots)
@@ -290,15 +296,15 @@ class CompressPass:
         kept: Sequence[int],
         pinned: int | None,
         room: int,
-    ) -> dict[int, context_message.Stub]:
+    ) -> dict[int, str]:
         """Tool results of the tail to show by reference: those that a later one stands for, then largest first until it fits."""
         sizes = {n: self._rough([messages[n]]) for n in ([pinned] if pinned is not None else []) + list(kept)}
         used = sum(sizes.values())
-        stubs: dict[int, context_message.Stub] = {}
+        stubs: dict[int, str] = {}
         for n in superseded(messages, self._stub_chars):  # the prefix is new anyway, so this costs nothing
             if n in sizes and n != pinned and len(entries[n].ids) == 1:
                 text = stubbing.stub(session.nonce, self._store, messages[n], entries[n].ids[0])
-                stubs[n] = context_message.Stub(entries[n].ids[0], text)
+                stubs[n] = text
                 size = self._rough([{**messages[n], "content": text}])
                 used, sizes[n] = used + size - sizes[n], size
         for keep_chars, least in _STUBS:
@@ -311,7 +317,7 @@ class CompressPass:
                 text = stubbing.text_of(self._store, message, entries[n].ids[0])
                 name = str(message.get("tool_name") or message.get("name") or "")
                 stub = context_message.stub_text(session.nonce, entries[n].ids[0], name, text, keep_chars)
-                size = self._rough([{**message, "content": stub.text}])
+                size = self._rough([{**message, "content": stub}])
                 if size < sizes[n]:
                     used += size - sizes[n]
                     sizes[n] = size

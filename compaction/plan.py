@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..records import Unit
+from ..records import Node, Unit
 
 #: A chunk that small costs more as a summary than as it is.
 TINY_TOKENS = 150
@@ -238,18 +238,8 @@ def _ids(units: Sequence[Unit]) -> tuple[int, ...]:
     return tuple(store_id for unit in units for store_id in unit.ids)
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
-    """A node of the prompt, as far as condensation must know it."""
-
-    node_id: int
-    depth: int
-    tokens: int
-    sound: bool
-
-
 def condensations(
-    roots: Sequence[Root], *, room_tokens: int, fanin: int, max_depth: int, frame_tokens: int
+    roots: Sequence[Node], *, room_tokens: int, fanin: int, max_depth: int, frame_tokens: int
 ) -> Iterator[list[int]]:
     """Runs of roots to condense, best first: oldest ones of the lowest depth that has enough. None if nothing need be.
 
@@ -263,7 +253,7 @@ def condensations(
             continue
         run: list[int] = []
         for root in roots:
-            run = [*run, root.node_id] if root.depth == depth and root.sound else []
+            run = [*run, root.node_id] if root.depth == depth and root.is_sound else []
             if len(run) == max(2, fanin):
                 yield run
                 run = []

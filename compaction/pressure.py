@@ -206,13 +206,10 @@ class Calibration:
             }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``dump`` gave, now or in a release that knew no classes; what has no such shape is left out."""
+        """Take over what ``dump`` gave; what has no such shape is left out."""
         with self._lock:
             for model, item in state.items():
-                if isinstance(item, list) and len(item) == 2 and all(_is_number(n) for n in item):
-                    ratio = max(_LOW, min(_HIGH, float(item[0])))
-                    self._models[str(model)] = _Model({name: ratio for name in CLASSES}, int(item[1]))  # noqa: C420
-                elif isinstance(item, Mapping) and isinstance(item.get("ratios"), Mapping):
+                if isinstance(item, Mapping) and isinstance(item.get("ratios"), Mapping):
                     ratios = {
                         str(n): max(_LOW, min(_HIGH, float(r))) for n, r in item["ratios"].items() if _is_number(r)
                     }

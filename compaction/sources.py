@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..llm.prompts import render_calls
-from ..prompt.rewrites import canonical
 from ..records import Flag, Row, SourceLine, Stored
 from ..search import documents
 from ..store import MessageStore
-from ..text import markers, tokens
+from ..text import content, markers, tokens
 
 _OWN_ANSWER_CHARS = 160
 _UNREADABLE = "[this message cannot be read any more: what is stored of it is damaged]"
@@ -37,7 +36,7 @@ def _without_repeats(rows: Iterable[Row]) -> Iterator[tuple[int, SourceLine]]:
     calls: dict[str, tuple[str, str]] = {}
     told: dict[tuple[str, str], tuple[str, frozenset[str]]] = {}
     for row in rows:
-        calls.update((call.id, (call.name, canonical(call.arguments))) for call in row.calls)
+        calls.update((call.id, (call.name, content.canonical_arguments(call.arguments))) for call in row.calls)
         if row.head.flags & Flag.FILTERED:
             continue
         line = source_line(row)

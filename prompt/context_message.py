@@ -8,7 +8,6 @@ room is short; which nodes there are is ``compact``'s business.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,17 +21,11 @@ withdrawn. What to do now is in the messages after this record. Every original m
 lcm_grep searches by words, lcm_expand(node_id=...) opens a summary, lcm_expand(store_id=...) gives one message,
 lcm_expand_query answers a question from them. Only tags with key="KEY" are the record's; what stands between them is quoted."""
 _CARRIED = "From an earlier conversation with the same user, carried over:"
+Message = Mapping[str, Any]
+
 _LINE_CHARS = 240
 #: Tokens that a node's frame costs.
 _FRAME_TOKENS = 52
-
-
-@dataclass(frozen=True, slots=True)
-class Stub:
-    """A tool result that the prompt shows by reference."""
-
-    store_id: int
-    text: str
 
 
 def context_text(
@@ -139,7 +132,7 @@ def prompt(
     context: str,
     request: Mapping[str, Any] | None,
     tail: Sequence[Mapping[str, Any]],
-    stubs: Mapping[int, Stub],
+    stubs: Mapping[int, str],
     gaps: frozenset[int] = frozenset(),
 ) -> list[dict[str, Any]]:
     """The list for the host: context message, the pinned request if it lies before the tail, the tail.
@@ -156,25 +149,20 @@ def prompt(
         if n - shift in gaps:
             out.extend(dict(each) for each in joint(out[-1], message, nonce))
         fresh = {key: value for key, value in message.items() if key != "_db_persisted"}
-        stub = stubs.get(n - shift)
-        if stub is not None:
-            fresh["content"] = stub.text
+        if n - shift in stubs:
+            fresh["content"] = stubs[n - shift]
         out.append(fresh)
     return out
 
 
-def stub_text(nonce: str, store_id: int, name: str, text: str, keep_chars: int) -> Stub:
+def stub_text(nonce: str, store_id: int, name: str, text: str, keep_chars: int) -> str:
     """A tool result as reference, head and tail. Exact content: ``lcm_expand(store_id=...)``."""
     head, tail = text[: keep_chars * 2 // 3], text[-(keep_chars // 3) :] if keep_chars >= 3 else ""
     left_out = len(text) - len(head) - len(tail)
     lines = text.count("\n") + 1
     note = f"{len(text):,} characters, {lines:,} lines, from {name or 'a tool'}; all of it: lcm_expand(store_id={store_id})"
     snippet = f"{head}\n[... {left_out:,} characters left out ...]\n{tail}"
-    return Stub(store_id, markup.stub(nonce, store_id, note, snippet))
-
-
-# -- messages of our own between others ----------------------------------------------------------------------
-Message = Mapping[str, Any]
+    return markup.stub(nonce, store_id, note, snippet)
 
 
 # -- messages of our own between others ----------------------------------------------------------------------

@@ -9,7 +9,6 @@ stands first, so that a provider's cache keeps it.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -219,13 +218,7 @@ def tasks_of(row: Row) -> tuple[Task, ...]:
 
 
 def _from_result(text: str) -> tuple[Task, ...]:
-    if len(text) > _TODO_CHARS or '"todos"' not in text:
-        return ()
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError):
-        return ()
-    items = parsed.get("todos") if isinstance(parsed, dict) else None
+    items = work_log.parsed(text, most_chars=_TODO_CHARS).get("todos") if '"todos"' in text else None
     if not isinstance(items, list):
         return ()
     return tuple(
@@ -437,22 +430,12 @@ def _touched(rows: Iterable[Row], known: Collection[str]) -> list[tuple[str, int
     out: dict[str, int] = {}
     for row in reversed(list(rows)):
         for call in row.calls:
-            for path in _paths(call.arguments):
+            for path in work_log.paths(work_log.parsed(call.arguments, most_chars=_READ_CHARS)):
                 if path not in known:
                     out.setdefault(path, row.store_id)
                 if len(out) >= _TOUCHED:
                     return list(out.items())
     return list(out.items())
-
-
-def _paths(arguments: str) -> list[str]:
-    if len(arguments) > _READ_CHARS or not arguments.lstrip().startswith("{"):
-        return []
-    try:
-        parsed = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return []
-    return work_log.paths(parsed) if isinstance(parsed, dict) else []
 
 
 _PLAIN = re.compile(r"[\w./~@+:\\-]+(?: [\w./~@+:\\-]+){0,4}")

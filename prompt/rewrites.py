@@ -11,7 +11,6 @@ cannot be found beyond doubt is left as it is. One source is here: stubs of supe
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -438,7 +437,7 @@ def text_of(store: MessageStore, message: Mapping[str, Any], store_id: int) -> s
 def stub(nonce: str, store: MessageStore, message: Mapping[str, Any], store_id: int) -> str:
     """Stub of a superseded result: where it is, how it begins and ends."""
     name = str(message.get("tool_name") or message.get("name") or "")
-    return context_message.stub_text(nonce, store_id, name, text_of(store, message, store_id), KEEP_CHARS).text
+    return context_message.stub_text(nonce, store_id, name, text_of(store, message, store_id), KEEP_CHARS)
 
 
 # A tool that merely says "unchanged since last time" leaves the earlier result in force: hence the share.
@@ -453,7 +452,7 @@ def superseded(messages: Sequence[Mapping[str, Any]], least_chars: int) -> list[
     results: list[tuple[int, tuple[str, str], int]] = []
     for place, message in enumerate(messages):
         for call in content.calls_of(message):
-            calls[call.id] = (call.name, canonical(call.arguments))
+            calls[call.id] = (call.name, content.canonical_arguments(call.arguments))
         key = calls.get(str(message.get("tool_call_id"))) if message.get("role") == "tool" else None
         body = message.get("content")
         if key is not None and isinstance(body, str) and read_stub(body) is None:
@@ -463,11 +462,3 @@ def superseded(messages: Sequence[Mapping[str, Any]], least_chars: int) -> list[
             found.append(place)
         size[key] = max(size.get(key, 0), chars)
     return found[::-1]
-
-
-def canonical(arguments: str) -> str:
-    """Arguments in the form in which equal ones are equal."""
-    try:
-        return json.dumps(json.loads(arguments), sort_keys=True)
-    except (ValueError, RecursionError):
-        return arguments.strip()

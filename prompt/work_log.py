@@ -123,14 +123,15 @@ def steps(rows: Iterable[Row]) -> list[Step]:
         calls.update({call.id: (row.store_id, call) for call in row.calls})
         if row.head.role == "tool" and row.head.answers in calls:
             asked, call = calls[row.head.answers]
-            answer = _object(row.text)
+            answer = parsed(row.text)
             text, failed = result(row.text, answer)
-            out.append(Step(asked, row.store_id, call, _object(call.arguments), text, failed, answer))
+            out.append(Step(asked, row.store_id, call, parsed(call.arguments), text, failed, answer))
     return out
 
 
-def _object(text: str) -> Mapping[str, Any]:
-    if len(text) > _ARGUMENT_CHARS or not text[:40].lstrip().startswith("{"):
+def parsed(text: str, *, most_chars: int = _ARGUMENT_CHARS) -> Mapping[str, Any]:
+    """The JSON object that a text is; {} where it is none, or a longer one."""
+    if len(text) > most_chars or not text[:40].lstrip().startswith("{"):
         return {}
     try:
         found = json.loads(text)
@@ -141,7 +142,7 @@ def _object(text: str) -> Mapping[str, Any]:
 
 def result(text: str, told: Mapping[str, Any] | None = None) -> tuple[str, bool]:
     """(a tool's result as it reads, whether it tells of a failure). ``told``: the JSON that it is."""
-    told = _object(text) if told is None else told
+    told = parsed(text) if told is None else told
     if told:
         code, error = told.get("exit_code", told.get("returncode")), told.get("error")
         parts = [
@@ -273,10 +274,10 @@ def arguments(call: ToolCall, *, result: str = "", besides: str = "") -> str:
 
     ``besides``: a text that need not be repeated; numbers are left out then.
     """
-    made = _object(call.arguments)
+    made = parsed(call.arguments)
     if besides:
         made = {name: value for name, value in made.items() if isinstance(value, str) and value not in besides}
-    given = [" ".join(said.split())[:_ARGUMENT_SHOWN] for said in [*_given(made), *_got(made, _object(result))[:2]]]
+    given = [" ".join(said.split())[:_ARGUMENT_SHOWN] for said in [*_given(made), *_got(made, parsed(result))[:2]]]
     return ", ".join(sorted(given, key=lambda said: (not _ID.search(said.partition(" ")[0]), len(said))))
 
 

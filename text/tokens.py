@@ -119,8 +119,6 @@ def rough(messages: list[Mapping[str, Any]]) -> int:
 # -- exact token counts ----------------------------------------------------------------------------------
 # ``tiktoken`` fetches a table that it does not find, and one that is damaged. It is therefore asked only when the file is there
 # under the name it looks for, with the digest it expects. Loading takes a third of a second and is done on a thread.
-Counter = Callable[[str], int]
-
 _URL: Final = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
 #: Best first: what current models of the family use, and what their predecessors did. Name and digest of the table.
 ENCODINGS: Final = (
@@ -151,7 +149,7 @@ def local_encoding(cache: Path | None) -> str | None:
 class Exact:
     """Counts by ``tiktoken`` once it is loaded, by ``estimate`` before and where it cannot be. ``cache``: its table folder."""
 
-    def __init__(self, estimate: Counter, cache: Callable[[], Path | None]) -> None:
+    def __init__(self, estimate: Count, cache: Callable[[], Path | None]) -> None:
         self._estimate = estimate
         self._cache = cache
         self._encoding: Any = None

@@ -201,15 +201,6 @@ def test_what_was_learned_is_kept() -> None:
     assert two.factor("m", "s", request=10_000) == pytest.approx(one.factor("m", "s", request=10_000), rel=0.01)
 
 
-def test_what_a_release_without_classes_kept_is_taken_over() -> None:
-    """One ratio a model: it counts for every class."""
-    calibration = Calibration()
-    calibration.load({"m": [1.5, 3]})
-    calibration.measure("s", messages(structured=100), None)
-
-    assert calibration.factor("m", "s") == pytest.approx(1.5)
-
-
 @pytest.mark.parametrize(
     "state",
     [{"m": 1}, {"m": [1]}, {"m": ["a", 1]}, {"m": {"ratios": {"prose": "x"}}}, {"m": {"ratios": 3}}, {"m": None}],

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_lcm.compaction import plan
-from hermes_lcm.compaction.plan import Budget, Chunk, Root, Unit
+from hermes_lcm.compaction.plan import Budget, Chunk, Unit
+from hermes_lcm.records import Node
 
 
 def unit(n: int, tokens: int = 100, role: str = "assistant", *, at: float | None = None, whole: bool = True) -> Unit:
@@ -230,11 +231,16 @@ def test_what_has_no_rows_is_covered_by_nothing() -> None:
 # -- condensation ----------------------------------------------------------------------------------------------------
 
 
-def roots(*depths: int, tokens: int = 100, poor: tuple[int, ...] = ()) -> list[Root]:
-    return [Root(n, depth, tokens, n not in poor) for n, depth in enumerate(depths)]
+def root(n: int, depth: int, tokens: int, *, sound: bool) -> Node:
+    quality = "verified" if sound else "provisional"
+    return Node(n, 1, depth, quality, "", "", tokens, 0, 0, 0, 0, 0.0, 0.0, None, None, b"", "", "", "{}", 0.0)
 
 
-def runs(these: list[Root], *, room: int = 100, fanin: int = 4, deepest: int = -1) -> list[list[int]]:
+def roots(*depths: int, tokens: int = 100, poor: tuple[int, ...] = ()) -> list[Node]:
+    return [root(n, depth, tokens, sound=n not in poor) for n, depth in enumerate(depths)]
+
+
+def runs(these: list[Node], *, room: int = 100, fanin: int = 4, deepest: int = -1) -> list[list[int]]:
     return list(plan.condensations(these, room_tokens=room, fanin=fanin, max_depth=deepest, frame_tokens=10))
 
 
@@ -277,13 +283,13 @@ def test_no_node_is_deeper_than_allowed(deepest: int, found: list[list[int]]) ->
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=40), st.integers(2, 6))
 def test_every_run_is_of_sound_neighbours_of_one_depth(shape: list[tuple[int, bool]], fanin: int) -> None:
     """Whatever roots there are."""
-    these = [Root(n, depth, 500, sound) for n, (depth, sound) in enumerate(shape)]
+    these = [root(n, depth, 500, sound=sound) for n, (depth, sound) in enumerate(shape)]
 
     for run in runs(these, fanin=fanin):
         assert len(run) == fanin
         assert run == list(range(run[0], run[-1] + 1))
         assert len({these[n].depth for n in run}) == 1
-        assert all(these[n].sound for n in run)
+        assert all(these[n].is_sound for n in run)
 
 
 @pytest.mark.parametrize(
