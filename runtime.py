@@ -211,7 +211,7 @@ class Runtime:
 
     def _parts(self) -> Access:
         """Access for the merging of stand-ins: messages exactly as they were said."""
-        return replace(self.access(None, Rights(), trusted=True), store=self.whole_store)
+        return replace(self._everything(), store=self.whole_store)
 
     def _everything(self) -> Access:
         """Access as an operator has it."""

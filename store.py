@@ -498,10 +498,6 @@ class MessageStore:
                 break
         return out
 
-    def closing(self, asked: Stored) -> int | None:
-        """The last answer to a user's message before the user spoke again; None while they have not."""
-        return self.closings([asked]).get(asked.store_id)
-
     def closings(self, asked: Sequence[Stored]) -> dict[int, int]:
         """Last answer to each user's message before the user spoke again, where they have; by store id."""
         places = padded([(head.store_id, head.conversation_id, head.seq) for head in asked], (None, None, None))

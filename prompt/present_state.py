@@ -167,8 +167,7 @@ class PresentState:
         prose = sorted([*read.users, *(row for row in read.replies if not row.calls)], key=lambda row: row.store_id)
         closed = work_log.closed(prose)
         if read.first is not None and all(read.first.store_id < row.store_id for row in read.replies[:1]):
-            closing = self._store.closing(read.first.head)
-            replies = self._store.legible([closing])[0] if closing is not None else []
+            replies = self._store.legible([*self._store.closings([read.first.head]).values()])[0]
             closed.update(work_log.closed([read.first, *(row for row in replies if not row.calls)]))
         return closed
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import quote
 
 from ..errors import Exchanged, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 
@@ -48,6 +49,11 @@ def is_memory(file: Path) -> bool:
 def memory_uri(file: Path) -> str:
     """Name under which SQLite opens such memory."""
     return f"file:lcm-{file.name.removeprefix(_MEMORY)}?mode=memory&cache=shared"
+
+
+def uri(file: Path, how: str) -> str:
+    """Name under which SQLite opens a file with these options."""
+    return f"file:{quote(str(file))}?{how}"
 
 
 def without_room(file: Path) -> str:

@@ -25,7 +25,6 @@ from functools import lru_cache
 from pathlib import Path
 from threading import get_native_id
 from typing import Any, Final
-from urllib.parse import quote
 
 from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
 from . import disk, leaves, seals, upgrade
@@ -294,7 +293,7 @@ def _refuse_pipes(path: Path) -> None:
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
     _refuse_pipes(path)
-    where = f"file:{quote(str(path))}?{how}"
+    where = disk.uri(path, how)
     connection = sqlite3.connect(where, uri=True, timeout=2.0, isolation_level=None, check_same_thread=False)
     if how == "mode=rw":
         connection.execute("PRAGMA secure_delete=ON")  # what a file no longer says is nowhere in it

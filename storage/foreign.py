@@ -13,10 +13,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from ..errors import BadRequest, StoreBusy, StoreError, StoreForeign
-from . import schema
+from . import disk, schema
 
 OURS, EARLIER = "an archive of this plugin", "a database of the earlier hermes-lcm plugin"
 OPENCLAW, HOST = "a database of lossless-claw", "a session database of Hermes"
@@ -171,7 +170,7 @@ def _in_wal_mode(path: Path) -> bool:
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
     return sqlite3.connect(
-        f"file:{quote(str(path.absolute()))}?{how}", uri=True, timeout=_BUSY_S, isolation_level=None,
+        disk.uri(path.absolute(), how), uri=True, timeout=_BUSY_S, isolation_level=None,
         check_same_thread=False,
     )  # fmt: skip
 

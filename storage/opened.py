@@ -13,9 +13,8 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
 
-from .disk import Identity, identity_of, stand_in
+from .disk import Identity, identity_of, stand_in, uri
 
 #: What cannot be saved for so long is given up: the file that has its name now works.
 GIVE_UP_S = 60.0
@@ -185,18 +184,14 @@ def _fold(writer: sqlite3.Connection) -> None:
 def _shows_more(copy: Path, file: Path) -> bool:
     """Has a copy rows that a file lacks?"""
     try:
-        with closing(sqlite3.connect(_reading(copy, "immutable=1"), uri=True)) as was, closing(
-            sqlite3.connect(_reading(file, "mode=ro"), uri=True, timeout=_BUSY_S)
+        with closing(sqlite3.connect(uri(copy, "immutable=1"), uri=True)) as was, closing(
+            sqlite3.connect(uri(file, "mode=ro"), uri=True, timeout=_BUSY_S)
         ) as now:  # fmt: skip
             return has_removed_index(file, now) or any(
                 set(was.execute(rows)) - set(now.execute(rows)) for rows in _TABLES
             )
     except sqlite3.Error:
         return True
-
-
-def _reading(file: Path, how: str) -> str:
-    return f"file:{quote(str(file))}?{how}"
 
 
 def _placed(copy: Path, file: Path) -> bool:

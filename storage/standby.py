@@ -15,12 +15,11 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 from ..errors import StoreError
 from . import files, schema
 from .connection import Database
-from .disk import stand_in
+from .disk import stand_in, uri
 from .opened import has_removed_index
 
 #: Tables of one conversation, those first to which others refer, with the column that says whose a row is.
@@ -188,7 +187,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     last: sqlite3.Error = sqlite3.OperationalError(f"{path} is no file")
     for how in ("mode=ro", "mode=ro&immutable=1") if path.is_file() else ():
         connection = sqlite3.connect(
-            f"file:{quote(str(path))}?{how}", uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+            uri(path, how), uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
         )
         try:
             if has_removed_index(path, connection):
