@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,10 @@ def lag(report: Report, shared: Shared, where: Path, turns: int) -> None:
     live: list[dict[str, str]] = []
     seconds, held = [], []
     with psycopg.connect(shared.admin, autocommit=True) as admin:
-        sql = "SELECT count(*) FROM lcm.messages WHERE session_id = 'lag'"
+        sql = (
+            "SELECT count(*) FROM lcm.messages"
+            " WHERE conversation IN (SELECT conversation FROM lcm.sessions WHERE session_id = 'lag')"
+        )
         for n in range(turns):
             live += [{"role": "user", "content": f"turn {n}"}, {"role": "assistant", "content": "yes"}]
             held.append(kit.timed(made.ingest_list, "lag", live))
@@ -152,6 +156,12 @@ def lag(report: Report, shared: Shared, where: Path, turns: int) -> None:
     made.fleet.stop()
 
 
+def fill(admin: str, first: int, last: int, conversations: int) -> None:
+    """Rows of the server's table made by SQL, from `first` to `last`."""
+    with psycopg.connect(admin, autocommit=True) as connection:
+        connection.execute(FILL, {"first": first, "last": last, "conversations": conversations})
+
+
 def searching(report: Report, shared: Shared, sizes: list[int]) -> None:
     """The server's part of a search, at several sizes of the table."""
     dsn, done, rows = shared.role("p1_0", "r0"), 0, []
@@ -159,9 +169,10 @@ def searching(report: Report, shared: Shared, sizes: list[int]) -> None:
     with psycopg.connect(shared.admin, autocommit=True) as admin, psycopg.connect(dsn, autocommit=True) as role:
         for size in sizes:
             began = time.perf_counter()
-            while done < size:
-                admin.execute(FILL, {"first": done + 1, "last": done + 50_000, "conversations": conversations})
-                done += 50_000
+            parts = [(n + 1, min(n + 50_000, size)) for n in range(done, size, 50_000)]
+            with ThreadPoolExecutor(2) as fillers:
+                list(fillers.map(lambda part: fill(shared.admin, *part, conversations), parts))
+            done = size
             filled = time.perf_counter() - began
             admin.execute("VACUUM ANALYZE lcm.messages")
             times = []
@@ -247,7 +258,7 @@ def main() -> int:
         pushing(report, shared, where, args.hosts, args.conversations, 500 if args.quick else args.messages)
         lag(report, shared, where, 20 if args.quick else 200)
         recalling(report, shared, where, 5 if args.quick else 40)
-        searching(report, shared, [50_000] if args.quick else [100_000, args.rows])
+        searching(report, shared, [50_000] if args.quick else sorted({100_000, 1_000_000, args.rows}))
     each = args.messages // args.conversations
     report.note(f"{args.hosts} hosts x {args.conversations} conversations x {each:,} messages")
     return report.finish(args.json)
