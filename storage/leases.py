@@ -2,33 +2,21 @@
 Claims of processes: who works on a thing, so that no other process does.
 
 Owns table ``leases``. A claim ends with its process, which is known by its number and by when it began: a number is given out
-again. Of a process in another container neither can be looked up: a lock of the folder, which the system gives back, says that
-it lives. The clock only ends the claims of processes on another machine; and it may go back.
+again. The clock only ends the claims of processes that cannot be looked up, on another machine; and it may go back.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 import time
-import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
 
 from .connection import Database
 
-try:
-    import fcntl
-except ImportError:  # no such locks there
-    fcntl = None  # type: ignore[assignment]
-
 _FOR_GOOD_S: Final = 30 * 86_400.0
-_PID_BITS: Final = 22
-_LAST_PLACE: Final = (1 << 62) - 1
-_LOCK: Final = "hhqqi4x"  # ``struct flock`` where a pointer has 8 bytes
 _ENDED: Final = frozenset("ZX")  # states of a process of which only the number is left
 
 
@@ -48,7 +36,6 @@ class Leases:
     def __init__(self, db: Database, clock: Callable[[], float] = time.time) -> None:
         self._db = db
         self._clock = clock
-        self._lives_here = (0, -1)  # process, and the folder that it has a lock of
 
     @property
     def _holder(self) -> str:
@@ -57,12 +44,11 @@ class Leases:
     def claim(self, name: str, seconds: float) -> bool:
         """Claim a thing, or go on claiming it, for so long; False while a process that lives has it."""
         now = self._clock()
-        self._show_life()
         with self._db.transaction():
             for holder, until in self._db.fetch(
                 "SELECT holder, CAST(expires_at AS REAL) FROM leases WHERE name = ?", (name,)
             ):
-                if holder != self._holder and self._holds(holder, until, now, seconds):
+                if holder != self._holder and _holds(holder, until, now, seconds):
                     return False
             self._db.execute(
                 "INSERT INTO leases(name, holder, expires_at) VALUES (?,?,?) "
@@ -80,10 +66,9 @@ class Leases:
     def join(self, name: str) -> None:
         """Be one of those that have a thing; those whose processes have ended are forgotten."""
         now = self._clock()
-        self._show_life()
         with self._db.transaction():
             for each, holder, until in self._members(name, self._db.fetch):
-                if not self._holds(holder, until, now, _FOR_GOOD_S):
+                if not _holds(holder, until, now, _FOR_GOOD_S):
                     self._db.execute("DELETE FROM leases WHERE name = ?", (each,))
             self._db.execute(
                 "INSERT INTO leases(name, holder, expires_at) VALUES (?,?,?) ON CONFLICT(name) DO NOTHING",
@@ -99,7 +84,7 @@ class Leases:
         """Is there another process among those that have it?"""
         now, me = self._clock(), _process()
         return any(
-            not holder.startswith(f"{me}|") and self._holds(holder, until, now, _FOR_GOOD_S)
+            not holder.startswith(f"{me}|") and _holds(holder, until, now, _FOR_GOOD_S)
             for _, holder, until in self._members(name, self._db.query)
         )
 
@@ -107,51 +92,10 @@ class Leases:
         span = (f"{name}|", f"{name}|\U0010ffff")
         return read("SELECT name, holder, CAST(expires_at AS REAL) FROM leases WHERE name >= ? AND name < ?", span)
 
-    # -- who lives ------------------------------------------------------------------------------------------------
-    def _holds(self, holder: str, until: float, now: float, seconds: float) -> bool:
-        """Does a claim stand? One that ends later than any that is made now is of before the clock went back."""
-        return now <= until <= now + seconds and self._lives(holder) is not False
 
-    def _lives(self, holder: str) -> bool | None:
-        """Does the process of a claim live? None: it cannot be looked up from here."""
-        machine, _, rest = holder.partition("|")
-        pid, _, rest = rest.partition("|")
-        if os.name != "posix" or not pid.isdigit():
-            return None
-        if machine not in (_machine(), _host()):  # the release before named the host
-            return self._is_seen(machine, int(pid))
-        try:
-            os.kill(int(pid), 0)
-        except ProcessLookupError:
-            return False
-        except (OSError, OverflowError):
-            pass  # another user's: it lives
-        return _began(int(pid)) == rest.partition("|")[0]
-
-    def _show_life(self) -> None:
-        """Have a lock of the folder that ends with this process; where there are none, the clock has to do."""
-        if self._lives_here[0] != os.getpid() and (place := _place(_machine(), os.getpid())):
-            with suppress(OSError):
-                folder = os.open(self._db.path.parent, os.O_RDONLY)
-                self._lives_here = os.getpid(), folder
-                weakref.finalize(self, os.close, folder)
-                fcntl.fcntl(folder, fcntl.F_OFD_SETLK, struct.pack(_LOCK, fcntl.F_RDLCK, os.SEEK_SET, place, 1, 0))
-
-    def _is_seen(self, machine: str, pid: int) -> bool | None:
-        """Has a process in another container of this machine its lock of the folder? None: on another machine."""
-        place = _place(machine, pid)
-        if not place or machine.partition(":")[0] != _machine().partition(":")[0]:
-            return None
-        try:
-            folder = os.open(self._db.path.parent, os.O_RDONLY)
-            try:
-                asked = struct.pack(_LOCK, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
-                kind: int = struct.unpack(_LOCK, fcntl.fcntl(folder, fcntl.F_OFD_GETLK, asked))[0]
-                return kind != fcntl.F_UNLCK
-            finally:
-                os.close(folder)
-        except OSError:
-            return None
+def _holds(holder: str, until: float, now: float, seconds: float) -> bool:
+    """Does a claim stand? One that ends later than any that is made now is of before the clock went back."""
+    return now <= until <= now + seconds and _lives(holder) is not False
 
 
 def _process() -> str:
@@ -165,23 +109,22 @@ def _named(pid: int) -> str:
 
 @cache
 def _machine() -> str:
-    """A name for where numbers of processes mean the same: a run of the system and, where it has them, a room of such numbers."""
-    try:
-        run = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{run}:{os.stat('/proc/self/ns/pid').st_ino}"
-    except OSError:
-        return _host()
-
-
-def _host() -> str:
     return os.uname().nodename.replace("|", "_") if hasattr(os, "uname") else ""
 
 
-def _place(machine: str, pid: int) -> int:
-    """The byte of the folder's lock that is this process's; 0 where there is none."""
-    room = machine.rpartition(":")[2]
-    known = hasattr(fcntl, "F_OFD_SETLK") and struct.calcsize("P") == 8 and room.isdigit()
-    return (int(room) << _PID_BITS | pid) & _LAST_PLACE if known else 0
+def _lives(holder: str) -> bool | None:
+    """Does the process of a claim live? None: it cannot be looked up from here."""
+    machine, _, rest = holder.partition("|")
+    pid, _, rest = rest.partition("|")
+    if machine != _machine() or os.name != "posix" or not pid.isdigit():
+        return None
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass  # another user's: it lives
+    return _began(int(pid)) == rest.partition("|")[0]
 
 
 def _began(pid: int) -> str:

@@ -390,7 +390,7 @@ def test_one_text_that_is_none_takes_no_neighbour_along(tmp_path: Path) -> None:
     rows = [(n, NoText() if n == 4 else body.decode()) for n, body in world.store.packer._blocks.block(number).items()]
     with world.db.transaction():
         world.db.execute("UPDATE blocks SET data = ? WHERE block_id = ?", (pack_block(rows), number))
-    world.db.close()
+    world = world.restart()
     emptied(world, [3])
 
     assert Survey(world.db).unreadable() == [4]

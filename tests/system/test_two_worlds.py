@@ -16,7 +16,7 @@ from worlds.recall import wants
 
 from hermes_lcm.errors import LcmError
 from hermes_lcm.llm.client import Reply
-from hermes_lcm.ops import pull
+from hermes_lcm.ops import explain, pull
 from hermes_lcm.plugin import registration
 from hermes_lcm.recall import grep
 
@@ -131,7 +131,7 @@ def of_the_chat(world: Matrix, key: str, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield "/lcm", words, plain(registration.answer(words)), ()
     access = registration._asked()  # what a reference of the host asks with
     for target in REFERENCES if access is not None else ():
-        said = [_said(pull.addresses, access, target), _said(pull.completions, access, target, 5)]
+        said = [_said(pull.addresses, access, target), _said(explain.search, access, target)]
         if said[0].startswith("["):
             said.append(pull.text(access.store, access.dag, json.loads(said[0])))
         yield "@lcm", target, plain("\n".join(said)), ()
