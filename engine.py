@@ -50,7 +50,7 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 def _harmless(otherwise: Callable[..., Any]) -> Callable[[Call], Call]:
-    """A call of the host that raises nothing: what no guard inside has met is remembered, and the host is told ``otherwise``."""
+    """Decorator of a host call that never raises: an unexpected error goes to log and status, the host gets ``otherwise``."""
 
     def wrap(method: Call) -> Call:
         topic = method.__name__

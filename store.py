@@ -70,7 +70,7 @@ class NewRow:
 
     @property
     def address(self) -> int | None:
-        """The wanted address, unless nothing would have room behind it."""
+        """Address that is asked for; None where it is so high that no later message would get one."""
         return self.wanted if (self.wanted or 0) < MOST_ADDRESSES else None
 
 
@@ -347,7 +347,7 @@ class MessageStore:
         return out if len(segments) == 1 else sorted(out, key=lambda row: (row.pos, row.store_id))
 
     def session_of(self, others: Sequence[Stored]) -> str | None:
-        """The session here of one of another file's messages: it has its address, or was stored at that very time."""
+        """Session of another file's messages: that of one here with the same digest, and the same address or time of storing."""
         here = self.heads_of([each.store_id for each in others])
         same = [here[each.store_id] for each in others if each.store_id in here]
         digests = {each.store_id: each.digest for each in others}

@@ -211,7 +211,7 @@ def changing(count: int, where: Path) -> list[list[Any]]:
         operator.close()
     rows = []
     for words, began, ended, said in spans:
-        waits = [wait for at, wait in told if began <= at + wait and at <= ended]
+        waits = [wait for at, wait in told if began <= at + wait and at <= ended] or [0.0]
         rows.append([words, round(ended - began, 2), said, *spread(waits), round(1000 * max(waits), 1)])
     return rows
 

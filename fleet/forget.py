@@ -39,14 +39,12 @@ _PIECES: Final = 200
 #: Behind the turns a file is written anew only below this size: that takes a second or so, and turns wait for it.
 _RENEW_BYTES: Final = 200_000_000
 _SELECT: Final = f"""
-SELECT m.id FROM lcm.messages m JOIN lcm.principals p USING(owner) WHERE m.flags & {int(Flag.PURGED)} = 0
+SELECT m.id, m.digest FROM lcm.messages m JOIN lcm.principals p USING(owner) WHERE m.flags & {int(Flag.PURGED)} = 0
    AND (%(ids)s::bigint[] IS NULL OR m.id = ANY(%(ids)s)) AND (%(session)s::text IS NULL OR m.session_id = %(session)s)
    AND (%(principal)s::text IS NULL OR p.name = %(principal)s)
    AND (%(before)s::float8 IS NULL OR coalesce(m.said_at, m.stored_at) < %(before)s)
 """
-_STANDING: Final = (
-    f"SELECT id, digest FROM lcm.messages WHERE flags & {int(Flag.PURGED)} = 0 AND id = ANY(%(part)s::bigint[])"
-)
+_DIGESTS: Final = "SELECT id, digest, flags FROM lcm.messages WHERE id = ANY(%(part)s::bigint[])"
 _NOW: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _PURGES: Final = "SELECT n, changed, ids, nodes FROM lcm.purges WHERE changed >= %s ORDER BY n"
 _MAY: Final = "SELECT has_function_privilege('lcm.purge(bigint[], bytea[])', 'EXECUTE'), session_user"
@@ -78,7 +76,8 @@ class Purging:
             _refuse_without_right(server)
             only_there = self._only_there(server, state, asked, progress)
             wanted = {state.to_fleet("messages", each): each for each in chosen}
-            found = self._same(server, wanted)
+            same = _same(server, self._deps, wanted)
+            found = [number for number, flags in same.items() if not flags & Flag.PURGED]
             every = sorted({*found, *only_there})
             held = {
                 number: str(role) for number, role in _of(server, "SELECT * FROM lcm.held(%(part)s::bigint[])", every)
@@ -96,31 +95,27 @@ class Purging:
             return Reach(
                 _name(server), {"messages": len(messages), "nodes": len(nodes), "archives": len(archives)}, messages, nodes,
                 tuple(each for each in only_there if each not in held),
-                {wanted[each]: who for each, who in held.items() if each in wanted},
-                {each: who for each, who in held.items() if each not in wanted},
+                {wanted[each]: who for each, who in held.items() if each in same},
+                {each: who for each, who in held.items() if each not in same},
             )  # fmt: skip
-
-    def _same(self, server: Connection[tuple[Any, ...]], wanted: Mapping[int, int]) -> list[int]:
-        """Numbers of there whose message is the one that has this number here, whatever else is noted of it there."""
-        out = []
-        for part in _parts(wanted):
-            here = self._deps.store.heads_of([wanted[each] for each in part])
-            ours = {each: here[wanted[each]].digest for each in part if wanted[each] in here}
-            out += [number for number, digest in _of(server, _STANDING, part) if ours.get(number) == digest]
-        return out
 
     def _only_there(
         self, server: Connection[tuple[Any, ...]], state: State, asked: Selection, progress: Progress
     ) -> list[int]:
-        """Numbers of messages that fit and are not here, or are emptied here already."""
+        """Numbers of messages that fit and are not here, or are emptied here already.
+
+        A number that belongs to another message here is no sign of the one there.
+        """
         ids = [state.to_fleet("messages", each) for each in asked.ids] or None
         given = {"ids": ids, "session": asked.session, "principal": asked.principal, "before": asked.before}
-        found = [row[0] for row in server.execute(_SELECT, given).fetchall()]
+        found = dict(server.execute(_SELECT, given).fetchall())
         left = []
         for part in _parts(found):
             here = self._deps.store.heads_of([state.to_here("messages", each) for each in part])
-            known = {state.to_fleet("messages", n) for n, head in here.items() if not head.flags & Flag.PURGED}
-            left += [each for each in part if each not in known]
+            known = {
+                state.to_fleet("messages", n): head.digest for n, head in here.items() if not head.flags & Flag.PURGED
+            }
+            left += [each for each in part if known.get(each) != found[each]]
         if not asked.matching:
             return left
         forms, out = proof.forms_of([asked.matching.casefold()]), list[int]()
@@ -175,7 +170,7 @@ class Purging:
                     last, count = rows[-1][0], count + len(rows)
                     progress(f"searching the fleet's {name}", count, 0)
                     holding += [row[0] for row in rows if pieces.in_text(self._text(row[1]) + row[2])]
-                out.append(Table(name, count, removed.get(name, 0), tuple(holding)))
+                out.append(Table(name, count, removed.get(name, 0), tuple(holding), pieces.left_out))
         if self._objects is not None:
             left = [each for each in reach.messages if self._objects.names(f"messages/{each}-")]
             out.append(Table("objects", len(reach.messages), removed.get("objects", 0), tuple(left)))
@@ -199,9 +194,11 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
         news = frozenset(member.purges.news(state.obeyed, seen))
         rows = [row for row in named if row[0] in news]
         ids = sorted({each for row in rows for each in row[2]})
-        gone = {*state.kept, *(state.to_here("messages", each) for each in ids)}
+        numbers = {each: state.to_here("messages", each) for each in ids}
+        gone = [numbers[each] for each in _same(server, deps, numbers)]
         nodes = sorted({state.to_here("nodes", each) for row in rows for each in row[3]})
-        here = [each for part in _parts(sorted(gone)) for each in deps.store.heads_of(part)]
+        kept = [each for part in _parts(state.kept) for each in deps.store.heads_of(part)]
+        here = sorted({*kept, *gone})
         done = purge.follow(deps, here, nodes) if here else purge.Plan(())
         for part in _parts(ids if done.rows else ()):
             server.execute("SELECT lcm.clear(%s::bigint[])", (part,))
@@ -214,6 +211,19 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
         member.purges.done(until, seen)
     _tell(deps, done.held, unswept)
     return len(done.rows)
+
+
+def _same(server: Connection[tuple[Any, ...]], deps: Access, wanted: Mapping[int, int]) -> dict[int, int]:
+    """Flags there of messages that are the same on the server and here. ``wanted``: numbers there to numbers here.
+
+    A number alone does not say which message it is: an older file that was put back gives numbers out again.
+    """
+    out: dict[int, int] = {}
+    for part in _parts(wanted):
+        here = deps.store.heads_of([wanted[each] for each in part])
+        ours = {each: here[wanted[each]].digest for each in part if wanted[each] in here}
+        out |= {number: flags for number, digest, flags in _of(server, _DIGESTS, part) if ours.get(number) == digest}
+    return out
 
 
 def _tell(deps: Access, held: Sequence[int], unswept: bool) -> None:

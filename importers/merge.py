@@ -121,8 +121,8 @@ class _Merge:
     ) -> dict[str, Session]:
         """Sessions of which a damaged file has messages only, as they are here.
 
-        A message that is here too tells which one it is, or the conversation. Others belong to
-        whom that belongs to, or to nobody.
+        A message that is stored here too names its session, else the conversation does. Others get the owner of the conversation,
+        or none.
         """
         sessions = self._deps.sessions
         lost: dict[str, list[Stored]] = {}

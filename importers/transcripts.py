@@ -67,7 +67,10 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """Conversations, ancestors first. ``exact``: an export of ours; ``whole``: the places of those that it was made for."""
+    """Conversations, ancestors first. ``exact``: an export of ours.
+
+    ``whole``: places of the exported conversations; the others are their ancestors.
+    """
 
     path: Path
     conversations: tuple[Conversation, ...]

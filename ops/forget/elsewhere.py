@@ -43,12 +43,16 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table that was searched there. ``removed``: rows that the purge changed; ``holds``: rows that still say it."""
+    """A table that was searched there. ``removed``: rows that the purge changed; ``holds``: rows that still say it.
+
+    ``left_out``: pieces that were too many to be looked for one by one.
+    """
 
     name: str
     rows: int
     removed: int
     holds: tuple[int, ...] = ()
+    left_out: int = 0
 
 
 class Others(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import mmap
 import re
 from collections import Counter
@@ -66,15 +67,12 @@ class Evidence:
 class Pieces:
     """Pieces of texts, as they are and as they stand inside JSON, looked for together.
 
-    Whoever holds one holds the whole words inside it. So one look at the words of a text says which pieces can be there, however
-    many there are; pieces without a whole word are compared one by one, at most ``most`` of them.
+    A text that holds a piece holds the whole words inside it. So one look at the words of a text says which pieces can be there,
+    however many there are. Pieces without such a word are compared one by one, ``most`` of them; ``left_out``: the rest.
     """
 
-    def __init__(self, texts: Iterable[str], most: int | None = None, *, stored: bool = False) -> None:
-        forms = forms_of(texts)
-        if stored:  # as bytes of a file, each a character
-            forms = [form.encode("utf-8", "surrogatepass").decode("latin-1") for form in forms]
-        inside = {form: _inside(form) for form in forms}
+    def __init__(self, texts: Iterable[str], most: int | None = None) -> None:
+        inside = {form: _inside(form) for form in forms_of(texts)}
         counts = Counter(word for words in inside.values() for word in words)
         self._by_word: dict[str, list[tuple[str, int]]] = {}
         for form, words in inside.items():
@@ -82,8 +80,8 @@ class Pieces:
                 rarest = min(words, key=lambda word: (counts[word], word))
                 self._by_word.setdefault(rarest, []).append((form, words[rarest]))
         bare = [form for form, words in inside.items() if not words]
-        self._bare = bare if most is None else bare[:: max(1, len(bare) // most)]
-        self.longest = max(map(len, forms), default=0)
+        self._bare = bare if most is None else bare[:: max(1, math.ceil(len(bare) / most))]
+        self.longest_bytes = max((len(form.encode("utf-8", "surrogatepass")) for form in inside), default=0)
         self.left_out = len(bare) - len(self._bare)
 
     def in_text(self, text: str) -> set[str]:
@@ -141,24 +139,25 @@ def search(paths: Sequence[Path], evidence: Evidence, progress: Progress) -> Pro
     """Look for the pieces in these files. Only while this process has none of them open (its locks would be dropped)."""
     total = sum(path.stat().st_size for path in paths if path.exists())
     most = max(_LEAST_PIECES, _WORK_BYTES // max(1, total))
-    pieces, raw = Pieces(evidence.texts, most), Pieces(evidence.texts, most, stored=True)
-    stored = [*evidence.stored]
+    pieces, stored = Pieces(evidence.texts, most), [*evidence.stored]
     stored = stored[:: max(1, len(stored) // most)]
     found = []
     for n, path in enumerate(paths):
         progress("searching files", n, len(paths))
         if path.exists():
-            found.append(_searched(path, pieces, raw, stored))
-    return Proof(tuple(found), len(evidence.texts) - min(pieces.left_out, len(evidence.texts)), len(evidence.texts))
+            found.append(_searched(path, pieces, stored))
+    every = len(evidence.texts)
+    return Proof(tuple(found), max(0, every - pieces.left_out), every)
 
 
-def _searched(path: Path, pieces: Pieces, raw: Pieces, stored: Sequence[bytes]) -> Searched:
+def _searched(path: Path, pieces: Pieces, stored: Sequence[bytes]) -> Searched:
     sha, size, held = hashlib.sha256(), path.stat().st_size, set[str | bytes]()
     if size:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             held.update(each for each in stored if data.find(each) >= 0)
             for at in range(0, size, _CHUNK_BYTES):
-                held |= raw.in_text(data[at : at + _CHUNK_BYTES + raw.longest].decode("latin-1"))
+                part = data[at : at + _CHUNK_BYTES + pieces.longest_bytes]
+                held |= pieces.in_text(part.decode("utf-8", "replace"))
             sha.update(data)
     for said in _unpacked(path) if not held else ():
         held |= pieces.in_text(said)

@@ -100,7 +100,8 @@ def _purge(others_of: Callable[[Access], Others | None], deps: Access, words: Wo
 
 def _anything(planned: purge.Plan) -> bool:
     here = planned.rows or planned.nodes or planned.archives or planned.payloads or planned.copies or planned.entries
-    return bool(here or planned.held or planned.there or planned.host)
+    there = planned.there is not None and (planned.there.messages or planned.there.held_there)
+    return bool(here or planned.held or there or planned.host)
 
 
 def _kept(planned: purge.Plan) -> bool:
@@ -200,7 +201,13 @@ def _certificate(deps: Access, asked: Selection, done: purge.Done) -> dict[str, 
         "fleet": {
             "server": done.plan.there.where,
             "tables": [
-                {"table": each.name, "rows": each.rows, "removed": each.removed, "holds": list(each.holds)}
+                {
+                    "table": each.name,
+                    "rows": each.rows,
+                    "removed": each.removed,
+                    "holds": list(each.holds),
+                    "pieces_left_out": each.left_out,
+                }
                 for each in done.there
             ],
         }
@@ -259,7 +266,8 @@ def _searched_there(done: purge.Done) -> list[str]:
         return []
     rows = [
         (each.name, counted(each.rows, "row"), f"{each.removed:,} emptied",
-         f"HOLDS IT: {', '.join(map(str, each.holds[:_SHOWN]))}" if each.holds else "clean")
+         (f"HOLDS IT: {', '.join(map(str, each.holds[:_SHOWN]))}" if each.holds else "clean")
+         + (f", {counted(each.left_out, 'piece')} not looked for" if each.left_out else ""))
         for each in done.there
     ]  # fmt: skip
     return [f"  on {done.plan.there.where}:", *render.table(rows, indent="    ")]

@@ -150,6 +150,40 @@ def test_another_host_forgets_at_its_next_pull(fleet: Fleet, pair: tuple[Host, H
     assert ask(b, "fleet pull").data["purged"] == 0
 
 
+def of_another_message(host: Host) -> int:
+    """The secret's number there, which is now that of another message than on the server: an older file was put back."""
+    found = number(host)
+    with host.db.transaction():
+        host.db.execute("UPDATE messages SET digest = zeroblob(length(digest)) WHERE store_id = ?", (found,))
+    return found
+
+
+def test_another_message_under_a_purged_number_stays(pair: tuple[Host, Host]) -> None:
+    """A number that two hosts gave to different messages: nobody purged the other one."""
+    a, b = pair
+    found = of_another_message(b)
+    ask(a, f"purge matching '{SECRET}' apply")
+    ask(b, "fleet pull")
+
+    assert not b.runtime.store.heads_of([found])[found].flags & Flag.PURGED
+    assert says(here(b))
+
+
+@pytest.mark.parametrize("kind", ["session s", "matching aardvark"])
+def test_a_message_of_the_server_goes_though_its_number_is_anothers_here(
+    fleet: Fleet, pair: tuple[Host, Host], kind: str
+) -> None:
+    """It was chosen, and is only there."""
+    a, b = pair
+    of_another_message(a)
+    answer = ask(a, f"purge {kind} apply")
+    ask(b, "fleet pull")
+
+    assert answer.code == OK, answer.text
+    assert len(answer.data["fleet"]["only_there"]) == 1
+    assert not says(on_server(fleet) + here(b))
+
+
 def test_an_older_transaction_that_stays_open_keeps_no_host_from_forgetting(
     fleet: Fleet, pair: tuple[Host, Host]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,3 +36,18 @@ def test_all_of_very_many_pieces_are_looked_for_in_a_file(tmp_path: Path) -> Non
 
         assert found.holding
     assert (found.pieces, found.of) == (len(evidence.texts), len(evidence.texts))
+
+
+def test_pieces_in_any_script_are_looked_for_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words of all alphabets are words, also where little may be compared piece by piece."""
+    monkeypatch.setattr(proof, "_WORK_BYTES", 0)
+    evidence, file = proof.Evidence(), tmp_path / "export.txt"
+    said = [f"они встретились у старого моста в день {n} после обеда" for n in range(500)]
+    for text in said:
+        evidence.note(content.read_message({"role": "user", "content": text}))
+    for text in said[3:9]:
+        file.write_bytes(b"\xd0\x00\xff" + text.encode() + b"\xbf" * 9)
+        found = proof.search([file], evidence, lambda *_: None)
+
+        assert found.holding
+        assert found.pieces == found.of
