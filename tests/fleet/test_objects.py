@@ -162,7 +162,8 @@ def test_a_purge_empties_the_store_too(fleet: Fleet, pair: tuple[Host, Host], pl
 
     assert answer.code == OK, answer.text
     assert objects(place) == []
-    assert {"table": "objects", "rows": 1, "removed": 1, "holds": []} in answer.data["certificate"]["fleet"]["tables"]
+    found = {each["table"]: each for each in answer.data["certificate"]["fleet"]["tables"]}
+    assert found["objects"].items() >= {"rows": 1, "removed": 1, "holds": []}.items()
     assert ask(b, "fleet pull").data["purged"] == 1
     assert "aardvark" not in str(b.stored())
 
