@@ -7,20 +7,15 @@ Status, doctor and the other operators' commands on a database of 1,000,000 mess
 Sessions of 5,000 short messages through the store's own layer, each summarised but for its newest hundred messages. A command is
 called as the terminal calls it, without the start of a process. After status and doctor (not deep) the file and its log must be
 byte for byte what they were. Judged by the clock: status below 50 ms, doctor below 10 s, at the largest size.
-
-Then another process stores a turn each 20 ms, while the commands that change the file run: how long do its turns wait?
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,15 +33,6 @@ ONCE = (
     "search river17", "search what did we decide about the river17 bridge4", "explain msg_1", "explain sum_1", "doctor clean",
     "doctor source", "doctor retention", "rotate", "preset suggest", "backup", "restore latest", "doctor repair", "doctor deep",
 )  # fmt: skip
-#: What changes the file while another process stores turns; the last two begin anew after what is restored.
-CHANGING = (
-    "backup", "doctor deep", "doctor source apply", "doctor clean apply", "redact all apply", "retention apply", "rotate apply",
-    "purge session 20260101_00000000_bench apply", "doctor repair apply", "restore latest apply",
-)  # fmt: skip
-PAUSE_S = 0.02
-SETTINGS = {
-    "retention": "cron:30d=purge", "ignore_session_patterns": "*_00005000_bench", "doctor_clean_apply_enabled": "true",
-}  # fmt: skip
 
 
 def fill(runtime: Any, count: int, *, summarised: bool = True) -> None:
@@ -58,13 +44,11 @@ def fill(runtime: Any, count: int, *, summarised: bool = True) -> None:
     words = [f"{word}{n}" for word in "river stone table green engine bridge window paper".split() for n in range(300)]
     for at in range(0, count, SESSION):
         name = f"20260101_{at:08d}_bench"
-        runtime.announce(name, platform="cron" if at >= 0.95 * count else "cli", model="m")
+        runtime.announce(name, platform="cli", model="m")
         session = runtime.session(name)
         rows = []
         for n in range(at, min(at + SESSION, count)):
             said = f"message {n} {' '.join(rng.choices(words, k=12))}"
-            if n % 5000 == 77:
-                said += f" password=hunter{n}Zq8vK2 "
             rows.append(
                 NewRow(content.read_message({"role": ("user", "assistant")[n % 2], "content": said}), None, None, 0)
             )
@@ -172,58 +156,10 @@ def looking(count: int, laps: dict[str, int], where: Path) -> tuple[dict[str, li
     return times, once, same
 
 
-def take_turns() -> None:
-    """Another process: a turn each 20 ms until its input ends; prints when each began and how long it was held."""
-    fresh_process()
-    from hermes_lcm import runtime
-
-    made, live, told, ended = runtime.PROCESS.at(), list[dict[str, str]](), list[list[float]](), threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
-    print("ready", flush=True)
-    while not ended.wait(PAUSE_S):
-        if len(live) % 100 == 0:
-            name, live = f"turns{len(told)}", []
-            made.announce(name, platform="cli", model="m")
-        live += [{"role": "user", "content": f"turn {len(told)}"}, {"role": "assistant", "content": "yes"}]
-        began = time.time()
-        told.append([began, kit.timed(made.ingest_list, name, live)])
-    print(json.dumps(told))
-
-
-def changing(count: int, where: Path) -> list[list[Any]]:
-    """What turns of another process wait while each command runs."""
-    with home(where, **SETTINGS) as folder:
-        (folder / "config.yaml").write_text("context:\n  engine: lcm\n", encoding="utf-8")
-        operator = Operator()
-        fill(operator.runtime, count)
-        operator.runtime.save_states()
-        other = subprocess.Popen(
-            [sys.executable, __file__, "--turns"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert other.stdout is not None
-        assert other.stdout.readline() == "ready\n"
-        spans = [("nothing", time.time(), time.sleep(5) or time.time(), "")]
-        for words in CHANGING:
-            began, said = time.time(), operator.does(words)
-            print(words, round(time.time() - began, 1), file=sys.stderr)
-            spans.append((words, began, time.time(), said.text.strip().splitlines()[-1][:60] if said.code else "done"))
-        told = json.loads(other.communicate()[0])
-        operator.close()
-    rows = []
-    for words, began, ended, said in spans:
-        waits = [wait for at, wait in told if began <= at + wait and at <= ended] or [0.0]
-        rows.append([words, round(ended - began, 2), said, *spread(waits), round(1000 * max(waits), 1)])
-    return rows
-
-
 def main() -> int:
     parser = kit.arguments(__doc__ or "")
     parser.add_argument("--messages", type=int, default=0, help="largest size (default: 1000000, quick: 50000)")
-    parser.add_argument("--turns", action="store_true", help="the other process; the benchmark starts it itself")
     args = parser.parse_args()
-    if args.turns:
-        take_turns()
-        return 0
     large = args.messages or (50_000 if args.quick else 1_000_000)
     where = args.where or Path(tempfile.gettempdir())
     report = Report("operators", f"status, doctor and other commands on {large} messages", args.quick)
@@ -237,9 +173,6 @@ def main() -> int:
         found[large][1],
         "made in this order, page cache warm",
     )
-    waited = changing(large, where)
-    columns = ("command", "s", "said", *SPREAD, "most ms")
-    report.table(f"Turns of another process, {large} messages", columns, waited, "a turn each 20 ms while it runs")
     middle = {(words, size): statistics.median(found[size][0][words]) for words in laps for size in found}
     report.budget(f"status at {large}: ms, median", 1000 * middle["status", large], 50)
     report.budget(f"status at {large}: ms, p90", 1000 * kit.at(found[large][0]["status"], 0.9), 50)
